@@ -1,0 +1,45 @@
+# `make walk` trains a walking Go2, `make test` proves that everything works. Both set up .venv first.
+
+PYTHON ?= python3.11
+PY := .venv/bin/python
+RUN := $(PY) -m
+
+.PHONY: help walk test test-slow check format clean
+
+help:
+	@echo "make walk       train a Go2 to walk, judge it, film it and export its policy (minutes, two cores)"
+	@echo "make test       fast tests with coverage      make test-slow  trainings and other slow proofs"
+	@echo "make check      format, lint, types, Python 3.8 syntax"
+
+.venv/installed: setup.py constraints.txt
+	test -x $(PY) || $(PYTHON) -m venv .venv || python3 -m venv .venv
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,video,dev]"
+	touch $@
+
+walk: .venv/installed
+	$(PY) scripts/train.py --task go2_flat
+	$(PY) scripts/evaluate.py --task go2_flat --num_seeds 3
+	$(PY) scripts/play.py --task go2_flat
+
+test: .venv/installed
+	$(RUN) coverage erase
+	$(RUN) coverage run -m pytest
+	$(RUN) coverage combine --quiet
+	$(RUN) coverage report
+
+test-slow: .venv/installed
+	$(RUN) pytest -m slow
+
+check: .venv/installed
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	.venv/bin/vermin --quiet --no-tips --target=3.8- --violations rsl_rl
+	$(RUN) pyright
+
+format: .venv/installed
+	$(RUN) ruff format .
+	$(RUN) ruff check --fix .
+
+clean:
+	rm -rf .venv .coverage* build *.egg-info

@@ -1,0 +1,51 @@
+"""Settings of the learning algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rsl_rl.config.base import Config, require
+
+
+@dataclass(frozen=True)
+class PPOConfig(Config):
+    """Proximal policy optimisation, https://arxiv.org/abs/1707.06347."""
+
+    builds: ClassVar[str] = "rsl_rl.algorithms.ppo:PPO"
+
+    num_learning_epochs: int = 5
+    """Passes over each rollout."""
+    num_mini_batches: int = 4
+    """Parts that a pass is cut into; one gradient step each."""
+    clip_param: float = 0.2
+    """Largest change of the action's probability ratio that earns advantage; also clips the value's change."""
+    gamma: float = 0.99
+    """Discount of the future per control step."""
+    lam: float = 0.95
+    """Lambda of the generalised advantage estimate: 0 trusts the critic, 1 the rewards seen."""
+    value_loss_coef: float = 1.0
+    """Weight of the value loss."""
+    use_clipped_value_loss: bool = True
+    """Limit the value's change per update to clip_param."""
+    entropy_coef: float = 0.01
+    """Weight of the entropy bonus."""
+    learning_rate: float = 1e-3
+    """Adam's step size; the first one where the schedule is adaptive."""
+    schedule: str = "adaptive"
+    """'fixed', or 'adaptive': follow desired_kl within [1e-5, 1e-2]."""
+    desired_kl: float = 0.01
+    """KL divergence of the policy per gradient step that the adaptive schedule aims at [nats]."""
+    max_grad_norm: float = 1.0
+    """Longest gradient of the actor, and of the critic; a longer one is scaled down."""
+
+    def __post_init__(self):
+        for name in ("num_learning_epochs", "num_mini_batches"):
+            require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: give a whole number of at least 1")
+        for name in ("gamma", "lam"):
+            require(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)} must lie in [0, 1]")
+        for name in ("clip_param", "learning_rate", "desired_kl", "max_grad_norm"):
+            require(getattr(self, name) > 0, f"{name}={getattr(self, name)} must be positive")
+        for name in ("value_loss_coef", "entropy_coef"):
+            require(getattr(self, name) >= 0, f"{name}={getattr(self, name)} must not be negative")
+        require(self.schedule in ("fixed", "adaptive"), f"schedule='{self.schedule}'; allowed: fixed, adaptive")

@@ -1,0 +1,14 @@
+"""Leaves that the rest stands on. Importing this package alone imports no torch: command lines need the registry at
+once."""
+
+from typing import Any
+
+__all__ = ["split_and_pad_trajectories", "unpad_trajectories"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from rsl_rl.utils import trajectories
+
+        return getattr(trajectories, name)
+    raise AttributeError(f"module 'rsl_rl.utils' has no attribute '{name}'")

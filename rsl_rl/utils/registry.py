@@ -1,0 +1,47 @@
+"""Find an implementation by its name, importing it only when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any, Iterable, List, Mapping
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the closest of the known names, or an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def import_object(path: str) -> Any:
+    """Import ``"package.module:name"``; the import errors of the module itself pass through."""
+    module_name, separator, attribute = path.partition(":")
+    if not separator:
+        raise ValueError(f"'{path}' is not an import path; write it as 'package.module:name'")
+    module = importlib.import_module(module_name)
+    if not hasattr(module, attribute):
+        raise ValueError(f"module '{module_name}' has no '{attribute}'.{suggest(attribute, dir(module))}")
+    return getattr(module, attribute)
+
+
+class Registry:
+    """Names of one kind of thing, each with the ``"module:object"`` that implements it.
+
+    A name that contains a colon is taken as such a path itself, so that other packages can plug in without registering.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, str]):
+        self.kind = kind
+        self._entries = dict(entries)
+
+    def names(self) -> List[str]:
+        return sorted(self._entries)
+
+    def load(self, name: str) -> Any:
+        """Import what ``name`` stands for; an unknown name is a ValueError that lists the known ones."""
+        if ":" in name:
+            return import_object(name)
+        if name not in self._entries:
+            known = ", ".join(self.names())
+            raise ValueError(f"unknown {self.kind} '{name}'; known: {known}.{suggest(name, self._entries)}")
+        return import_object(self._entries[name])

@@ -1,0 +1,49 @@
+"""Fixtures shared by all tests."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.learn import LearnConfig, RunnerConfig
+from rsl_rl.config.policy import ActorCriticConfig
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def small_cfg() -> LearnConfig:
+    """A learner that does something useful in a second."""
+    return LearnConfig(
+        policy=ActorCriticConfig(actor_hidden_dims=(16,), critic_hidden_dims=(16,)),
+        algorithm=PPOConfig(num_learning_epochs=2, num_mini_batches=2),
+        runner=RunnerConfig(num_steps_per_env=8, save_interval=2, logger="none"),
+    )
+
+
+@pytest.fixture
+def run_script(tmp_path: Path):
+    """Run a script of the checkout as a user would; its logs go to the checkout's own logs/ unless it only reads."""
+
+    def run(*command: str, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess:
+        env = {**os.environ, "COLUMNS": "200", **environment}
+        return subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, timeout=timeout, cwd=ROOT, env=env, check=False
+        )
+
+    return run

@@ -1,0 +1,25 @@
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from rsl_rl.utils.seeding import require_device, seed_everything
+
+
+def test_one_seed_covers_python_numpy_and_torch():
+    draws = []
+    for _ in range(2):
+        seed_everything(3)
+        draws.append((random.random(), np.random.rand(), torch.rand(()).item()))
+    assert draws[0] == draws[1]
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])
+def test_a_device_that_is_not_there_is_named(device):
+    with pytest.raises(ValueError, match=f"rl_device.*{device}"):
+        require_device("rl_device", device)
+
+
+def test_the_cpu_is_always_there():
+    require_device("rl_device", "cpu")
