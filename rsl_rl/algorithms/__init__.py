@@ -1,0 +1,5 @@
+"""Learning algorithms."""
+
+from rsl_rl.algorithms.ppo import PPO
+
+__all__ = ["PPO"]

@@ -1,0 +1,165 @@
+"""Proximal policy optimisation."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor, nn
+
+from rsl_rl.algorithms.losses import adapt_learning_rate, clipped_value_loss, surrogate_loss, value_loss
+from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.gaussian import gaussian_kl
+from rsl_rl.storage.returns import bootstrap_timeouts
+from rsl_rl.storage.rollout_storage import MiniBatch, RolloutStorage
+
+
+class PPO:
+    """Collect rollouts with a policy and improve it by the clipped surrogate, https://arxiv.org/abs/1707.06347.
+
+    ``settings`` are the fields of :class:`PPOConfig`. The order of calls is ``init_storage`` once; then, T times,
+    ``act`` and, after the environment's step, ``process_env_step``; then ``compute_returns`` and ``update``. Nothing in
+    these reads a number back from the device: results stay tensors until somebody logs them.
+    """
+
+    def __init__(self, actor_critic: ActorCritic, device: Union[str, torch.device] = "cpu", **settings: Any):
+        self.cfg = PPOConfig(**settings)
+        self.device = torch.device(device)
+        self.actor_critic = actor_critic.to(self.device)
+        self.learning_rate = torch.tensor(self.cfg.learning_rate, device=self.device)
+        self.optimizer = torch.optim.Adam(
+            self.actor_critic.parameters(), lr=self.learning_rate, fused=_fused_adam_exists(self.device)
+        )
+        in_critic = [name.startswith(("critic.", "memory_c.")) for name, _ in self.actor_critic.named_parameters()]
+        parameters = list(self.actor_critic.parameters())
+        self._actor_parameters = [p for p, critic in zip(parameters, in_critic) if not critic]
+        self._critic_parameters = [p for p, critic in zip(parameters, in_critic) if critic]
+        self.storage: RolloutStorage
+        self.transition = RolloutStorage.Transition()
+
+    def init_storage(
+        self,
+        num_envs: int,
+        num_transitions_per_env: int,
+        actor_obs_shape: Sequence[int],
+        critic_obs_shape: Sequence[int],
+        action_shape: Sequence[int],
+    ) -> None:
+        """Allocate the rollout."""
+        self.storage = RolloutStorage(
+            num_envs, num_transitions_per_env, actor_obs_shape, critic_obs_shape, action_shape, self.device
+        )
+
+    def train_mode(self) -> None:
+        """Put the networks into training mode."""
+        self.actor_critic.train()
+
+    def test_mode(self) -> None:
+        """Put the networks into evaluation mode."""
+        self.actor_critic.eval()
+
+    def load_optimizer_state(self, state: Dict[str, Any], learning_rate: Optional[Tensor]) -> None:
+        """Take over the optimiser's state and the step size; None takes the one in the optimiser's state."""
+        self.optimizer.load_state_dict(state)
+        stored = learning_rate if learning_rate is not None else state["param_groups"][0]["lr"]
+        self.learning_rate.fill_(float(stored))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate
+
+    # Collecting
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, critic_obs: Tensor) -> Tensor:
+        """Draw actions [N, A] for obs [N, D] and critic_obs [N, C], and store all that is known before the environment
+        steps."""
+        policy, row = self.actor_critic, self.storage.row()
+        row.hidden_states = policy.get_hidden_states()
+        row.observations.copy_(obs)
+        row.critic_observations.copy_(critic_obs)
+        row.actions.copy_(policy.act(row.observations))
+        row.values.copy_(policy.evaluate(row.critic_observations))
+        row.actions_log_prob.copy_(policy.get_actions_log_prob(row.actions).unsqueeze(-1))
+        row.action_mean.copy_(policy.action_mean)
+        row.action_sigma.copy_(policy.action_std)
+        self.transition = row
+        return row.actions
+
+    @torch.no_grad()
+    def process_env_step(self, rewards: Tensor, dones: Tensor, infos: Mapping[str, Any]) -> None:
+        """Finish the step with rewards [N] and dones [N].
+
+        Where ``infos["time_outs"]`` [N] says that only the clock ended an episode, the reward is credited with the
+        value of what would have come: V of ``infos["final_obs"]`` (groups, or the critic's tensor) where given, else V
+        of the last state acted on.
+        """
+        row = self.transition
+        row.rewards.copy_(rewards.reshape(row.rewards.shape))
+        row.dones.copy_(dones.reshape(row.dones.shape))
+        if "time_outs" in infos:
+            final_values = row.values
+            if "final_obs" in infos:
+                final_obs = self.actor_critic.critic_obs(infos["final_obs"]).to(self.device)
+                final_values = self.actor_critic.peek_value(final_obs)
+            time_outs = infos["time_outs"].to(self.device).reshape(row.dones.shape)
+            row.rewards.copy_(bootstrap_timeouts(row.rewards, final_values, time_outs, row.dones, self.cfg.gamma))
+        self.storage.add_transitions(row)
+        self.actor_critic.reset(row.dones)
+        self.transition = RolloutStorage.Transition()
+
+    @torch.no_grad()
+    def compute_returns(self, last_critic_obs: Tensor) -> None:
+        """Estimate returns and advantages; ``last_critic_obs`` [N, C] follows the last stored step."""
+        last_values = self.actor_critic.peek_value(last_critic_obs)
+        self.storage.compute_returns(last_values, self.cfg.gamma, self.cfg.lam)
+
+    # Learning
+
+    def update(self) -> Dict[str, Tensor]:
+        """Improve the policy on the rollout and clear it.
+
+        Returns scalars on the device, averaged over the gradient steps: surrogate_loss, value_loss, entropy [nats], kl
+        [nats], and the last learning_rate.
+        """
+        cfg, storage = self.cfg, self.storage
+        recurrent = self.actor_critic.is_recurrent
+        batches = storage.reccurent_mini_batch_generator if recurrent else storage.mini_batch_generator
+        steps = [self._step(batch) for batch in batches(cfg.num_mini_batches, cfg.num_learning_epochs)]
+        self.actor_critic.update_normalization(storage.observations, storage.privileged_observations)
+        storage.clear()
+        means = torch.stack([torch.stack(step) for step in steps]).mean(dim=0)
+        metrics: Dict[str, Tensor] = dict(zip(("surrogate_loss", "value_loss", "entropy", "kl"), means.unbind()))
+        metrics["learning_rate"] = self.learning_rate.clone()
+        return metrics
+
+    def _step(self, batch: MiniBatch) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Take one gradient step; return the surrogate and value losses, the entropy and the KL before it."""
+        cfg, policy = self.cfg, self.actor_critic
+        policy.update_distribution(batch.observations, batch.cut, batch.hidden_states[0])
+        values = policy.evaluate(batch.critic_observations, batch.cut, batch.hidden_states[1])
+        kl = gaussian_kl(batch.old_mu, batch.old_sigma, policy.action_mean.detach(), policy.action_std.detach()).mean()
+        if cfg.schedule == "adaptive":
+            self.learning_rate.copy_(adapt_learning_rate(self.learning_rate, kl, cfg.desired_kl))
+
+        log_prob = policy.get_actions_log_prob(batch.actions).unsqueeze(-1)
+        surrogate = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, cfg.clip_param)
+        if cfg.use_clipped_value_loss:
+            critic = clipped_value_loss(values, batch.values, batch.returns, cfg.clip_param)
+        else:
+            critic = value_loss(values, batch.returns)
+        entropy = policy.entropy.mean()
+        loss = surrogate + cfg.value_loss_coef * critic - cfg.entropy_coef * entropy
+
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self._actor_parameters, cfg.max_grad_norm)
+        nn.utils.clip_grad_norm_(self._critic_parameters, cfg.max_grad_norm)
+        self.optimizer.step()
+        return surrogate.detach(), critic.detach(), entropy.detach(), kl
+
+
+def _fused_adam_exists(device: torch.device) -> Optional[bool]:
+    """Whether this torch has Adam as one kernel on the device: on CUDA always, on the CPU since 2.4; None leaves the
+    choice."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    return True if device.type == "cuda" or version >= (2, 4) else None

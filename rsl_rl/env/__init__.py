@@ -1,0 +1,6 @@
+"""The border between learning and simulation."""
+
+from rsl_rl.env.contract import ContractError, check_vec_env
+from rsl_rl.env.vec_env import StepResult, VecEnv
+
+__all__ = ["ContractError", "StepResult", "VecEnv", "check_vec_env"]

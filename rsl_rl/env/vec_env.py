@@ -1,0 +1,81 @@
+"""What an environment gives to the learner, and what it gets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Union
+
+import torch
+from torch import Tensor
+
+Observations = Mapping[str, Tensor]
+"""Named groups of observations, each [N, ...]; "policy" is always there."""
+
+
+class StepResult(NamedTuple):
+    """What happened in one control step of N environments."""
+
+    obs: Observations  # what to act on next: of a finished environment, the first of its new episode
+    reward: Tensor  # [N] float
+    done: Tensor  # [N] bool: terminated or timed out, and already reset
+    extras: Dict[str, Any]  # a fresh dict every step, see VecEnv.step
+
+
+class VecEnv(ABC):
+    """N instances of a task, stepped together on one device.
+
+    A subclass sets the attributes below (or defines them as properties) and implements ``step`` and
+    ``get_observations``. Three more methods are optional: ``state_dict()`` and ``load_state_dict(state)``, with
+    everything that a resumed run needs of the environment; and ``mirrors()`` for symmetric policies, which gives the
+    left-right mirror image of each observation group and of "actions" as a pair (index, sign): x[..., index] * sign.
+    """
+
+    num_envs: int
+    """N."""
+    num_obs: int
+    """Size D of the group "policy"."""
+    num_privileged_obs: Optional[int]
+    """Size C of the group "critic"; None where the critic sees what the policy sees."""
+    num_actions: int
+    """A."""
+    max_episode_length: Union[int, Tensor]
+    """Control steps until a time-out; one number, or [N]."""
+    episode_length_buf: Tensor
+    """Control steps of the current episode, [N] int64. The runner may overwrite it once at the start of training."""
+    device: Union[str, torch.device]
+    """Where every tensor here lives."""
+    cfg: Any
+    """What the environment was built from, a dict or dataclass; it is saved with the run."""
+    obs_buf: Tensor
+    """Latest observation of the group "policy", [N, D]."""
+    privileged_obs_buf: Optional[Tensor]
+    """Latest observation of the group "critic", [N, C], or None."""
+    rew_buf: Tensor
+    """Latest reward, [N]."""
+    reset_buf: Tensor
+    """Whether the latest step ended the episode, [N] bool."""
+    extras: Dict[str, Any]
+    """The latest step's extras."""
+
+    @abstractmethod
+    def get_observations(self) -> Observations:
+        """Return the current observation groups without moving time on."""
+
+    @abstractmethod
+    def step(self, actions: Tensor) -> StepResult:
+        """Apply actions [N, A] for one control step, and reset the environments that finished.
+
+        The extras may hold ``"time_outs"`` [N] bool, done by the clock and not by failure; ``"final_obs"``, groups with
+        the last observation of the finished episodes (rows of others are ignored); and ``"log"`` or ``"episode"``, a
+        dict of numbers for the loggers.
+        """
+
+    def get_privileged_observations(self) -> Optional[Tensor]:
+        """Return the group "critic" [N, C], or None where there is none."""
+        return self.get_observations().get("critic")
+
+    def reset(self, env_ids: Union[Sequence[int], Tensor, None] = None) -> Observations:
+        """Start new episodes in the given environments (None: in all) and return the observations of all."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot be reset from outside; its step() resets what has finished"
+        )

@@ -1,0 +1,152 @@
+"""The feed-forward policy and its critic."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor, nn
+
+from rsl_rl.config.policy import ActorCriticConfig
+from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
+from rsl_rl.modules.memory import State
+from rsl_rl.modules.mlp import mlp
+from rsl_rl.modules.normalizer import RunningNorm
+from rsl_rl.utils.trajectories import Cut
+
+Observation = Union[Tensor, Mapping[str, Tensor]]
+"""One tensor [N, D], or named groups of them."""
+
+
+class ActorCritic(nn.Module):
+    """Map observations to a diagonal Gaussian over actions, and to a value.
+
+    ``settings`` are the fields of :class:`ActorCriticConfig`. Actor and critic are separate networks; the standard
+    deviation of the actions is one learned number per action, the same in every state.
+    """
+
+    is_recurrent = False
+
+    def __init__(self, num_actor_obs: int, num_critic_obs: int, num_actions: int, **settings: Any):
+        super().__init__()
+        self.cfg = cfg = self._config(settings)
+        self._make_networks(num_actor_obs, num_critic_obs, num_actions)
+        norms = cfg.actor_obs_normalization, cfg.critic_obs_normalization
+        self.actor_obs_normalizer = RunningNorm(num_actor_obs) if norms[0] else nn.Identity()
+        self.critic_obs_normalizer = RunningNorm(num_critic_obs) if norms[1] else nn.Identity()
+        noise = torch.full((num_actions,), float(cfg.init_noise_std))
+        if cfg.noise_std_type == "log":
+            self.log_std = nn.Parameter(noise.log())
+        else:
+            self.std = nn.Parameter(noise)
+        self.distribution = DiagonalGaussian(torch.zeros(num_actions), noise)
+
+    @staticmethod
+    def _config(settings: Mapping[str, Any]) -> ActorCriticConfig:
+        return ActorCriticConfig(**settings)
+
+    def _make_networks(self, num_actor_features: int, num_critic_features: int, num_actions: int) -> None:
+        cfg = self.cfg
+        self.actor = mlp(num_actor_features, cfg.actor_hidden_dims, num_actions, cfg.activation)
+        self.critic = mlp(num_critic_features, cfg.critic_hidden_dims, 1, cfg.activation)
+        if cfg.initialization == "orthogonal":
+            # Gains as in Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990: a small last layer of the actor.
+            self.init_weights(self.actor, [2**0.5] * len(cfg.actor_hidden_dims) + [0.01])
+            self.init_weights(self.critic, [2**0.5] * len(cfg.critic_hidden_dims) + [1.0])
+
+    @staticmethod
+    def init_weights(sequential: nn.Sequential, scales: Sequence[float]) -> None:
+        """Make each linear layer's weight orthogonal with the gain of its place in ``scales``, and its bias zero."""
+        linears = [module for module in sequential if isinstance(module, nn.Linear)]
+        if len(linears) != len(scales):
+            raise ValueError(f"got {len(scales)} scales for {len(linears)} linear layers; give one each")
+        for linear, gain in zip(linears, scales):
+            nn.init.orthogonal_(linear.weight, gain=gain)
+            nn.init.zeros_(linear.bias)
+
+    # What the networks read
+
+    def actor_obs(self, obs: Observation) -> Tensor:
+        """Pick the actor's groups out of an observation: [N, D]; a tensor is taken as it is."""
+        return obs if isinstance(obs, Tensor) else _concatenate(obs, self.cfg.actor_groups)
+
+    def critic_obs(self, obs: Observation) -> Tensor:
+        """Pick the critic's groups out of an observation: [N, C]; a tensor is taken as it is."""
+        return obs if isinstance(obs, Tensor) else _concatenate(obs, self.cfg.critic_groups or self.cfg.actor_groups)
+
+    def update_normalization(self, actor_obs: Tensor, critic_obs: Tensor) -> None:
+        """Take a rollout [T, N, ...] into the running statistics; call it between an update and the next rollout."""
+        for normalizer, obs in ((self.actor_obs_normalizer, actor_obs), (self.critic_obs_normalizer, critic_obs)):
+            if isinstance(normalizer, RunningNorm):
+                normalizer.update(obs)
+
+    # The policy
+
+    def noise_std(self) -> Tensor:
+        """Return the standard deviation of the actions [A], always above ``min_noise_std``."""
+        raw = self.log_std.exp() if self.cfg.noise_std_type == "log" else self.std
+        return smooth_floor(raw, self.cfg.min_noise_std)
+
+    def update_distribution(self, observations: Tensor, cut: Optional[Cut] = None, hidden_states: State = None) -> None:
+        """Compute the distribution over actions for observations [..., D].
+
+        ``cut`` and ``hidden_states`` come with the padded trajectories of a recurrent mini-batch; without memory they
+        are None.
+        """
+        mean = self.actor(self._actor_features(observations, cut, hidden_states))
+        self.distribution = DiagonalGaussian(mean, self.noise_std().expand_as(mean))
+
+    def act(self, observations: Tensor, cut: Optional[Cut] = None, hidden_states: State = None) -> Tensor:
+        """Draw actions [..., A] for observations [..., D]."""
+        self.update_distribution(observations, cut, hidden_states)
+        return self.distribution.sample()
+
+    def act_inference(self, observations: Observation) -> Tensor:
+        """Return the mean action [N, A] for an observation tensor or groups."""
+        return self.actor(self._actor_features(self.actor_obs(observations), None, None))
+
+    def evaluate(self, critic_observations: Tensor, cut: Optional[Cut] = None, hidden_states: State = None) -> Tensor:
+        """Return the value [..., 1] of critic observations [..., C]."""
+        return self.critic(self._critic_features(critic_observations, cut, hidden_states))
+
+    def peek_value(self, critic_observations: Tensor) -> Tensor:
+        """Return the value [N, 1] of observations that may never be acted on: a memory, if any, stays as it is."""
+        return self.evaluate(critic_observations)
+
+    def _actor_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: State) -> Tensor:
+        return self.actor_obs_normalizer(observations)
+
+    def _critic_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: State) -> Tensor:
+        return self.critic_obs_normalizer(observations)
+
+    def get_actions_log_prob(self, actions: Tensor) -> Tensor:
+        """Return the log density [...] of actions [..., A] under the current distribution."""
+        return self.distribution.log_prob(actions).sum(dim=-1)
+
+    @property
+    def action_mean(self) -> Tensor:
+        """Mean of the current distribution [..., A]."""
+        return self.distribution.mean
+
+    @property
+    def action_std(self) -> Tensor:
+        """Standard deviation of the current distribution [..., A]."""
+        return self.distribution.stddev
+
+    @property
+    def entropy(self) -> Tensor:
+        """Entropy of the current distribution [...] in nats."""
+        return self.distribution.entropy().sum(dim=-1)
+
+    # State between steps: none here
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        """Forget the past of the environments marked in ``dones`` [N] (all: None); a policy without memory has none."""
+
+    def get_hidden_states(self) -> Tuple[State, State]:
+        """Return the memories of actor and critic; (None, None) without memory."""
+        return None, None
+
+
+def _concatenate(obs: Mapping[str, Tensor], groups: Sequence[str]) -> Tensor:
+    return obs[groups[0]] if len(groups) == 1 else torch.cat([obs[group] for group in groups], dim=-1)

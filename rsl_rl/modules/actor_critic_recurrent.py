@@ -1,0 +1,53 @@
+"""The policy and critic with memory."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Tuple
+
+from torch import Tensor
+
+from rsl_rl.config.policy import ActorCriticRecurrentConfig
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.memory import Memory, State
+from rsl_rl.utils.trajectories import Cut
+
+
+class ActorCriticRecurrent(ActorCritic):
+    """An :class:`ActorCritic` whose networks see their observations through a GRU or LSTM each.
+
+    ``settings`` are the fields of :class:`ActorCriticRecurrentConfig`. Acting and evaluating one step advances the
+    memories; mini-batches replay whole trajectories and leave them alone.
+    """
+
+    is_recurrent = True
+    cfg: ActorCriticRecurrentConfig
+
+    @staticmethod
+    def _config(settings: Mapping[str, Any]) -> ActorCriticRecurrentConfig:
+        return ActorCriticRecurrentConfig(**settings)
+
+    def _make_networks(self, num_actor_features: int, num_critic_features: int, num_actions: int) -> None:
+        cfg = self.cfg
+        super()._make_networks(cfg.rnn_hidden_size, cfg.rnn_hidden_size, num_actions)
+        self.memory_a = Memory(num_actor_features, cfg.rnn_type, cfg.rnn_num_layers, cfg.rnn_hidden_size)
+        self.memory_c = Memory(num_critic_features, cfg.rnn_type, cfg.rnn_num_layers, cfg.rnn_hidden_size)
+
+    def _actor_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: State) -> Tensor:
+        return _remember(self.memory_a, self.actor_obs_normalizer(observations), cut, hidden_states)
+
+    def _critic_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: State) -> Tensor:
+        return _remember(self.memory_c, self.critic_obs_normalizer(observations), cut, hidden_states)
+
+    def peek_value(self, critic_observations: Tensor) -> Tensor:
+        return self.critic(self.memory_c.peek(self.critic_obs_normalizer(critic_observations)))
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        self.memory_a.reset(dones)
+        self.memory_c.reset(dones)
+
+    def get_hidden_states(self) -> Tuple[State, State]:
+        return self.memory_a.hidden_states, self.memory_c.hidden_states
+
+
+def _remember(memory: Memory, observations: Tensor, cut: Optional[Cut], state: State) -> Tensor:
+    return memory.step(observations) if cut is None else memory.sequence(observations, cut, state)

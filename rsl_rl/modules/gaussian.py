@@ -1,0 +1,49 @@
+"""Diagonal Gaussians in closed form: what PPO needs of them and nothing that has to be validated at run time."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+_FLOOR_SHARPNESS = 2.0
+"""Bend of the smooth floor, in units of 1/floor: above about eleven floors the input passes through unchanged."""
+
+
+class DiagonalGaussian:
+    """Independent normal distributions of A action components, with torch.distributions' names."""
+
+    def __init__(self, mean: Tensor, stddev: Tensor):
+        self.mean = mean  # [..., A]
+        self.stddev = stddev  # [..., A]
+
+    def sample(self) -> Tensor:
+        """Draw actions [..., A], without gradient."""
+        with torch.no_grad():
+            return torch.addcmul(self.mean, torch.randn_like(self.mean), self.stddev)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Return the log density of each component [..., A]."""
+        z = (actions - self.mean) / self.stddev
+        return -0.5 * z.square() - self.stddev.log() - 0.5 * math.log(2 * math.pi)
+
+    def entropy(self) -> Tensor:
+        """Return the differential entropy of each component [..., A] in nats."""
+        return self.stddev.log() + 0.5 * math.log(2 * math.pi * math.e)
+
+
+def gaussian_kl(old_mean: Tensor, old_std: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Return KL(old || new) of diagonal Gaussians [..., A], summed over the components: [...] nats."""
+    ratio = old_std / std
+    shift = (old_mean - mean) / std
+    return (0.5 * (ratio.square() + shift.square() - 1) - ratio.log()).sum(dim=-1)
+
+
+def smooth_floor(x: Tensor, floor: float) -> Tensor:
+    """Return x where it is well above ``floor``, bending smoothly so that the result always exceeds ``floor``.
+
+    A clamp has no gradient below its bound, so a parameter that once fell under it could never come back.
+    """
+    return floor + F.softplus(x - floor, beta=_FLOOR_SHARPNESS / floor)

@@ -1,0 +1,41 @@
+"""Running normalisation of observations."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class RunningNorm(nn.Module):
+    """Scale inputs [..., D] to zero mean and unit variance as seen so far.
+
+    ``forward`` only reads the statistics; ``update`` alone changes them. The learner calls it between an update and the
+    next rollout, so that acting and learning see the same numbers and the first probability ratio of an update is
+    exactly 1.
+    """
+
+    def __init__(self, size: int, eps: float = 1e-2):
+        super().__init__()
+        self.eps = eps
+        self.mean: Tensor  # [D]; annotated here and not in the class, where TorchScript would trip over it
+        self.var: Tensor  # [D]
+        self.count: Tensor  # [] samples seen
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("var", torch.ones(size))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / (self.var.sqrt() + self.eps)
+
+    @torch.jit.unused
+    @torch.no_grad()
+    def update(self, x: Tensor) -> None:
+        """Merge a batch [..., D] into the statistics (Chan et al. 1979, the pairwise update)."""
+        x = x.reshape(-1, x.shape[-1])
+        var, mean = torch.var_mean(x, dim=0, unbiased=False)
+        total = self.count + x.shape[0]
+        share = (x.shape[0] / total).to(x.dtype)  # of the new batch in all samples
+        delta = mean - self.mean
+        self.var.copy_(torch.lerp(self.var, var, share) + delta.square() * share * (1 - share))
+        self.mean.add_(delta * share)
+        self.count.copy_(total)

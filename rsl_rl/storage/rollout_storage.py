@@ -1,0 +1,221 @@
+"""The rollout that PPO learns from, in tensors allocated once.
+
+Letters used throughout the library: T steps of a rollout, N environments, D actor observation, C critic observation, A
+actions, B rows of a flat mini-batch, n environments of a recurrent one, M trajectories, L layers and H hidden size of a
+memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from rsl_rl.storage.returns import gae
+from rsl_rl.utils.trajectories import Cut, cut_at_dones, initial_states, pad, trajectory_starts
+
+HiddenState = Union[Tensor, Tuple[Tensor, ...], None]
+"""Memory of one network, tensors [L, N, H]: h of a GRU, (h, c) of an LSTM, None without memory."""
+
+
+class MiniBatch(NamedTuple):
+    """Samples for one gradient step.
+
+    Flat: rows [B, ...]. Recurrent: whole environments [T, n, ...], but for the observations, which are cut at the dones
+    and padded to trajectories [T, M, ...]; ``cut`` leads back, and ``hidden_states`` are the memories that the
+    trajectories began with.
+    """
+
+    observations: Tensor  # [B, D]
+    critic_observations: Tensor  # [B, C]
+    actions: Tensor  # [B, A]
+    values: Tensor  # [B, 1]
+    advantages: Tensor  # [B, 1]
+    returns: Tensor  # [B, 1]
+    old_actions_log_prob: Tensor  # [B, 1]
+    old_mu: Tensor  # [B, A]
+    old_sigma: Tensor  # [B, A]
+    cut: Optional[Cut] = None
+    hidden_states: Tuple[HiddenState, HiddenState] = (None, None)  # of actor and critic
+
+
+def _unset() -> Tensor:
+    """What a transition holds before a field is set."""
+    return torch.empty(0)
+
+
+class RolloutStorage:
+    """T steps of N environments, written row by row and read as mini-batches.
+
+    Scalars are stored as [T, N, 1]. The rows are written when the policy acts, before the environment moves on, so that
+    an environment may refresh its observation buffer in place.
+    """
+
+    @dataclass
+    class Transition:
+        """One step of all environments: views of a row of the storage, or tensors of your own to be copied into it."""
+
+        observations: Tensor = field(default_factory=_unset)  # [N, D]
+        critic_observations: Tensor = field(default_factory=_unset)  # [N, C]
+        actions: Tensor = field(default_factory=_unset)  # [N, A]
+        rewards: Tensor = field(default_factory=_unset)  # [N, 1]
+        dones: Tensor = field(default_factory=_unset)  # [N, 1] bool
+        values: Tensor = field(default_factory=_unset)  # [N, 1]
+        actions_log_prob: Tensor = field(default_factory=_unset)  # [N, 1]
+        action_mean: Tensor = field(default_factory=_unset)  # [N, A]
+        action_sigma: Tensor = field(default_factory=_unset)  # [N, A]
+        hidden_states: Tuple[HiddenState, HiddenState] = (None, None)  # before this step, of actor and critic
+
+        def clear(self) -> None:
+            """Let go of every tensor."""
+            self.__init__()
+
+    def __init__(
+        self,
+        num_envs: int,
+        num_transitions_per_env: int,
+        obs_shape: Sequence[int],
+        privileged_obs_shape: Sequence[int],
+        actions_shape: Sequence[int],
+        device: Union[str, torch.device] = "cpu",
+    ):
+        self.num_envs = num_envs
+        self.num_transitions_per_env = num_transitions_per_env
+        self.device = torch.device(device)
+
+        def rows(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(num_transitions_per_env, num_envs, *shape, dtype=dtype, device=self.device)
+
+        self.observations = rows(*obs_shape)
+        self.privileged_observations = rows(*privileged_obs_shape)  # what the critic reads
+        self.actions = rows(*actions_shape)
+        self.rewards = rows(1)
+        self.dones = rows(1, dtype=torch.bool)
+        self.values = rows(1)
+        self.actions_log_prob = rows(1)
+        self.mu = rows(*actions_shape)
+        self.sigma = rows(*actions_shape)
+        self.returns = rows(1)
+        self.advantages = rows(1)
+        self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # before the first step, each [L, N, H]
+        self.saved_hidden_states_c: Tuple[Tensor, ...] = ()
+        self.step = 0
+        self._columns = {
+            "observations": self.observations,
+            "critic_observations": self.privileged_observations,
+            "actions": self.actions,
+            "rewards": self.rewards,
+            "dones": self.dones,
+            "values": self.values,
+            "actions_log_prob": self.actions_log_prob,
+            "action_mean": self.mu,
+            "action_sigma": self.sigma,
+        }
+
+    # Writing
+
+    def row(self) -> RolloutStorage.Transition:
+        """Return the next row as a transition of views: what is copied into them is stored."""
+        self._require_room()
+        transition = self.Transition()
+        for name, column in self._columns.items():
+            setattr(transition, name, column[self.step])
+        return transition
+
+    def add_transitions(self, transition: RolloutStorage.Transition) -> None:
+        """Finish the next row with ``transition`` and move on; views handed out by :meth:`row` are in place already."""
+        self._require_room()
+        for name, column in self._columns.items():
+            value, row = getattr(transition, name), column[self.step]
+            if value.numel() == 0:
+                raise ValueError(f"the transition has no {name}; set every field before add_transitions")
+            if value.data_ptr() != row.data_ptr():
+                row.copy_(value.reshape(row.shape))
+        self._save_hidden_states(transition.hidden_states)
+        self.step += 1
+
+    def _save_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
+        """Keep the memories before the first step; every later trajectory begins after a done, from zeros."""
+        if self.step == 0:
+            self.saved_hidden_states_a, self.saved_hidden_states_c = (_as_tuple(state) for state in hidden_states)
+
+    def _require_room(self) -> None:
+        if self.step >= self.num_transitions_per_env:
+            raise OverflowError(f"the rollout already holds {self.step} steps; call clear() before the next one")
+
+    def clear(self) -> None:
+        """Start the next rollout at the first row."""
+        self.step = 0
+
+    # Reading
+
+    def compute_returns(self, last_values: Tensor, gamma: float, lam: float) -> None:
+        """Fill returns, and advantages scaled to zero mean and unit deviation; ``last_values`` [N, 1] follow the last
+        row."""
+        advantages = gae(self.rewards, self.values, last_values, self.dones, gamma, lam)
+        torch.add(advantages, self.values, out=self.returns)
+        std, mean = torch.std_mean(advantages)
+        torch.div(advantages - mean, std + 1e-8, out=self.advantages)
+
+    def get_statistics(self) -> Tuple[Tensor, Tensor]:
+        """Return the mean length [steps] of the episodes, or parts of them, in the rollout, and its mean reward per
+        step."""
+        num_trajectories = trajectory_starts(self.dones).sum()
+        return self.dones.numel() / num_trajectories, self.rewards.mean()
+
+    def mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[MiniBatch]:
+        """Yield flat mini-batches of shuffled steps, every step once per epoch."""
+        columns = [getattr(self, name).flatten(0, 1) for name in _MINI_BATCH_COLUMNS]
+        for _ in range(num_epochs):
+            order = torch.randperm(self.num_envs * self.num_transitions_per_env, device=self.device)
+            for index in order.tensor_split(num_mini_batches):
+                yield MiniBatch(*(column[index] for column in columns))
+
+    def reccurent_mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[MiniBatch]:
+        """Yield mini-batches of shuffled whole environments, cut into padded trajectories, every environment once per
+        epoch."""
+        if num_mini_batches > self.num_envs:
+            raise ValueError(
+                f"num_mini_batches={num_mini_batches} exceeds num_envs={self.num_envs}: recurrent mini-batches are "
+                f"sets of whole environments, so take at most {self.num_envs}"
+            )
+        dones = self.dones.squeeze(-1)
+        trajectories_of = trajectory_starts(dones).sum(dim=0).tolist()  # sync: N numbers, once per update
+        for _ in range(num_epochs):
+            for envs in torch.randperm(self.num_envs).tensor_split(num_mini_batches):
+                index = envs.to(self.device)
+                cut = cut_at_dones(dones[:, index], count=sum(trajectories_of[env] for env in envs.tolist()))
+                columns: Dict[str, Tensor] = {name: getattr(self, name)[:, index] for name in _MINI_BATCH_COLUMNS}
+                yield MiniBatch(
+                    pad(columns.pop("observations"), cut),
+                    pad(columns.pop("privileged_observations"), cut),
+                    *columns.values(),
+                    cut=cut,
+                    hidden_states=(
+                        tuple(initial_states(state[:, index], cut) for state in self.saved_hidden_states_a),
+                        tuple(initial_states(state[:, index], cut) for state in self.saved_hidden_states_c),
+                    ),
+                )
+
+
+_MINI_BATCH_COLUMNS = (
+    "observations",
+    "privileged_observations",
+    "actions",
+    "values",
+    "advantages",
+    "returns",
+    "actions_log_prob",
+    "mu",
+    "sigma",
+)
+"""Columns of the storage in the order of MiniBatch's fields."""
+
+
+def _as_tuple(state: HiddenState) -> Tuple[Tensor, ...]:
+    """Copy a memory, as a tuple whatever its kind."""
+    if state is None:
+        return ()
+    return tuple(s.clone() for s in (state if isinstance(state, tuple) else (state,)))

@@ -1,0 +1,109 @@
+import pytest
+import torch
+from torch import nn
+
+from rsl_rl.config.policy import ActorCriticConfig
+from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+
+
+def test_the_log_probability_is_that_of_the_action_drawn():
+    policy = ActorCritic(3, 5, 2)
+    obs = torch.randn(6, 3)
+    actions = policy.act(obs)
+    expected = torch.distributions.Normal(policy.action_mean, policy.action_std).log_prob(actions).sum(dim=-1)
+    torch.testing.assert_close(policy.get_actions_log_prob(actions), expected)
+    assert torch.equal(policy.act_inference(obs), policy.action_mean)
+    assert policy.evaluate(torch.randn(6, 5)).shape == (6, 1)
+    assert policy.entropy.shape == (6,)
+
+
+@pytest.mark.parametrize("kind", ["scalar", "log"])
+def test_the_noise_starts_where_told_and_cannot_turn_negative(kind):
+    policy = ActorCritic(3, 3, 2, noise_std_type=kind, init_noise_std=0.7, min_noise_std=0.05)
+    torch.testing.assert_close(policy.noise_std(), torch.full((2,), 0.7))
+    parameter = policy.log_std if kind == "log" else policy.std
+    with torch.no_grad():
+        parameter.fill_(-30.0)
+    assert (policy.noise_std() >= 0.05).all()
+    assert torch.isfinite(policy.act(torch.randn(4, 3))).all()
+
+
+def test_orthogonal_layers_are_orthogonal():
+    policy = ActorCritic(8, 8, 4, initialization="orthogonal", actor_hidden_dims=(8,), critic_hidden_dims=(8,))
+    weight = policy.actor[0].weight
+    torch.testing.assert_close(weight @ weight.T, 2.0 * torch.eye(8), atol=1e-5, rtol=0)
+    assert policy.actor[-1].weight.norm() < 0.1 and (policy.actor[0].bias == 0).all()
+    with pytest.raises(ValueError, match="1 scales for 2 linear layers"):
+        ActorCritic.init_weights(policy.actor, [1.0])
+
+
+def test_groups_are_read_by_name_in_order():
+    policy = ActorCritic(3, 3, 1, actor_groups=("b", "a"), critic_groups=("a", "b"))
+    obs = {"a": torch.ones(2, 1), "b": torch.zeros(2, 2)}
+    assert policy.actor_obs(obs)[0].tolist() == [0, 0, 1]
+    assert policy.critic_obs(obs)[0].tolist() == [1, 0, 0]
+    assert policy.actor_obs(obs["b"]) is obs["b"]
+    assert torch.equal(policy.act_inference(obs), policy.act_inference(policy.actor_obs(obs)))
+
+
+def test_normalisers_are_there_only_where_asked():
+    policy = ActorCritic(3, 3, 1, actor_obs_normalization=True)
+    assert isinstance(policy.critic_obs_normalizer, nn.Identity)
+    policy.update_normalization(torch.full((4, 2, 3), 9.0), torch.zeros(4, 2, 3))
+    torch.testing.assert_close(policy.actor_obs_normalizer.mean, torch.full((3,), 9.0))
+
+
+def test_a_policy_without_memory_has_nothing_to_forget():
+    policy = ActorCritic(3, 3, 1)
+    assert not policy.is_recurrent and policy.get_hidden_states() == (None, None)
+    policy.reset(torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"activation": "swish"}, "activation='swish'; allowed"),
+        ({"noise_std_type": "exp"}, "noise_std_type='exp'; allowed: scalar, log"),
+        ({"initialization": "xavier"}, "initialization='xavier'"),
+        ({"actor_hidden_dims": (0,)}, "actor_hidden_dims"),
+        ({"min_noise_std": 0.0}, "min_noise_std=0.0"),
+        ({"init_noise_std": 0.005}, "init_noise_std=0.005 must lie above"),
+        ({"actor_groups": ()}, "actor_groups is empty"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        ActorCritic(3, 3, 1, **settings)
+
+
+def test_a_setting_that_does_not_exist_is_refused():
+    with pytest.raises(TypeError, match="actor_hidden_dim"):
+        ActorCritic(3, 3, 1, actor_hidden_dim=(8,))
+
+
+def test_the_config_builds_its_class():
+    assert type(ActorCriticConfig().build(3, 3, 1)) is ActorCritic
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_recurrent_policy_keeps_a_memory_for_each_network_and_environment(kind):
+    policy = ActorCriticRecurrent(
+        3, 4, 2, rnn_type=kind, rnn_hidden_size=5, actor_hidden_dims=(8,), critic_hidden_dims=(8,)
+    )
+    assert policy.get_hidden_states() == (None, None)
+    obs, critic_obs = torch.randn(6, 3), torch.randn(6, 4)
+    with torch.no_grad():
+        first = policy.act_inference(obs)
+        policy.evaluate(critic_obs)
+        second = policy.act_inference(obs)
+        assert not torch.allclose(first, second)  # it remembers
+        before = [s.clone() for s in _tensors(policy.get_hidden_states()[1])]
+        policy.peek_value(critic_obs)
+        assert all(torch.equal(a, b) for a, b in zip(before, _tensors(policy.get_hidden_states()[1])))
+        policy.reset(torch.tensor([1, 0, 0, 0, 0, 0]))
+        third = policy.act_inference(obs)
+        assert torch.allclose(third[0], first[0]) and not torch.allclose(third[1], first[1])
+
+
+def _tensors(state):
+    return state if isinstance(state, tuple) else (state,)
