@@ -1,0 +1,20 @@
+"""TorchScript: what libtorch on a robot loads."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import torch
+
+from rsl_rl.exporters.policy_module import policy_module
+from rsl_rl.modules.actor_critic import ActorCritic
+
+
+def export_torchscript(policy: ActorCritic, path: Path) -> Path:
+    """Write a policy as a TorchScript file that needs no Python; inputs and outputs are those of its policy module."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationWarning)
+        torch.jit.script(policy_module(policy)).save(str(path))
+    return path

@@ -1,0 +1,92 @@
+"""The training as seen in a terminal."""
+
+from __future__ import annotations
+
+import time
+from typing import List, Optional, Tuple
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from rsl_rl.loggers.logger import Logger, Record
+
+
+class ConsoleLogger(Logger):
+    """A table that refreshes in place; where the output is no terminal, one line an iteration."""
+
+    def __init__(self, title: str, console: Optional[Console] = None):
+        self._title = title
+        self._console = console or Console()
+        self._live: Optional[Live] = None
+
+    def start(self, first_iteration: int, last_iteration: int) -> None:
+        self._first, self._last, self._began = first_iteration, last_iteration, time.monotonic()
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, refresh_per_second=4, transient=False)
+            self._live.start()
+
+    def write(self, record: Record) -> None:
+        if self._live is not None:
+            self._live.update(self._table(record))
+        else:
+            self._console.print(self._line(record), highlight=False, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _time_left(self, record: Record) -> float:
+        done = (record["iteration"] or 0) - self._first
+        return (time.monotonic() - self._began) / max(done, 1) * (self._last - self._first - done)
+
+    def _line(self, record: Record) -> str:
+        parts = [
+            f"iteration {record['iteration']:.0f}/{self._last}",
+            f"{record['env_steps']:,.0f} steps",
+            f"{record['steps_per_s']:,.0f}/s",
+            f"reward {_number(record['mean_reward'])}",
+            f"length {_number(record['mean_episode_length'])}",
+            f"kl {_number(record['kl'])}",
+            f"left {_clock(self._time_left(record))}",
+        ]
+        return " | ".join(parts)
+
+    def _table(self, record: Record) -> Table:
+        iteration = int(record["iteration"] or 0)
+        table = Table(title=f"{self._title}   iteration {iteration}/{self._last}", show_header=False, min_width=64)
+        table.add_column(justify="right", style="cyan")
+        table.add_column(min_width=36)
+        table.add_row("", ProgressBar(total=self._last - self._first, completed=iteration - self._first, width=36))
+        for name, text in self._rows(record):
+            table.add_row(name, text)
+        return table
+
+    def _rows(self, record: Record) -> List[Tuple[str, str]]:
+        rows = [
+            ("time left", _clock(self._time_left(record))),
+            ("environment steps", f"{record['env_steps']:,.0f}"),
+            (
+                "steps/s",
+                f"{record['steps_per_s']:,.0f}   collect {record['collect_s']:.2f} s, learn {record['learn_s']:.2f} s",
+            ),
+            ("mean reward", _number(record["mean_reward"])),
+            ("mean episode length", _number(record["mean_episode_length"])),
+            ("surrogate / value loss", f"{_number(record['surrogate_loss'])} / {_number(record['value_loss'])}"),
+            ("KL / learning rate", f"{_number(record['kl'])} / {_number(record['learning_rate'])}"),
+            ("entropy / noise std", f"{_number(record['entropy'])} / {_number(record['noise_std'])}"),
+        ]
+        episode = [(k[len("episode/") :], _number(v)) for k, v in record.items() if k.startswith("episode/")]
+        return rows + episode
+
+
+def _number(value: Optional[float]) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"

@@ -1,0 +1,37 @@
+"""metrics.jsonl: one JSON object an iteration."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import IO, Optional
+
+from rsl_rl.loggers.logger import Logger, Record
+
+
+class JsonlLogger(Logger):
+    """Appends records to a file, each line complete as soon as it is written."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._file: Optional[IO[str]] = None
+
+    def start(self, first_iteration: int, last_iteration: int) -> None:
+        if self.path.exists():  # a resumed run repeats nothing: drop what came after its checkpoint
+            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["iteration"] <= first_iteration]
+            self.path.write_text("".join(kept), encoding="utf-8")
+        self._file = self.path.open("a", encoding="utf-8")
+
+    def write(self, record: Record) -> None:
+        if self._file is None:
+            return
+        finite = {k: v if v is not None and math.isfinite(v) else None for k, v in record.items()}
+        self._file.write(json.dumps(finite) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

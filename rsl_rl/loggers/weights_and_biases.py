@@ -1,0 +1,29 @@
+"""Weights & Biases, for those who installed the extra ``wandb``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Dict
+
+import wandb  # the extra 'wandb'
+
+from rsl_rl.loggers.logger import Logger, Record
+from rsl_rl.loggers.tensorboard import tag_of
+
+
+class WandbLogger(Logger):
+    """Sends each record to a run named after the run folder, in a project named after the experiment."""
+
+    def __init__(self, log_dir: Path, config: Dict):
+        self._settings = {"project": log_dir.parent.name, "name": log_dir.name, "dir": str(log_dir), "config": config}
+
+    def start(self, first_iteration: int, last_iteration: int) -> None:
+        self._run = wandb.init(**self._settings)
+
+    def write(self, record: Record) -> None:
+        tagged = {tag_of(name): value for name, value in record.items() if value is not None}
+        tagged.pop(None, None)
+        self._run.log(tagged, step=int(record["iteration"] or 0))
+
+    def close(self) -> None:
+        self._run.finish()

@@ -1,0 +1,5 @@
+"""The training loop."""
+
+from rsl_rl.runners.on_policy_runner import OnPolicyRunner
+
+__all__ = ["OnPolicyRunner"]

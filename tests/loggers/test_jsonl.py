@@ -1,0 +1,26 @@
+import json
+
+from rsl_rl.loggers import JsonlLogger
+
+
+def write(path, iterations, first):
+    logger = JsonlLogger(path)
+    logger.start(first, 10)
+    for iteration in iterations:
+        logger.write({"iteration": iteration, "loss": float("nan"), "reward": None})
+    logger.close()
+
+
+def test_lines_are_valid_json_without_nan(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    write(path, [1], first=0)
+    assert json.loads(path.read_text()) == {"iteration": 1, "loss": None, "reward": None}
+
+
+def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    write(path, [1, 2, 3], first=0)
+    with path.open("a") as file:
+        file.write('{"iteration": 4, "lo')  # cut off by a crash
+    write(path, [3, 4], first=2)
+    assert [json.loads(line)["iteration"] for line in path.read_text().splitlines()] == [1, 2, 3, 4]

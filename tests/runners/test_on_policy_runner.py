@@ -1,0 +1,242 @@
+import io
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from rich.console import Console
+
+from rsl_rl.config.learn import LearnConfig
+from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, SymmetricActorCriticConfig
+from rsl_rl.config.task import ToyConfig
+from rsl_rl.env import VecEnv
+from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.tasks.toy import PointEnv
+from rsl_rl.utils.config_io import read_yaml, to_dict
+
+METRICS = {
+    "iteration", "env_steps", "collect_s", "learn_s", "steps_per_s", "mean_reward", "mean_episode_length",
+    "surrogate_loss", "value_loss", "entropy", "kl", "learning_rate", "noise_std",
+}  # fmt: skip
+
+
+def toy(**settings) -> PointEnv:
+    return PointEnv(ToyConfig(**{"num_envs": 16, "episode_steps": 10, **settings}))
+
+
+def weights(runner):
+    return [p.detach().clone() for p in runner.alg.actor_critic.parameters()]
+
+
+def test_a_run_leaves_what_it_promises(small_cfg, tmp_path):
+    runner = OnPolicyRunner(toy(), replace(small_cfg, runner=replace(small_cfg.runner, logger="tensorboard")), tmp_path)
+    runner.add_git_repo_to_log(__file__)
+    assert list(tmp_path.iterdir()) == []  # nothing is written before training starts
+    runner.learn(5, init_at_random_ep_len=True)
+    assert {"config.yaml", "metrics.jsonl", "git", "model_2.pt", "model_4.pt", "model_5.pt"} <= {
+        p.name for p in tmp_path.iterdir()
+    }
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["iteration"] for line in lines] == [1, 2, 3, 4, 5]
+    assert set(lines[-1]) >= METRICS
+    assert lines[-1]["env_steps"] == runner.tot_timesteps == 5 * 8 * 16
+    assert read_yaml(tmp_path / "config.yaml")["env"] == to_dict(ToyConfig(num_envs=16, episode_steps=10))
+
+
+def test_tensorboard_gets_the_tags_that_users_know(small_cfg, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    OnPolicyRunner(toy(), replace(small_cfg, runner=replace(small_cfg.runner, logger="tensorboard")), tmp_path).learn(3)
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    assert {
+        "Loss/value_function",
+        "Loss/surrogate",
+        "Loss/learning_rate",
+        "Policy/mean_noise_std",
+        "Perf/total_fps",
+        "Perf/collection time",
+        "Perf/learning_time",
+        "Train/mean_reward",
+        "Train/mean_episode_length",
+    } <= tags
+    assert [event.step for event in events.Scalars("Loss/surrogate")] == [1, 2, 3]
+
+
+def test_the_config_is_left_as_it_was(small_cfg):
+    nested = to_dict(small_cfg)
+    before = json.dumps(nested)
+    OnPolicyRunner(toy(), nested).learn(1)
+    assert json.dumps(nested) == before
+    with pytest.raises(ValueError, match=r"unknown setting 'algorithm.gama'.*'gamma'"):
+        OnPolicyRunner(toy(), {"algorithm": {"gama": 0.9}})
+
+
+@pytest.mark.parametrize("kind", [None, "gru", "lstm"])
+def test_the_same_seed_gives_the_same_weights(small_cfg, kind):
+    if kind:
+        policy = ActorCriticRecurrentConfig(
+            rnn_type=kind, rnn_hidden_size=8, actor_hidden_dims=(8,), critic_hidden_dims=(8,)
+        )
+        small_cfg = replace(small_cfg, policy=policy)
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        runner = OnPolicyRunner(toy(), small_cfg)
+        runner.learn(3)
+        runs.append(weights(runner))
+    assert all(torch.equal(a, b) for a, b in zip(*runs))
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_a_resumed_run_goes_on_as_if_never_stopped(small_cfg, tmp_path, normalized):
+    policy = replace(small_cfg.policy, actor_obs_normalization=normalized, critic_obs_normalization=normalized)
+    small_cfg = replace(small_cfg, policy=policy)
+    torch.manual_seed(5)
+    whole = OnPolicyRunner(toy(), small_cfg)
+    whole.learn(6)
+    torch.manual_seed(5)
+    OnPolicyRunner(toy(), small_cfg, tmp_path).learn(4)
+    torch.manual_seed(99)
+    resumed = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    resumed.load(tmp_path / "model_4.pt")
+    resumed.learn(2)
+    assert all(torch.equal(a, b) for a, b in zip(weights(whole), weights(resumed)))
+    assert (resumed.current_learning_iteration, resumed.tot_timesteps) == (6, whole.tot_timesteps)
+    lines = [json.loads(line)["iteration"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [1, 2, 3, 4, 5, 6]
+
+
+def test_infos_come_back_and_weights_can_come_alone(small_cfg, tmp_path):
+    runner = OnPolicyRunner(toy(), small_cfg)
+    runner.learn(1)
+    runner.save(tmp_path / "model_1.pt", infos={"note": "first"})
+    other = OnPolicyRunner(toy(), small_cfg)
+    rate = other.alg.learning_rate.item()
+    assert other.load(tmp_path / "model_1.pt", load_optimizer=False) == {"note": "first"}
+    assert all(torch.equal(a, b) for a, b in zip(weights(runner), weights(other)))
+    assert other.alg.learning_rate.item() == rate and not other.alg.optimizer.state_dict()["state"]
+
+
+def test_inference_takes_groups_and_tensors(small_cfg):
+    env = toy()
+    policy = OnPolicyRunner(env, small_cfg).get_inference_policy(device="cpu")
+    obs = env.get_observations()
+    assert torch.equal(policy(obs), policy(obs["policy"])) and not policy(obs).requires_grad
+
+
+class InPlace(PointEnv):
+    """Refreshes one observation buffer in place, as zero-copy simulators do, and speaks legged_gym's dialect."""
+
+    def __init__(self, cfg, done_as):
+        self._buffer = torch.zeros(cfg.num_envs, 1)
+        self.done_as = done_as
+        super().__init__(cfg)
+
+    def get_observations(self):
+        self._buffer.copy_(self.obs_buf)
+        return {"policy": self._buffer}
+
+    def step(self, actions):
+        result = super().step(actions)
+        return result._replace(done=self.done_as(result.done), reward=result.reward.unsqueeze(1))
+
+
+@pytest.mark.parametrize(
+    "done_as", [lambda d: d, lambda d: d.float(), lambda d: d.long().unsqueeze(1)], ids=["bool", "float", "column"]
+)
+def test_in_place_buffers_and_other_dialects_train_to_the_same_weights(small_cfg, done_as):
+    torch.manual_seed(5)
+    plain = OnPolicyRunner(toy(), small_cfg)
+    plain.learn(3)
+    torch.manual_seed(5)
+    other = OnPolicyRunner(InPlace(ToyConfig(num_envs=16, episode_steps=10), done_as), small_cfg)
+    other.learn(3)
+    assert any("reward has the shape [16, 1]" in sentence for sentence in other.env_corrections)
+    assert all(torch.equal(a, b) for a, b in zip(weights(plain), weights(other)))
+
+
+def test_groups_that_the_environment_lacks_are_refused(small_cfg):
+    cfg = replace(small_cfg, policy=replace(small_cfg.policy, critic_groups=("priviledged",)))
+    with pytest.raises(ValueError, match="critic_groups names 'priviledged', and the environment gives policy"):
+        OnPolicyRunner(toy(), cfg)
+
+
+def test_a_symmetric_policy_needs_mirrors(small_cfg):
+    cfg = replace(small_cfg, policy=SymmetricActorCriticConfig())
+    with pytest.raises(ValueError, match="PointEnv has no mirrors"):
+        OnPolicyRunner(toy(), cfg)
+
+
+def test_an_unknown_logger_is_refused(small_cfg):
+    with pytest.raises(ValueError, match=r"unknown logger 'tensorbord'.*Did you mean 'tensorboard'"):
+        OnPolicyRunner(toy(), replace(small_cfg, runner=replace(small_cfg.runner, logger="tensorbord")))
+
+
+class Endless(VecEnv):
+    """Reward 1 for ever, cut into episodes of 5 steps by the clock: the value of every state is 1 / (1 - gamma)."""
+
+    def __init__(self, say_so: bool, final_obs: bool):
+        self.num_envs, self.num_actions, self.max_episode_length, self.device = 32, 1, 5, "cpu"
+        self.cfg = {}
+        self.say_so, self.final_obs = say_so, final_obs
+        self.episode_length_buf = torch.arange(32) % 5
+
+    def get_observations(self):
+        return {"policy": torch.ones(32, 1)}
+
+    def step(self, actions):
+        self.episode_length_buf += 1
+        done = self.episode_length_buf >= 5
+        self.episode_length_buf[done] = 0
+        extras = {"time_outs": done if self.say_so else torch.zeros_like(done)}
+        if self.final_obs:
+            extras["final_obs"] = self.get_observations()
+        return self.get_observations(), torch.ones(32), done, extras
+
+
+@pytest.mark.parametrize(("say_so", "final_obs"), [(True, True), (True, False), (False, False)])
+def test_the_value_of_an_endless_task_needs_time_outs(small_cfg, say_so, final_obs):
+    algorithm = replace(
+        small_cfg.algorithm, gamma=0.8, learning_rate=1e-2, schedule="fixed", use_clipped_value_loss=False
+    )
+    runner = OnPolicyRunner(Endless(say_so, final_obs), replace(small_cfg, algorithm=algorithm))
+    runner.learn(60)
+    value = runner.alg.actor_critic.evaluate(torch.ones(1, 1)).item()
+    if say_so:
+        assert value == pytest.approx(1 / (1 - 0.8), rel=0.05)  # the critic is a net that is still moving a little
+    else:
+        # Every fifth step ends for good: between the mean of the five sums, 2.31, and the fixed point 1 / 0.36.
+        assert 2.2 < value < 2.9
+
+
+def test_the_toy_is_solved():
+    """A point that walks home at full speed and stays there loses the sum of what is left of |x| on the way."""
+    cfg = LearnConfig(policy=ActorCriticConfig(actor_hidden_dims=(32, 32), critic_hidden_dims=(32, 32)))
+    env = PointEnv(ToyConfig(num_envs=64, episode_steps=32))
+    runner = OnPolicyRunner(env, cfg)
+    runner.learn(30, init_at_random_ep_len=True)
+    policy, obs, reward_sum = runner.get_inference_policy(), env.reset(), 0.0
+    x = env.x.abs()
+    best = 0.0
+    for _ in range(31):  # the last step would show the next episode
+        obs, reward, _, _ = env.step(policy(obs))
+        reward_sum += reward.mean().item()
+        x = (x - 0.2).clamp(min=0.0)
+        best += (1 - x).mean().item()
+    assert reward_sum > 0.95 * best
+
+
+def test_the_console_shows_progress(small_cfg):
+    from rsl_rl.loggers import ConsoleLogger
+
+    outputs = {}
+    for terminal in (False, True):
+        stream = io.StringIO()
+        runner = OnPolicyRunner(toy(), small_cfg)
+        runner._loggers = [ConsoleLogger("toy", Console(file=stream, force_terminal=terminal, width=100))]
+        runner.learn(2)
+        outputs[terminal] = stream.getvalue()
+    assert len(outputs[False].splitlines()) == 2 and "iteration 2/2" in outputs[False]
+    assert "mean reward" in outputs[True] and "time left" in outputs[True] and "learning rate" in outputs[True]
