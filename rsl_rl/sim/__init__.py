@@ -1,0 +1,5 @@
+"""Physics behind one interface, one engine per file."""
+
+from rsl_rl.utils.registry import Registry
+
+SIMS = Registry("sim backend", {"mujoco": "rsl_rl.sim.mujoco_cpu:MujocoSim"})

@@ -1,0 +1,87 @@
+"""What a task may ask of physics, in a roboticist's terms."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+
+class Sim(ABC):
+    """N copies of one legged robot on a floor.
+
+    SI units and radians. Quaternions are w x y z and turn body coordinates into world coordinates. The world's z axis
+    points up. State tensors are float32 on ``device``; ``step`` and the writing methods refresh them in place, so keep
+    a copy of what you want to compare with later. Joints are in the order of ``joint_names``, links that report contact
+    in that of ``link_names``, and feet in that of ``foot_names``.
+    """
+
+    num_envs: int
+    device: torch.device
+    dt: float  # physics step [s]
+    joint_names: Tuple[str, ...]
+    link_names: Tuple[str, ...]
+    foot_names: Tuple[str, ...]
+    joint_limits: Tensor  # [J, 2] lowest and highest position
+    torque_limits: Tensor  # [J]
+    total_mass: Tensor  # [N], with what randomisation added
+
+    root_pos: Tensor  # [N, 3] world
+    root_quat: Tensor  # [N, 4]
+    root_lin_vel: Tensor  # [N, 3] world
+    root_ang_vel: Tensor  # [N, 3] body
+    joint_pos: Tensor  # [N, J]
+    joint_vel: Tensor  # [N, J]
+    joint_torque: Tensor  # [N, J] applied in the last physics step
+    contact_force: Tensor  # [N, links, 3] of the floor on the link, world, in the last physics step
+    foot_pos: Tensor  # [N, feet, 3] centre of the foot, world, before the last physics step
+    foot_vel: Tensor  # [N, feet, 3] world, before the last physics step
+    diverged: Tensor  # [N] bool: the last step broke down there; the state is the engine's default, to be reset
+
+    @abstractmethod
+    def step(self, joint_targets: Tensor, num_substeps: int) -> None:
+        """Hold joint position targets [N, J] for ``num_substeps`` physics steps; the joints' PD loops follow them."""
+
+    @abstractmethod
+    def reset(
+        self,
+        mask: Tensor,
+        root_pos: Tensor,
+        root_quat: Tensor,
+        root_lin_vel: Tensor,
+        root_ang_vel: Tensor,
+        joint_pos: Tensor,
+        joint_vel: Tensor,
+    ) -> None:
+        """Start the robots marked in mask [N] anew in the given state; rows of the others are ignored."""
+
+    @abstractmethod
+    def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
+        """Give the robots marked in mask [N] these velocities (world; body), as a push would."""
+
+    # Parameters of each robot; the defaults are the model file's.
+
+    @abstractmethod
+    def set_friction(self, friction: Tensor) -> None:
+        """Set the sliding friction [N] between floor and robot."""
+
+    @abstractmethod
+    def set_root_payload(self, mass: Tensor) -> None:
+        """Add mass [N] in kg to the trunk, or take it off where negative."""
+
+    @abstractmethod
+    def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
+        """Set the PD gains [N, J] of the joints: N m/rad and N m s/rad."""
+
+    def link_indices(self, names: Sequence[str]) -> Tensor:
+        """Return where links stand in ``contact_force``; an unknown name is an error that lists the known ones."""
+        unknown = [name for name in names if name not in self.link_names]
+        if unknown:
+            raise ValueError(f"unknown links {unknown}; this model reports contact of {', '.join(self.link_names)}")
+        return torch.tensor([self.link_names.index(name) for name in names], device=self.device)
+
+    def state_dict(self) -> Optional[dict]:
+        """Return the whole physical state as tensors, or None where the engine cannot give it."""
+        return None

@@ -1,0 +1,79 @@
+"""Turn recorded poses into an mp4, as a process of its own: `python -m rsl_rl.sim.render_video RECORDING.npz
+VIDEO.mp4`.
+
+OpenGL drivers may be missing, or take the process down with them; the caller loses nothing but the film.
+"""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Sequence, Tuple
+
+if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
+    os.environ["MUJOCO_GL"] = "egl"  # MuJoCo chooses its driver while it is imported
+
+import imageio
+import mujoco
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+_SPACING = 1.5  # between the robots' starting points [m]
+
+
+def grid(num_robots: int) -> np.ndarray:
+    """Return places [n, 2] on a square grid around the first robot, which stands at the origin."""
+    side = int(np.ceil(np.sqrt(num_robots)))
+    places = np.array([(i // side, i % side) for i in range(num_robots)], dtype=float)
+    return _SPACING * places
+
+
+def render(
+    model_path: str, poses: np.ndarray, captions: Sequence[str], fps: float, size: Tuple[int, int], path: Path
+) -> None:
+    """Film poses [frames, robots, nq] of a model with a camera that follows the first robot."""
+    model = mujoco.MjModel.from_xml_path(model_path)
+    robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
+    places = grid(len(robots))
+    camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
+    camera.distance, camera.elevation, camera.azimuth = 2.2, -18.0, 120.0
+    font = ImageFont.load_default(size=18)
+    width, height = size
+    with mujoco.Renderer(model, height, width) as renderer, imageio.get_writer(
+        path, fps=fps, macro_block_size=8
+    ) as video:
+        for pose, caption in zip(poses, captions):
+            for robot, place, q in zip(robots, places, pose):
+                robot.qpos[:] = q
+                robot.qpos[:2] += place
+                mujoco.mj_kinematics(model, robot)
+                mujoco.mj_camlight(model, robot)
+            target = np.array([*robots[0].qpos[:2], 0.25])
+            camera.lookat[:] = target if caption is captions[0] else 0.9 * camera.lookat + 0.1 * target
+            renderer.update_scene(robots[0], camera, option)
+            for robot in robots[1:]:
+                mujoco.mjv_addGeoms(model, robot, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, renderer.scene)
+            image = Image.fromarray(renderer.render())
+            ImageDraw.Draw(image, "RGBA").rectangle((0, height - 32, width, height), fill=(255, 255, 255, 190))
+            ImageDraw.Draw(image).text((12, height - 27), caption, fill=(20, 20, 20), font=font)
+            video.append_data(np.asarray(image))
+
+
+def main() -> None:
+    recording, path = Path(sys.argv[1]), Path(sys.argv[2])
+    with np.load(recording) as data:
+        render(
+            str(data["model_path"]),
+            data["poses"],
+            [str(caption) for caption in data["captions"]],
+            float(data["fps"]),
+            (int(data["size"][0]), int(data["size"][1])),
+            path,
+        )
+
+
+if __name__ == "__main__":
+    main()

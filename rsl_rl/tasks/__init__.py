@@ -1,0 +1,1 @@
+"""Tasks: simulated robots, and what is asked of them."""

@@ -1,0 +1,193 @@
+"""A legged robot that follows velocity commands: the order of one control step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
+from rsl_rl.sim import SIMS
+from rsl_rl.sim.base import Sim
+from rsl_rl.tasks import rewards, terminations
+from rsl_rl.tasks.commands import VelocityCommands
+from rsl_rl.tasks.observations import Mirror, ObservationGroup, mirror_of_kind
+from rsl_rl.tasks.randomization import push, randomize_models, uniform
+from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.tasks.robots import ROBOTS, Robot
+from rsl_rl.utils.registry import import_object, suggest
+from rsl_rl.utils.rotations import from_yaw
+
+
+class LeggedRobot(VecEnv):
+    """N robots on a floor, commanded by velocity; terms and numbers come from :class:`LeggedRobotConfig`.
+
+    One control step: actions become joint targets; physics; terminations and rewards of the state reached; its
+    observation, which is ``final_obs`` of the episodes that end; then resets, new commands and pushes; then the
+    observation to act on next.
+    """
+
+    def __init__(self, cfg: LeggedRobotConfig, device: str = "cpu", seed: int = 0):
+        self.cfg = cfg
+        self.robot: Robot = ROBOTS.load(cfg.robot)
+        self.sim: Sim = SIMS.load(cfg.sim.backend)(self.robot.model_path, cfg.num_envs, cfg.sim, device)
+        self.device = self.sim.device
+        self.num_envs, self.num_actions = cfg.num_envs, len(self.sim.joint_names)
+        self.max_episode_length = math.ceil(cfg.episode_length / cfg.sim.control_dt)
+        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
+        self._generator = torch.Generator(self.device).manual_seed(seed)
+        self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
+        self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
+        self.commands = VelocityCommands(cfg.commands, self.num_envs, cfg.sim.control_dt, self._generator)
+        self._rewards = {_reward_term(name): weight for name, weight in cfg.rewards.weights.items()}
+        self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
+        self._forbidden_links = self.sim.link_indices(cfg.terminations.contact_links)
+        self.num_diverged = torch.zeros((), dtype=torch.long, device=self.device)  # robots lost by the engine so far
+        randomize_models(self.sim, self.state, cfg.randomization, cfg.control, self._generator)
+        self._policy_group = ObservationGroup(cfg.policy_observations, self.state, self._generator)
+        self._critic_group = ObservationGroup(
+            cfg.critic_observations or cfg.policy_observations, self.state, self._generator
+        )
+        self.num_obs = sum(self._policy_group.sizes)
+        self.num_privileged_obs = sum(self._critic_group.sizes) if cfg.critic_observations else None
+        self.extras: Dict[str, Any] = {}
+        self.observers: List[Callable[[RobotState, Tensor], None]] = []  # told of every step, before the resets
+        self.reset()
+
+    def get_observations(self) -> Observations:
+        return self._observations
+
+    def reset(self, env_ids: Union[Sequence[int], Tensor, None] = None) -> Observations:
+        """Start new episodes in the given robots, or in all, and return the observations of all."""
+        mask = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)
+        if env_ids is not None:
+            mask.zero_()
+            mask[torch.as_tensor(env_ids, device=self.device)] = True
+        self._reset(mask)
+        self.commands.draw(self.state.command, mask)
+        self._observe()
+        return self._observations
+
+    def step(self, actions: Tensor) -> StepResult:
+        cfg, state = self.cfg, self.state
+        state.previous_action.copy_(state.action)
+        state.action.copy_(actions.clamp(-cfg.control.action_clip, cfg.control.action_clip))
+        self.sim.step(self._default_joint_pos + cfg.control.action_scale * state.action, cfg.sim.decimation)
+        self.episode_length_buf += 1
+        state.refresh()
+
+        terminated = self._terminated()
+        time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
+        done = terminated | time_outs
+        reward = self._reward(terminated)
+        final_obs = self._compute_observations()
+        self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": self._log(done, time_outs)}
+        for observer in self.observers:
+            observer(state, done)
+
+        state.end_step()
+        self._reset(done)
+        self.commands.draw(state.command, self.commands.due() | done)
+        if cfg.randomization.push_interval > 0:
+            push(self.sim, cfg.randomization, cfg.sim.control_dt, self._generator)
+            state.refresh_pose()
+        self._observe()
+        self.rew_buf, self.reset_buf = reward, done
+        return StepResult(self._observations, reward, done, self.extras)
+
+    def _terminated(self) -> Tensor:
+        cfg, state = self.cfg.terminations, self.state
+        diverged = terminations.diverged(state)
+        self.num_diverged += diverged.sum()
+        return (
+            terminations.forbidden_contact(state, self._forbidden_links, cfg)
+            | terminations.tilted(state, cfg)
+            | diverged
+        )
+
+    def _reward(self, terminated: Tensor) -> Tensor:
+        """Sum the weighted terms [N]; a robot that the engine lost gets nothing."""
+        cfg, dt = self.cfg.rewards, self.cfg.sim.control_dt
+        terms = torch.stack([term(self.state, cfg) * (weight * dt) for term, weight in self._rewards.items()])
+        terms.masked_fill_(self.sim.diverged, 0.0)
+        self._episode_sums += terms
+        reward = terms.sum(dim=0)
+        return reward.clamp(min=0.0) if cfg.only_positive else reward
+
+    def _log(self, done: Tensor, time_outs: Tensor) -> Dict[str, Tensor]:
+        """Return what the loggers average: NaN in the rows of robots that have nothing to say in this step."""
+        per_second = self._episode_sums / self.cfg.episode_length
+        per_second = torch.where(done, per_second, torch.full_like(per_second, math.nan))
+        self._episode_sums.masked_fill_(done, 0.0)
+        log = {f"rew_{name.rpartition(':')[2]}": row for name, row in zip(self.cfg.rewards.weights, per_second)}
+        state = self.state
+        log["lin_vel_error"] = (state.command[:, :2] - state.base_lin_vel[:, :2]).norm(dim=1)
+        log["yaw_rate_error"] = (state.command[:, 2] - state.base_ang_vel[:, 2]).abs()
+        log["fall_rate"] = torch.where(done, (~time_outs).float(), torch.full_like(state.base_height, math.nan))
+        log["diverged"] = self.num_diverged
+        return log
+
+    def _reset(self, mask: Tensor) -> None:
+        """Put the robots marked in mask [N] onto their feet, each a little differently."""
+        cfg, shape = self.cfg.randomization, (self.num_envs, self.num_actions)
+        joint_pos = self._default_joint_pos * uniform(shape, cfg.initial_joint_scale, self._generator)
+        limits = self.sim.joint_limits
+        joint_pos = torch.maximum(torch.minimum(joint_pos, limits[:, 1]), limits[:, 0])
+        velocity = uniform((self.num_envs, 6), (-cfg.initial_velocity, cfg.initial_velocity), self._generator)
+        root_pos = torch.zeros(self.num_envs, 3, device=self.device)
+        root_pos[:, 2] = self.robot.standing_height
+        heading = from_yaw(uniform((self.num_envs,), (-math.pi, math.pi), self._generator))
+        self.sim.reset(
+            mask, root_pos, heading, velocity[:, :3], velocity[:, 3:], joint_pos, torch.zeros_like(joint_pos)
+        )
+        self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
+        self.state.reset(mask)
+
+    def _compute_observations(self) -> Dict[str, Tensor]:
+        groups = {"policy": self._policy_group(self.state)}
+        if self.num_privileged_obs is not None:
+            groups["critic"] = self._critic_group(self.state)
+        return groups
+
+    def _observe(self) -> None:
+        self._observations = self._compute_observations()
+        self.obs_buf = self._observations["policy"]
+        self.privileged_obs_buf: Optional[Tensor] = self._observations.get("critic")
+
+    def mirrors(self) -> Dict[str, Mirror]:
+        """Return the left-right mirror image of each observation group and of "actions"."""
+        index, sign = mirror_of_kind(self.robot)["joints"]
+        return {
+            "policy": self._policy_group.mirror(self.robot),
+            "critic": self._critic_group.mirror(self.robot),
+            "actions": (torch.tensor(index, device=self.device), torch.tensor(sign, device=self.device)),
+        }
+
+    def describe_interface(self) -> Dict[str, Any]:
+        """Return what a robot needs to know to run the policy: its inputs and outputs in SI units and radians, joints
+        in order."""
+        control = self.cfg.control
+        return {
+            "control_period": self.cfg.sim.control_dt,
+            "observations": self._policy_group.describe(),
+            "joint_names": list(self.sim.joint_names),
+            "default_joint_pos": list(self.robot.default_joint_pos),
+            "action_scale": control.action_scale,
+            "action_clip": control.action_clip,
+            "stiffness": [control.stiffness] * self.num_actions,
+            "damping": [control.damping] * self.num_actions,
+            "torque_limits": self.sim.torque_limits.tolist(),
+        }
+
+
+def _reward_term(name: str) -> rewards.RewardTerm:
+    """Find a reward term by the name of its function, or by "package.module:function"."""
+    if ":" in name:
+        return import_object(name)
+    if name not in rewards.TERMS:
+        known = ", ".join(sorted(rewards.TERMS))
+        raise ValueError(f"unknown reward term '{name}'; known: {known}.{suggest(name, rewards.TERMS)}")
+    return rewards.TERMS[name]

@@ -1,0 +1,37 @@
+"""Record what robots do, for plots and films."""
+
+from __future__ import annotations
+
+from typing import Dict, List
+
+import torch
+from torch import Tensor
+
+from rsl_rl.tasks.robot_state import RobotState
+
+
+class Recorder:
+    """An observer of :class:`LeggedRobot` that keeps every step of the first robots."""
+
+    def __init__(self, num_robots: int):
+        self._n = num_robots
+        self._steps: List[Dict[str, Tensor]] = []
+
+    def __call__(self, state: RobotState, done: Tensor) -> None:
+        """Take in one step, before the resets."""
+        sim = state.sim
+        step = {
+            "pose": torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1),  # [n, 7 + J]
+            "command": state.command,  # [n, 3] vx, vy [m/s], yaw rate [rad/s]
+            "velocity": torch.cat(
+                (state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1
+            ),  # [n, 3] the same, measured
+            "foot_contact": state.foot_contact,  # [n, F]
+            "torque": state.joint_torque,  # [n, J] [N m]
+            "done": done,  # [n]
+        }
+        self._steps.append({name: value[: self._n].cpu().clone() for name, value in step.items()})
+
+    def result(self) -> Dict[str, Tensor]:
+        """Return everything recorded, each [steps, n, ...]."""
+        return {name: torch.stack([step[name] for step in self._steps]) for name in self._steps[0]}

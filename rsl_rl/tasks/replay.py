@@ -1,0 +1,68 @@
+"""Show what a policy does: a recording, a picture and a film."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Dict, Iterator, Mapping, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.sim.video import VideoError, write_video
+from rsl_rl.tasks.evaluation import ActingPolicy, for_evaluation
+from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.recorder import Recorder
+from rsl_rl.tasks.velocity_plot import plot_velocities
+
+_FRAME_RATE = 25.0  # of the film [1/s]
+
+
+def for_replay(
+    cfg: LeggedRobotConfig, num_envs: int, seconds: float, command: Optional[Tuple[float, float, float]]
+) -> LeggedRobotConfig:
+    """Return the task with a few undisturbed robots and a new command every few seconds, or one command throughout."""
+    cfg = for_evaluation(cfg, num_envs, seconds)
+    commands = replace(cfg.commands, resampling_time=min(cfg.commands.resampling_time, 2.5))
+    if command is not None:
+        vx, vy, yaw = ((value, value) for value in command)
+        commands = replace(commands, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw)
+    return replace(
+        cfg, commands=commands, randomization=replace(cfg.randomization, payload=(0.0, 0.0), initial_velocity=0.0)
+    )
+
+
+@torch.no_grad()
+def replay(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, Tensor]:
+    """Let every robot walk for a time and return the recording, see :class:`Recorder`."""
+    recorder = Recorder(env.num_envs)
+    obs = env.reset()
+    policy.reset()
+    env.observers.append(recorder)
+    for _ in range(round(seconds / env.cfg.sim.control_dt)):
+        obs, _, done, _ = env.step(policy(obs))
+        policy.reset(done)
+    env.observers.remove(recorder)
+    return recorder.result()
+
+
+def write_replay(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: bool) -> Iterator[str]:
+    """Write play.png and, if asked for, play.mp4; yield a line on each as it is done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    control_dt = env.cfg.sim.control_dt
+    plot_velocities(recording, control_dt, env.sim.foot_names, folder / "play.png")
+    yield f"plot: {folder / 'play.png'}"
+    if not video:
+        return
+    stride = max(1, round(1 / (_FRAME_RATE * control_dt)))
+    captions = [
+        "commanded vx {:+.2f} vy {:+.2f} m/s, yaw {:+.2f} rad/s    measured {:+.2f} {:+.2f}, {:+.2f}".format(*c, *v)
+        for c, v in zip(recording["command"][::stride, 0].tolist(), recording["velocity"][::stride, 0].tolist())
+    ]
+    poses = recording["pose"][::stride].double().numpy()
+    try:
+        path = write_video(folder / "play.mp4", env.robot.model_path, poses, captions, 1 / (stride * control_dt))
+        yield f"video: {path}"
+    except VideoError as error:
+        yield str(error)

@@ -1,0 +1,149 @@
+"""Reward terms: functions of the robots' state and the reward settings, each [N]; the sign is in the weight.
+
+To add one, write a function here and a weight in the config. Public functions of this file are terms; one of another
+package is named "package.module:function".
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Callable, Dict
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.task import RewardConfig
+from rsl_rl.tasks.robot_state import RobotState
+
+RewardTerm = Callable[[RobotState, RewardConfig], Tensor]
+
+
+def track_lin_vel(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """1 at the commanded horizontal velocity, falling off as a Gaussian."""
+    error = (state.command[:, :2] - state.base_lin_vel[:, :2]).square().sum(dim=1)
+    return torch.exp(-error / cfg.tracking_sigma)
+
+
+def track_yaw_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """1 at the commanded yaw rate, falling off as a Gaussian."""
+    return torch.exp(-(state.command[:, 2] - state.base_ang_vel[:, 2]).square() / cfg.tracking_sigma)
+
+
+def lin_vel_z(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared vertical velocity [(m/s)^2]."""
+    return state.base_lin_vel[:, 2].square()
+
+
+def ang_vel_xy(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared roll and pitch rates [(rad/s)^2]."""
+    return state.base_ang_vel[:, :2].square().sum(dim=1)
+
+
+def orientation(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared sine of the trunk's tilt."""
+    return state.gravity[:, :2].square().sum(dim=1)
+
+
+def base_height(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared distance of the trunk's height from its target [m^2]."""
+    return (state.base_height - cfg.base_height_target).square()
+
+
+def torques(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared joint torques [(N m)^2]."""
+    return state.joint_torque.square().sum(dim=1)
+
+
+def energy(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Mechanical power of the joints, taken and given back alike [W]."""
+    return (state.joint_torque * state.joint_vel).abs().sum(dim=1)
+
+
+def joint_acc(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared joint accelerations [(rad/s^2)^2]."""
+    return state.joint_acc.square().sum(dim=1)
+
+
+def joint_vel(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared joint velocities [(rad/s)^2]."""
+    return state.joint_vel.square().sum(dim=1)
+
+
+def action_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared change of the action."""
+    return (state.action - state.previous_action).square().sum(dim=1)
+
+
+def joint_limits(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """How far joints stand beyond the soft limits [rad]."""
+    limits = state.sim.joint_limits
+    middle, half = limits.mean(dim=1), (limits[:, 1] - limits[:, 0]) / 2 * cfg.soft_joint_limit
+    return ((state.joint_pos - middle).abs() - half).clamp(min=0.0).sum(dim=1)
+
+
+def joint_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared distance of the joints from the default pose [rad^2]."""
+    return (state.joint_pos - state.default_joint_pos).square().sum(dim=1)
+
+
+def abduction_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared distance of the abduction joints, the first of each leg, from the default pose [rad^2]."""
+    return (state.joint_pos - state.default_joint_pos)[:, 0::3].square().sum(dim=1)
+
+
+def collision(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Number of ``collision_links`` that touch the floor."""
+    force = state.sim.contact_force[:, state.sim.link_indices(cfg.collision_links)]
+    return (force.square().sum(dim=-1) > 0.1**2).to(force.dtype).sum(dim=1)
+
+
+def feet_air_time(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """At each touchdown, how much longer than ``air_time_target`` the swing was [s]; while a motion is commanded."""
+    excess = (state.air_time - cfg.air_time_target).clamp(max=0.2) * state.foot_touchdown
+    return excess.sum(dim=1) * _moving(state)
+
+
+def foot_clearance(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared miss of the swing height, weighted by the foot's horizontal speed [m^3/s]: fast feet should be high."""
+    miss = (state.foot_pos[:, :, 2] - cfg.foot_clearance_target).square()
+    return (miss * state.foot_vel[:, :, :2].norm(dim=-1)).sum(dim=1)
+
+
+def foot_slip(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared horizontal speed of the feet on the floor [(m/s)^2]."""
+    return (state.foot_vel[:, :, :2].square().sum(dim=-1) * state.foot_contact).sum(dim=1)
+
+
+def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """1 where diagonal feet agree and lateral feet differ in contact, 0 where all is reversed; only while a motion is
+    commanded.
+
+    Feet in the order FL, FR, RL, RR.
+    """
+    front_left, front_right, rear_left, rear_right = state.foot_contact.unbind(dim=1)
+    diagonal = (front_left == rear_right).float() + (front_right == rear_left).float()
+    lateral = (front_left != front_right).float() + (rear_left != rear_right).float()
+    return (diagonal + lateral) / 4 * _moving(state)
+
+
+def stand_still(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Distance of the joints from the default pose while no motion is commanded [rad]."""
+    return (state.joint_pos - state.default_joint_pos).abs().sum(dim=1) * (1 - _moving(state))
+
+
+def alive(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """1 in every step."""
+    return torch.ones_like(state.base_height)
+
+
+def _moving(state: RobotState) -> Tensor:
+    """1 where the command asks for a motion, else 0: [N]."""
+    return (state.command.norm(dim=1) > 0.1).float()
+
+
+TERMS: Dict[str, RewardTerm] = {
+    name: function
+    for name, function in list(globals().items())
+    if inspect.isfunction(function) and function.__module__ == __name__ and not name.startswith("_")
+}
+"""Every term of this file by its name."""

@@ -1,0 +1,78 @@
+"""What the terms of a task see: the state of N robots after a control step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rsl_rl.sim.base import Sim
+from rsl_rl.utils.rotations import rotate_inverse
+
+
+class RobotState:
+    """Quantities of N robots with J joints and F feet, refreshed once per control step.
+
+    SI units. "Base frame" is the trunk's: x forward, y left, z up.
+    """
+
+    def __init__(self, sim: Sim, default_joint_pos: Tensor, control_dt: float):
+        self.sim = sim
+        self.control_dt = control_dt  # [s]
+        self.default_joint_pos = default_joint_pos  # [J]
+        num_envs, num_joints, num_feet = sim.num_envs, len(sim.joint_names), len(sim.foot_names)
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(num_envs, *shape, dtype=dtype, device=sim.device)
+
+        self.command = zeros(3)  # [N, 3] vx, vy [m/s] in the base frame, yaw rate [rad/s]
+        self.action = zeros(num_joints)  # [N, J] the last one taken
+        self.previous_action = zeros(num_joints)  # [N, J] the one before
+        self.last_joint_vel = zeros(num_joints)  # [N, J] one control step ago
+        self.foot_contact = zeros(num_feet, dtype=torch.bool)  # [N, F] now or one step ago, against flicker
+        self.foot_touchdown = zeros(num_feet, dtype=torch.bool)  # [N, F] a swing ended in this step
+        self.air_time = zeros(num_feet)  # [N, F] of the running swing; at a touchdown, of the swing that ended [s]
+        self.friction = zeros()  # [N] randomised parameters, for the critic
+        self.payload = zeros()  # [N] [kg]
+        self.gain_scale = zeros(2, num_joints)  # [N, 2, J] factors on stiffness and damping
+        self._touching = zeros(num_feet, dtype=torch.bool)
+        self._feet = sim.link_indices(sim.foot_names)
+        self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
+        self.refresh_pose()
+
+    def refresh_pose(self) -> None:
+        """Recompute what depends on the state of the simulation alone; after a step, and again after a reset."""
+        sim = self.sim
+        self.base_lin_vel = rotate_inverse(sim.root_quat, sim.root_lin_vel)  # [N, 3] base frame
+        self.base_ang_vel = sim.root_ang_vel  # [N, 3] base frame
+        self.gravity = rotate_inverse(sim.root_quat, self._down)  # [N, 3] unit vector of gravity in the base frame
+        self.base_height = sim.root_pos[:, 2]  # [N]
+        self.joint_pos = sim.joint_pos  # [N, J]
+        self.joint_vel = sim.joint_vel  # [N, J]
+        self.joint_torque = sim.joint_torque  # [N, J]
+        self.foot_pos = sim.foot_pos  # [N, F, 3] world
+        self.foot_vel = sim.foot_vel  # [N, F, 3] world
+        self.foot_force = sim.contact_force[:, self._feet]  # [N, F, 3] world
+
+    def refresh(self) -> None:
+        """Take in a finished control step."""
+        self.refresh_pose()
+        self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt  # [N, J]
+        touching = self.foot_force[:, :, 2] > 1.0
+        contact = touching | self._touching
+        self._touching = touching
+        self.air_time = torch.where(self.foot_contact, torch.zeros_like(self.air_time), self.air_time) + self.control_dt
+        self.foot_touchdown = contact & ~self.foot_contact
+        self.foot_contact = contact
+
+    def end_step(self) -> None:
+        """Keep what the next step compares with."""
+        self.last_joint_vel.copy_(self.joint_vel)
+
+    def reset(self, mask: Tensor) -> None:
+        """Forget the past of the robots marked in mask [N]."""
+        column = mask.unsqueeze(1)
+        for tensor in (self.action, self.previous_action, self.air_time, self.last_joint_vel):
+            tensor.masked_fill_(column, 0.0)
+        self.foot_contact = self.foot_contact | column
+        self._touching = self._touching | column
+        self.refresh_pose()

@@ -1,0 +1,183 @@
+import math
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim import SIMS
+from rsl_rl.sim.mujoco_cpu import MujocoSim
+from rsl_rl.tasks.robots.go2 import GO2
+
+N = 4
+POSE = torch.tensor(GO2.default_joint_pos).repeat(N, 1)
+
+
+def make(num_envs: int = N, **settings) -> MujocoSim:
+    return MujocoSim(GO2.model_path, num_envs, SimConfig(**settings))
+
+
+def stand(sim: MujocoSim, mask=None, height: float = 0.32) -> None:
+    n = sim.num_envs
+    mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
+    quat = torch.tensor([[1.0, 0, 0, 0]]).repeat(n, 1)
+    pos = torch.tensor([[0.0, 0, height]]).repeat(n, 1)
+    sim.reset(mask, pos, quat, torch.zeros(n, 3), torch.zeros(n, 3), POSE[:1].repeat(n, 1), torch.zeros(n, 12))
+
+
+def test_the_robot_is_the_published_one():
+    sim = make()
+    assert sim.total_mass[0].item() == pytest.approx(6.921 + 4 * (0.678 + 1.152 + 0.154 + 0.04), abs=1e-4)
+    abduction, front_hip, rear_hip, knee = (-1.0472, 1.0472), (-1.5708, 3.4907), (-0.5236, 4.5379), (-2.7227, -0.83776)
+    legs = [(abduction, front_hip, knee)] * 2 + [(abduction, rear_hip, knee)] * 2
+    torch.testing.assert_close(sim.joint_limits, torch.tensor([limit for leg in legs for limit in leg]))
+    assert sim.torque_limits.tolist() == pytest.approx([23.7, 23.7, 45.43] * 4)
+    assert [name[:2] for name in sim.joint_names[::3]] == ["FL", "FR", "RL", "RR"]
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    lengths = [np.linalg.norm(model.body(f"FL_{part}").pos) for part in ("hip", "thigh", "calf")]
+    assert lengths == pytest.approx([math.hypot(0.1934, 0.0465), 0.0955, 0.213])
+
+
+def test_left_and_right_weigh_the_same():
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    data = mujoco.MjData(model)
+    data.qpos[7:] = GO2.default_joint_pos
+    mujoco.mj_forward(model, data)
+    legs = [i for i in range(model.nbody) if "_" in model.body(i).name]
+    sideways = sum(model.body_mass[i] * data.xipos[i][1] for i in legs)
+    assert sideways == pytest.approx(0, abs=1e-9)
+
+
+def test_the_robot_stands_and_the_floor_carries_its_weight():
+    sim = make()
+    stand(sim)
+    for _ in range(150):
+        sim.step(POSE, 4)
+    assert (sim.root_pos[:, 2] > 0.25).all() and (sim.root_quat[:, 0] > 0.99).all()
+    assert sim.root_lin_vel.abs().max() < 0.02 and sim.joint_vel.abs().max() < 0.1
+    weight = sim.total_mass * 9.81
+    torch.testing.assert_close(sim.contact_force[:, :, 2].sum(dim=1), weight, rtol=0.02, atol=0)
+    feet = sim.contact_force[:, sim.link_indices(sim.foot_names), 2].sum(dim=1)
+    torch.testing.assert_close(feet, weight, rtol=0.02, atol=0)  # on its feet and nothing else
+    assert (sim.foot_pos[:, :, 2] - 0.022).abs().max() < 0.003
+    assert (sim.joint_torque.abs() < sim.torque_limits).all()
+
+
+def test_every_world_steps_like_mujoco_itself():
+    """One batch of four worlds against plain mj_step, one world at a time, in contact: equal to float32 rounding."""
+    sim = make()
+    stand(sim)
+    torch.manual_seed(1)
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    model.actuator_gainprm[:, 0], model.actuator_biasprm[:, 1], model.actuator_biasprm[:, 2] = 30, -30, -0.75
+    worlds = [mujoco.MjData(model) for _ in range(N)]
+    for world in worlds:
+        world.qpos[:3], world.qpos[7:] = (0, 0, 0.32), np.array(GO2.default_joint_pos, dtype=np.float32)
+        world.qpos[2] = np.float32(0.32)
+    for _ in range(25):
+        targets = POSE + 0.3 * torch.randn(N, 12)
+        sim.step(targets, 4)
+        for world, target in zip(worlds, targets.double().numpy()):
+            world.ctrl[:] = target
+            mujoco.mj_step(model, world, 4)
+    expected = torch.tensor(np.array([world.qpos for world in worlds]), dtype=torch.float32)
+    torch.testing.assert_close(
+        torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1), expected, atol=1e-6, rtol=1e-6
+    )
+    speeds = torch.tensor(np.array([world.qvel for world in worlds]), dtype=torch.float32)
+    torch.testing.assert_close(
+        torch.cat((sim.root_lin_vel, sim.root_ang_vel, sim.joint_vel), dim=1), speeds, atol=1e-5, rtol=1e-5
+    )
+
+
+def test_a_reset_touches_only_the_masked_robots():
+    sim = make()
+    stand(sim)
+    for _ in range(5):
+        sim.step(POSE + 0.2, 4)
+    before = sim.joint_pos.clone()
+    stand(sim, mask=torch.tensor([True, False, False, True]))
+    torch.testing.assert_close(sim.joint_pos[[0, 3]], POSE[[0, 3]])
+    assert torch.equal(sim.joint_pos[[1, 2]], before[[1, 2]])
+
+
+def test_a_reset_forgets_everything():
+    """A robot that was thrown about and reset goes on exactly like one that is new."""
+    used, new = make(1), make(1)
+    stand(used)
+    for _ in range(20):
+        used.step(POSE[:1] + torch.randn(1, 12), 4)
+    stand(used)
+    stand(new)
+    for _ in range(20):
+        used.step(POSE[:1], 4)
+        new.step(POSE[:1], 4)
+    assert torch.equal(used.joint_pos, new.joint_pos) and torch.equal(used.root_pos, new.root_pos)
+
+
+def test_a_push_changes_the_velocity_of_the_masked_robots():
+    sim = make()
+    stand(sim)
+    push = torch.tensor([[0.5, -0.2, 0.0]]).repeat(N, 1)
+    sim.set_root_velocity(torch.tensor([True, False, False, False]), push, torch.zeros(N, 3))
+    torch.testing.assert_close(sim.root_lin_vel[0], push[0])
+    assert (sim.root_lin_vel[1:] == 0).all()
+
+
+def test_every_robot_has_parameters_of_its_own():
+    sim = make()
+    sim.set_root_payload(torch.tensor([0.0, 1.0, 2.0, -1.0]))
+    sim.set_friction(torch.tensor([0.05, 0.05, 1.0, 1.0]))
+    sim.set_gains(torch.tensor([[30.0], [60.0], [30.0], [60.0]]).repeat(1, 12), torch.full((N, 12), 2.0))
+    stand(sim)
+    for _ in range(200):
+        sim.step(POSE, 4)
+    weight = 9.81 * (15.017 + torch.tensor([0.0, 1.0, 2.0, -1.0]))
+    torch.testing.assert_close(sim.contact_force[:, :, 2].sum(dim=1), weight, rtol=0.02, atol=0)
+    sag = (sim.joint_pos - POSE).abs().mean(dim=1)
+    assert sag[1] < sag[0] and sag[3] < sag[2]  # stiffer joints give less
+    # With friction 0.05 the floor can brake with 0.05 g, with 1.0 it stops the robot at once.
+    sim.set_root_velocity(
+        torch.ones(N, dtype=torch.bool), torch.tensor([[0.6, 0.0, 0.0]]).repeat(N, 1), torch.zeros(N, 3)
+    )
+    for _ in range(15):
+        sim.step(POSE, 4)
+    assert sim.root_lin_vel[0, 0] > 0.3 and sim.root_lin_vel[2, 0].abs() < 0.2
+
+
+def test_a_world_that_breaks_down_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sim = make()
+    stand(sim)
+    sim.set_root_velocity(torch.tensor([False, True, False, False]), torch.full((N, 3), 1e12), torch.full((N, 3), 1e12))
+    sim.step(POSE, 4)
+    assert sim.diverged.tolist() == [False, True, False, False]
+    for tensor in (sim.root_pos, sim.joint_pos, sim.joint_vel, sim.root_lin_vel):
+        assert torch.isfinite(tensor).all()
+    sim.step(POSE, 4)
+    assert not sim.diverged.any()  # named once
+    assert list(tmp_path.iterdir()) == []  # and no log file in the user's folder
+
+
+def test_the_state_comes_back():
+    sim = make()
+    stand(sim)
+    for _ in range(10):
+        sim.step(POSE + 0.1, 4)
+    state = sim.state_dict()
+    sim.step(POSE + 0.1, 4)
+    after = sim.joint_pos.clone()
+    other = make()
+    other.load_state_dict(state)
+    other.step(POSE + 0.1, 4)
+    assert torch.equal(other.joint_pos, after)
+
+
+def test_unknown_links_backends_and_devices_are_refused():
+    with pytest.raises(ValueError, match=r"unknown links \['FL_toe'\].*FL_foot"):
+        make(1).link_indices(["FL_toe"])
+    with pytest.raises(ValueError, match=r"unknown sim backend 'mujcoo'.*Did you mean 'mujoco'"):
+        SIMS.load("mujcoo")
+    with pytest.raises(ValueError, match="sim_device=cuda: the backend 'mujoco' runs on the CPU"):
+        MujocoSim(GO2.model_path, 1, SimConfig(), device="cuda")

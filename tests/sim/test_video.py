@@ -1,0 +1,56 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rsl_rl.sim import video
+from rsl_rl.sim.video import VideoError, write_video
+from rsl_rl.tasks.robots.go2 import GO2
+
+POSE = np.array([0, 0, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])
+
+
+def has_gl() -> bool:
+    """Whether MuJoCo can open a headless OpenGL context on this machine."""
+    code = "import mujoco; m = mujoco.MjModel.from_xml_string('<mujoco/>'); mujoco.Renderer(m, 8, 8).close()"
+    environment = {**os.environ, "MUJOCO_GL": "egl"}
+    return (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=False).returncode == 0
+    )
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # imageio leaves ffmpeg's pipes to the collector
+def test_a_film_has_its_frames_and_shows_the_robot(tmp_path, monkeypatch):
+    if not has_gl():
+        pytest.skip("no OpenGL driver: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri")
+    import imageio
+
+    monkeypatch.delenv("DISPLAY", raising=False)
+    poses = np.tile(POSE, (5, 2, 1))
+    poses[:, :, 0] += np.linspace(0, 0.2, 5)[:, None]
+    path = write_video(
+        tmp_path / "film.mp4", GO2.model_path, poses, [f"frame {i}" for i in range(5)], 10, size=(320, 240)
+    )
+    with imageio.get_reader(path) as film:
+        frames = [np.asarray(frame) for frame in film]
+    assert len(frames) == 5 and frames[0].shape == (240, 320, 3)
+    centre = frames[0][90:150, 120:200].astype(float)
+    assert centre.std() > 20  # a robot is there, not an empty floor
+
+
+def test_a_missing_driver_is_one_line_that_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "glx_that_nobody_has")
+    with pytest.raises(VideoError, match=r"^no video: .*apt-get install libegl1") as caught:
+        write_video(tmp_path / "film.mp4", GO2.model_path, POSE[None, None], ["x"], 10)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
+    (tmp_path / "imageio.py").write_text("raise ModuleNotFoundError(\"No module named 'imageio'\")\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(VideoError, match=r"pip install 'rsl-rl-lib\[video\]'"):
+        video.write_video(tmp_path / "film.mp4", GO2.model_path, POSE[None, None], ["x"], 10)

@@ -1,0 +1,211 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from configs.go2_flat import Go2Flat
+from rsl_rl.config.task import LeggedRobotConfig, ObservationTerm, RandomizationConfig
+from rsl_rl.tasks import rewards
+from rsl_rl.tasks.legged_robot import LeggedRobot
+
+CFG = Go2Flat().env
+
+
+def make(num_envs: int = 8, seed: int = 0, **changes) -> LeggedRobot:
+    return replace(CFG, num_envs=num_envs, **changes).build(seed=seed)
+
+
+def noiseless(cfg: LeggedRobotConfig = CFG):
+    return {name: replace(term, noise=0.0) for name, term in cfg.policy_observations.items()}
+
+
+def test_the_observation_is_what_its_terms_say():
+    env = make(policy_observations=noiseless(), randomization=RandomizationConfig.none())
+    env.step(torch.randn(8, 12))
+    state, obs = env.state, env.get_observations()["policy"]
+    assert obs.shape == (8, 48) == (env.num_envs, env.num_obs)
+    expected = torch.cat(
+        (
+            2.0 * state.base_lin_vel, 0.25 * state.base_ang_vel, state.gravity, 2.0 * state.command,
+            state.joint_pos - env._default_joint_pos, 0.05 * state.joint_vel, state.action,
+        ),
+        dim=1,
+    )  # fmt: skip
+    torch.testing.assert_close(obs, expected)
+    assert torch.equal(env.get_privileged_observations(), env.privileged_obs_buf)
+    assert env.num_privileged_obs == env.privileged_obs_buf.shape[1]
+
+
+def test_noise_has_the_width_asked_for():
+    terms = {"gravity": ObservationTerm(scale=2.0, noise=0.1)}
+    env = make(2000, policy_observations=terms, randomization=RandomizationConfig.none())
+    noise = env.get_observations()["policy"] - 2.0 * env.state.gravity
+    assert noise.abs().max() <= 0.2 and noise.abs().max() > 0.199
+
+
+def test_time_outs_come_at_the_limit_and_are_not_failures():
+    env = make(episode_length=0.1, randomization=RandomizationConfig.none())
+    for step in range(1, 11):
+        _, _, done, extras = env.step(torch.zeros(8, 12))
+        assert done.tolist() == extras["time_outs"].tolist() == [step % 5 == 0] * 8
+    assert (env.episode_length_buf == 0).all()
+
+
+def test_the_final_observation_is_that_of_the_episode_that_ended():
+    env = make(episode_length=0.1, randomization=RandomizationConfig.none(), policy_observations=noiseless())
+    for _ in range(4):
+        env.step(torch.ones(8, 12))
+    command = env.state.command.clone()
+    _, _, done, extras = env.step(torch.ones(8, 12))
+    assert done.all()
+    final, first = extras["final_obs"]["policy"], env.get_observations()["policy"]
+    torch.testing.assert_close(final[:, 9:12], 2.0 * command)  # still the old command
+    assert (final[:, 36:] == 1).all() and (first[:, 36:] == 0).all()  # and the last action; the new episode has none
+    assert (first[:, 24:36] == 0).all()  # joints at rest
+
+
+def test_a_robot_on_its_back_has_failed():
+    env = make(2, randomization=RandomizationConfig.none())
+    on_its_back = torch.tensor([[0.0, 1.0, 0.0, 0.0]]).repeat(2, 1)
+    zeros, pose = torch.zeros(2, 3), env._default_joint_pos.repeat(2, 1)
+    pos = torch.tensor([[0.0, 0.0, 0.3]]).repeat(2, 1)
+    env.sim.reset(torch.tensor([True, False]), pos, on_its_back, zeros, zeros, pose, torch.zeros(2, 12))
+    _, _, done, extras = env.step(torch.zeros(2, 12))
+    assert done.tolist() == [True, False] and not extras["time_outs"].any()
+
+
+def test_commands_lie_in_their_ranges_and_change_in_time():
+    commands = replace(CFG.commands, resampling_time=0.1, standing_fraction=0.25)
+    env = make(1000, commands=commands, episode_length=100.0, randomization=RandomizationConfig.none())
+    first = env.state.command.clone()
+    for _ in range(4):
+        env.step(torch.zeros(1000, 12))
+    assert torch.equal(env.state.command, first)
+    env.step(torch.zeros(1000, 12))
+    assert (env.state.command != first).any(dim=1).float().mean() > 0.9
+    for column, (low, high) in enumerate((commands.lin_vel_x, commands.lin_vel_y, commands.yaw_rate)):
+        values = env.state.command[:, column]
+        assert low <= values.min() < 0.9 * low and 0.9 * high < values.max() <= high
+    standing = (env.state.command == 0).all(dim=1).float().mean().item()
+    assert standing == pytest.approx(0.25, abs=0.07)  # five standard errors
+
+
+def test_a_robot_that_the_engine_lost_is_reset_counted_and_unrewarded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    env = make(4)
+    env.sim.set_root_velocity(torch.tensor([True, False, False, False]), torch.full((4, 3), 1e12), torch.zeros(4, 3))
+    obs, reward, done, extras = env.step(torch.zeros(4, 12))
+    assert done[0] and not extras["time_outs"][0] and reward[0] == 0
+    assert int(extras["log"]["diverged"]) == 1
+    for group in (*obs.values(), *extras["final_obs"].values()):
+        assert torch.isfinite(group).all()
+
+
+def test_episode_sums_are_logged_per_term_when_episodes_end():
+    env = make(episode_length=0.1, randomization=RandomizationConfig.none())
+    for _ in range(5):
+        _, _, _, extras = env.step(torch.zeros(8, 12))
+    log = extras["log"]
+    assert set(log) >= {f"rew_{name}" for name in CFG.rewards.weights}
+    terms = torch.stack([log[f"rew_{name}"] for name in CFG.rewards.weights])
+    assert torch.isfinite(terms).all()
+    _, _, _, extras = env.step(torch.zeros(8, 12))
+    assert torch.isnan(extras["log"]["rew_track_lin_vel"]).all()  # nobody finished: nothing to say
+
+
+def test_the_reward_is_the_weighted_sum_of_the_terms():
+    weights = {"track_yaw_rate": 2.0, "torques": -0.01}
+    env = make(
+        randomization=RandomizationConfig.none(), rewards=replace(CFG.rewards, weights=weights, only_positive=False)
+    )
+    seen = {}
+    env.observers.append(
+        lambda state, done: seen.update({name: getattr(rewards, name)(state, CFG.rewards) for name in weights})
+    )
+    _, reward, _, _ = env.step(torch.randn(8, 12))
+    torch.testing.assert_close(reward, 0.02 * (2.0 * seen["track_yaw_rate"] - 0.01 * seen["torques"]))
+
+
+def twice_alive(state, cfg):
+    return 2 * rewards.alive(state, cfg)
+
+
+def test_a_reward_term_of_another_package_is_found_by_its_path():
+    weights = {"tests.tasks.test_legged_robot:twice_alive": 1.0}
+    env = make(rewards=replace(CFG.rewards, weights=weights))
+    _, reward, _, extras = env.step(torch.zeros(8, 12))
+    torch.testing.assert_close(reward, torch.full((8,), 0.04))
+    assert "rew_twice_alive" in extras["log"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rewards": replace(CFG.rewards, weights={"track_vel": 1.0})}, "'track_vel'.*Did you mean 'track_lin_vel'"),
+        ({"policy_observations": {"gravitty": ObservationTerm()}}, "term 'gravitty'.*Did you mean 'gravity'"),
+        ({"robot": "go3"}, "unknown robot 'go3'; known: go2"),
+        ({"terminations": replace(CFG.terminations, contact_links=("tail",))}, r"unknown links \['tail'\]"),
+    ],
+)  # fmt: skip
+def test_a_typo_in_a_name_fails_at_the_start(changes, words):
+    with pytest.raises(ValueError, match=words):
+        make(**changes)
+
+
+def test_randomisation_stays_in_its_ranges_and_reaches_the_critic():
+    env = make(200)
+    cfg = CFG.randomization
+    for values, (low, high) in ((env.state.friction, cfg.friction), (env.state.payload, cfg.payload)):
+        assert low <= values.min() and values.max() <= high and values.std() > 0
+    critic = env.get_observations()["critic"]
+    assert torch.equal(critic[:, -2], env.state.friction) and torch.equal(critic[:, -1], 0.5 * env.state.payload)
+
+
+def test_pushes_come_at_their_rate():
+    randomization = replace(RandomizationConfig.none(), push_interval=0.2, push_velocity=0.5)
+    env = make(1000, randomization=randomization, episode_length=100.0)
+    before = env.sim.root_lin_vel.clone()
+    env.step(torch.zeros(1000, 12))
+    pushed = ((env.sim.root_lin_vel - before)[:, :2].norm(dim=1) > 0.1).float().mean().item()
+    assert pushed == pytest.approx(0.1 * (1 - 3.14 * 0.1**2 / 1.0), abs=0.05)  # 0.02 s of 0.2 s; small ones go unseen
+
+
+def test_one_seed_one_history():
+    def history(seed):
+        env = make(seed=seed)
+        torch.manual_seed(0)
+        return torch.stack([env.step(torch.randn(8, 12)).obs["policy"] for _ in range(10)])
+
+    assert torch.equal(history(3), history(3)) and not torch.equal(history(3), history(4))
+
+
+def test_chosen_robots_can_be_reset_from_outside():
+    env = make()
+    for _ in range(3):
+        env.step(torch.zeros(8, 12))
+    env.reset([1, 4])
+    assert env.episode_length_buf.tolist() == [3, 0, 3, 3, 0, 3, 3, 3]
+    env.reset()
+    assert (env.episode_length_buf == 0).all()
+
+
+def test_mirrored_robots_live_mirrored_lives():
+    """Physics, observations and mirrors agree: a robot and its mirror image, driven by mirrored actions, stay mirror
+    images."""
+    commands = replace(
+        CFG.commands, lin_vel_x=(0.3, 0.3), lin_vel_y=(0.0, 0.0), yaw_rate=(0.0, 0.0), standing_fraction=0.0
+    )
+    env = make(2, policy_observations=noiseless(), randomization=RandomizationConfig.none(), commands=commands)
+    mirrors = env.mirrors()
+    zeros, quat = torch.zeros(2, 3), torch.tensor([[1.0, 0.0, 0.0, 0.0]]).repeat(2, 1)
+    pos = torch.tensor([[0.0, 0.0, 0.32]]).repeat(2, 1)
+    pose = env._default_joint_pos.repeat(2, 1)
+    env.sim.reset(torch.ones(2, dtype=torch.bool), pos, quat, zeros, zeros, pose, torch.zeros(2, 12))
+    for _ in range(6):
+        action = 0.8 * torch.randn(1, 12)
+        index, sign = mirrors["actions"]
+        obs = env.step(torch.cat((action, action[:, index] * sign))).obs
+        # The trunk's published inertia is skewed by up to 1.4 %, so the images part, slowly at first.
+        for group in ("policy", "critic"):
+            index, sign = mirrors[group]
+            torch.testing.assert_close(obs[group][0, index] * sign, obs[group][1], atol=0.06, rtol=0.05)

@@ -1,0 +1,32 @@
+import torch
+
+from rsl_rl.config.task import ToyConfig
+from rsl_rl.tasks.toy import PointEnv
+
+
+def test_a_point_moves_as_told_and_fails_beyond_three():
+    env = PointEnv(ToyConfig(num_envs=3))
+    env.x = torch.tensor([0.0, 2.9, -1.0])
+    obs, reward, done, extras = env.step(torch.tensor([[0.5], [9.0], [-1.0]]))
+    assert torch.allclose(extras["final_obs"]["policy"][:, 0], torch.tensor([0.1, 3.1, -1.2]))
+    assert torch.allclose(reward, torch.tensor([0.9, -2.1, -0.2]))
+    assert done.tolist() == [False, True, False] and not extras["time_outs"].any()
+    assert obs["policy"][1].abs() <= 2.0  # a new episode
+
+
+def test_the_clock_is_no_failure():
+    env = PointEnv(ToyConfig(num_envs=2, episode_steps=2))
+    env.step(torch.zeros(2, 1))
+    _, _, done, extras = env.step(torch.zeros(2, 1))
+    assert done.all() and extras["time_outs"].all() and (env.episode_length_buf == 0).all()
+
+
+def test_its_state_comes_back():
+    env, other = PointEnv(ToyConfig(num_envs=4), seed=1), PointEnv(ToyConfig(num_envs=4), seed=2)
+    env.step(torch.ones(4, 1))
+    other.load_state_dict(env.state_dict())
+    for _ in range(40):  # through resets, whose draws must agree too
+        a, b = env.step(torch.ones(4, 1)), other.step(torch.ones(4, 1))
+        assert torch.equal(a.obs["policy"], b.obs["policy"])
+    env.reset([0])
+    assert env.episode_length_buf[0] == 0
