@@ -1,0 +1,22 @@
+"""The one config that joins a task, its environment and the learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rsl_rl.config.learn import LearnConfig
+from rsl_rl.config.task import LeggedRobotConfig, TaskConfig
+
+
+@dataclass(frozen=True)
+class TrainConfig(LearnConfig):
+    """An experiment. Subclass it, give ``env`` and the rest their values, and add a line to configs/__init__.py."""
+
+    task: str = ""
+    """Name of the experiment in configs/__init__.py."""
+    sim_device: str = "cpu"
+    """Device of the physics: cpu, cuda, cuda:0, ..."""
+    rl_device: str = "cpu"
+    """Device of the networks: cpu, cuda, cuda:0, ..."""
+    env: TaskConfig = field(default_factory=LeggedRobotConfig)
+    """The environment."""

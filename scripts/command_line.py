@@ -1,0 +1,140 @@
+"""What the scripts share: flags become a config, and a user's mistake becomes one line and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple, Optional, Sequence, Set, Type
+
+import tyro
+from typing_extensions import Annotated
+
+from configs import EXPERIMENTS
+from rsl_rl.utils.config_io import from_dict, read_yaml
+
+LOGS = Path(__file__).resolve().parent.parent / "logs"
+
+SHORTCUTS = {
+    "num_envs": "env.num_envs",
+    "sim": "env.sim.backend",
+    "max_iterations": "runner.max_iterations",
+    "experiment_name": "runner.experiment_name",
+    "run_name": "runner.run_name",
+    "save_interval": "runner.save_interval",
+    "logger": "runner.logger",
+}
+"""Flags that legged_gym's users know, and the config field each of them sets."""
+
+
+class Arguments(NamedTuple):
+    """What a command line says."""
+
+    flags: Any  # of the script itself
+    cfg: Any  # TrainConfig with the overrides applied
+    run: Optional[Path]  # folder of an earlier run to go on from
+
+
+def fail(message: str) -> None:
+    """Print one line and leave with the exit code of wrong usage."""
+    print(f"{Path(sys.argv[0]).name}: error: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn what a user can get wrong, raised while things are set up, into one line and exit code 2."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError, PermissionError) as error:
+        fail(str(error))
+    except ModuleNotFoundError as error:
+        fail(f"{error}; install it with pip, or with an extra of rsl-rl-lib (see README, 'Install')")
+
+
+def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence[str]] = None) -> Arguments:
+    """Read the command line into ``flags`` and a config; --task picks the config, or the config of an earlier run is
+    taken."""
+    own = {field.name for field in dataclasses.fields(flags)}
+    argv = [_expand(argument, own) for argument in (sys.argv[1:] if argv is None else argv)]
+    early = _peek(argv)
+    if early.list:
+        print("\n".join(EXPERIMENTS.names()))
+        raise SystemExit(0)
+    with usage_errors():
+        if early.task is None and not early.help:
+            raise ValueError(f"--task is missing; known tasks: {', '.join(EXPERIMENTS.names())}")
+        cls = EXPERIMENTS.load(early.task or EXPERIMENTS.names()[0])
+        cfg, run = cls(), None
+        if (from_run or early.resume) and not early.help:
+            run = _find_run(early, cfg)
+            cfg = from_dict(cls, read_yaml(run / "config.yaml"))
+        if early.sim_backend and not hasattr(cfg.env, "sim"):
+            raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
+        parsed = _parse_config(flags, cfg, description, argv)
+    return Arguments(parsed.flags, parsed.cfg, run)
+
+
+def _expand(argument: str, own: Set[str]) -> str:
+    """Write a flag with underscores, and a short form as the config field it stands for unless the script has a flag of
+    that name."""
+    if not argument.startswith("--"):
+        return argument
+    name, equals, value = argument[2:].partition("=")
+    name = name.replace("-", "_")
+    return f"--{name if name in own else SHORTCUTS.get(name, name)}{equals}{value}"
+
+
+def _peek(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the few flags that decide which config the others apply to."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--task")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--load_run", default="-1")
+    parser.add_argument("--runner.experiment_name", dest="experiment_name")
+    parser.add_argument("--env.sim.backend", dest="sim_backend")
+    try:
+        return parser.parse_known_args(argv)[0]
+    except argparse.ArgumentError as error:
+        fail(str(error))
+        raise
+
+
+def _find_run(early: argparse.Namespace, cfg: Any) -> Path:
+    from rsl_rl.runners.checkpoint import find_run  # imports torch, which --help has no time for
+
+    return find_run(LOGS / (early.experiment_name or cfg.runner.experiment_name), early.load_run)
+
+
+def _parse_config(flags: Type, cfg: Any, description: str, argv: Sequence[str]) -> Any:
+    unnamed = tyro.conf.arg(name="")
+    combined = dataclasses.make_dataclass(
+        "Arguments",
+        [
+            ("flags", Annotated[flags, unnamed], dataclasses.field(default_factory=flags)),  # type: ignore[valid-type]
+            ("cfg", Annotated[type(cfg), unnamed], dataclasses.field(default=cfg)),
+        ],
+    )
+    shortcuts = "\n".join(f"--{short}  for  --{field}" for short, field in SHORTCUTS.items())
+    description = f"{description}\n\nShort forms:\n{shortcuts}\n\nTasks: {', '.join(EXPERIMENTS.names())}"
+    complaints = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaints):
+            return tyro.cli(combined, args=argv, description=description, use_underscores=True)
+    except SystemExit as stop:
+        if stop.code:
+            raise ValueError(_in_one_line(complaints.getvalue())) from None
+        raise
+
+
+def _in_one_line(box: str) -> str:
+    """Take the words out of tyro's framed message."""
+    lines = [line.strip("│╭╮╰╯─ ") for line in box.splitlines()]
+    words = " ".join(line for line in lines if line and not line.startswith("For full helptext"))
+    return re.sub(r"\s+", " ", words) + " (--help lists every flag)"

@@ -1,0 +1,61 @@
+"""Watch and export a trained policy: `python scripts/play.py --task go2_flat`.
+
+Writes a film (play.mp4), a picture of commanded against measured velocity (play.png) and the policy for the robot
+(TorchScript, with a description of its inputs and outputs) into the run's exported/ folder.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional, Tuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.command_line import Arguments, parse, usage_errors
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What to show, apart from the config."""
+
+    load_run: str = "-1"
+    """Folder of the run; -1 for the newest."""
+    checkpoint: int = -1
+    """Iteration to play; -1 for the newest."""
+    num_envs: int = 4
+    """Robots in the film."""
+    seconds: float = 10.0
+    """Length of the film [s]."""
+    command: Optional[Tuple[float, float, float]] = None
+    """Forward and left velocity [m/s] and yaw rate [rad/s] for all robots; without it, the task's own commands."""
+    video: bool = True
+    """Make the film."""
+
+
+def main(args: Arguments) -> int:
+    flags, cfg, run = args.flags, args.cfg, args.run
+    assert run is not None  # parse() was told to find one
+    with usage_errors():
+        from rsl_rl.runners.loading import load_policy
+        from rsl_rl.tasks.replay import for_replay, replay, write_replay
+
+        if flags.num_envs < 1 or flags.seconds <= 0:
+            raise ValueError(f"--num_envs {flags.num_envs} and --seconds {flags.seconds}: give positive numbers")
+        env = for_replay(cfg.env, flags.num_envs, flags.seconds, flags.command).build(cfg.sim_device, seed=cfg.seed)
+        loaded = load_policy(cfg, env, run, flags.checkpoint)
+
+    folder = run / "exported"
+    print(f"playing {loaded.checkpoint}")
+    exported = loaded.runner.export_policy_to_jit(folder)
+    description = folder / "policy.json"
+    description.write_text(json.dumps({"format": 1, "task": cfg.task, **env.describe_interface()}, indent=2) + "\n")
+    print(f"policy: {exported} (TorchScript), {description}")
+    recording = replay(env, loaded.policy, flags.seconds)
+    for line in write_replay(recording, env, folder, flags.video):
+        print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(parse(Flags, __doc__ or "", from_run=True)))

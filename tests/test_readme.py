@@ -1,0 +1,102 @@
+"""Every command and every line of code in the README is run here, or this file fails for not knowing it."""
+
+import re
+import shutil
+import uuid
+
+import pytest
+
+TINY = (
+    "--num_envs", "8", "--runner.num_steps_per_env", "4",
+    "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
+)  # fmt: skip
+
+SCRIPTS = {  # command -> what makes it small; they run in this order, in an experiment of their own
+    "scripts/train.py --task go2_flat": (*TINY, "--max_iterations", "1"),
+    "scripts/train.py --task go2_flat --num_envs 256 --algorithm.desired_kl 0.02 --env.rewards.weights.torques -2e-4": (
+        "--num_envs",
+        "8",
+        "--max_iterations",
+        "1",
+    ),
+    "scripts/train.py --task go2_flat --resume --max_iterations 200": ("--max_iterations", "2"),
+    "scripts/evaluate.py --task go2_flat --num_seeds 3": ("--num_envs", "2", "--seconds", "0.1"),
+    "scripts/play.py --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
+    "scripts/train.py --help": (),
+}
+ELSEWHERE = {  # command -> the test or the job that runs it
+    "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
+    "make walk": "tests/test_walk.py, slow",
+    "make test": ".ci/run",
+    "make check": ".ci/run",
+    "make test-slow": "by hand",
+    '.venv/bin/pip install -c constraints.txt ".[sim,video]"': "test_the_package_installs_with_its_data",
+}
+
+
+def blocks(root, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", (root / "README.md").read_text(), flags=re.M | re.S)
+
+
+def test_every_command_is_known(root):
+    commands = [line for block in blocks(root, "bash") for line in block.splitlines() if line.strip()]
+    scripts = {line[len(".venv/bin/python ") :] for line in commands if line.startswith(".venv/bin/python ")}
+    others = {line for line in commands if not line.startswith(".venv/bin/python ")}
+    assert scripts == set(SCRIPTS) and others == set(ELSEWHERE)
+
+
+def test_the_scripts_run_as_written(run_script, root):
+    experiment = f"readme-{uuid.uuid4().hex[:8]}"
+    try:
+        for command, small in SCRIPTS.items():
+            done = run_script(*command.split(), *small, "--experiment_name", experiment)
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+    finally:
+        shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
+
+
+def test_the_code_runs_as_written(root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks(root, "python")
+    scope = {}
+    exec(compile(code, "README.md", "exec"), scope)
+    assert scope["actions"].shape == (64, 1)
+    assert (tmp_path / "logs/toy/first/exported/policy.pt").exists()
+
+
+def test_the_files_it_points_to_exist(root):
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", (root / "README.md").read_text()):
+        assert (root / target).exists(), target
+
+
+def test_the_package_installs_with_its_data(root, tmp_path):
+    """A wheel of the checkout holds every module and the robot's model, and no tests."""
+    import subprocess
+    import sys
+    import zipfile
+
+    source = tmp_path / "source"
+    shutil.copytree(
+        root, source, ignore=shutil.ignore_patterns(".venv", ".git", "logs", ".*_cache", "*.egg-info", "build")
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(tmp_path),
+        str(source),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "setuptools" in done.stderr and "No module named" in done.stderr:
+        pytest.skip("setuptools is not installed")
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("rsl_rl_lib-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    modules = {str(path.relative_to(root)) for path in (root / "rsl_rl").rglob("*.py")}
+    assert modules | {"rsl_rl/tasks/robots/go2/go2.xml"} <= names
+    assert not any(name.startswith(("tests/", "configs/", "scripts/")) for name in names)

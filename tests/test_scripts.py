@@ -1,0 +1,215 @@
+"""The scripts as a user runs them: real processes, real files, real mistakes."""
+
+import json
+import shutil
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+import torch
+
+TINY = (
+    "--num_envs", "16", "--runner.num_steps_per_env", "8",
+    "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
+    "--save_interval", "2",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    """The name of an experiment of this module alone; its runs are removed at the end."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    yield name
+    shutil.rmtree(Path(__file__).parent.parent / "logs" / name, ignore_errors=True)
+
+
+def folder_of(root: Path, experiment: str) -> Path:
+    return root / "logs" / experiment
+
+
+def test_help_answers_at_once_and_explains_every_setting(run_script):
+    run_script("scripts/train.py", "--help")  # the first call fills the disk's cache
+    durations = []
+    for _ in range(3):
+        began = time.perf_counter()
+        done = run_script("scripts/train.py", "--help", "--task", "go2_flat")
+        durations.append(time.perf_counter() - began)
+    assert done.returncode == 0
+    print(f"--help took {min(durations):.2f} s")
+    for words in (
+        "--num_envs",
+        "--algorithm.desired_kl",
+        "--env.rewards.weights.track_lin_vel",
+        "[nats]",
+        "--resume",
+        "toy",
+    ):
+        assert words in done.stdout, words
+
+
+@pytest.mark.parametrize("script", ["evaluate.py", "play.py"])
+def test_the_other_scripts_help_too(run_script, script):
+    done = run_script(f"scripts/{script}", "--help")
+    assert done.returncode == 0 and "--load_run" in done.stdout and "--seconds" in done.stdout
+
+
+def test_tasks_are_listed(run_script):
+    assert run_script("scripts/train.py", "--list").stdout.split() == ["go2_flat", "toy"]
+
+
+MISTAKES = {
+    "no task": ((), "--task is missing; known tasks: go2_flat, toy"),
+    "wrong task": (("--task", "go2_flatt"), "unknown task 'go2_flatt'; known: go2_flat, toy. Did you mean 'go2_flat'?"),
+    "wrong flag": (("--task", "toy", "--num_env", "3"), "num_env"),
+    "wrong nested flag": (
+        ("--task", "toy", "--algorithm.desired_kll", "3"),
+        "Unrecognized options: --algorithm.desired_kll",
+    ),
+    "wrong type": (("--task", "toy", "--num_envs", "many"), "many"),
+    "value out of range": (("--task", "toy", "--algorithm.gamma", "2"), "gamma=2.0 must lie in [0, 1]"),
+    "negative number of environments": (("--task", "toy", "--num_envs", "-4"), "num_envs=-4"),
+    "flag without value": (("--task", "toy", "--num_envs"), "num_envs"),
+    "device that is none": (("--task", "toy", "--rl_device", "gpu"), "rl_device='gpu' is no device; allowed: cpu"),
+    "device that is not there": (("--task", "toy", "--rl_device", "cuda:9"), "rl_device=cuda:9: torch sees"),
+    "physics of a task without": (("--task", "toy", "--sim", "mujoco"), "has no physics"),
+    "wrong physics": (("--task", "go2_flat", "--sim", "mujcoo"), "unknown sim backend 'mujcoo'; known: mujoco"),
+    "wrong logger": (("--task", "toy", "--logger", "tensorbord"), "unknown logger 'tensorbord'"),
+    "experiment that leaves the folder": (("--task", "toy", "--experiment_name", "../x"), "must be one folder name"),
+    "nothing to resume": (
+        ("--task", "toy", "--experiment_name", "nobody", "--resume"),
+        "holds no run with a checkpoint",
+    ),
+    "unknown run": (
+        ("--task", "toy", "--experiment_name", "nobody", "--resume", "--load_run", "x"),
+        "there is no run x",
+    ),
+    "unknown reward": (("--task", "go2_flat", "--env.rewards.weights.fly", "1"), "fly"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing_behind(run_script, root, case):
+    arguments, words = MISTAKES[case]
+    before = set((root / "logs").iterdir())
+    done = run_script("scripts/train.py", *arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr
+    assert words in done.stderr
+    assert set((root / "logs").iterdir()) == before
+
+
+def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experiment):
+    arguments = ("scripts/train.py", "--task", "toy", "--experiment-name", experiment, *TINY)
+    done = run_script(*arguments, "--max_iterations", "3", "--seed", "5", "--run_name", "a")
+    assert done.returncode == 0, done.stderr
+    (run,) = folder_of(root, experiment).iterdir()
+    assert run.name.endswith("_a") and str(run) in done.stdout
+    assert {"model_2.pt", "model_3.pt", "metrics.jsonl", "config.yaml", "git"} <= {p.name for p in run.iterdir()}
+    assert list(run.glob("events.out.tfevents.*"))
+
+    # Resuming takes the run's own settings: the flags for a small run are not given again.
+    short = ("scripts/train.py", "--task", "toy", "--experiment_name", experiment, "--resume")
+    done = run_script(*short, "--max_iterations", "5")
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in folder_of(root, experiment).iterdir()] == [run.name]
+    lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [1, 2, 3, 4, 5]
+    assert torch.load(run / "model_5.pt", weights_only=True)["iter"] == 5
+
+    done = run_script(*short)
+    assert done.returncode == 2 and "has reached max_iterations=5" in done.stderr
+    done = run_script(*short, "--checkpoint", "77", "--max_iterations", "9")
+    assert done.returncode == 2 and "no checkpoint of iteration 77" in done.stderr
+    (run / "model_5.pt").write_bytes(b"not a checkpoint")
+    done = run_script(*short, "--max_iterations", "9")
+    assert done.returncode == 2 and "damaged" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_go2_is_trained_judged_and_played(run_script, root, experiment):
+    name = experiment
+    arguments = ("--task", "go2_flat", "--experiment_name", name)
+    done = run_script("scripts/train.py", *arguments, *TINY, "--max_iterations", "1", "--run_name", "go2")
+    assert done.returncode == 0, done.stderr
+    (run,) = folder_of(root, name).glob("*_go2")
+
+    done = run_script(
+        "scripts/evaluate.py",
+        *arguments,
+        "--load_run",
+        run.name,
+        "--num_envs",
+        "4",
+        "--seconds",
+        "0.4",
+        "--num_seeds",
+        "2",
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    assert {"fall_rate", "lin_vel_error", "yaw_rate_error", "env_steps", "checkpoint"} <= set(result)
+    assert result["env_steps"] == 8 * 16 and result["checkpoint"].endswith("model_1.pt")
+
+    done = run_script(
+        "scripts/play.py",
+        *arguments,
+        "--load_run",
+        run.name,
+        "--num_envs",
+        "2",
+        "--seconds",
+        "0.4",
+        "--command",
+        "0.5",
+        "0",
+        "0",
+    )
+    assert done.returncode == 0, done.stderr
+    exported = run / "exported"
+    assert (exported / "play.png").stat().st_size > 10_000
+    assert (exported / "play.mp4").exists() or "no video:" in done.stdout
+    policy = torch.jit.load(exported / "policy.pt")
+    description = json.loads((exported / "policy.json").read_text())
+    size = sum(term["size"] for term in description["observations"])
+    assert policy(torch.zeros(1, size)).shape == (1, len(description["joint_names"]))
+    assert description["control_period"] == pytest.approx(0.02) and description["task"] == "go2_flat"
+
+
+def test_a_task_without_a_gate_says_so(run_script, root, experiment):
+    arguments = ("--task", "toy", "--experiment_name", experiment)
+    assert (
+        run_script("scripts/train.py", *arguments, *TINY, "--max_iterations", "1", "--run_name", "toy").returncode == 0
+    )
+    for script in ("evaluate.py", "play.py"):
+        done = run_script(f"scripts/{script}", *arguments)
+        assert (
+            done.returncode == 2
+            and "ToyConfig describes no legged robot" in done.stderr
+            and len(done.stderr.strip().splitlines()) == 1
+        )
+
+
+def test_an_interrupted_training_is_saved(root, experiment):
+    import os
+    import signal
+    import subprocess
+    import sys
+
+    command = [sys.executable, "scripts/train.py", "--task", "toy", "--experiment_name", experiment, *TINY]
+    process = subprocess.Popen(
+        [*command, "--max_iterations", "100000", "--save_interval", "100000", "--run_name", "stop"],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    for line in process.stdout:
+        if line.startswith("iteration 3/"):
+            process.send_signal(signal.SIGINT)
+            break
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    (run,) = folder_of(root, experiment).glob("*_stop")
+    (checkpoint,) = run.glob("model_*.pt")
+    assert str(checkpoint) in output and torch.load(checkpoint, weights_only=True)["iter"] >= 3

@@ -1,0 +1,41 @@
+"""The promise of the first page: two cores, no GPU, a few minutes, and a Go2 that follows its commands."""
+
+import json
+import shutil
+import uuid
+
+import pytest
+import torch
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_go2_learns_to_walk(run_script, root, seed):
+    experiment = f"walk-{uuid.uuid4().hex[:8]}"
+    arguments = ("--task", "go2_flat", "--experiment_name", experiment)
+    try:
+        done = run_script("scripts/train.py", *arguments, "--seed", str(seed), timeout=1200)
+        assert done.returncode == 0, done.stderr
+        done = run_script("scripts/evaluate.py", *arguments, "--num_seeds", "3", timeout=600)
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        print(json.dumps(result))
+        assert result["env_steps"] <= 4_000_000
+        assert result["gate_passed"], done.stdout
+    finally:
+        shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
+
+
+def test_two_trainings_with_one_seed_give_equal_weights(run_script, root):
+    """Twenty iterations of the real task, in two processes."""
+    experiment = f"same-{uuid.uuid4().hex[:8]}"
+    arguments = ("--task", "go2_flat", "--experiment_name", experiment, "--num_envs", "64", "--max_iterations", "20")
+    try:
+        for name in ("a", "b"):
+            assert run_script("scripts/train.py", *arguments, "--run_name", name).returncode == 0
+        a, b = (
+            torch.load(path, weights_only=True) for path in sorted((root / "logs" / experiment).glob("*/model_20.pt"))
+        )
+        for key, value in a["model_state_dict"].items():
+            assert torch.equal(value, b["model_state_dict"][key]), key
+    finally:
+        shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
