@@ -17,7 +17,7 @@ EXTRAS = {
     "viewer": ["mujoco>=4.0", "viser"],
     "wandb": ["wandb"],
     "gym": ["gymnasium"],
-    "dev": ["pytest", "pytest-cov", "hypothesis", "ruff", "pyright", "vermin"],
+    "dev": ["pytest", "pytest-cov", "hypothesis", "ruff", "pyright[nodejs]", "vermin"],
 }
 
 setup(

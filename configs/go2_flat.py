@@ -8,7 +8,7 @@ from configs.train_config import TrainConfig
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig
-from rsl_rl.config.task import LeggedRobotConfig, ObservationTerm, RewardConfig, TerminationConfig
+from rsl_rl.config.task import CommandConfig, LeggedRobotConfig, ObservationTerm, RewardConfig, TerminationConfig
 
 _THIGHS_AND_CALVES = tuple(f"{leg}_{part}" for leg in ("FL", "FR", "RL", "RR") for part in ("thigh", "calf"))
 
@@ -41,6 +41,7 @@ def _go2() -> LeggedRobotConfig:
             "friction": ObservationTerm(scale=1.0),
             "payload": ObservationTerm(scale=0.5),
         },
+        commands=CommandConfig(resampling_time=5.0),
         rewards=RewardConfig(
             weights={
                 "track_lin_vel": 1.5,
@@ -56,6 +57,7 @@ def _go2() -> LeggedRobotConfig:
                 "collision": -1.0,
                 "feet_air_time": 1.0,
                 "trot": 0.5,
+                "foot_slip": -0.1,
                 "abduction_deviation": -0.5,
                 "stand_still": -0.2,
             },

@@ -16,29 +16,37 @@ class EpisodeStats:
         self._device = device
         self._return = torch.zeros(num_envs, device=device)  # of the running episodes, [N]
         self._length = torch.zeros(num_envs, device=device)
-        self._sums: Dict[str, Tensor] = {}  # name -> [2]: sum and count
+        self._sums: Dict[Tuple[str, ...], Tensor] = {}  # names -> [len(names), 2]: sum and count of each
 
     def record(self, reward: Tensor, done: Tensor, log: Mapping[str, Any]) -> None:
         """Take in one step: reward [N], done [N] bool and the environment's log, whose NaNs count for nothing."""
         self._return += reward
         self._length += 1
-        self._add("return", self._return, done)
-        self._add("length", self._length, done)
+        finished = torch.where(done, torch.stack((self._return, self._length)), torch.nan)
+        self._add({"return": finished[0], "length": finished[1]})
         self._return.masked_fill_(done, 0.0)
         self._length.masked_fill_(done, 0.0)
+        self._add({f"episode/{name}": value for name, value in log.items()})
+
+    def _add(self, log: Mapping[str, Any]) -> None:
+        """Sum values of one size together: a log of twenty terms costs as many operations as one of two."""
+        by_size: Dict[int, Dict[str, Tensor]] = {}
         for name, value in log.items():
             value = torch.as_tensor(value, dtype=torch.float32, device=self._device).reshape(-1)
-            self._add(f"episode/{name}", value, ~torch.isnan(value))
-
-    def _add(self, name: str, values: Tensor, mask: Tensor) -> None:
-        pair = torch.stack((torch.where(mask, values, torch.zeros_like(values)).sum(), mask.sum().to(values.dtype)))
-        self._sums[name] = self._sums[name] + pair if name in self._sums else pair
+            by_size.setdefault(len(value), {})[name] = value
+        for values in by_size.values():
+            names, block = tuple(values), torch.stack(list(values.values()))  # [len(names), size]
+            sums = torch.stack((block.nansum(dim=1), (~torch.isnan(block)).sum(dim=1)), dim=1)
+            self._sums[names] = self._sums[names] + sums if names in self._sums else sums
 
     def pop(self) -> Tuple[List[str], Tensor]:
         """Return names and a tensor [len(names), 2] of sums and counts on the device, and start the next iteration."""
-        names, sums = list(self._sums), list(self._sums.values())
+        totals: Dict[str, Tensor] = {}
+        for names, sums in self._sums.items():  # the environment may log other terms in other steps
+            for name, pair in zip(names, sums):
+                totals[name] = totals[name] + pair if name in totals else pair
         self._sums = {}
-        return names, torch.stack(sums) if sums else torch.zeros(0, 2, device=self._device)
+        return list(totals), torch.stack(list(totals.values())) if totals else torch.zeros(0, 2, device=self._device)
 
 
 class RecentEpisodes:

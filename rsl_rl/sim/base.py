@@ -80,7 +80,7 @@ class Sim(ABC):
         unknown = [name for name in names if name not in self.link_names]
         if unknown:
             raise ValueError(f"unknown links {unknown}; this model reports contact of {', '.join(self.link_names)}")
-        return torch.tensor([self.link_names.index(name) for name in names], device=self.device)
+        return torch.tensor([self.link_names.index(name) for name in names], dtype=torch.long, device=self.device)
 
     def state_dict(self) -> Optional[dict]:
         """Return the whole physical state as tensors, or None where the engine cannot give it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
     os.environ["MUJOCO_GL"] = "egl"  # MuJoCo chooses its driver while it is imported
@@ -34,13 +34,14 @@ def grid(num_robots: int) -> np.ndarray:
 def render(
     model_path: str, poses: np.ndarray, captions: Sequence[str], fps: float, size: Tuple[int, int], path: Path
 ) -> None:
-    """Film poses [frames, robots, nq] of a model with a camera that follows the first robot."""
+    """Film poses [frames, robots, nq] of a model with a camera that follows the first, and write a contact sheet."""
     model = mujoco.MjModel.from_xml_path(model_path)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
     places = grid(len(robots))
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
     camera.distance, camera.elevation, camera.azimuth = 2.2, -18.0, 120.0
     font = ImageFont.load_default(size=18)
+    frames: List[Image.Image] = []
     width, height = size
     with mujoco.Renderer(model, height, width) as renderer, imageio.get_writer(
         path, fps=fps, macro_block_size=8
@@ -60,6 +61,18 @@ def render(
             ImageDraw.Draw(image, "RGBA").rectangle((0, height - 32, width, height), fill=(255, 255, 255, 190))
             ImageDraw.Draw(image).text((12, height - 27), caption, fill=(20, 20, 20), font=font)
             video.append_data(np.asarray(image))
+            frames.append(image)
+    contact_sheet(frames).save(path.with_name(f"{path.stem}_frames.png"))
+
+
+def contact_sheet(frames: Sequence[Image.Image], columns: int = 3, rows: int = 2) -> Image.Image:
+    """Lay evenly spaced frames out in one picture, in reading order."""
+    chosen = [frames[int(i)] for i in np.linspace(0, len(frames) - 1, columns * rows)]
+    width, height = chosen[0].size[0] * 2 // 3, chosen[0].size[1] * 2 // 3
+    sheet = Image.new("RGB", (columns * width, rows * height))
+    for i, frame in enumerate(chosen):
+        sheet.paste(frame.resize((width, height)), (i % columns * width, i // columns * height))
+    return sheet
 
 
 def main() -> None:

@@ -32,7 +32,10 @@ def write_video(
     fps: float,
     size: Tuple[int, int] = (960, 540),
 ) -> Path:
-    """Film poses [frames, robots, 7 + J] (root position [m], quaternion w x y z, joint angles [rad]) as mp4."""
+    """Film poses [frames, robots, 7 + J] (root position [m], quaternion w x y z, joint angles [rad]) as mp4.
+
+    Beside the film, ``<name>_frames.png`` shows six frames of it at a glance.
+    """
     with tempfile.TemporaryDirectory() as folder:
         recording = Path(folder) / "recording.npz"
         np.savez(recording, model_path=str(model_path), poses=poses, captions=captions, fps=fps, size=size)

@@ -7,7 +7,7 @@ memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
@@ -41,9 +41,8 @@ class MiniBatch(NamedTuple):
     hidden_states: Tuple[HiddenState, HiddenState] = (None, None)  # of actor and critic
 
 
-def _unset() -> Tensor:
-    """What a transition holds before a field is set."""
-    return torch.empty(0)
+_UNSET = torch.empty(0)
+"""What a transition holds before a field is set."""
 
 
 class RolloutStorage:
@@ -57,15 +56,15 @@ class RolloutStorage:
     class Transition:
         """One step of all environments: views of a row of the storage, or tensors of your own to be copied into it."""
 
-        observations: Tensor = field(default_factory=_unset)  # [N, D]
-        critic_observations: Tensor = field(default_factory=_unset)  # [N, C]
-        actions: Tensor = field(default_factory=_unset)  # [N, A]
-        rewards: Tensor = field(default_factory=_unset)  # [N, 1]
-        dones: Tensor = field(default_factory=_unset)  # [N, 1] bool
-        values: Tensor = field(default_factory=_unset)  # [N, 1]
-        actions_log_prob: Tensor = field(default_factory=_unset)  # [N, 1]
-        action_mean: Tensor = field(default_factory=_unset)  # [N, A]
-        action_sigma: Tensor = field(default_factory=_unset)  # [N, A]
+        observations: Tensor = _UNSET  # [N, D]
+        critic_observations: Tensor = _UNSET  # [N, C]
+        actions: Tensor = _UNSET  # [N, A]
+        rewards: Tensor = _UNSET  # [N, 1]
+        dones: Tensor = _UNSET  # [N, 1] bool
+        values: Tensor = _UNSET  # [N, 1]
+        actions_log_prob: Tensor = _UNSET  # [N, 1]
+        action_mean: Tensor = _UNSET  # [N, A]
+        action_sigma: Tensor = _UNSET  # [N, A]
         hidden_states: Tuple[HiddenState, HiddenState] = (None, None)  # before this step, of actor and critic
 
         def clear(self) -> None:

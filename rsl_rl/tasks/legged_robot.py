@@ -36,7 +36,7 @@ class LeggedRobot(VecEnv):
         self.sim: Sim = SIMS.load(cfg.sim.backend)(self.robot.model_path, cfg.num_envs, cfg.sim, device)
         self.device = self.sim.device
         self.num_envs, self.num_actions = cfg.num_envs, len(self.sim.joint_names)
-        self.max_episode_length = math.ceil(cfg.episode_length / cfg.sim.control_dt)
+        self.max_episode_length = max(1, round(cfg.episode_length / cfg.sim.control_dt))
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
@@ -44,7 +44,7 @@ class LeggedRobot(VecEnv):
         self.commands = VelocityCommands(cfg.commands, self.num_envs, cfg.sim.control_dt, self._generator)
         self._rewards = {_reward_term(name): weight for name, weight in cfg.rewards.weights.items()}
         self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
-        self._forbidden_links = self.sim.link_indices(cfg.terminations.contact_links)
+        self.state.contact_force(cfg.terminations.contact_links + cfg.rewards.collision_links)  # a typo fails here
         self.num_diverged = torch.zeros((), dtype=torch.long, device=self.device)  # robots lost by the engine so far
         randomize_models(self.sim, self.state, cfg.randomization, cfg.control, self._generator)
         self._policy_group = ObservationGroup(cfg.policy_observations, self.state, self._generator)
@@ -102,11 +102,7 @@ class LeggedRobot(VecEnv):
         cfg, state = self.cfg.terminations, self.state
         diverged = terminations.diverged(state)
         self.num_diverged += diverged.sum()
-        return (
-            terminations.forbidden_contact(state, self._forbidden_links, cfg)
-            | terminations.tilted(state, cfg)
-            | diverged
-        )
+        return terminations.forbidden_contact(state, cfg) | terminations.tilted(state, cfg) | diverged
 
     def _reward(self, terminated: Tensor) -> Tensor:
         """Sum the weighted terms [N]; a robot that the engine lost gets nothing."""

@@ -63,6 +63,6 @@ def write_replay(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path
     poses = recording["pose"][::stride].double().numpy()
     try:
         path = write_video(folder / "play.mp4", env.robot.model_path, poses, captions, 1 / (stride * control_dt))
-        yield f"video: {path}"
+        yield f"video: {path} (at a glance: {path.with_name('play_frames.png')})"
     except VideoError as error:
         yield str(error)

@@ -93,8 +93,8 @@ def abduction_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
 
 def collision(state: RobotState, cfg: RewardConfig) -> Tensor:
     """Number of ``collision_links`` that touch the floor."""
-    force = state.sim.contact_force[:, state.sim.link_indices(cfg.collision_links)]
-    return (force.square().sum(dim=-1) > 0.1**2).to(force.dtype).sum(dim=1)
+    force = state.contact_force(cfg.collision_links)
+    return (force.norm(dim=-1) > 0.1).to(force.dtype).sum(dim=1)
 
 
 def feet_air_time(state: RobotState, cfg: RewardConfig) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Dict, Tuple
+
 import torch
 from torch import Tensor
 
@@ -35,7 +37,7 @@ class RobotState:
         self.payload = zeros()  # [N] [kg]
         self.gain_scale = zeros(2, num_joints)  # [N, 2, J] factors on stiffness and damping
         self._touching = zeros(num_feet, dtype=torch.bool)
-        self._feet = sim.link_indices(sim.foot_names)
+        self._link_indices: Dict[Tuple[str, ...], Tensor] = {}
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
 
@@ -51,7 +53,13 @@ class RobotState:
         self.joint_torque = sim.joint_torque  # [N, J]
         self.foot_pos = sim.foot_pos  # [N, F, 3] world
         self.foot_vel = sim.foot_vel  # [N, F, 3] world
-        self.foot_force = sim.contact_force[:, self._feet]  # [N, F, 3] world
+        self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
+
+    def contact_force(self, links: Tuple[str, ...]) -> Tensor:
+        """Return the floor's force on each of the links, [N, len(links), 3] in world axes [N]."""
+        if links not in self._link_indices:
+            self._link_indices[links] = self.sim.link_indices(links)
+        return self.sim.contact_force[:, self._link_indices[links]]
 
     def refresh(self) -> None:
         """Take in a finished control step."""

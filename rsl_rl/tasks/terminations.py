@@ -10,9 +10,9 @@ from rsl_rl.config.task import TerminationConfig
 from rsl_rl.tasks.robot_state import RobotState
 
 
-def forbidden_contact(state: RobotState, links: Tensor, cfg: TerminationConfig) -> Tensor:
-    """One of ``links`` (indices into contact_force) presses on the floor."""
-    return (state.sim.contact_force[:, links].norm(dim=-1) > cfg.contact_force).any(dim=1)
+def forbidden_contact(state: RobotState, cfg: TerminationConfig) -> Tensor:
+    """One of the ``contact_links`` presses on the floor."""
+    return (state.contact_force(cfg.contact_links).norm(dim=-1) > cfg.contact_force).any(dim=1)
 
 
 def tilted(state: RobotState, cfg: TerminationConfig) -> Tensor:

@@ -37,6 +37,7 @@ def test_a_film_has_its_frames_and_shows_the_robot(tmp_path, monkeypatch):
     )
     with imageio.get_reader(path) as film:
         frames = [np.asarray(frame) for frame in film]
+    assert (tmp_path / "film_frames.png").exists()
     assert len(frames) == 5 and frames[0].shape == (240, 320, 3)
     centre = frames[0][90:150, 120:200].astype(float)
     assert centre.std() > 20  # a robot is there, not an empty floor

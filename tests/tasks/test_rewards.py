@@ -14,11 +14,10 @@ CFG = RewardConfig(collision_links=("thigh",))
 def state(**changes):
     sim = SimpleNamespace(
         joint_limits=torch.tensor([[-1.0, 1.0]] * 6),
-        contact_force=torch.tensor([[[0.0, 0.0, 5.0]], [[0.0, 0.0, 0.0]]]),
-        link_indices=lambda names: torch.tensor([0]),
     )
     values = {
         "sim": sim,
+        "contact_force": {("thigh",): torch.tensor([[[0.0, 0.0, 5.0]], [[0.0, 0.0, 0.0]]])}.get,
         "command": torch.tensor([[1.0, 0.0, 0.5], [0.0, 0.0, 0.0]]),
         "base_lin_vel": torch.tensor([[0.5, 0.0, 0.2], [0.0, 0.0, 0.0]]),
         "base_ang_vel": torch.tensor([[0.1, 0.2, 0.5], [0.0, 0.0, 1.0]]),
