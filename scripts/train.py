@@ -50,6 +50,8 @@ def main(args: Arguments) -> int:
             )
     for correction in runner.env_corrections:
         print(f"note: {correction}")
+    if checkpoint is not None and not hasattr(env, "load_state_dict"):
+        print(f"note: {type(env).__name__} keeps no state of its own; its episodes start anew")
     print(f"{cfg.task}: {env.num_envs} environments on {env.device}, networks on {runner.device}\nrun: {log_dir}")
     try:
         runner.learn(left, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and checkpoint is None)

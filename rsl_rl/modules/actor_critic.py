@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
-from rsl_rl.modules.memory import State
 from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.normalizer import RunningNorm
-from rsl_rl.utils.trajectories import Cut
+from rsl_rl.utils.trajectories import Cut, HiddenState
 
 Observation = Union[Tensor, Mapping[str, Tensor]]
 """One tensor [N, D], or named groups of them."""
@@ -87,7 +86,9 @@ class ActorCritic(nn.Module):
         raw = self.log_std.exp() if self.cfg.noise_std_type == "log" else self.std
         return smooth_floor(raw, self.cfg.min_noise_std)
 
-    def update_distribution(self, observations: Tensor, cut: Optional[Cut] = None, hidden_states: State = None) -> None:
+    def update_distribution(
+        self, observations: Tensor, cut: Optional[Cut] = None, hidden_states: HiddenState = None
+    ) -> None:
         """Compute the distribution over actions for observations [..., D].
 
         ``cut`` and ``hidden_states`` come with the padded trajectories of a recurrent mini-batch; without memory they
@@ -96,7 +97,7 @@ class ActorCritic(nn.Module):
         mean = self.actor(self._actor_features(observations, cut, hidden_states))
         self.distribution = DiagonalGaussian(mean, self.noise_std().expand_as(mean))
 
-    def act(self, observations: Tensor, cut: Optional[Cut] = None, hidden_states: State = None) -> Tensor:
+    def act(self, observations: Tensor, cut: Optional[Cut] = None, hidden_states: HiddenState = None) -> Tensor:
         """Draw actions [..., A] for observations [..., D]."""
         self.update_distribution(observations, cut, hidden_states)
         return self.distribution.sample()
@@ -105,7 +106,9 @@ class ActorCritic(nn.Module):
         """Return the mean action [N, A] for an observation tensor or groups."""
         return self.actor(self._actor_features(self.actor_obs(observations), None, None))
 
-    def evaluate(self, critic_observations: Tensor, cut: Optional[Cut] = None, hidden_states: State = None) -> Tensor:
+    def evaluate(
+        self, critic_observations: Tensor, cut: Optional[Cut] = None, hidden_states: HiddenState = None
+    ) -> Tensor:
         """Return the value [..., 1] of critic observations [..., C]."""
         return self.critic(self._critic_features(critic_observations, cut, hidden_states))
 
@@ -113,10 +116,10 @@ class ActorCritic(nn.Module):
         """Return the value [N, 1] of observations that may never be acted on: a memory, if any, stays as it is."""
         return self.evaluate(critic_observations)
 
-    def _actor_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: State) -> Tensor:
+    def _actor_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: HiddenState) -> Tensor:
         return self.actor_obs_normalizer(observations)
 
-    def _critic_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: State) -> Tensor:
+    def _critic_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: HiddenState) -> Tensor:
         return self.critic_obs_normalizer(observations)
 
     def get_actions_log_prob(self, actions: Tensor) -> Tensor:
@@ -138,12 +141,12 @@ class ActorCritic(nn.Module):
         """Entropy of the current distribution [...] in nats."""
         return self.distribution.entropy().sum(dim=-1)
 
-    # State between steps: none here
+    # HiddenState between steps: none here
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
         """Forget the past of the environments marked in ``dones`` [N] (all: None); a policy without memory has none."""
 
-    def get_hidden_states(self) -> Tuple[State, State]:
+    def get_hidden_states(self) -> Tuple[HiddenState, HiddenState]:
         """Return the memories of actor and critic; (None, None) without memory."""
         return None, None
 

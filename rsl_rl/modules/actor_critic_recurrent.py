@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rsl_rl.config.policy import ActorCriticRecurrentConfig
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.modules.memory import Memory, State
-from rsl_rl.utils.trajectories import Cut
+from rsl_rl.modules.memory import Memory
+from rsl_rl.utils.trajectories import Cut, HiddenState
 
 
 class ActorCriticRecurrent(ActorCritic):
@@ -32,10 +32,10 @@ class ActorCriticRecurrent(ActorCritic):
         self.memory_a = Memory(num_actor_features, cfg.rnn_type, cfg.rnn_num_layers, cfg.rnn_hidden_size)
         self.memory_c = Memory(num_critic_features, cfg.rnn_type, cfg.rnn_num_layers, cfg.rnn_hidden_size)
 
-    def _actor_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: State) -> Tensor:
+    def _actor_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: HiddenState) -> Tensor:
         return _remember(self.memory_a, self.actor_obs_normalizer(observations), cut, hidden_states)
 
-    def _critic_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: State) -> Tensor:
+    def _critic_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: HiddenState) -> Tensor:
         return _remember(self.memory_c, self.critic_obs_normalizer(observations), cut, hidden_states)
 
     def peek_value(self, critic_observations: Tensor) -> Tensor:
@@ -45,9 +45,9 @@ class ActorCriticRecurrent(ActorCritic):
         self.memory_a.reset(dones)
         self.memory_c.reset(dones)
 
-    def get_hidden_states(self) -> Tuple[State, State]:
+    def get_hidden_states(self) -> Tuple[HiddenState, HiddenState]:
         return self.memory_a.hidden_states, self.memory_c.hidden_states
 
 
-def _remember(memory: Memory, observations: Tensor, cut: Optional[Cut], state: State) -> Tensor:
+def _remember(memory: Memory, observations: Tensor, cut: Optional[Cut], state: HiddenState) -> Tensor:
     return memory.step(observations) if cut is None else memory.sequence(observations, cut, state)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple, Union
+from typing import Optional
 
 from torch import Tensor, nn
 
-from rsl_rl.utils.trajectories import Cut, unpad, unpad_trajectories
-
-State = Union[Tensor, Tuple[Tensor, ...], None]
-"""Tensors [L, N, H]: h of a GRU, (h, c) of an LSTM; None before the first step, which stands for zeros."""
+from rsl_rl.utils.trajectories import Cut, HiddenState, unpad, unpad_trajectories
 
 
 class Memory(nn.Module):
@@ -22,9 +19,9 @@ class Memory(nn.Module):
         if type.lower() not in kinds:
             raise ValueError(f"unknown memory type '{type}'; allowed: gru, lstm")
         self.rnn = kinds[type.lower()](input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
-        self.hidden_states: State = None
+        self.hidden_states: HiddenState = None
 
-    def forward(self, input: Tensor, masks: Optional[Tensor] = None, hidden_states: State = None) -> Tensor:
+    def forward(self, input: Tensor, masks: Optional[Tensor] = None, hidden_states: HiddenState = None) -> Tensor:
         """Step all environments on [N, D], or, with masks [T, M], run padded trajectories [T, M, D] and unpad: [T, N,
         H]."""
         if masks is None:
@@ -40,7 +37,7 @@ class Memory(nn.Module):
         """Return what :meth:`step` would, and leave the state as it is."""
         return self.rnn(x.unsqueeze(0), self.hidden_states)[0].squeeze(0)
 
-    def sequence(self, x: Tensor, cut: Cut, state: State) -> Tensor:
+    def sequence(self, x: Tensor, cut: Cut, state: HiddenState) -> Tensor:
         """Run padded trajectories [T, M, D] from their first states [L, M, H]; return the outputs of the rollout [T, N,
         H]."""
         return unpad(self.rnn(x, _for_rnn(state))[0], cut)
@@ -55,7 +52,7 @@ class Memory(nn.Module):
             self.hidden_states = state * keep if isinstance(state, Tensor) else tuple(s * keep for s in state)
 
 
-def _for_rnn(state: State) -> State:
+def _for_rnn(state: HiddenState) -> HiddenState:
     """Turn a stored memory into what torch's layers take: a tensor for GRU, a pair for LSTM, None for zeros."""
     if isinstance(state, tuple):
         return None if len(state) == 0 else state[0] if len(state) == 1 else state

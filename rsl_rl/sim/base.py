@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Optional, Sequence, Tuple
+from typing import Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -81,7 +81,3 @@ class Sim(ABC):
         if unknown:
             raise ValueError(f"unknown links {unknown}; this model reports contact of {', '.join(self.link_names)}")
         return torch.tensor([self.link_names.index(name) for name in names], dtype=torch.long, device=self.device)
-
-    def state_dict(self) -> Optional[dict]:
-        """Return the whole physical state as tensors, or None where the engine cannot give it."""
-        return None

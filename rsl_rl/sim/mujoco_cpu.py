@@ -138,20 +138,6 @@ class MujocoSim(Sim):
         bias[:, :, 1] = -stiffness.numpy()
         bias[:, :, 2] = -damping.numpy()
 
-    def world(self, env: int) -> tuple[mujoco.MjModel, mujoco.MjData]:
-        """Return the model and data of one robot with every derived quantity computed, for rendering."""
-        model, data = self._batch.get_model(env), self._batch.get_data(env)
-        mujoco.mj_forward(model, data)
-        return model, data
-
-    def state_dict(self) -> dict:
-        return {"state": self._state.clone(), "warnings": torch.from_numpy(self._warnings.copy())}
-
-    def load_state_dict(self, state: dict) -> None:
-        self._state.copy_(state["state"])
-        self._warnings[:] = state["warnings"].numpy()
-        self._refresh_state()
-
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:

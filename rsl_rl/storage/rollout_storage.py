@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.storage.returns import gae
-from rsl_rl.utils.trajectories import Cut, cut_at_dones, initial_states, pad, trajectory_starts
-
-HiddenState = Union[Tensor, Tuple[Tensor, ...], None]
-"""Memory of one network, tensors [L, N, H]: h of a GRU, (h, c) of an LSTM, None without memory."""
+from rsl_rl.utils.trajectories import Cut, HiddenState, cut_at_dones, initial_states, pad, trajectory_starts
 
 
 class MiniBatch(NamedTuple):

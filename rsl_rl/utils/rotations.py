@@ -6,13 +6,6 @@ import torch
 from torch import Tensor
 
 
-def rotate(quat: Tensor, vector: Tensor) -> Tensor:
-    """Turn vectors [N, 3] from the body frame into the world frame by quat [N, 4]."""
-    w, axis = quat[:, :1], quat[:, 1:]
-    twice_cross = 2 * torch.linalg.cross(axis, vector)
-    return vector + w * twice_cross + torch.linalg.cross(axis, twice_cross)
-
-
 def rotate_inverse(quat: Tensor, vector: Tensor) -> Tensor:
     """Turn vectors [N, 3] from the world frame into the body frame by quat [N, 4]."""
     w, axis = quat[:, :1], quat[:, 1:]
@@ -24,9 +17,3 @@ def from_yaw(yaw: Tensor) -> Tensor:
     """Return the rotation about the vertical by yaw [N] rad, as quaternions [N, 4]."""
     zero = torch.zeros_like(yaw)
     return torch.stack((torch.cos(yaw / 2), zero, zero, torch.sin(yaw / 2)), dim=-1)
-
-
-def yaw_of(quat: Tensor) -> Tensor:
-    """Return the heading [N] rad of the body's x axis in the world's horizontal plane."""
-    w, x, y, z = quat.unbind(-1)
-    return torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))

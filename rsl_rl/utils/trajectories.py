@@ -6,10 +6,13 @@ steps, whether or not one of them spans the whole rollout, so that no shape but 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
+
+HiddenState = Union[Tensor, Tuple[Tensor, ...], None]
+"""Memory of one network, tensors [L, N, H]: h of a GRU, (h, c) of an LSTM; None and () stand for zeros."""
 
 
 class Cut(NamedTuple):

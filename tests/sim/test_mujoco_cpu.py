@@ -160,20 +160,6 @@ def test_a_world_that_breaks_down_is_named_and_the_others_go_on(tmp_path, monkey
     assert list(tmp_path.iterdir()) == []  # and no log file in the user's folder
 
 
-def test_the_state_comes_back():
-    sim = make()
-    stand(sim)
-    for _ in range(10):
-        sim.step(POSE + 0.1, 4)
-    state = sim.state_dict()
-    sim.step(POSE + 0.1, 4)
-    after = sim.joint_pos.clone()
-    other = make()
-    other.load_state_dict(state)
-    other.step(POSE + 0.1, 4)
-    assert torch.equal(other.joint_pos, after)
-
-
 def test_unknown_links_backends_and_devices_are_refused():
     with pytest.raises(ValueError, match=r"unknown links \['FL_toe'\].*FL_foot"):
         make(1).link_indices(["FL_toe"])
