@@ -50,7 +50,7 @@ def usage_errors() -> Iterator[None]:
     """Turn what a user can get wrong, raised while things are set up, into one line and exit code 2."""
     try:
         yield
-    except (ValueError, FileNotFoundError, PermissionError) as error:
+    except (ValueError, OSError) as error:
         fail(str(error))
     except ModuleNotFoundError as error:
         fail(f"{error}; install it with pip, or with an extra of rsl-rl-lib (see README, 'Install')")

@@ -37,10 +37,12 @@ def main(args: Arguments) -> int:
 
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.tasks.evaluation import evaluate, for_evaluation, gate_misses
+        from rsl_rl.utils.seeding import require_device
 
         for name in ("num_envs", "seconds", "num_seeds"):
             if getattr(flags, name) <= 0:
                 raise ValueError(f"--{name} {getattr(flags, name)}: give a positive number")
+        require_device("sim_device", cfg.sim_device)
         env_cfg = for_evaluation(cfg.env, flags.num_envs, flags.seconds, flags.pushes)
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed + 1000)
         loaded = load_policy(cfg, env, run, flags.checkpoint)

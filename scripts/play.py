@@ -39,9 +39,11 @@ def main(args: Arguments) -> int:
     with usage_errors():
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.tasks.replay import for_replay, replay, write_replay
+        from rsl_rl.utils.seeding import require_device
 
         if flags.num_envs < 1 or flags.seconds <= 0:
             raise ValueError(f"--num_envs {flags.num_envs} and --seconds {flags.seconds}: give positive numbers")
+        require_device("sim_device", cfg.sim_device)
         env = for_replay(cfg.env, flags.num_envs, flags.seconds, flags.command).build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
 
@@ -49,7 +51,8 @@ def main(args: Arguments) -> int:
     print(f"playing {loaded.checkpoint}")
     exported = loaded.runner.export_policy_to_jit(folder)
     description = folder / "policy.json"
-    description.write_text(json.dumps({"format": 1, "task": cfg.task, **env.describe_interface()}, indent=2) + "\n")
+    interface = env.describe_interface(loaded.runner.policy_cfg.actor_groups)
+    description.write_text(json.dumps({"format": 1, "task": cfg.task, **interface}, indent=2) + "\n")
     print(f"policy: {exported} (TorchScript), {description}")
     recording = replay(env, loaded.policy, flags.seconds)
     for line in write_replay(recording, env, folder, flags.video):

@@ -21,7 +21,8 @@ def experiment():
     """The name of an experiment of this module alone; its runs are removed at the end."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     yield name
-    shutil.rmtree(Path(__file__).parent.parent / "logs" / name, ignore_errors=True)
+    for folder in (Path(__file__).parent.parent / "logs").glob(f"{name}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def folder_of(root: Path, experiment: str) -> Path:
@@ -76,6 +77,7 @@ MISTAKES = {
     "wrong physics": (("--task", "go2_flat", "--sim", "mujcoo"), "unknown sim backend 'mujcoo'; known: mujoco"),
     "wrong logger": (("--task", "toy", "--logger", "tensorbord"), "unknown logger 'tensorbord'"),
     "experiment that leaves the folder": (("--task", "toy", "--experiment_name", "../x"), "must be one folder name"),
+    "experiment above the folder": (("--task", "toy", "--experiment_name", ".."), "must be one folder name"),
     "nothing to resume": (
         ("--task", "toy", "--experiment_name", "nobody", "--resume"),
         "holds no run with a checkpoint",
@@ -91,12 +93,12 @@ MISTAKES = {
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_one_line_and_leaves_nothing_behind(run_script, root, case):
     arguments, words = MISTAKES[case]
-    before = set((root / "logs").iterdir())
+    before = set((root / "logs").rglob("*"))
     done = run_script("scripts/train.py", *arguments)
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr
     assert words in done.stderr
-    assert set((root / "logs").iterdir()) == before
+    assert set((root / "logs").rglob("*")) == before
 
 
 def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experiment):
@@ -116,12 +118,23 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert lines == [1, 2, 3, 4, 5]
     assert torch.load(run / "model_5.pt", weights_only=True)["iter"] == 5
+    assert "keeps no state" not in done.stdout
 
     done = run_script(*short)
-    assert done.returncode == 2 and "has reached max_iterations=5" in done.stderr
+    assert done.returncode == 2 and "has reached max_iterations=3" in done.stderr
     done = run_script(*short, "--checkpoint", "77", "--max_iterations", "9")
     assert done.returncode == 2 and "no checkpoint of iteration 77" in done.stderr
-    (run / "model_5.pt").write_bytes(b"not a checkpoint")
+    done = run_script(*short, "--max_iterations", "9", "--policy.actor_hidden_dims", "8")
+    assert done.returncode == 2 and "does not fit the policy" in done.stderr and len(done.stderr.splitlines()) == 1
+    done = run_script(*short, "--max_iterations", "9", "--num_envs", "4")
+    assert done.returncode == 2 and "the state is of num_envs=16" in done.stderr
+
+    # Going on from an older checkpoint: the later ones are another branch, and the newest is the one trained last.
+    done = run_script(*short, "--checkpoint", "2", "--max_iterations", "4")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in run.glob("model_*.pt")) == ["model_2.pt", "model_4.pt"]
+    assert {path.name for path in (run / "superseded").iterdir()} == {"model_3.pt", "model_4.pt", "model_5.pt"}
+    (run / "model_4.pt").write_bytes(b"not a checkpoint")
     done = run_script(*short, "--max_iterations", "9")
     assert done.returncode == 2 and "damaged" in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
@@ -175,6 +188,37 @@ def test_a_go2_is_trained_judged_and_played(run_script, root, experiment):
     assert description["control_period"] == pytest.approx(0.02) and description["task"] == "go2_flat"
 
 
+@pytest.mark.parametrize(
+    ("script", "arguments", "words"),
+    [
+        ("evaluate.py", ("--seconds", "0.005"), "less than one control step of 0.02 s"),
+        ("evaluate.py", ("--num_envs", "0"), "--num_envs 0: give a positive number"),
+        ("evaluate.py", ("--sim_device", "gpu"), "sim_device='gpu' is no device"),
+        ("evaluate.py", ("--checkpoint", "7"), "no checkpoint of iteration 7"),
+        ("play.py", ("--seconds", "-1"), "give positive numbers"),
+        ("play.py", ("--load_run", "yesterday"), "there is no run yesterday"),
+        ("play.py", ("--command", "0.5"), "--command"),
+    ],
+)
+def test_mistakes_with_a_trained_policy_are_one_line(run_script, root, experiment, script, arguments, words):
+    name = f"{experiment}-mistakes"
+    folder = folder_of(root, name)
+    if not folder.exists():
+        done = run_script(
+            "scripts/train.py", "--task", "go2_flat", "--experiment_name", name, *TINY, "--max_iterations", "1"
+        )
+        assert done.returncode == 0, done.stderr
+    done = run_script(f"scripts/{script}", "--task", "go2_flat", "--experiment_name", name, *arguments)
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1 and words in done.stderr
+
+
+def test_two_trainings_at_once_get_a_folder_each(root, tmp_path):
+    from rsl_rl.runners.checkpoint import make_run_folder
+
+    folders = [make_run_folder(tmp_path / "experiment", "now") for _ in range(3)]
+    assert [folder.name for folder in folders] == ["now", "now_2", "now_3"]
+
+
 def test_a_task_without_a_gate_says_so(run_script, root, experiment):
     arguments = ("--task", "toy", "--experiment_name", experiment)
     assert (
@@ -212,4 +256,4 @@ def test_an_interrupted_training_is_saved(root, experiment):
     assert process.returncode == 130, errors
     (run,) = folder_of(root, experiment).glob("*_stop")
     (checkpoint,) = run.glob("model_*.pt")
-    assert str(checkpoint) in output and torch.load(checkpoint, weights_only=True)["iter"] >= 3
+    assert "interrupted after iteration" in output and torch.load(checkpoint, weights_only=True)["iter"] >= 3

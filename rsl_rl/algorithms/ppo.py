@@ -18,25 +18,46 @@ from rsl_rl.storage.rollout_storage import MiniBatch, RolloutStorage
 class PPO:
     """Collect rollouts with a policy and improve it by the clipped surrogate, https://arxiv.org/abs/1707.06347.
 
-    ``settings`` are the fields of :class:`PPOConfig`. The order of calls is ``init_storage`` once; then, T times,
-    ``act`` and, after the environment's step, ``process_env_step``; then ``compute_returns`` and ``update``. Nothing in
-    these reads a number back from the device: results stay tensors until somebody logs them.
+    ``settings`` are the fields of :class:`PPOConfig`, and attributes of the same names. The order of calls is
+    ``init_storage`` once; then, T times, ``act`` and, after the environment's step, ``process_env_step``; then
+    ``compute_returns`` and ``update``. Results stay tensors on the device until somebody logs them: the only number
+    read back is the count of trajectories in a recurrent update.
     """
 
     def __init__(self, actor_critic: ActorCritic, device: Union[str, torch.device] = "cpu", **settings: Any):
-        self.cfg = PPOConfig(**settings)
+        cfg = PPOConfig(**settings)
+        self.num_learning_epochs = cfg.num_learning_epochs
+        self.num_mini_batches = cfg.num_mini_batches
+        self.clip_param = cfg.clip_param
+        self.gamma = cfg.gamma
+        self.lam = cfg.lam
+        self.value_loss_coef = cfg.value_loss_coef
+        self.use_clipped_value_loss = cfg.use_clipped_value_loss
+        self.entropy_coef = cfg.entropy_coef
+        self.schedule = cfg.schedule
+        self.desired_kl = cfg.desired_kl
+        self.max_grad_norm = cfg.max_grad_norm
+
         self.device = torch.device(device)
         self.actor_critic = actor_critic.to(self.device)
-        self.learning_rate = torch.tensor(self.cfg.learning_rate, device=self.device)
+        self._learning_rate = torch.tensor(cfg.learning_rate, device=self.device)
         self.optimizer = torch.optim.Adam(
-            self.actor_critic.parameters(), lr=self.learning_rate, fused=_fused_adam_exists(self.device)
+            self.actor_critic.parameters(), lr=self._learning_rate, fused=_fused_adam_exists(self.device)
         )
-        in_critic = [name.startswith(("critic.", "memory_c.")) for name, _ in self.actor_critic.named_parameters()]
-        parameters = list(self.actor_critic.parameters())
-        self._actor_parameters = [p for p, critic in zip(parameters, in_critic) if not critic]
-        self._critic_parameters = [p for p, critic in zip(parameters, in_critic) if critic]
-        self.storage: RolloutStorage
+        named = list(self.actor_critic.named_parameters())
+        self._critic_parameters = [p for name, p in named if name.startswith(("critic.", "memory_c."))]
+        self._actor_parameters = [p for name, p in named if not name.startswith(("critic.", "memory_c."))]
+        self.storage: RolloutStorage = None  # type: ignore[assignment]  # made by init_storage
         self.transition = RolloutStorage.Transition()
+
+    @property
+    def learning_rate(self) -> float:
+        """Adam's step size; reading it waits for the device, so the loop logs the tensor that ``update`` returns."""
+        return float(self._learning_rate)
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._learning_rate.fill_(value)
 
     def init_storage(
         self,
@@ -46,7 +67,14 @@ class PPO:
         critic_obs_shape: Sequence[int],
         action_shape: Sequence[int],
     ) -> None:
-        """Allocate the rollout."""
+        """Allocate the rollout; one that is too small for the mini-batches is a ValueError."""
+        num_samples = num_envs if self.actor_critic.is_recurrent else num_envs * num_transitions_per_env
+        if num_samples < self.num_mini_batches or num_envs * num_transitions_per_env < 2:
+            kind = "environments" if self.actor_critic.is_recurrent else "steps"
+            raise ValueError(
+                f"a rollout of {num_envs} environments x {num_transitions_per_env} steps has {num_samples} {kind} for "
+                f"num_mini_batches={self.num_mini_batches}; take more environments or steps, or fewer mini-batches"
+            )
         self.storage = RolloutStorage(
             num_envs, num_transitions_per_env, actor_obs_shape, critic_obs_shape, action_shape, self.device
         )
@@ -59,20 +87,21 @@ class PPO:
         """Put the networks into evaluation mode."""
         self.actor_critic.eval()
 
-    def load_optimizer_state(self, state: Dict[str, Any], learning_rate: Optional[Tensor]) -> None:
-        """Take over the optimiser's state and the step size; None takes the one in the optimiser's state."""
+    def load_optimizer_state(self, state: Dict[str, Any]) -> None:
+        """Take over an optimiser's state and its step size."""
+        self.learning_rate = float(state["param_groups"][0]["lr"])
         self.optimizer.load_state_dict(state)
-        stored = learning_rate if learning_rate is not None else state["param_groups"][0]["lr"]
-        self.learning_rate.fill_(float(stored))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate
+            group.update(lr=self._learning_rate, fused=_fused_adam_exists(self.device))
 
     # Collecting
 
     @torch.no_grad()
     def act(self, obs: Tensor, critic_obs: Tensor) -> Tensor:
-        """Draw actions [N, A] for obs [N, D] and critic_obs [N, C], and store all that is known before the environment
-        steps."""
+        """Draw actions [N, A] for obs [N, D] and critic_obs [N, C], and store them with all that is known by now.
+
+        The actions returned are the caller's own: an environment may clip or scale them in place.
+        """
         policy, row = self.actor_critic, self.storage.row()
         row.hidden_states = policy.get_hidden_states()
         row.observations.copy_(obs)
@@ -83,7 +112,7 @@ class PPO:
         row.action_mean.copy_(policy.action_mean)
         row.action_sigma.copy_(policy.action_std)
         self.transition = row
-        return row.actions
+        return row.actions.clone()
 
     @torch.no_grad()
     def process_env_step(self, rewards: Tensor, dones: Tensor, infos: Mapping[str, Any]) -> None:
@@ -102,7 +131,7 @@ class PPO:
                 final_obs = self.actor_critic.critic_obs(infos["final_obs"]).to(self.device)
                 final_values = self.actor_critic.peek_value(final_obs)
             time_outs = infos["time_outs"].to(self.device).reshape(row.dones.shape)
-            row.rewards.copy_(bootstrap_timeouts(row.rewards, final_values, time_outs, row.dones, self.cfg.gamma))
+            row.rewards.copy_(bootstrap_timeouts(row.rewards, final_values, time_outs, row.dones, self.gamma))
         self.storage.add_transitions(row)
         self.actor_critic.reset(row.dones)
         self.transition = RolloutStorage.Transition()
@@ -111,7 +140,7 @@ class PPO:
     def compute_returns(self, last_critic_obs: Tensor) -> None:
         """Estimate returns and advantages; ``last_critic_obs`` [N, C] follows the last stored step."""
         last_values = self.actor_critic.peek_value(last_critic_obs)
-        self.storage.compute_returns(last_values, self.cfg.gamma, self.cfg.lam)
+        self.storage.compute_returns(last_values, self.gamma, self.lam)
 
     # Learning
 
@@ -121,39 +150,39 @@ class PPO:
         Returns scalars on the device, averaged over the gradient steps: surrogate_loss, value_loss, entropy [nats], kl
         [nats], and the last learning_rate.
         """
-        cfg, storage = self.cfg, self.storage
+        storage = self.storage
         recurrent = self.actor_critic.is_recurrent
         batches = storage.reccurent_mini_batch_generator if recurrent else storage.mini_batch_generator
-        steps = [self._step(batch) for batch in batches(cfg.num_mini_batches, cfg.num_learning_epochs)]
+        steps = [self._step(batch) for batch in batches(self.num_mini_batches, self.num_learning_epochs)]
         self.actor_critic.update_normalization(storage.observations, storage.privileged_observations)
         storage.clear()
         means = torch.stack([torch.stack(step) for step in steps]).mean(dim=0)
         metrics: Dict[str, Tensor] = dict(zip(("surrogate_loss", "value_loss", "entropy", "kl"), means.unbind()))
-        metrics["learning_rate"] = self.learning_rate.clone()
+        metrics["learning_rate"] = self._learning_rate.clone()
         return metrics
 
     def _step(self, batch: MiniBatch) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take one gradient step; return the surrogate and value losses, the entropy and the KL before it."""
-        cfg, policy = self.cfg, self.actor_critic
+        policy = self.actor_critic
         policy.update_distribution(batch.observations, batch.cut, batch.hidden_states[0])
         values = policy.evaluate(batch.critic_observations, batch.cut, batch.hidden_states[1])
         kl = gaussian_kl(batch.old_mu, batch.old_sigma, policy.action_mean.detach(), policy.action_std.detach()).mean()
-        if cfg.schedule == "adaptive":
-            self.learning_rate.copy_(adapt_learning_rate(self.learning_rate, kl, cfg.desired_kl))
+        if self.schedule == "adaptive":
+            self._learning_rate.copy_(adapt_learning_rate(self._learning_rate, kl, self.desired_kl))
 
         log_prob = policy.get_actions_log_prob(batch.actions).unsqueeze(-1)
-        surrogate = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, cfg.clip_param)
-        if cfg.use_clipped_value_loss:
-            critic = clipped_value_loss(values, batch.values, batch.returns, cfg.clip_param)
+        surrogate = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, self.clip_param)
+        if self.use_clipped_value_loss:
+            critic = clipped_value_loss(values, batch.values, batch.returns, self.clip_param)
         else:
             critic = value_loss(values, batch.returns)
         entropy = policy.entropy.mean()
-        loss = surrogate + cfg.value_loss_coef * critic - cfg.entropy_coef * entropy
+        loss = surrogate + self.value_loss_coef * critic - self.entropy_coef * entropy
 
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(self._actor_parameters, cfg.max_grad_norm)
-        nn.utils.clip_grad_norm_(self._critic_parameters, cfg.max_grad_norm)
+        nn.utils.clip_grad_norm_(self._actor_parameters, self.max_grad_norm)
+        nn.utils.clip_grad_norm_(self._critic_parameters, self.max_grad_norm)
         self.optimizer.step()
         return surrogate.detach(), critic.detach(), entropy.detach(), kl
 

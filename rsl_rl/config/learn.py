@@ -26,7 +26,7 @@ class RunnerConfig:
     logger: str = "tensorboard"
     """Where curves go, beside metrics.jsonl: tensorboard, wandb or none."""
     init_at_random_ep_len: bool = True
-    """Start the first episodes at random ages, so that not all of them time out at once."""
+    """Have scripts/train.py start the first episodes at random ages, so that not all of them time out at once."""
 
     def __post_init__(self):
         for name in ("num_steps_per_env", "max_iterations", "save_interval"):
@@ -34,7 +34,7 @@ class RunnerConfig:
         for name in ("experiment_name", "run_name"):
             value = getattr(self, name)
             require(
-                "/" not in value and "\\" not in value,
+                "/" not in value and "\\" not in value and value not in (".", ".."),
                 f"runner.{name}='{value}' must be one folder name, without slashes",
             )
         require(self.experiment_name != "", "runner.experiment_name is empty; give the runs a folder")
@@ -45,7 +45,7 @@ class LearnConfig:
     """Settings of a training, apart from its environment."""
 
     seed: int = 1
-    """Of every random generator in the run."""
+    """Of every random generator in a run of scripts/train.py; as a library, seed your own process."""
     policy: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     algorithm: PPOConfig = field(default_factory=PPOConfig)
     runner: RunnerConfig = field(default_factory=RunnerConfig)

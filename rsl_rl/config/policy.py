@@ -87,6 +87,11 @@ class SymmetricActorCriticConfig(ActorCriticConfig):
                 all(d % 2 == 0 for d in dims),
                 f"{name}={dims!r}: symmetric layers have two halves, so give even numbers",
             )
+        for name in ("actor_obs_normalization", "critic_obs_normalization"):
+            require(not getattr(self, name), f"{name}=True: running statistics are not symmetric; leave it off here")
+        require(
+            self.initialization == "default", "initialization='orthogonal' is not for symmetric layers; take 'default'"
+        )
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,9 @@ class ObservationTerm:
     noise: float = 0.0
     """Half width of the uniform noise, in the term's SI unit."""
 
+    def __post_init__(self):
+        require(self.noise >= 0, f"noise={self.noise} of an observation term must not be negative")
+
 
 @dataclass(frozen=True)
 class RewardConfig:
@@ -88,6 +91,9 @@ class RewardConfig:
     """Share of each joint's range that is free of joint_limits."""
     collision_links: Tuple[str, ...] = ()
     """Links whose touching the floor costs collision."""
+
+    def __post_init__(self):
+        require(self.tracking_sigma > 0, f"rewards.tracking_sigma={self.tracking_sigma} must be positive")
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,10 @@ class RandomizationConfig:
         _require_ranges(
             self, "randomization", ("friction", "payload", "stiffness_scale", "damping_scale", "initial_joint_scale")
         )
+        for name in ("stiffness_scale", "damping_scale"):
+            require(getattr(self, name)[0] > 0, f"randomization.{name}={getattr(self, name)} must be positive")
+        for name in ("push_velocity", "initial_velocity"):
+            require(getattr(self, name) >= 0, f"randomization.{name}={getattr(self, name)} must not be negative")
         require(self.friction[0] > 0, f"randomization.friction={self.friction}: friction must be positive")
         require(
             self.push_interval >= 0,

@@ -28,10 +28,9 @@ def check_vec_env(env: VecEnv, num_steps: int = 3) -> List[str]:
         raise ContractError(f"{type(env).__name__} has no {', '.join(missing)}; set these attributes (see VecEnv)")
     report = _Report(env)
     report.observations(env.get_observations(), "get_observations()")
-    actions = torch.zeros(env.num_envs, env.num_actions, device=env.device)
     previous_extras: Optional[Dict[str, Any]] = None
     for _ in range(num_steps):
-        result = env.step(actions)
+        result = env.step(torch.zeros(env.num_envs, env.num_actions, device=env.device))
         report.step(result)
         if report.errors:
             break
@@ -91,6 +90,17 @@ class _Report:
             self.error(f"{source} gives {_sizes(shapes)} after {_sizes(self.groups)}; keep groups and shapes the same")
         self.groups = shapes
 
+    def final_observations(self, obs: Any, done: Tensor) -> None:
+        """Groups, or one tensor, that hold numbers where an episode ended; other rows may hold anything."""
+        groups = {"": obs} if isinstance(obs, Tensor) else obs
+        if not isinstance(groups, Mapping) and not hasattr(groups, "keys"):
+            self.error(f"extras['final_obs'] is a {type(obs).__name__}; give groups like those of step().obs")
+            return
+        for name in groups.keys():  # noqa: SIM118
+            label = f"extras['final_obs']['{name}']"
+            if self.tensor(groups[name], label, floating=True) and not torch.isfinite(groups[name][done]).all():
+                self.error(f"{label} holds values that are not finite where an episode ended")
+
     def step(self, result: Any) -> None:
         if not isinstance(result, (tuple, list)) or len(result) != 4:
             got = f"{len(result)} values" if isinstance(result, (tuple, list)) else f"a {type(result).__name__}"
@@ -111,8 +121,8 @@ class _Report:
             self.correct("extras has no time_outs; every done counts as a failure, none as cut off by the clock")
         elif self.column(extras["time_outs"], "extras['time_outs']") and extras["time_outs"].dtype != torch.bool:
             self.correct(f"extras['time_outs'] is {_dtype(extras['time_outs'])}; it is read as bool")
-        if "final_obs" in extras:
-            self.observations(extras["final_obs"], "extras['final_obs']")
+        if "final_obs" in extras and not self.errors:
+            self.final_observations(extras["final_obs"], done.reshape(self.env.num_envs).bool())
 
     def column(self, x: Any, name: str, floating: bool = False) -> bool:
         """One number per environment: [N], or [N, 1] to be corrected."""

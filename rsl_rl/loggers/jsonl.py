@@ -20,7 +20,7 @@ class JsonlLogger(Logger):
     def start(self, first_iteration: int, last_iteration: int) -> None:
         if self.path.exists():  # a resumed run repeats nothing: drop what came after its checkpoint
             lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["iteration"] <= first_iteration]
+            kept = [line for line in lines if _iteration_of(line) <= first_iteration]
             self.path.write_text("".join(kept), encoding="utf-8")
         self._file = self.path.open("a", encoding="utf-8")
 
@@ -35,3 +35,11 @@ class JsonlLogger(Logger):
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _iteration_of(line: str) -> float:
+    """The iteration that a line tells of; infinity for a line that a crash has cut off."""
+    try:
+        return json.loads(line)["iteration"]
+    except (ValueError, KeyError, TypeError):
+        return math.inf

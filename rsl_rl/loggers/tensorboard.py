@@ -38,7 +38,7 @@ class TensorBoardLogger(Logger):
         self._writer: Optional[SummaryWriter] = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
-        self._writer = SummaryWriter(log_dir=str(self._log_dir), flush_secs=10)
+        self._writer = SummaryWriter(log_dir=str(self._log_dir), flush_secs=10, purge_step=first_iteration + 1)
 
     def write(self, record: Record) -> None:
         if self._writer is None:

@@ -16,6 +16,7 @@ class WandbLogger(Logger):
 
     def __init__(self, log_dir: Path, config: Dict):
         self._settings = {"project": log_dir.parent.name, "name": log_dir.name, "dir": str(log_dir), "config": config}
+        self._run = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         self._run = wandb.init(**self._settings)
@@ -23,7 +24,10 @@ class WandbLogger(Logger):
     def write(self, record: Record) -> None:
         tagged = {tag_of(name): value for name, value in record.items() if value is not None}
         tagged.pop(None, None)
-        self._run.log(tagged, step=int(record["iteration"] or 0))
+        if self._run is not None:
+            self._run.log(tagged, step=int(record["iteration"] or 0))
 
     def close(self) -> None:
-        self._run.finish()
+        if self._run is not None:
+            self._run.finish()
+            self._run = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
@@ -66,12 +67,12 @@ class ActorCritic(nn.Module):
     # What the networks read
 
     def actor_obs(self, obs: Observation) -> Tensor:
-        """Pick the actor's groups out of an observation: [N, D]; a tensor is taken as it is."""
-        return obs if isinstance(obs, Tensor) else _concatenate(obs, self.cfg.actor_groups)
+        """Pick the actor's groups out of an observation: float32 [N, D]; a tensor is taken as the whole."""
+        return _read(obs, self.cfg.actor_groups)
 
     def critic_obs(self, obs: Observation) -> Tensor:
-        """Pick the critic's groups out of an observation: [N, C]; a tensor is taken as it is."""
-        return obs if isinstance(obs, Tensor) else _concatenate(obs, self.cfg.critic_groups or self.cfg.actor_groups)
+        """Pick the critic's groups out of an observation: float32 [N, C]; a tensor is taken as the whole."""
+        return _read(obs, self.cfg.critic_groups or self.cfg.actor_groups)
 
     def update_normalization(self, actor_obs: Tensor, critic_obs: Tensor) -> None:
         """Take a rollout [T, N, ...] into the running statistics; call it between an update and the next rollout."""
@@ -141,7 +142,7 @@ class ActorCritic(nn.Module):
         """Entropy of the current distribution [...] in nats."""
         return self.distribution.entropy().sum(dim=-1)
 
-    # HiddenState between steps: none here
+    # Memory: none here
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
         """Forget the past of the environments marked in ``dones`` [N] (all: None); a policy without memory has none."""
@@ -150,6 +151,15 @@ class ActorCritic(nn.Module):
         """Return the memories of actor and critic; (None, None) without memory."""
         return None, None
 
+    def snapshot(self) -> ActorCritic:
+        """Return a copy that shares nothing with this policy and remembers nothing, in evaluation mode."""
+        without_graph = DiagonalGaussian(self.distribution.mean.detach(), self.distribution.stddev.detach())
+        twin = copy.deepcopy(self, {id(self.distribution): without_graph}).eval().requires_grad_(False)
+        twin.reset()
+        return twin
 
-def _concatenate(obs: Mapping[str, Tensor], groups: Sequence[str]) -> Tensor:
-    return obs[groups[0]] if len(groups) == 1 else torch.cat([obs[group] for group in groups], dim=-1)
+
+def _read(obs: Observation, groups: Sequence[str]) -> Tensor:
+    if isinstance(obs, Tensor):
+        return obs.float()
+    return (obs[groups[0]] if len(groups) == 1 else torch.cat([obs[group] for group in groups], dim=-1)).float()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
-import pickle
 import random
 import re
-import zipfile
 from pathlib import Path
 from typing import Any, Dict, Optional, Union
 
@@ -41,7 +41,7 @@ def read_checkpoint(path: Path, device: Union[str, torch.device] = "cpu") -> Dic
         raise CheckpointError(f"there is no checkpoint {path}")
     try:
         state = torch.load(path, map_location=device, weights_only=True)
-    except (RuntimeError, OSError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError, KeyError, ValueError) as error:
+    except Exception as error:  # a damaged file can make the reader stumble over anything
         reason = " ".join(str(error).split())[:160]
         raise CheckpointError(
             f"{path} is damaged or no checkpoint of weights alone ({reason}); take another one"
@@ -49,10 +49,9 @@ def read_checkpoint(path: Path, device: Union[str, torch.device] = "cpu") -> Dic
     if not isinstance(state, dict) or "model_state_dict" not in state:
         keys = ", ".join(sorted(map(str, state))) if isinstance(state, dict) else type(state).__name__
         raise CheckpointError(f"{path} is no policy checkpoint: it holds {keys or 'nothing'} and no model_state_dict")
-    if state.get("format", 0) > FORMAT:
-        raise CheckpointError(
-            f"{path} has format {state['format']}, and this version reads up to {FORMAT}; update rsl-rl-lib"
-        )
+    version = state.get("format", 0)
+    if not isinstance(version, int) or version > FORMAT:
+        raise CheckpointError(f"{path} has format {version}, and this version reads up to {FORMAT}; update rsl-rl-lib")
     return state
 
 
@@ -87,6 +86,25 @@ def find_run(experiment: Path, name: str = "-1") -> Path:
     if not runs:
         raise CheckpointError(f"{experiment} holds no run with a checkpoint; train one first")
     return runs[-1]
+
+
+def supersede_after(run: Path, iteration: int) -> None:
+    """Move the checkpoints after an iteration to ``superseded/``: training goes on from that one, and they are another
+    branch."""
+    for path in run.glob("model_*.pt"):
+        if iteration_of(path) > iteration:
+            (run / "superseded").mkdir(exist_ok=True)
+            os.replace(path, run / "superseded" / path.name)
+
+
+def make_run_folder(experiment: Path, name: str) -> Path:
+    """Create a new folder for a run and return it; where the name is taken, with a number behind it."""
+    for number in itertools.count(1):
+        folder = experiment / (name if number == 1 else f"{name}_{number}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+    raise AssertionError("unreachable")
 
 
 def _names(folder: Path) -> str:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.runners.checkpoint import find_checkpoint
-from rsl_rl.runners.on_policy_runner import InferencePolicy, OnPolicyRunner
+from rsl_rl.runners.inference import InferencePolicy
+from rsl_rl.runners.on_policy_runner import OnPolicyRunner
 
 
 class LoadedPolicy(NamedTuple):

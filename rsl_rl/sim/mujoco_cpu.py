@@ -85,6 +85,9 @@ class MujocoSim(Sim):
         self._refresh_state()
         self.joint_torque.copy_(self._torque)
         self.contact_force.copy_(self._sensors[:, self._columns["_contact"]].unflatten(1, (-1, 3))).neg_()
+        self._refresh_feet()
+
+    def _refresh_feet(self) -> None:
         self.foot_pos.copy_(self._sensors[:, self._columns["_pos"]].unflatten(1, (-1, 3)))
         self.foot_vel.copy_(self._sensors[:, self._columns["_vel"]].unflatten(1, (-1, 3)))
 
@@ -112,8 +115,11 @@ class MujocoSim(Sim):
         self._qpos[ids] = torch.cat((root_pos, root_quat, joint_pos), dim=1)[ids].double()
         self._qvel[ids] = torch.cat((root_lin_vel, root_ang_vel, joint_vel), dim=1)[ids].double()
         self._refresh_state()
-        for tensor in (self.joint_torque, self.contact_force, self.foot_vel):
-            tensor[ids] = 0.0
+        if len(ids):
+            self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)
+            self._refresh_feet()
+            self.joint_torque[ids] = 0.0
+            self.contact_force[ids] = 0.0
 
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         twist = torch.cat((lin_vel, ang_vel), dim=1).double()
@@ -126,7 +132,10 @@ class MujocoSim(Sim):
     def set_root_payload(self, mass: Tensor) -> None:
         trunk = int(self.model.jnt_bodyid[0])
         masses, inertias = self._batch.expand("body_mass"), self._batch.expand("body_inertia")
-        scale = 1.0 + mass.double().numpy() / self.model.body_mass[trunk]
+        trunk_mass = float(self.model.body_mass[trunk])
+        scale = 1.0 + mass.double().numpy() / trunk_mass
+        if scale.min() <= 0:
+            raise ValueError(f"a payload of {float(mass.min()):g} kg takes off more than the trunk's {trunk_mass:g} kg")
         masses[:, trunk] = self.model.body_mass[trunk] * scale
         inertias[:, trunk] = self.model.body_inertia[trunk] * scale[:, None]
         self._batch.set_const()

@@ -53,7 +53,7 @@ def render(
                 mujoco.mj_kinematics(model, robot)
                 mujoco.mj_camlight(model, robot)
             target = np.array([*robots[0].qpos[:2], 0.25])
-            camera.lookat[:] = target if caption is captions[0] else 0.9 * camera.lookat + 0.1 * target
+            camera.lookat[:] = target if not frames else 0.9 * camera.lookat + 0.1 * target
             renderer.update_scene(robots[0], camera, option)
             for robot in robots[1:]:
                 mujoco.mjv_addGeoms(model, robot, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, renderer.scene)

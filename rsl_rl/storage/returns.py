@@ -30,5 +30,4 @@ def bootstrap_timeouts(rewards: Tensor, final_values: Tensor, time_outs: Tensor,
     ``final_values`` is V of the last observation of the finished episode, or V(s_t) where nobody kept that observation.
     A time-out counts only where the episode is done: environments are known to hand over the flags of an earlier step.
     """
-    cut_off = torch.logical_and(time_outs, dones).to(rewards.dtype)
-    return torch.addcmul(rewards, cut_off, final_values, value=gamma)
+    return torch.where(torch.logical_and(time_outs, dones), rewards + gamma * final_values, rewards)

@@ -12,6 +12,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.tasks.gait_meter import GaitMeter
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.utils.registry import suggest
 
 
 class ActingPolicy(Protocol):
@@ -31,6 +32,13 @@ def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes
     if not isinstance(cfg, LeggedRobotConfig):
         raise ValueError(
             f"{type(cfg).__name__} describes no legged robot, so there is no gait to judge or to show; take go2_flat"
+        )
+    if seconds < cfg.sim.control_dt:
+        raise ValueError(f"seconds={seconds} is less than one control step of {cfg.sim.control_dt:g} s; give more")
+    unknown = [name for name in cfg.gate if name not in GaitMeter.NAMES]
+    if unknown:
+        raise ValueError(
+            f"gate names '{unknown[0]}'; known: {', '.join(GaitMeter.NAMES)}.{suggest(unknown[0], GaitMeter.NAMES)}"
         )
     randomization = cfg.randomization if pushes else replace(cfg.randomization, push_interval=0.0)
     noiseless = {name: replace(term, noise=0.0) for name, term in cfg.policy_observations.items()}
@@ -55,7 +63,7 @@ def evaluate(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str
     second), duty_factor (share of time that a foot is on the floor) and cost_of_transport (mechanical work per weight
     and distance).
     """
-    meter = GaitMeter(env.cfg)
+    meter = GaitMeter(env.cfg, env.robot)
     obs = env.reset()
     env.observers.append(meter)
     policy.reset()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.tasks.robots import Robot
 
 _GRAVITY = 9.81  # [m/s^2]
 
@@ -17,8 +18,22 @@ class GaitMeter:
     """An observer of :class:`LeggedRobot` that sums over all robots and steps on the device and is read once at the
     end."""
 
-    def __init__(self, cfg: LeggedRobotConfig):
-        self._cfg = cfg
+    NAMES = (
+        "fall_rate",
+        "lin_vel_error",
+        "yaw_rate_error",
+        "action_rate",
+        "mean_torque",
+        "torque_saturation",
+        "foot_slip",
+        "swing_height",
+        "step_frequency",
+        "duty_factor",
+        "cost_of_transport",
+    )
+
+    def __init__(self, cfg: LeggedRobotConfig, robot: Robot):
+        self._cfg, self._foot_radius = cfg, robot.foot_radius
         self._sums: Dict[str, Tensor] = {}
         self._steps = 0
 
@@ -26,11 +41,10 @@ class GaitMeter:
         """Take in one step of N robots, those that end in it included."""
         if self._steps == 0:
             self._swing_height = torch.zeros_like(state.air_time)  # highest point of each running swing [m]
-            self._on_floor = state.foot_pos[:, :, 2].amin(dim=1, keepdim=True)  # a standing foot's centre [m]
         self._steps += 1
         self._num_envs, self._num_joints = state.action.shape
         contact = state.foot_contact
-        height = state.foot_pos[:, :, 2] - self._on_floor
+        height = state.foot_pos[:, :, 2] - self._foot_radius
         self._swing_height = torch.maximum(self._swing_height, height)
         self._add("falls", done)
         self._add("lin_vel_error", (state.command[:, :2] - state.base_lin_vel[:, :2]).norm(dim=1))

@@ -42,6 +42,8 @@ class LeggedRobot(VecEnv):
         self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
         self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
         self.commands = VelocityCommands(cfg.commands, self.num_envs, cfg.sim.control_dt, self._generator)
+        if not cfg.rewards.weights:
+            raise ValueError(f"rewards.weights is empty; give a weight to some of {', '.join(sorted(rewards.TERMS))}")
         self._rewards = {_reward_term(name): weight for name, weight in cfg.rewards.weights.items()}
         self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
         self.state.contact_force(cfg.terminations.contact_links + cfg.rewards.collision_links)  # a typo fails here
@@ -82,7 +84,7 @@ class LeggedRobot(VecEnv):
         terminated = self._terminated()
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         done = terminated | time_outs
-        reward = self._reward(terminated)
+        reward = self._reward()
         final_obs = self._compute_observations()
         self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": self._log(done, time_outs)}
         for observer in self.observers:
@@ -104,7 +106,7 @@ class LeggedRobot(VecEnv):
         self.num_diverged += diverged.sum()
         return terminations.forbidden_contact(state, cfg) | terminations.tilted(state, cfg) | diverged
 
-    def _reward(self, terminated: Tensor) -> Tensor:
+    def _reward(self) -> Tensor:
         """Sum the weighted terms [N]; a robot that the engine lost gets nothing."""
         cfg, dt = self.cfg.rewards, self.cfg.sim.control_dt
         terms = torch.stack([term(self.state, cfg) * (weight * dt) for term, weight in self._rewards.items()])
@@ -123,7 +125,7 @@ class LeggedRobot(VecEnv):
         log["lin_vel_error"] = (state.command[:, :2] - state.base_lin_vel[:, :2]).norm(dim=1)
         log["yaw_rate_error"] = (state.command[:, 2] - state.base_ang_vel[:, 2]).abs()
         log["fall_rate"] = torch.where(done, (~time_outs).float(), torch.full_like(state.base_height, math.nan))
-        log["diverged"] = self.num_diverged
+        log["diverged"] = self.sim.diverged.float()
         return log
 
     def _reset(self, mask: Tensor) -> None:
@@ -162,13 +164,13 @@ class LeggedRobot(VecEnv):
             "actions": (torch.tensor(index, device=self.device), torch.tensor(sign, device=self.device)),
         }
 
-    def describe_interface(self) -> Dict[str, Any]:
-        """Return what a robot needs to know to run the policy: its inputs and outputs in SI units and radians, joints
-        in order."""
+    def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
+        """Return what a robot must know to run a policy that reads these groups: SI units, radians, joints in order."""
         control = self.cfg.control
+        groups = {"policy": self._policy_group, "critic": self._critic_group}
         return {
             "control_period": self.cfg.sim.control_dt,
-            "observations": self._policy_group.describe(),
+            "observations": [term for group in actor_groups for term in groups[group].describe()],
             "joint_names": list(self.sim.joint_names),
             "default_joint_pos": list(self.robot.default_joint_pos),
             "action_scale": control.action_scale,

@@ -125,6 +125,8 @@ class ObservationGroup:
     """Named terms, scaled, with noise, side by side: [N, D]."""
 
     def __init__(self, terms: Mapping[str, ObservationTerm], state: RobotState, generator: torch.Generator):
+        if not terms:
+            raise ValueError(f"an observation group has no terms; name some of {', '.join(sorted(TERMS))}")
         unknown = [name for name in terms if name not in TERMS]
         if unknown:
             raise ValueError(

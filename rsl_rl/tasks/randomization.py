@@ -20,7 +20,7 @@ def uniform(shape: Tuple[int, ...], bounds: Tuple[float, float], generator: torc
 def randomize_models(
     sim: Sim, state: RobotState, cfg: RandomizationConfig, control: ControlConfig, generator: torch.Generator
 ) -> None:
-    """Give each robot its friction, payload and gains, once, and note them in the state for the critic."""
+    """Give each robot its friction, payload and gains, once; the state tells the critic the first two."""
     num_envs, num_joints = state.action.shape
     state.friction = uniform((num_envs,), cfg.friction, generator)
     state.payload = uniform((num_envs,), cfg.payload, generator)

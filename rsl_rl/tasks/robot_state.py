@@ -35,7 +35,6 @@ class RobotState:
         self.air_time = zeros(num_feet)  # [N, F] of the running swing; at a touchdown, of the swing that ended [s]
         self.friction = zeros()  # [N] randomised parameters, for the critic
         self.payload = zeros()  # [N] [kg]
-        self.gain_scale = zeros(2, num_joints)  # [N, 2, J] factors on stiffness and damping
         self._touching = zeros(num_feet, dtype=torch.bool)
         self._link_indices: Dict[Tuple[str, ...], Tensor] = {}
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)

@@ -57,10 +57,16 @@ class PointEnv(VecEnv):
         self.obs_buf = self.x.unsqueeze(1)
 
     def state_dict(self) -> Dict[str, Tensor]:
-        return {"x": self.x, "episode_length": self.episode_length_buf, "generator": self._generator.get_state()}
+        return {
+            "x": self.x.clone(),
+            "episode_length": self.episode_length_buf.clone(),
+            "generator": self._generator.get_state(),
+        }
 
     def load_state_dict(self, state: Dict[str, Tensor]) -> None:
-        self.x = state["x"].to(self.device)
-        self.episode_length_buf = state["episode_length"].to(self.device)
+        if len(state["x"]) != self.num_envs:
+            raise ValueError(f"the state is of num_envs={len(state['x'])} and this environment has {self.num_envs}")
+        self.x = state["x"].to(self.device, copy=True)
+        self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
         self._generator.set_state(state["generator"].cpu())
         self.obs_buf = self.x.unsqueeze(1)

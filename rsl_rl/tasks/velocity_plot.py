@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Mapping, Sequence
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display is needed
-
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from torch import Tensor
 
 
@@ -19,7 +15,8 @@ def plot_velocities(recording: Mapping[str, Tensor], control_dt: float, foot_nam
     PNG."""
     seconds = np.arange(len(recording["command"])) * control_dt
     labels = ("forward $v_x$ [m/s]", "left $v_y$ [m/s]", "yaw rate [rad/s]")
-    figure, axes = plt.subplots(4, 1, figsize=(10, 9), sharex=True, height_ratios=(2, 2, 2, 1.2))
+    figure = Figure(figsize=(10, 9))  # by itself, without pyplot: no display is asked for
+    axes = figure.subplots(4, 1, sharex=True, height_ratios=(2, 2, 2, 1.2))
     for i, label in enumerate(labels):
         axes[i].plot(seconds, recording["velocity"][:, 0, i], color="#1f77b4", linewidth=1.2, label="measured")
         axes[i].step(
@@ -39,4 +36,3 @@ def plot_velocities(recording: Mapping[str, Tensor], control_dt: float, foot_nam
     axes[3].set_xlabel("time [s]")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
-    plt.close(figure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple, Type, TypeVar, Union, get_type_hints
 
@@ -14,15 +14,22 @@ T = TypeVar("T")
 
 
 def to_dict(cfg: Any) -> Dict[str, Any]:
-    """Return a config as nested dicts and lists of plain values."""
-    return _plain(asdict(cfg) if is_dataclass(cfg) and not isinstance(cfg, type) else cfg)
+    """Return a config as nested dicts and lists of plain values.
+
+    Where a field holds a subclass of what it declares, the class is kept under ``kind`` for ``from_dict``.
+    """
+    return _plain(cfg, type(cfg))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, declared: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        hints = get_type_hints(type(value))
+        kind = {} if type(value) is declared else {"kind": type(value).__name__}
+        return {**kind, **{f.name: _plain(getattr(value, f.name), hints[f.name]) for f in fields(value)}}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item, type(item)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain(item, type(item)) for item in value]
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
@@ -30,6 +37,9 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
     """Build a config from nested dicts; keys left out keep their defaults, and an unknown key is a ValueError."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{where or cls.__name__} is a {type(values).__name__}; give a mapping of its settings")
+    if "kind" in values:
+        cls = _subclass(cls, str(values["kind"]), where)
+        values = {key: value for key, value in values.items() if key != "kind"}
     hints = get_type_hints(cls)
     known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
     for key in values:
@@ -38,6 +48,18 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
                 f"unknown setting '{where}{key}'; known here: {', '.join(known)}.{suggest(str(key), known)}"
             )
     return cls(**{key: _convert(hints[key], value, f"{where}{key}") for key, value in values.items()})
+
+
+def _subclass(cls: Type[T], name: str, where: str) -> Type[T]:
+    """Find the class of that name among ``cls`` and everything derived from it so far."""
+    found, left = {}, [cls]
+    while left:
+        candidate = left.pop()
+        found[candidate.__name__] = candidate
+        left += candidate.__subclasses__()
+    if name not in found:
+        raise ValueError(f"{where}kind='{name}'; known: {', '.join(sorted(found))}.{suggest(name, found)}")
+    return found[name]
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

@@ -25,7 +25,16 @@ def write_git_state(files_in_repos: Iterable[Union[str, Path]], folder: Path) ->
         except (git.InvalidGitRepositoryError, git.NoSuchPathError, git.GitCommandError):
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{Path(repo.working_dir).name}.diff"
+        path = _unused(folder, Path(repo.working_dir).name, written)
         path.write_text(text, encoding="utf-8", errors="replace")
         written.append(path)
     return written
+
+
+def _unused(folder: Path, name: str, written: List[Path]) -> Path:
+    """A file for the repository's name; two repositories of one name get one each."""
+    path, number = folder / f"{name}.diff", 1
+    while path in written:
+        number += 1
+        path = folder / f"{name}_{number}.diff"
+    return path

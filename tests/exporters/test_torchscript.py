@@ -15,7 +15,8 @@ MIRROR = ((1, 0, 2), (1.0, 1.0, -1.0))
 def policies():
     yield "mlp", ActorCritic(3, 3, 2, **NETS)
     mirrors = {"actor_mirror": MIRROR, "critic_mirror": MIRROR, "action_mirror": ((1, 0), (1.0, 1.0))}
-    yield "symmetric", SymmetricActorCritic(3, 3, 2, **NETS, **mirrors)
+    plain = {**NETS, "actor_obs_normalization": False}
+    yield "symmetric", SymmetricActorCritic(3, 3, 2, **plain, **mirrors)
     for kind in ("gru", "lstm"):
         yield kind, ActorCriticRecurrent(3, 3, 2, rnn_type=kind, rnn_hidden_size=5, rnn_num_layers=2, **NETS)
 

@@ -11,6 +11,7 @@ from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, 
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.runners.checkpoint import CheckpointError
 from rsl_rl.tasks.toy import PointEnv
 from rsl_rl.utils.config_io import read_yaml, to_dict
 
@@ -113,10 +114,10 @@ def test_infos_come_back_and_weights_can_come_alone(small_cfg, tmp_path):
     runner.learn(1)
     runner.save(tmp_path / "model_1.pt", infos={"note": "first"})
     other = OnPolicyRunner(toy(), small_cfg)
-    rate = other.alg.learning_rate.item()
+    rate = other.alg.learning_rate
     assert other.load(tmp_path / "model_1.pt", load_optimizer=False) == {"note": "first"}
     assert all(torch.equal(a, b) for a, b in zip(weights(runner), weights(other)))
-    assert other.alg.learning_rate.item() == rate and not other.alg.optimizer.state_dict()["state"]
+    assert other.alg.learning_rate == rate and not other.alg.optimizer.state_dict()["state"]
 
 
 def test_inference_takes_groups_and_tensors(small_cfg):
@@ -157,6 +158,139 @@ def test_in_place_buffers_and_other_dialects_train_to_the_same_weights(small_cfg
     assert all(torch.equal(a, b) for a, b in zip(weights(plain), weights(other)))
 
 
+class Rough(PointEnv):
+    """Changes its actions in place, gives float64 observations, and junk in the rows of final_obs that do not count."""
+
+    def get_observations(self):
+        return {"policy": self.obs_buf.double()}
+
+    def step(self, actions):
+        result = super().step(actions.mul_(1.0))
+        actions.fill_(float("nan"))
+        final = torch.where(result.done.unsqueeze(1), result.extras["final_obs"]["policy"].double(), float("nan"))
+        return result._replace(extras={**result.extras, "final_obs": {"policy": final}})
+
+
+def test_what_an_environment_does_to_its_actions_and_unfinished_rows_does_not_matter(small_cfg):
+    torch.manual_seed(5)
+    plain = OnPolicyRunner(toy(), small_cfg)
+    plain.learn(3)
+    torch.manual_seed(5)
+    rough = OnPolicyRunner(Rough(ToyConfig(num_envs=16, episode_steps=10)), small_cfg)
+    rough.learn(3)
+    assert all(torch.equal(a, b) for a, b in zip(weights(plain), weights(rough)))
+    assert rough.get_inference_policy()(rough.env.get_observations()).shape == (16, 1)
+
+
+class Broken(PointEnv):
+    """Gives a reward that is not a number from its fiftieth step on."""
+
+    steps = 0
+
+    def step(self, actions):
+        self.steps += 1
+        result = super().step(actions)
+        return result._replace(reward=result.reward * float("nan")) if self.steps > 50 else result
+
+
+def test_numbers_that_are_none_end_the_run_before_they_are_saved(small_cfg, tmp_path):
+    runner = OnPolicyRunner(Broken(ToyConfig(num_envs=16, episode_steps=10)), small_cfg, tmp_path)
+    with pytest.raises(FloatingPointError, match=r"surrogate_loss.* not finite in iteration 6.*last checkpoint"):
+        runner.learn(20)
+    saved = sorted(path.name for path in tmp_path.glob("model_*.pt"))
+    assert saved == ["model_2.pt", "model_4.pt"]
+
+
+class Stops(PointEnv):
+    """Calls for a stop, or fails, in the middle of a rollout."""
+
+    action = None
+
+    def step(self, actions):
+        if self.action is not None:
+            action, self.action = self.action, None
+            action()
+        return super().step(actions)
+
+
+def test_a_stop_finishes_the_iteration_and_a_failure_can_be_followed_by_learning(small_cfg, tmp_path):
+    env = Stops(ToyConfig(num_envs=16, episode_steps=10))
+    runner = OnPolicyRunner(env, small_cfg, tmp_path)
+    runner.learn(1)
+    env.action = runner.request_stop
+    runner.learn(10)
+    assert runner.stop_requested and runner.current_learning_iteration == 2 and (tmp_path / "model_2.pt").exists()
+
+    def fail():
+        raise RuntimeError("the simulator is gone")
+
+    env.action = fail
+    with pytest.raises(RuntimeError, match="simulator"):
+        runner.learn(1)
+    runner.learn(1)
+    assert runner.current_learning_iteration == 3
+
+
+def test_an_inference_policy_is_a_copy_with_a_memory_of_its_own(small_cfg):
+    policy = ActorCriticRecurrentConfig(
+        rnn_type="lstm", rnn_hidden_size=8, actor_hidden_dims=(8,), critic_hidden_dims=(8,)
+    )
+    env = toy()
+    runner = OnPolicyRunner(env, replace(small_cfg, policy=policy))
+    runner.learn(2)
+    states = [state.clone() for state in runner.alg.actor_critic.get_hidden_states()[0]]
+    acting = runner.get_inference_policy()
+    one = {"policy": torch.ones(1, 1)}  # another number of robots than in training
+    first, second = acting(one), acting(one)
+    assert not torch.equal(first, second)
+    acting.reset()
+    assert torch.equal(acting(one), first)
+    assert all(torch.equal(a, b) for a, b in zip(states, runner.alg.actor_critic.get_hidden_states()[0]))
+    runner.learn(1)
+    acting.reset()
+    assert torch.equal(acting(one), first)
+
+
+def test_ages_at_the_start_differ_and_stay_below_each_limit(small_cfg):
+    env = toy(num_envs=200)
+    env.max_episode_length = torch.arange(1, 201)
+    runner = OnPolicyRunner(env, small_cfg)
+    runner._randomize_episode_lengths()
+    assert (env.episode_length_buf < env.max_episode_length).all() and env.episode_length_buf.unique().numel() > 20
+
+
+def test_groups_that_are_no_rows_are_refused(small_cfg):
+    class Flat(PointEnv):
+        def get_observations(self):
+            return {"policy": self.obs_buf.squeeze(1)}
+
+    with pytest.raises(ValueError, match=r"the group 'policy' has the shape \[16\]; a network reads"):
+        OnPolicyRunner(Flat(ToyConfig(num_envs=16)), small_cfg)
+
+
+def test_a_checkpoint_of_another_size_is_refused(small_cfg, tmp_path):
+    OnPolicyRunner(toy(), small_cfg, tmp_path).learn(1)
+    wider = replace(small_cfg, policy=replace(small_cfg.policy, actor_hidden_dims=(32,)))
+    with pytest.raises(CheckpointError, match=r"model_1.pt does not fit the policy as configured: .*actor.0.weight"):
+        OnPolicyRunner(toy(), wider).load(tmp_path / "model_1.pt")
+    with pytest.raises(ValueError, match="the state is of num_envs=16 and this environment has 8"):
+        OnPolicyRunner(toy(num_envs=8), small_cfg).load(tmp_path / "model_1.pt")
+
+
+def test_a_rollout_too_small_for_its_mini_batches_is_refused(small_cfg):
+    cfg = replace(small_cfg, runner=replace(small_cfg.runner, num_steps_per_env=1))
+    with pytest.raises(ValueError, match="1 environments x 1 steps has 1 steps for num_mini_batches=2"):
+        OnPolicyRunner(toy(num_envs=1), cfg)
+
+
+def test_going_on_leaves_the_first_account_as_it_was(small_cfg, tmp_path):
+    runner = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    runner.learn(1)
+    before = (tmp_path / "config.yaml").read_text()
+    runner.learn(1)
+    assert (tmp_path / "config.yaml").read_text() == before and (tmp_path / "config_from_1.yaml").exists()
+
+
 def test_groups_that_the_environment_lacks_are_refused(small_cfg):
     cfg = replace(small_cfg, policy=replace(small_cfg.policy, critic_groups=("priviledged",)))
     with pytest.raises(ValueError, match="critic_groups names 'priviledged', and the environment gives policy"):
@@ -169,9 +303,9 @@ def test_a_symmetric_policy_needs_mirrors(small_cfg):
         OnPolicyRunner(toy(), cfg)
 
 
-def test_an_unknown_logger_is_refused(small_cfg):
+def test_an_unknown_logger_is_refused(small_cfg, tmp_path):
     with pytest.raises(ValueError, match=r"unknown logger 'tensorbord'.*Did you mean 'tensorboard'"):
-        OnPolicyRunner(toy(), replace(small_cfg, runner=replace(small_cfg.runner, logger="tensorbord")))
+        OnPolicyRunner(toy(), replace(small_cfg, runner=replace(small_cfg.runner, logger="tensorbord")), tmp_path)
 
 
 class Endless(VecEnv):

@@ -102,6 +102,22 @@ def test_a_reset_touches_only_the_masked_robots():
     assert torch.equal(sim.joint_pos[[1, 2]], before[[1, 2]])
 
 
+def test_after_a_reset_the_feet_are_where_the_pose_puts_them():
+    sim = make()
+    stand(sim)
+    for _ in range(5):
+        sim.step(POSE + 0.3, 4)
+    old = sim.foot_pos.clone()
+    stand(sim, mask=torch.tensor([True, False, False, False]), height=1.0)
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    data = mujoco.MjData(model)
+    data.qpos[:] = [0, 0, 1, 1, 0, 0, 0, *GO2.default_joint_pos]
+    mujoco.mj_kinematics(model, data)
+    expected = torch.tensor(np.array([data.site(name).xpos for name in sim.foot_names]), dtype=torch.float32)
+    torch.testing.assert_close(sim.foot_pos[0], expected, atol=1e-6, rtol=0)
+    assert torch.equal(sim.foot_pos[1:], old[1:]) and (sim.foot_vel[0] == 0).all()
+
+
 def test_a_reset_forgets_everything():
     """A robot that was thrown about and reset goes on exactly like one that is new."""
     used, new = make(1), make(1)

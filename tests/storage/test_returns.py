@@ -47,6 +47,9 @@ def test_gae_leaves_its_inputs_alone():
 
 
 def test_timeouts_count_only_where_the_episode_is_done():
-    rewards, final = torch.zeros(3), torch.full((3,), 10.0)
+    rewards, final = (
+        torch.zeros(3),
+        torch.tensor([10.0, float("nan"), float("nan")]),
+    )  # rows that do not count hold junk
     time_outs, dones = torch.tensor([True, True, False]), torch.tensor([True, False, True])
     assert bootstrap_timeouts(rewards, final, time_outs, dones, 0.9).tolist() == pytest.approx([9.0, 0.0, 0.0])

@@ -96,7 +96,7 @@ def test_a_robot_that_the_engine_lost_is_reset_counted_and_unrewarded(tmp_path, 
     env.sim.set_root_velocity(torch.tensor([True, False, False, False]), torch.full((4, 3), 1e12), torch.zeros(4, 3))
     obs, reward, done, extras = env.step(torch.zeros(4, 12))
     assert done[0] and not extras["time_outs"][0] and reward[0] == 0
-    assert int(extras["log"]["diverged"]) == 1
+    assert extras["log"]["diverged"].tolist() == [1, 0, 0, 0] and env.num_diverged == 1
     for group in (*obs.values(), *extras["final_obs"].values()):
         assert torch.isfinite(group).all()
 
@@ -209,3 +209,48 @@ def test_mirrored_robots_live_mirrored_lives():
         for group in ("policy", "critic"):
             index, sign = mirrors[group]
             torch.testing.assert_close(obs[group][0, index] * sign, obs[group][1], atol=0.06, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"policy_observations": {}}, "observation group has no terms"),
+        ({"rewards": replace(CFG.rewards, weights={})}, "rewards.weights is empty"),
+        (
+            {"randomization": replace(CFG.randomization, payload=(-9.0, 0.0))},
+            "takes off more than the trunk's 6.921 kg",
+        ),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        make(200, **changes)
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: replace(CFG.rewards, tracking_sigma=0.0), "tracking_sigma=0.0 must be positive"),
+        (lambda: ObservationTerm(noise=-1.0), "noise=-1.0"),
+        (lambda: replace(CFG.randomization, push_velocity=-1.0), "push_velocity=-1.0"),
+        (lambda: replace(CFG.randomization, friction=(1.0, 0.5)), "the first number must not exceed the second"),
+        (lambda: replace(CFG.randomization, stiffness_scale=(0.0, 1.0)), "stiffness_scale"),
+        (lambda: replace(CFG.commands, standing_fraction=2.0), "standing_fraction=2.0"),
+        (lambda: replace(CFG.control, damping=0.0), "control.damping=0.0 must be positive"),
+        (lambda: replace(CFG.sim, dt=0.0), "sim.dt=0.0"),
+        (lambda: replace(CFG, episode_length=0.0), "episode_length=0.0"),
+    ],
+)
+def test_settings_out_of_range_are_named(build, words):
+    with pytest.raises(ValueError, match=words):
+        build()
+
+
+def test_the_interface_tells_the_robot_what_it_needs():
+    described = make(1).describe_interface(["policy"])
+    assert [(term["name"], term["size"]) for term in described["observations"]] == [
+        ("base_lin_vel", 3), ("base_ang_vel", 3), ("gravity", 3), ("command", 3),
+        ("joint_pos", 12), ("joint_vel", 12), ("action", 12),
+    ]  # fmt: skip
+    assert described["control_period"] == pytest.approx(0.02) and described["joint_names"][0] == "FL_hip_joint"
+    assert len(make(1).describe_interface(["policy", "critic"])["observations"]) == 7 + len(CFG.critic_observations)

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs import EXPERIMENTS
+from rsl_rl.config.learn import LearnConfig
+from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, SymmetricActorCriticConfig
 from rsl_rl.utils.config_io import from_dict, read_yaml, to_dict, write_yaml
 
 
@@ -76,3 +78,19 @@ def test_a_file_without_settings_is_refused(text, tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=str(path)):
         read_yaml(path)
+
+
+@pytest.mark.parametrize(
+    "policy", [ActorCriticRecurrentConfig(rnn_type="gru"), SymmetricActorCriticConfig(), ActorCriticConfig()]
+)
+def test_a_field_may_hold_a_subclass_of_what_it_declares(policy):
+    cfg = LearnConfig(policy=policy)
+    assert from_dict(LearnConfig, to_dict(cfg)) == cfg
+    assert to_dict(cfg)["policy"].get("kind") == (None if type(policy) is ActorCriticConfig else type(policy).__name__)
+
+
+def test_an_unknown_kind_lists_the_known():
+    with pytest.raises(
+        ValueError, match=r"policy.kind='ActorCriticRecurent'; known: ActorCriticConfig, ActorCriticRecurrentC"
+    ):
+        from_dict(LearnConfig, {"policy": {"kind": "ActorCriticRecurent"}})

@@ -19,6 +19,8 @@ class Robot:
     """Joint angles of the standing pose [rad]; action 0 holds them."""
     standing_height: float
     """Height of the trunk at the start of an episode [m]."""
+    foot_radius: float
+    """Distance of a standing foot's centre from the floor [m]."""
     mirrored_joints: Tuple[int, ...]
     """For each joint, the joint that plays its part in the robot's left-right mirror image."""
     mirror_signs: Tuple[float, ...]
