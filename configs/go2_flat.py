@@ -41,7 +41,7 @@ def _go2() -> LeggedRobotConfig:
             "friction": ObservationTerm(scale=1.0),
             "payload": ObservationTerm(scale=0.5),
         },
-        commands=CommandConfig(resampling_time=5.0),
+        commands=CommandConfig(resampling_time=3.5),
         rewards=RewardConfig(
             weights={
                 "track_lin_vel": 1.5,
@@ -55,9 +55,9 @@ def _go2() -> LeggedRobotConfig:
                 "action_rate": -0.01,
                 "joint_limits": -5.0,
                 "collision": -1.0,
-                "feet_air_time": 1.0,
+                "feet_air_time": 2.0,
                 "trot": 0.5,
-                "foot_slip": -0.1,
+                "foot_slip": -0.04,
                 "abduction_deviation": -0.5,
                 "stand_still": -0.2,
             },
@@ -77,5 +77,5 @@ class Go2Flat(TrainConfig):
     policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(
         actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
-    algorithm: PPOConfig = PPOConfig()
-    runner: RunnerConfig = RunnerConfig(max_iterations=120, save_interval=20, experiment_name="go2_flat")
+    algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.005)
+    runner: RunnerConfig = RunnerConfig(max_iterations=160, save_interval=20, experiment_name="go2_flat")

@@ -143,7 +143,7 @@ def test_configs_are_frozen_through_and_through_and_training_leaves_them_alone(n
     before = to_dict(cfg)
     runner = OnPolicyRunner(cfg.env.build(), cfg)
     runner.learn(1)
-    assert to_dict(cfg) == before and runner.cfg is cfg
+    assert to_dict(cfg) == before and runner.train_cfg is cfg
 
 
 def test_every_setting_is_explained(root):

@@ -39,7 +39,7 @@ def render(
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
     places = grid(len(robots))
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
-    camera.distance, camera.elevation, camera.azimuth = 2.2, -18.0, 120.0
+    camera.distance, camera.elevation, camera.azimuth = 2.0, -16.0, 125.0
     font = ImageFont.load_default(size=18)
     frames: List[Image.Image] = []
     width, height = size
@@ -51,6 +51,7 @@ def render(
                 robot.qpos[:] = q
                 robot.qpos[:2] += place
                 mujoco.mj_kinematics(model, robot)
+                mujoco.mj_comPos(model, robot)
                 mujoco.mj_camlight(model, robot)
             target = np.array([*robots[0].qpos[:2], 0.25])
             camera.lookat[:] = target if not frames else 0.9 * camera.lookat + 0.1 * target

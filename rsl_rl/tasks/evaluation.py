@@ -15,6 +15,9 @@ from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.utils.registry import suggest
 
 
+_COMMAND_PERIOD = 10.0  # [s], whatever the task trains with
+
+
 class ActingPolicy(Protocol):
     """What is judged: observations to actions [N, A], and a way to forget the episodes that ended."""
 
@@ -48,7 +51,7 @@ def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes
         episode_length=2 * seconds,  # no time-outs while we look
         policy_observations=noiseless,
         randomization=randomization,
-        commands=replace(cfg.commands, standing_fraction=0.0),
+        commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=_COMMAND_PERIOD),
     )
 
 

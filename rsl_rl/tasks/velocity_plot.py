@@ -24,7 +24,7 @@ def plot_velocities(recording: Mapping[str, Tensor], control_dt: float, foot_nam
         )
         axes[i].set_ylabel(label)
         axes[i].grid(alpha=0.3)
-    axes[0].legend(loc="upper right", ncols=2)
+    axes[0].legend(loc="lower right", ncols=2)
     contact = recording["foot_contact"][:, 0].numpy()
     for foot in range(len(foot_names)):
         axes[3].fill_between(seconds, foot, foot + 0.8, where=contact[:, foot], step="post", color="#444444")
