@@ -8,7 +8,14 @@ from configs.train_config import TrainConfig
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig
-from rsl_rl.config.task import CommandConfig, LeggedRobotConfig, ObservationTerm, RewardConfig, TerminationConfig
+from rsl_rl.config.task import (
+    CommandConfig,
+    LeggedRobotConfig,
+    ObservationTerm,
+    RandomizationConfig,
+    RewardConfig,
+    TerminationConfig,
+)
 
 _THIGHS_AND_CALVES = tuple(f"{leg}_{part}" for leg in ("FL", "FR", "RL", "RR") for part in ("thigh", "calf"))
 
@@ -47,7 +54,7 @@ def _go2() -> LeggedRobotConfig:
                 "track_lin_vel": 1.5,
                 "track_yaw_rate": 0.75,
                 "lin_vel_z": -2.0,
-                "ang_vel_xy": -0.05,
+                "ang_vel_xy": -0.1,
                 "orientation": -1.0,
                 "base_height": -10.0,
                 "torques": -1e-4,
@@ -64,6 +71,7 @@ def _go2() -> LeggedRobotConfig:
             collision_links=_THIGHS_AND_CALVES,
         ),
         gate={"fall_rate": 0.01, "lin_vel_error": 0.15, "yaw_rate_error": 0.15},
+        randomization=RandomizationConfig(push_interval=5.0),
         terminations=TerminationConfig(contact_links=("trunk", "head"), max_tilt=1.0),
     )
 
@@ -78,4 +86,4 @@ class Go2Flat(TrainConfig):
         actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
     algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.005)
-    runner: RunnerConfig = RunnerConfig(max_iterations=160, save_interval=20, experiment_name="go2_flat")
+    runner: RunnerConfig = RunnerConfig(max_iterations=150, save_interval=25, experiment_name="go2_flat")

@@ -14,7 +14,6 @@ from rsl_rl.tasks.gait_meter import GaitMeter
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.utils.registry import suggest
 
-
 _COMMAND_PERIOD = 10.0  # [s], whatever the task trains with
 
 
