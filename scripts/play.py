@@ -37,6 +37,7 @@ def main(args: Arguments) -> int:
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
+        from rsl_rl.exporters import policy_module
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.tasks.replay import for_replay, replay, write_replay
         from rsl_rl.utils.seeding import require_device
@@ -51,8 +52,10 @@ def main(args: Arguments) -> int:
     print(f"playing {loaded.checkpoint}")
     exported = loaded.runner.export_policy_to_jit(folder)
     description = folder / "policy.json"
+    inputs = policy_module(loaded.runner.alg.actor_critic).input_names
     interface = env.describe_interface(loaded.runner.policy_cfg.actor_groups)
-    description.write_text(json.dumps({"format": 1, "task": cfg.task, **interface}, indent=2) + "\n")
+    content = {"format": 1, "task": cfg.task, "inputs": inputs, **interface}
+    description.write_text(json.dumps(content, indent=2) + "\n")
     print(f"policy: {exported} (TorchScript), {description}")
     recording = replay(env, loaded.policy, flags.seconds)
     for line in write_replay(recording, env, folder, flags.video):

@@ -185,7 +185,11 @@ def test_a_go2_is_trained_judged_and_played(run_script, root, experiment):
     description = json.loads((exported / "policy.json").read_text())
     size = sum(term["size"] for term in description["observations"])
     assert policy(torch.zeros(1, size)).shape == (1, len(description["joint_names"]))
-    assert description["control_period"] == pytest.approx(0.02) and description["task"] == "go2_flat"
+    assert (
+        description["inputs"] == ["obs"]
+        and description["control_period"] == pytest.approx(0.02)
+        and description["task"] == "go2_flat"
+    )
 
 
 @pytest.mark.parametrize(
