@@ -48,7 +48,7 @@ def _go2() -> LeggedRobotConfig:
         num_envs=512,
         policy_observations=dict(_SENSED),
         critic_observations={**{name: replace(term, noise=0.0) for name, term in _SENSED.items()}, **_PRIVILEGED},
-        commands=CommandConfig(resampling_time=4.0),
+        commands=CommandConfig(resampling_time=5.0),
         rewards=RewardConfig(
             weights={
                 "track_lin_vel": 1.5,
@@ -62,8 +62,8 @@ def _go2() -> LeggedRobotConfig:
                 "action_rate": -0.01,
                 "joint_limits": -5.0,
                 "collision": -1.0,
-                "feet_air_time": 2.0,
-                "trot": 0.5,
+                "feet_air_time": 1.0,
+                "trot": 0.75,
                 "foot_slip": -0.04,
                 "abduction_deviation": -0.5,
                 "stand_still": -0.2,
@@ -85,5 +85,5 @@ class Go2Flat(TrainConfig):
     policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(
         actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
-    algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.008)
-    runner: RunnerConfig = RunnerConfig(max_iterations=150, save_interval=25, experiment_name="go2_flat")
+    algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.01)
+    runner: RunnerConfig = RunnerConfig(max_iterations=160, save_interval=20, experiment_name="go2_flat")
