@@ -1,4 +1,4 @@
-"""The terms of PPO's loss, and its step-size rule, as functions of tensors."""
+"""The terms of PPO's loss, sample by sample, and its step-size rule, as functions of tensors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from torch import Tensor
 
 
 def surrogate_loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, clip_param: float) -> Tensor:
-    """Return the clipped surrogate (Schulman et al. 2017, eq. 7) of samples of one shape, a scalar to be minimised."""
+    """Return the clipped surrogate (Schulman et al. 2017, eq. 7) of samples of one shape, to be minimised."""
     ratio = torch.exp(log_prob - old_log_prob)
     clipped = ratio.clamp(1.0 - clip_param, 1.0 + clip_param)
-    return torch.max(-advantages * ratio, -advantages * clipped).mean()
+    return torch.max(-advantages * ratio, -advantages * clipped)
 
 
 def value_loss(values: Tensor, returns: Tensor) -> Tensor:
-    """Return the mean squared error of the values."""
-    return (values - returns).square().mean()
+    """Return the squared error of the values."""
+    return (values - returns).square()
 
 
 def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip_param: float) -> Tensor:
     """Return the larger squared error of the value and of the value held within ``clip_param`` of the old one."""
     clipped = old_values + (values - old_values).clamp(-clip_param, clip_param)
-    return torch.max((values - returns).square(), (clipped - returns).square()).mean()
+    return torch.max((values - returns).square(), (clipped - returns).square())
 
 
 def adapt_learning_rate(

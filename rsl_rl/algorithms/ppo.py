@@ -13,6 +13,7 @@ from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.gaussian import gaussian_kl
 from rsl_rl.storage.returns import bootstrap_timeouts
 from rsl_rl.storage.rollout_storage import MiniBatch, RolloutStorage
+from rsl_rl.storage.unrolling import Unrolling, plan_unrolling
 
 
 class PPO:
@@ -20,8 +21,7 @@ class PPO:
 
     ``settings`` are the fields of :class:`PPOConfig`, and attributes of the same names. The order of calls is
     ``init_storage`` once; then, T times, ``act`` and, after the environment's step, ``process_env_step``; then
-    ``compute_returns`` and ``update``. Results stay tensors on the device until somebody logs them: the only number
-    read back is the count of trajectories in a recurrent update.
+    ``compute_returns`` and ``update``. Results stay tensors on the device until somebody logs them.
     """
 
     def __init__(self, actor_critic: ActorCritic, device: Union[str, torch.device] = "cpu", **settings: Any):
@@ -37,6 +37,7 @@ class PPO:
         self.schedule = cfg.schedule
         self.desired_kl = cfg.desired_kl
         self.max_grad_norm = cfg.max_grad_norm
+        self.unroll_len, self.unroll_last, self.burn_in = cfg.unroll_len, cfg.unroll_last, cfg.burn_in
 
         self.device = torch.device(device)
         self.actor_critic = actor_critic.to(self.device)
@@ -76,8 +77,26 @@ class PPO:
                 f"num_mini_batches={self.num_mini_batches}; take more environments or steps, or fewer mini-batches"
             )
         self.storage = RolloutStorage(
-            num_envs, num_transitions_per_env, actor_obs_shape, critic_obs_shape, action_shape, self.device
+            num_envs,
+            num_transitions_per_env,
+            actor_obs_shape,
+            critic_obs_shape,
+            action_shape,
+            self.device,
+            self._plan_unrolling(num_transitions_per_env),
         )
+
+    def _plan_unrolling(self, num_steps: int) -> Unrolling:
+        if self.unroll_len == 0:
+            return plan_unrolling(num_steps, num_steps)
+        if not self.actor_critic.is_recurrent:
+            raise ValueError(f"unroll_len={self.unroll_len} is for policies with memory; set it to 0 for this one")
+        if self.unroll_len > num_steps:
+            raise ValueError(
+                f"unroll_len={self.unroll_len} exceeds the {num_steps} steps of a rollout; take at most {num_steps}, "
+                "or 0 for all of them"
+            )
+        return plan_unrolling(num_steps, self.unroll_len, self.unroll_last, self.burn_in)
 
     def train_mode(self) -> None:
         """Put the networks into training mode."""
@@ -164,19 +183,21 @@ class PPO:
     def _step(self, batch: MiniBatch) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take one gradient step; return the surrogate and value losses, the entropy and the KL before it."""
         policy = self.actor_critic
-        policy.update_distribution(batch.observations, batch.cut, batch.hidden_states[0])
-        values = policy.evaluate(batch.critic_observations, batch.cut, batch.hidden_states[1])
-        kl = gaussian_kl(batch.old_mu, batch.old_sigma, policy.action_mean.detach(), policy.action_std.detach()).mean()
+        policy.update_distribution(batch.observations, batch.flow, batch.hidden_states[0])
+        values = policy.evaluate(batch.critic_observations, batch.flow, batch.hidden_states[1])
+        kl = batch.mean(
+            gaussian_kl(batch.old_mu, batch.old_sigma, policy.action_mean.detach(), policy.action_std.detach())
+        )
         if self.schedule == "adaptive":
             self._learning_rate.copy_(adapt_learning_rate(self._learning_rate, kl, self.desired_kl))
 
         log_prob = policy.get_actions_log_prob(batch.actions).unsqueeze(-1)
-        surrogate = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, self.clip_param)
+        surrogate = batch.mean(surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, self.clip_param))
         if self.use_clipped_value_loss:
-            critic = clipped_value_loss(values, batch.values, batch.returns, self.clip_param)
+            critic = batch.mean(clipped_value_loss(values, batch.values, batch.returns, self.clip_param))
         else:
-            critic = value_loss(values, batch.returns)
-        entropy = policy.entropy.mean()
+            critic = batch.mean(value_loss(values, batch.returns))
+        entropy = batch.mean(policy.entropy)
         loss = surrogate + self.value_loss_coef * critic - self.entropy_coef * entropy
 
         self.optimizer.zero_grad(set_to_none=True)

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from rsl_rl.config.base import Config, require
 
+UNROLL_LAST = ("last", "drop", "null_padding")
+
 
 @dataclass(frozen=True)
 class PPOConfig(Config):
@@ -38,6 +40,13 @@ class PPOConfig(Config):
     """KL divergence of the policy per gradient step that the adaptive schedule aims at [nats]."""
     max_grad_norm: float = 1.0
     """Longest gradient of the actor, and of the critic; a longer one is scaled down."""
+    unroll_len: int = 0
+    """Steps that a policy with memory backpropagates through time; 0: the whole rollout."""
+    unroll_last: str = "last"
+    """What becomes of the steps that unroll_len leaves over: 'last' learns from the last unroll_len steps instead,
+    'drop' leaves them out, 'null_padding' learns from them alone."""
+    burn_in: int = 0
+    """Steps before each chunk of unroll_len that renew its memory with the present weights, without learning."""
 
     def __post_init__(self):
         for name in ("num_learning_epochs", "num_mini_batches"):
@@ -48,4 +57,14 @@ class PPOConfig(Config):
             require(getattr(self, name) > 0, f"{name}={getattr(self, name)} must be positive")
         for name in ("value_loss_coef", "entropy_coef"):
             require(getattr(self, name) >= 0, f"{name}={getattr(self, name)} must not be negative")
+        for name in ("unroll_len", "burn_in"):
+            require(getattr(self, name) >= 0, f"{name}={getattr(self, name)}: give a whole number of at least 0")
+        require(
+            self.unroll_last in UNROLL_LAST,
+            f"unroll_last='{self.unroll_last}'; allowed: {', '.join(UNROLL_LAST)}",
+        )
+        require(
+            self.burn_in == 0 or self.unroll_len > 0,
+            f"burn_in={self.burn_in} renews the memories of chunks; set unroll_len too, or burn_in to 0",
+        )
         require(self.schedule in ("fixed", "adaptive"), f"schedule='{self.schedule}'; allowed: fixed, adaptive")

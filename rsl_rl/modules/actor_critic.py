@@ -12,7 +12,7 @@ from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
 from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.normalizer import RunningNorm
-from rsl_rl.utils.trajectories import Cut, HiddenState
+from rsl_rl.utils.trajectories import Flow, HiddenState
 
 Observation = Union[Tensor, Mapping[str, Tensor]]
 """One tensor [N, D], or named groups of them."""
@@ -88,19 +88,19 @@ class ActorCritic(nn.Module):
         return smooth_floor(raw, self.cfg.min_noise_std)
 
     def update_distribution(
-        self, observations: Tensor, cut: Optional[Cut] = None, hidden_states: HiddenState = None
+        self, observations: Tensor, flow: Optional[Flow] = None, hidden_states: HiddenState = None
     ) -> None:
         """Compute the distribution over actions for observations [..., D].
 
-        ``cut`` and ``hidden_states`` come with the padded trajectories of a recurrent mini-batch; without memory they
-        are None.
+        A recurrent mini-batch [T, n, D] comes with its ``flow`` and the ``hidden_states`` before its first step; they
+        are None without memory, and while acting.
         """
-        mean = self.actor(self._actor_features(observations, cut, hidden_states))
+        mean = self.actor(self._actor_features(observations, flow, hidden_states))
         self.distribution = DiagonalGaussian(mean, self.noise_std().expand_as(mean))
 
-    def act(self, observations: Tensor, cut: Optional[Cut] = None, hidden_states: HiddenState = None) -> Tensor:
+    def act(self, observations: Tensor, flow: Optional[Flow] = None, hidden_states: HiddenState = None) -> Tensor:
         """Draw actions [..., A] for observations [..., D]."""
-        self.update_distribution(observations, cut, hidden_states)
+        self.update_distribution(observations, flow, hidden_states)
         return self.distribution.sample()
 
     def act_inference(self, observations: Observation) -> Tensor:
@@ -108,19 +108,19 @@ class ActorCritic(nn.Module):
         return self.actor(self._actor_features(self.actor_obs(observations), None, None))
 
     def evaluate(
-        self, critic_observations: Tensor, cut: Optional[Cut] = None, hidden_states: HiddenState = None
+        self, critic_observations: Tensor, flow: Optional[Flow] = None, hidden_states: HiddenState = None
     ) -> Tensor:
         """Return the value [..., 1] of critic observations [..., C]."""
-        return self.critic(self._critic_features(critic_observations, cut, hidden_states))
+        return self.critic(self._critic_features(critic_observations, flow, hidden_states))
 
     def peek_value(self, critic_observations: Tensor) -> Tensor:
         """Return the value [N, 1] of observations that may never be acted on: a memory, if any, stays as it is."""
         return self.evaluate(critic_observations)
 
-    def _actor_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: HiddenState) -> Tensor:
+    def _actor_features(self, observations: Tensor, flow: Optional[Flow], hidden_states: HiddenState) -> Tensor:
         return self.actor_obs_normalizer(observations)
 
-    def _critic_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: HiddenState) -> Tensor:
+    def _critic_features(self, observations: Tensor, flow: Optional[Flow], hidden_states: HiddenState) -> Tensor:
         return self.critic_obs_normalizer(observations)
 
     def get_actions_log_prob(self, actions: Tensor) -> Tensor:

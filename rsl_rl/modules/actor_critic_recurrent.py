@@ -9,14 +9,14 @@ from torch import Tensor
 from rsl_rl.config.policy import ActorCriticRecurrentConfig
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.memory import Memory
-from rsl_rl.utils.trajectories import Cut, HiddenState
+from rsl_rl.utils.trajectories import Flow, HiddenState
 
 
 class ActorCriticRecurrent(ActorCritic):
     """An :class:`ActorCritic` whose networks see their observations through a GRU or LSTM each.
 
     ``settings`` are the fields of :class:`ActorCriticRecurrentConfig`. Acting and evaluating one step advances the
-    memories; mini-batches replay whole trajectories and leave them alone.
+    memories; mini-batches replay whole rollouts from the states they began with and leave them alone.
     """
 
     is_recurrent = True
@@ -32,11 +32,11 @@ class ActorCriticRecurrent(ActorCritic):
         self.memory_a = Memory(num_actor_features, cfg.rnn_type, cfg.rnn_num_layers, cfg.rnn_hidden_size)
         self.memory_c = Memory(num_critic_features, cfg.rnn_type, cfg.rnn_num_layers, cfg.rnn_hidden_size)
 
-    def _actor_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: HiddenState) -> Tensor:
-        return _remember(self.memory_a, self.actor_obs_normalizer(observations), cut, hidden_states)
+    def _actor_features(self, observations: Tensor, flow: Optional[Flow], hidden_states: HiddenState) -> Tensor:
+        return _remember(self.memory_a, self.actor_obs_normalizer(observations), flow, hidden_states)
 
-    def _critic_features(self, observations: Tensor, cut: Optional[Cut], hidden_states: HiddenState) -> Tensor:
-        return _remember(self.memory_c, self.critic_obs_normalizer(observations), cut, hidden_states)
+    def _critic_features(self, observations: Tensor, flow: Optional[Flow], hidden_states: HiddenState) -> Tensor:
+        return _remember(self.memory_c, self.critic_obs_normalizer(observations), flow, hidden_states)
 
     def peek_value(self, critic_observations: Tensor) -> Tensor:
         return self.critic(self.memory_c.peek(self.critic_obs_normalizer(critic_observations)))
@@ -49,5 +49,5 @@ class ActorCriticRecurrent(ActorCritic):
         return self.memory_a.hidden_states, self.memory_c.hidden_states
 
 
-def _remember(memory: Memory, observations: Tensor, cut: Optional[Cut], state: HiddenState) -> Tensor:
-    return memory.step(observations) if cut is None else memory.sequence(observations, cut, state)
+def _remember(memory: Memory, observations: Tensor, flow: Optional[Flow], state: HiddenState) -> Tensor:
+    return memory.step(observations) if flow is None else memory.sequence(observations, flow, state)

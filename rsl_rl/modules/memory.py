@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Optional
+import copy
+from typing import List, Optional, Tuple
 
+import torch
 from torch import Tensor, nn
 
-from rsl_rl.utils.trajectories import Cut, HiddenState, unpad, unpad_trajectories
+from rsl_rl.modules.recurrence import LayerWeights, gru_scan, lstm_scan
+from rsl_rl.utils.trajectories import Flow, HiddenState, as_states, unpad_trajectories
+
+_WEIGHT_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+"""Torch's names of what LayerWeights holds, in its order."""
 
 
 class Memory(nn.Module):
-    """A GRU or LSTM with two ways of use: step by step with a state of its own, and over whole trajectories from given
-    states."""
+    """A GRU or LSTM with two ways of use: step by step with a state of its own, and over whole rollouts from given
+    states.
+
+    The weights are those of a torch layer, ``rnn``, under its names. A memory that nobody has advanced since the last
+    full ``reset`` has the state None, which stands for zeros.
+    """
 
     def __init__(self, input_size: int, type: str = "lstm", num_layers: int = 1, hidden_size: int = 256):
         super().__init__()
@@ -22,38 +32,70 @@ class Memory(nn.Module):
         self.hidden_states: HiddenState = None
 
     def forward(self, input: Tensor, masks: Optional[Tensor] = None, hidden_states: HiddenState = None) -> Tensor:
-        """Step all environments on [N, D], or, with masks [T, M], run padded trajectories [T, M, D] and unpad: [T, N,
-        H]."""
+        """Step all environments on [N, D], or, with masks [T, M], run padded trajectories [T, M, D] from their first
+        states [L, M, H] and unpad: [T, N, H]; see ``split_and_pad_trajectories``."""
         if masks is None:
             return self.step(input)
-        return unpad_trajectories(self.rnn(input, _for_rnn(hidden_states))[0], masks)
+        outputs = self.sequence(input, Flow.unbroken(masks.shape, masks.device), hidden_states)
+        return unpad_trajectories(outputs, masks)
 
     def step(self, x: Tensor) -> Tensor:
         """Advance the own state by observations [N, D] and return the output [N, H]."""
-        y, self.hidden_states = self.rnn(x.unsqueeze(0), self.hidden_states)
-        return y.squeeze(0)
+        y, self.hidden_states = self._step(x)
+        return y
 
     def peek(self, x: Tensor) -> Tensor:
         """Return what :meth:`step` would, and leave the state as it is."""
-        return self.rnn(x.unsqueeze(0), self.hidden_states)[0].squeeze(0)
+        return self._step(x)[0]
 
-    def sequence(self, x: Tensor, cut: Cut, state: HiddenState) -> Tensor:
-        """Run padded trajectories [T, M, D] from their first states [L, M, H]; return the outputs of the rollout [T, N,
-        H]."""
-        return unpad(self.rnn(x, _for_rnn(state))[0], cut)
+    def _step(self, x: Tensor) -> Tuple[Tensor, HiddenState]:
+        y, state = self._run(x.unsqueeze(0), Flow.unbroken((1, len(x)), x.device), self.hidden_states)
+        return y.squeeze(0), state
+
+    def sequence(self, x: Tensor, flow: Flow, state: HiddenState) -> Tensor:
+        """Run observations [T, N, D] from the states [L, N, H] before the first; return the outputs [T, N, H]."""
+        return self._run(x, flow, state)[0]
+
+    def _run(self, x: Tensor, flow: Flow, state: HiddenState) -> Tuple[Tensor, HiddenState]:
+        states = as_states(state) or self.zero_states(x.shape[1])
+        flow = Flow(*(part.to(x.dtype) for part in flow))
+        hidden: List[Tensor] = []  # after the last step, of each layer
+        cells: List[Tensor] = []
+        for layer in range(self.rnn.num_layers):
+            weights = self.layer_weights(layer)
+            if len(states) == 1:
+                x = gru_scan(x, flow, weights, states[0][layer])
+            else:
+                x, cell = lstm_scan(x, flow, weights, states[0][layer], states[1][layer])
+                cells.append(cell)
+            hidden.append(x[-1])
+        h = torch.stack(hidden)
+        return x, (h, torch.stack(cells)) if cells else h
+
+    def layer_weights(self, layer: int) -> LayerWeights:
+        """Return the weights of one layer, counted from 0."""
+        return LayerWeights(*(getattr(self.rnn, f"{name}_l{layer}") for name in _WEIGHT_NAMES))
+
+    def as_layer(self) -> nn.RNNBase:
+        """Return a torch layer of its own with the weights in use."""
+        layer = copy.deepcopy(self.rnn)
+        with torch.no_grad():
+            for i in range(layer.num_layers):
+                for name, weight in zip(_WEIGHT_NAMES, self.layer_weights(i)):
+                    getattr(layer, f"{name}_l{i}").copy_(weight)
+        return layer
+
+    def zero_states(self, num_envs: int) -> Tuple[Tensor, ...]:
+        """Return the state at the start of an episode, zeros [L, N, H]: (h,) of a GRU, (h, c) of an LSTM."""
+        shape = (self.rnn.num_layers, num_envs, self.rnn.hidden_size)
+        zeros = self.rnn.weight_hh_l0.new_zeros(shape)
+        return (zeros,) if isinstance(self.rnn, nn.GRU) else (zeros, zeros)
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
         """Zero the state of the environments marked in dones [N] or [N, 1]; of all for None."""
         if dones is None:
             self.hidden_states = None
         elif self.hidden_states is not None:
-            keep = 1.0 - dones.reshape(1, -1, 1).to(self.rnn.weight_hh_l0.dtype)
+            keep = torch.logical_not(dones).reshape(1, -1, 1).to(self.rnn.weight_hh_l0.dtype)
             state = self.hidden_states
             self.hidden_states = state * keep if isinstance(state, Tensor) else tuple(s * keep for s in state)
-
-
-def _for_rnn(state: HiddenState) -> HiddenState:
-    """Turn a stored memory into what torch's layers take: a tensor for GRU, a pair for LSTM, None for zeros."""
-    if isinstance(state, tuple):
-        return None if len(state) == 0 else state[0] if len(state) == 1 else state
-    return state

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -31,3 +33,24 @@ def bootstrap_timeouts(rewards: Tensor, final_values: Tensor, time_outs: Tensor,
     A time-out counts only where the episode is done: environments are known to hand over the flags of an earlier step.
     """
     return torch.where(torch.logical_and(time_outs, dones), rewards + gamma * final_values, rewards)
+
+
+class NStep(NamedTuple):
+    """What each step sees of the n steps from it on."""
+
+    rewards: Tensor  # [T, ..., n]; 0 beyond the end of the data or of the episode
+    ends: Tensor  # [T, ...] index of the last step seen
+
+
+def n_step_rewards(rewards: Tensor, dones: Tensor, n: int) -> NStep:
+    """Collect for each step of rewards and dones [T, ...] the rewards of the n steps from it on, within its episode."""
+    num_steps = len(rewards)
+    ahead = torch.arange(num_steps, device=rewards.device).unsqueeze(1) + torch.arange(n, device=rewards.device)
+    inside = ahead < num_steps  # [T, n]
+    windows, ended = (x[ahead.clamp(max=num_steps - 1)].movedim(1, -1) for x in (rewards, dones.bool()))
+    inside = inside.view(num_steps, *(1,) * (rewards.dim() - 1), n).expand_as(windows)
+    done_before = torch.zeros_like(inside)
+    done_before[..., 1:] = ended[..., :-1].cumsum(dim=-1) > 0
+    seen = inside & ~done_before
+    first = torch.arange(num_steps, device=rewards.device).view(-1, *(1,) * (rewards.dim() - 1))
+    return NStep(torch.where(seen, windows, torch.zeros_like(windows)), first + seen.sum(dim=-1) - 1)

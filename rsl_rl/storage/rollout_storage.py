@@ -1,29 +1,26 @@
 """The rollout that PPO learns from, in tensors allocated once.
 
 Letters used throughout the library: T steps of a rollout, N environments, D actor observation, C critic observation, A
-actions, B rows of a flat mini-batch, n environments of a recurrent one, M trajectories, L layers and H hidden size of a
-memory.
+actions, B rows of a flat mini-batch, n environments of a recurrent one, K chunks that each of them is cut into, S steps
+of a chunk, L layers and H hidden size of a memory. Unless the rollout is unrolled into chunks, K is 1 and S is T.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Iterator, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from rsl_rl.storage.returns import gae
-from rsl_rl.utils.trajectories import Cut, HiddenState, cut_at_dones, initial_states, pad, trajectory_starts
+from rsl_rl.storage.unrolling import Unrolling, plan_unrolling, unroll
+from rsl_rl.utils.trajectories import Flow, HiddenState, as_states, trajectory_starts
 
 
 class MiniBatch(NamedTuple):
-    """Samples for one gradient step.
-
-    Flat: rows [B, ...]. Recurrent: whole environments [T, n, ...], but for the observations, which are cut at the dones
-    and padded to trajectories [T, M, ...]; ``cut`` leads back, and ``hidden_states`` are the memories that the
-    trajectories began with.
-    """
+    """Samples for one gradient step: rows [B, ...], or, for a policy with memory, sequences [S, K*n, ...] of whole
+    environments, with what passes from step to step and the memories before the first."""
 
     observations: Tensor  # [B, D]
     critic_observations: Tensor  # [B, C]
@@ -34,8 +31,15 @@ class MiniBatch(NamedTuple):
     old_actions_log_prob: Tensor  # [B, 1]
     old_mu: Tensor  # [B, A]
     old_sigma: Tensor  # [B, A]
-    cut: Optional[Cut] = None
+    flow: Optional[Flow] = None
     hidden_states: Tuple[HiddenState, HiddenState] = (None, None)  # of actor and critic
+    weights: Optional[Tensor] = None  # [S, K*n] of each sample in the mean; None: all alike
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Average a quantity of the samples, [B] or [B, 1], to a scalar."""
+        if self.weights is None:
+            return x.mean()
+        return (x.reshape(self.weights.shape) * self.weights).sum() / self.weights.sum()
 
 
 _UNSET = torch.empty(0)
@@ -46,7 +50,8 @@ class RolloutStorage:
     """T steps of N environments, written row by row and read as mini-batches.
 
     Scalars are stored as [T, N, 1]. The rows are written when the policy acts, before the environment moves on, so that
-    an environment may refresh its observation buffer in place.
+    an environment may refresh its observation buffer in place. Recurrent mini-batches are cut as ``unrolling`` says; by
+    default each environment's rollout is one sequence.
     """
 
     @dataclass
@@ -76,6 +81,7 @@ class RolloutStorage:
         privileged_obs_shape: Sequence[int],
         actions_shape: Sequence[int],
         device: Union[str, torch.device] = "cpu",
+        unrolling: Optional[Unrolling] = None,
     ):
         self.num_envs = num_envs
         self.num_transitions_per_env = num_transitions_per_env
@@ -95,7 +101,10 @@ class RolloutStorage:
         self.sigma = rows(*actions_shape)
         self.returns = rows(1)
         self.advantages = rows(1)
-        self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # before the first step, each [L, N, H]
+        unrolling = plan_unrolling(num_transitions_per_env, num_transitions_per_env) if unrolling is None else unrolling
+        self._learns_all = bool(unrolling.learned.all())
+        self.unrolling = unrolling.to(self.device)
+        self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # where chunks begin, each [K, L, N, H]
         self.saved_hidden_states_c: Tuple[Tensor, ...] = ()
         self.step = 0
         self._columns = {
@@ -133,9 +142,20 @@ class RolloutStorage:
         self.step += 1
 
     def _save_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
-        """Keep the memories before the first step; every later trajectory begins after a done, from zeros."""
-        if self.step == 0:
-            self.saved_hidden_states_a, self.saved_hidden_states_c = (_as_tuple(state) for state in hidden_states)
+        """Keep the memories where a chunk begins; every trajectory that begins within it does so after a done, from
+        zeros."""
+        for chunk, begin in enumerate(self.unrolling.begins):
+            if begin == self.step:
+                self.saved_hidden_states_a = self._saved(self.saved_hidden_states_a, hidden_states[0], chunk)
+                self.saved_hidden_states_c = self._saved(self.saved_hidden_states_c, hidden_states[1], chunk)
+
+    def _saved(self, saved: Tuple[Tensor, ...], state: HiddenState, chunk: int) -> Tuple[Tensor, ...]:
+        states = as_states(state)
+        if states and not saved:
+            saved = tuple(s.new_zeros(len(self.unrolling.begins), *s.shape) for s in states)
+        for place, s in zip(saved, states or [torch.zeros(()) for _ in saved]):
+            place[chunk].copy_(s)
+        return saved
 
     def _require_room(self) -> None:
         if self.step >= self.num_transitions_per_env:
@@ -170,30 +190,33 @@ class RolloutStorage:
                 yield MiniBatch(*(column[index] for column in columns))
 
     def reccurent_mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[MiniBatch]:
-        """Yield mini-batches of shuffled whole environments, cut into padded trajectories, every environment once per
-        epoch."""
+        """Yield mini-batches of shuffled whole environments, every environment once per epoch."""
         if num_mini_batches > self.num_envs:
             raise ValueError(
                 f"num_mini_batches={num_mini_batches} exceeds num_envs={self.num_envs}: recurrent mini-batches are "
                 f"sets of whole environments, so take at most {self.num_envs}"
             )
-        dones = self.dones.squeeze(-1)
-        trajectories_of = trajectory_starts(dones).sum(dim=0).tolist()  # sync: N numbers, once per update
         for _ in range(num_epochs):
-            for envs in torch.randperm(self.num_envs).tensor_split(num_mini_batches):
-                index = envs.to(self.device)
-                cut = cut_at_dones(dones[:, index], count=sum(trajectories_of[env] for env in envs.tolist()))
-                columns: Dict[str, Tensor] = {name: getattr(self, name)[:, index] for name in _MINI_BATCH_COLUMNS}
-                yield MiniBatch(
-                    pad(columns.pop("observations"), cut),
-                    pad(columns.pop("privileged_observations"), cut),
-                    *columns.values(),
-                    cut=cut,
-                    hidden_states=(
-                        tuple(initial_states(state[:, index], cut) for state in self.saved_hidden_states_a),
-                        tuple(initial_states(state[:, index], cut) for state in self.saved_hidden_states_c),
-                    ),
-                )
+            for envs in torch.randperm(self.num_envs, device=self.device).tensor_split(num_mini_batches):
+                yield self._sequences(envs)
+
+    def _sequences(self, envs: Tensor) -> MiniBatch:
+        """Gather the chunks of the environments with these indices [n]."""
+        plan = self.unrolling
+
+        def of_each_env(x: Tensor) -> Tensor:  # [S, K] -> [S, K*n]
+            return x.unsqueeze(-1).expand(*x.shape, len(envs)).flatten(1, 2)
+
+        def first(saved: Tuple[Tensor, ...]) -> Tuple[Tensor, ...]:  # [K, L, N, H] -> [L, K*n, H]
+            return tuple(s[:, :, envs].transpose(0, 1).flatten(1, 2) for s in saved)
+
+        flow = Flow.of_dones(unroll(self.dones.squeeze(-1), plan, envs))
+        return MiniBatch(
+            *(unroll(getattr(self, name), plan, envs) for name in _MINI_BATCH_COLUMNS),
+            flow=Flow(flow.keep, flow.carry * of_each_env(~plan.cut)),
+            hidden_states=(first(self.saved_hidden_states_a), first(self.saved_hidden_states_c)),
+            weights=None if self._learns_all else of_each_env(plan.learned.float()),
+        )
 
 
 _MINI_BATCH_COLUMNS = (
@@ -208,10 +231,3 @@ _MINI_BATCH_COLUMNS = (
     "sigma",
 )
 """Columns of the storage in the order of MiniBatch's fields."""
-
-
-def _as_tuple(state: HiddenState) -> Tuple[Tensor, ...]:
-    """Copy a memory, as a tuple whatever its kind."""
-    if state is None:
-        return ()
-    return tuple(s.clone() for s in (state if isinstance(state, tuple) else (state,)))

@@ -1,12 +1,11 @@
-"""Cut rollouts into trajectories and lay them side by side, by index arithmetic alone.
+"""How the steps of a rollout hang together: episodes end in the middle of it, and memories with them.
 
-Letters: T steps of a rollout, N environments, M trajectories, L layers, H hidden size. Every trajectory is padded to T
-steps, whether or not one of them spans the whole rollout, so that no shape but M depends on the data.
+Letters: T steps of a rollout, N environments, M trajectories, L layers, H hidden size.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Tuple, Union
+from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 import torch
 from torch import Tensor
@@ -15,12 +14,31 @@ HiddenState = Union[Tensor, Tuple[Tensor, ...], None]
 """Memory of one network, tensors [L, N, H]: h of a GRU, (h, c) of an LSTM; None and () stand for zeros."""
 
 
-class Cut(NamedTuple):
-    """Where each sample of a rollout lies among its trajectories; samples are counted environment by environment."""
+def as_states(state: HiddenState) -> Tuple[Tensor, ...]:
+    """Return a memory as a tuple whatever its kind: (h,), (h, c), or () for zeros."""
+    if state is None:
+        return ()
+    return (state,) if isinstance(state, Tensor) else tuple(state)
 
-    offset: Tensor  # [N*T] step within the trajectory
-    trajectory: Tensor  # [N*T] which trajectory
-    count: int  # M
+
+class Flow(NamedTuple):
+    """What a memory passes from each step to the next, in rollout order; both [T, N] of 0 and 1, as floats."""
+
+    keep: Tensor  # 0 where the memory is wiped before the step
+    carry: Tensor  # 0 where the gradient does not reach back beyond the step
+
+    @classmethod
+    def unbroken(cls, shape: Sequence[int], device: Optional[torch.device] = None) -> Flow:
+        """Return the flow in which nothing ends."""
+        ones = torch.ones(shape, device=device)
+        return cls(ones, ones)
+
+    @classmethod
+    def of_dones(cls, dones: Tensor) -> Flow:
+        """Return the flow of a rollout with dones [T, N]: a memory ends with its episode."""
+        keep = torch.ones(dones.shape, device=dones.device)
+        keep[1:] = torch.logical_not(dones[:-1]).to(keep.dtype)
+        return cls(keep, keep)
 
 
 def trajectory_starts(dones: Tensor) -> Tensor:
@@ -30,47 +48,60 @@ def trajectory_starts(dones: Tensor) -> Tensor:
     return starts
 
 
-def cut_at_dones(dones: Tensor, count: Optional[int] = None) -> Cut:
-    """Find the trajectories of a rollout with dones [T, N]; ``count`` saves the host from asking the device for M."""
-    starts = trajectory_starts(dones).t().flatten()
+@overload
+def split_and_pad_trajectories(tensor: Tensor, dones: Tensor) -> Tuple[Tensor, Tensor]: ...
+
+
+@overload
+def split_and_pad_trajectories(tensor: Mapping[str, Tensor], dones: Tensor) -> Tuple[Dict[str, Tensor], Tensor]: ...
+
+
+def split_and_pad_trajectories(
+    tensor: Union[Tensor, Mapping[str, Tensor]], dones: Tensor
+) -> Tuple[Union[Tensor, Dict[str, Tensor]], Tensor]:
+    """Cut a rollout [T, N, ...], or a mapping of such groups, at dones [T, N] or [T, N, 1] into trajectories.
+
+    Return them side by side, environment by environment, padded with zeros to [T, M, ...], and their mask [T, M]: True
+    on samples, False on padding. They are padded to T steps whether or not one of them spans the whole rollout, as
+    rsl_rl does since 2.0, so that ``unpad_trajectories`` knows T. The host waits for M once.
+    """
+    dones = dones.reshape(dones.shape[:2])
+    num_steps = len(dones)
+    starts = trajectory_starts(dones).t().flatten()  # samples are counted environment by environment, [N*T]
     sample = torch.arange(len(starts), device=dones.device)
     offset = sample - torch.where(starts, sample, torch.zeros_like(sample)).cummax(0).values
     trajectory = starts.cumsum(0) - 1
-    return Cut(offset, trajectory, int(trajectory[-1]) + 1 if count is None else count)
+    num_trajectories = int(trajectory[-1]) + 1  # sync
+    place = offset * num_trajectories + trajectory
+
+    def pad(x: Tensor) -> Tensor:
+        padded = x.new_zeros(num_steps * num_trajectories, *x.shape[2:])
+        padded[place] = x.transpose(0, 1).flatten(0, 1)
+        return padded.unflatten(0, (num_steps, num_trajectories))
+
+    mask = pad(torch.ones_like(dones, dtype=torch.bool))
+    if isinstance(tensor, Tensor):
+        return pad(tensor), mask
+    return {name: pad(group) for name, group in tensor.items()}, mask
 
 
-def pad(x: Tensor, cut: Cut) -> Tensor:
-    """Lay a rollout [T, N, ...] out as trajectories [T, M, ...], zeros behind the end of each."""
-    padded = x.new_zeros(len(x) * cut.count, *x.shape[2:])
-    padded[cut.offset * cut.count + cut.trajectory] = x.transpose(0, 1).flatten(0, 1)
-    return padded.unflatten(0, (len(x), cut.count))
+@overload
+def unpad_trajectories(trajectories: Tensor, masks: Tensor) -> Tensor: ...
 
 
-def unpad(y: Tensor, cut: Cut) -> Tensor:
-    """Undo :func:`pad`: trajectories [T, M, ...] back to the rollout [T, N, ...], asking the device for no size."""
-    rows = y.flatten(0, 1).index_select(0, cut.offset * cut.count + cut.trajectory)
-    return rows.unflatten(0, (-1, len(y))).transpose(0, 1)
+@overload
+def unpad_trajectories(trajectories: Mapping[str, Tensor], masks: Tensor) -> Dict[str, Tensor]: ...
 
 
-def initial_states(state: Tensor, cut: Cut) -> Tensor:
-    """Give each trajectory its first memory [L, M, H]: the environment's own [L, N, H] at t = 0, zeros after a done."""
-    states = state.new_zeros(state.shape[0], cut.count, state.shape[2])
-    states[:, cut.trajectory.view(state.shape[1], -1)[:, 0]] = state
-    return states
+def unpad_trajectories(
+    trajectories: Union[Tensor, Mapping[str, Tensor]], masks: Tensor
+) -> Union[Tensor, Dict[str, Tensor]]:
+    """Undo :func:`split_and_pad_trajectories`: [T, M, ...], or a mapping of such groups, back to [T, N, ...]."""
 
+    def unpad(x: Tensor) -> Tensor:
+        samples = x.transpose(0, 1)[masks.t()]  # sync: as many rows as the mask has samples
+        return samples.unflatten(0, (-1, len(masks))).transpose(0, 1)
 
-def split_and_pad_trajectories(tensor: Tensor, dones: Tensor) -> Tuple[Tensor, Tensor]:
-    """Cut a rollout [T, N, ...] at dones [T, N] or [T, N, 1] into padded trajectories [T, M, ...] and their mask [T,
-    M].
-
-    Trajectories come environment by environment; the mask is True on samples and False on padding.
-    """
-    dones = dones.reshape(dones.shape[:2])
-    cut = cut_at_dones(dones)
-    return pad(tensor, cut), pad(torch.ones_like(dones, dtype=torch.bool), cut)
-
-
-def unpad_trajectories(trajectories: Tensor, masks: Tensor) -> Tensor:
-    """Undo :func:`split_and_pad_trajectories`: [T, M, ...] and the mask [T, M] back to the rollout [T, N, ...]."""
-    samples = trajectories.transpose(0, 1)[masks.t()]  # sync: as many rows as the mask has samples
-    return samples.unflatten(0, (-1, len(trajectories))).transpose(0, 1)
+    if isinstance(trajectories, Tensor):
+        return unpad(trajectories)
+    return {name: unpad(group) for name, group in trajectories.items()}

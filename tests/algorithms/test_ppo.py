@@ -66,10 +66,10 @@ def test_the_first_ratio_of_an_update_is_one(recurrent, normalized):
         storage = ppo.storage
         batches = storage.reccurent_mini_batch_generator if recurrent else storage.mini_batch_generator
         for batch in batches(2, 1):
-            ppo.actor_critic.update_distribution(batch.observations, batch.cut, batch.hidden_states[0])
+            ppo.actor_critic.update_distribution(batch.observations, batch.flow, batch.hidden_states[0])
             log_prob = ppo.actor_critic.get_actions_log_prob(batch.actions).unsqueeze(-1)
             torch.testing.assert_close(log_prob, batch.old_actions_log_prob, atol=2e-6, rtol=1e-5)
-            values = ppo.actor_critic.evaluate(batch.critic_observations, batch.cut, batch.hidden_states[1])
+            values = ppo.actor_critic.evaluate(batch.critic_observations, batch.flow, batch.hidden_states[1])
             torch.testing.assert_close(values, batch.values, atol=1e-6, rtol=1e-5)
         ppo.update()
 
@@ -127,20 +127,13 @@ def test_the_guard_catches_what_it_should():
 
 
 @pytest.mark.parametrize("schedule", ["fixed", "adaptive"])
-def test_collecting_and_learning_ask_the_device_for_nothing(schedule):
-    ppo = make(schedule=schedule, policy={"actor_obs_normalization": True})
+@pytest.mark.parametrize("recurrent", [None, "gru", "lstm"])
+def test_collecting_and_learning_ask_the_device_for_nothing(schedule, recurrent):
+    unrolling = {"unroll_len": 4, "burn_in": 1} if recurrent == "lstm" else {}
+    ppo = make(recurrent, schedule=schedule, policy={"actor_obs_normalization": True}, **unrolling)
     with NoHostReads():
         collect(ppo)
         ppo.update()
-
-
-def test_a_recurrent_update_asks_only_for_the_number_of_trajectories():
-    ppo = make("gru")
-    collect(ppo)
-    dones = ppo.storage.dones.squeeze(-1)
-    with NoHostReads():  # the counts arrive with one copy, which is no scalar read on the CPU
-        ppo.update()
-    assert dones.any()
 
 
 def test_the_modes_do_what_their_names_say():
@@ -159,6 +152,11 @@ def test_the_modes_do_what_their_names_say():
         ({"schedule": "cosine"}, "schedule='cosine'; allowed: fixed, adaptive"),
         ({"clip_param": 0.0}, "clip_param=0.0 must be positive"),
         ({"entropy_coef": -1.0}, "entropy_coef=-1.0 must not be negative"),
+        ({"unroll_len": -1}, "unroll_len=-1"),
+        ({"unroll_len": 4}, "unroll_len=4 is for policies with memory; set it to 0"),
+        ({"recurrent": "gru", "unroll_len": 7}, "unroll_len=7 exceeds the 6 steps of a rollout"),
+        ({"unroll_last": "first"}, "unroll_last='first'; allowed: last, drop, null_padding"),
+        ({"burn_in": 2}, "burn_in=2 renews the memories of chunks; set unroll_len too"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings, words):

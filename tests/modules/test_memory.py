@@ -1,10 +1,13 @@
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from rsl_rl.modules import Memory
 from rsl_rl.utils import split_and_pad_trajectories
-from rsl_rl.utils.trajectories import cut_at_dones, initial_states, pad
+from rsl_rl.utils.trajectories import Flow, as_states, trajectory_starts
 
+T, N, D, H, L = 4, 2, 3, 5, 2
 PATTERNS = {
     "none": [[0, 0], [0, 0], [0, 0], [0, 0]],
     "every step": [[1, 1], [1, 1], [1, 1], [1, 1]],
@@ -14,39 +17,138 @@ PATTERNS = {
 }
 
 
+def make(kind, dtype=torch.float32):
+    """A memory with a past, and the states of that past."""
+    memory = Memory(D, kind, num_layers=L, hidden_size=H).to(dtype)
+    with torch.no_grad():
+        memory.step(torch.randn(N, D, dtype=dtype))
+    return memory, as_states(memory.hidden_states)
+
+
+def stepped(memory, x, dones, states):
+    """The outputs of torch's cells, one environment, step and layer at a time."""
+    cell = torch.gru_cell if memory.rnn.mode == "GRU" else torch.lstm_cell
+    rows = []
+    for env in range(x.shape[1]):
+        state, outputs = [s[:, env : env + 1] for s in states], []
+        for t in range(len(x)):
+            y, after = x[t, env : env + 1], []
+            for layer in range(L):
+                before = [s[layer] for s in state]
+                new = cell(y, before[0] if len(before) == 1 else before, *memory.layer_weights(layer))
+                after.append(new if isinstance(new, tuple) else (new,))
+                y = after[-1][0]
+            outputs.append(y[0])
+            state = [torch.stack(parts) * (0.0 if dones[t, env] else 1.0) for parts in zip(*after)]
+        rows.append(torch.stack(outputs))
+    return torch.stack(rows, dim=1)
+
+
+def check(kind, dones):
+    memory, states = make(kind, torch.float64)
+    states = tuple(s.requires_grad_() for s in states)
+    x, push = torch.randn(T, N, D, dtype=torch.float64).requires_grad_(), torch.randn(T, N, H, dtype=torch.float64)
+    expected = stepped(memory, x, dones, states)
+    inputs = [x, *states, *memory.parameters()]
+    expected_grads = torch.autograd.grad(expected, inputs, push)
+    scanned = memory.sequence(x, Flow.of_dones(dones), states)
+    torch.testing.assert_close(scanned, expected)
+    for ours, theirs in zip(torch.autograd.grad(scanned, inputs, push), expected_grads):
+        torch.testing.assert_close(ours, theirs)
+
+    padded, mask = split_and_pad_trajectories(x, dones)
+    starts = trajectory_starts(dones).t()  # each trajectory's first state: the environment's at t = 0, else zeros
+    at_zero = torch.zeros_like(starts)
+    at_zero[:, 0] = True
+    first = [s.new_zeros(L, padded.shape[1], H) for s in states]
+    for place, s in zip(first, states):
+        place[:, at_zero[starts]] = s
+    through_padding = memory(padded, mask, tuple(first))
+    torch.testing.assert_close(through_padding, expected)
+    for ours, theirs in zip(torch.autograd.grad(through_padding, inputs, push), expected_grads):
+        torch.testing.assert_close(ours, theirs)
+
+
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_sequences_equal_steps_with_resets_in_outputs_and_gradients(kind, pattern):
-    dones = torch.tensor(PATTERNS[pattern]).bool()
-    memory = Memory(3, kind, num_layers=2, hidden_size=4)
-    x = torch.randn(4, 2, 3)
-    memory.step(torch.randn(2, 3))  # a past before the rollout
-    state = memory.hidden_states if isinstance(memory.hidden_states, tuple) else (memory.hidden_states,)
-    state = tuple(s.detach() for s in state)
-    memory.hidden_states = state if kind == "lstm" else state[0]
+def test_scans_and_padded_trajectories_equal_steps_with_resets(kind, pattern):
+    check(kind, torch.tensor(PATTERNS[pattern]).bool())
 
+
+@given(
+    st.sampled_from(["gru", "lstm"]),
+    st.lists(st.lists(st.booleans(), min_size=N, max_size=N), min_size=T, max_size=T),
+)
+@example("lstm", [[True, True]] * T)
+def test_they_do_for_any_pattern_of_dones(kind, dones):
+    check(kind, torch.tensor(dones))
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_steps_equal_a_sequence_and_gradients_flow_through_steps(kind):
+    memory, states = make(kind)
+    x, dones = torch.randn(T, N, D), torch.tensor(PATTERNS["none spans the rollout"]).bool()
     outputs = []
-    for t in range(4):
+    for t in range(T):
         outputs.append(memory.step(x[t]))
         memory.reset(dones[t])
-    stepped = torch.stack(outputs)
-    stepped_grad = torch.autograd.grad(stepped.square().sum(), memory.rnn.weight_ih_l0)[0]
+    sequence = memory.sequence(x, Flow.of_dones(dones), states)
+    torch.testing.assert_close(torch.stack(outputs), sequence)
+    gradients = (
+        torch.autograd.grad(y.square().sum(), list(memory.parameters())) for y in (torch.stack(outputs), sequence)
+    )
+    for ours, theirs in zip(*gradients):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
 
-    cut = cut_at_dones(dones)
-    sequence = memory.sequence(pad(x, cut), cut, tuple(initial_states(s, cut) for s in state))
-    sequence_grad = torch.autograd.grad(sequence.square().sum(), memory.rnn.weight_ih_l0)[0]
-    torch.testing.assert_close(sequence, stepped, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(sequence_grad, stepped_grad, atol=1e-5, rtol=1e-5)
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_it_is_the_torch_layer_of_its_weights(kind):
+    memory, states = make(kind)
+    x = torch.randn(T, N, D)
+    expected = memory.rnn(x, states if kind == "lstm" else states[0])[0]
+    torch.testing.assert_close(memory.sequence(x, Flow.unbroken((T, N)), states), expected, atol=1e-5, rtol=1e-4)
 
 
-def test_the_mask_way_gives_the_same():
-    dones = torch.tensor(PATTERNS["none spans the rollout"]).bool()
-    memory, x = Memory(3, "gru", hidden_size=4), torch.randn(4, 2, 3)
-    padded, mask = split_and_pad_trajectories(x, dones)
-    cut = cut_at_dones(dones)
-    assert torch.equal(memory(padded, mask, None), memory.sequence(pad(x, cut), cut, ()))
-    assert memory.hidden_states is None  # replaying moves no state
-    assert memory(x[0]).shape == (2, 4) and memory.hidden_states is not None
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_the_gradient_stops_where_it_is_told_to_and_the_memory_does_not(kind):
+    memory, states = make(kind)
+    x = torch.randn(T, N, D).requires_grad_()
+    flow = Flow.unbroken((T, N))
+    carry = flow.carry.clone()
+    carry[2, 0] = 0.0
+    y = memory.sequence(x, Flow(flow.keep, carry), states)
+    assert torch.equal(y, memory.sequence(x, flow, states))
+    (grad,) = torch.autograd.grad(y[3].sum(), x)
+    assert (grad[:2, 0] == 0).all() and (grad[2:, 0] != 0).all() and (grad[:, 1] != 0).all()
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_second_backward_pass_over_the_same_forward_pass_is_refused(kind):
+    memory, states = make(kind)
+    y = memory.sequence(torch.randn(T, N, D), Flow.unbroken((T, N)), states).sum()
+    y.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_peeking_and_replaying_move_no_state():
+    memory, _ = make("lstm")
+    before = [s.clone() for s in memory.hidden_states]
+    peeked = memory.peek(torch.ones(N, D))
+    memory.sequence(torch.randn(T, N, D), Flow.unbroken((T, N)), None)
+    assert all(torch.equal(a, b) for a, b in zip(memory.hidden_states, before))
+    assert torch.equal(memory(torch.ones(N, D)), peeked)
+    assert not torch.equal(memory.hidden_states[0], before[0])
+
+
+def test_a_reset_forgets_the_environments_it_names():
+    memory, _ = make("lstm")
+    before = [s.clone() for s in memory.hidden_states]
+    memory.reset(torch.tensor([[True], [False]]))
+    for s, old in zip(memory.hidden_states, before):
+        assert (s[:, 0] == 0).all() and torch.equal(s[:, 1], old[:, 1])
+    memory.reset()
+    assert memory.hidden_states is None
 
 
 def test_an_unknown_kind_is_refused():

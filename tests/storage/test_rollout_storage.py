@@ -2,14 +2,14 @@ import pytest
 import torch
 
 from rsl_rl.storage import RolloutStorage
-from rsl_rl.utils.trajectories import unpad
+from rsl_rl.storage.unrolling import plan_unrolling
 
 T, N = 5, 6
 
 
-def filled_storage() -> RolloutStorage:
-    """Every stored number tells where it belongs: 100 t + n."""
-    storage = RolloutStorage(N, T, [1], [2], [3])
+def filled_storage(unrolling=None) -> RolloutStorage:
+    """Every stored number tells where it belongs: 100 t + n; so do the actor's memories, before each step."""
+    storage = RolloutStorage(N, T, [1], [2], [3], unrolling=unrolling)
     for t in range(T):
         label = (100.0 * t + torch.arange(N)).unsqueeze(1)
         transition = RolloutStorage.Transition()
@@ -17,6 +17,7 @@ def filled_storage() -> RolloutStorage:
         transition.actions = transition.action_mean = transition.action_sigma = label.expand(N, 3)
         transition.rewards = transition.values = transition.actions_log_prob = label.squeeze(1)
         transition.dones = torch.zeros(N, dtype=torch.bool)
+        transition.hidden_states = (label.expand(N, 4).unsqueeze(0), None)
         storage.add_transitions(transition)
     return storage
 
@@ -69,21 +70,48 @@ def test_an_epoch_of_flat_mini_batches_holds_every_step_once(num_mini_batches):
 
 
 @pytest.mark.parametrize("num_mini_batches", [1, 4])
-def test_recurrent_mini_batches_hold_whole_environments_once(num_mini_batches):
+def test_recurrent_mini_batches_hold_whole_environments_once_and_shuffled(num_mini_batches):
     storage = filled_storage()
     storage.dones[1, 2] = storage.dones[3, 2] = storage.dones[4, 5] = True
-    storage.saved_hidden_states_a = (torch.arange(N).float().view(1, N, 1),)
-    seen = []
-    for batch in storage.reccurent_mini_batch_generator(num_mini_batches, num_epochs=1):
-        envs = batch.values[0, :, 0].long()
-        seen += envs.tolist()
-        assert torch.equal(unpad(batch.observations, batch.cut), storage.observations[:, envs])
-        starts = batch.observations[0, :, 0]  # first sample of each trajectory
-        first_state = batch.hidden_states[0][0][0, :, 0]
-        at_rollout_start = starts < 100
-        assert torch.equal(first_state[at_rollout_start], starts[at_rollout_start])
-        assert (first_state[~at_rollout_start] == 0).all()  # after a done the memory is empty
-    assert sorted(seen) == list(range(N))
+    batches = list(storage.reccurent_mini_batch_generator(num_mini_batches, num_epochs=2))
+    epochs = batches[:num_mini_batches], batches[num_mini_batches:]
+    orders = []
+    for epoch in epochs:
+        orders.append([])
+        for batch in epoch:
+            envs = batch.values[0, :, 0].long()
+            orders[-1] += envs.tolist()
+            assert torch.equal(batch.observations, storage.observations[:, envs])
+            assert torch.equal(batch.flow.keep[1:], 1.0 - storage.dones[:-1, envs, 0].float())
+            assert torch.equal(batch.flow.carry, batch.flow.keep) and (batch.flow.keep[0] == 1).all()
+            (h,), critic = batch.hidden_states
+            assert h.shape == (1, len(envs), 4) and torch.equal(h[0, :, 0], envs.float()) and critic == ()
+            assert batch.weights is None
+        assert sorted(orders[-1]) == list(range(N))
+    assert orders[0] != orders[1]
+
+
+def test_chunks_begin_with_the_memories_of_their_first_step_and_learn_where_they_should():
+    storage = filled_storage(plan_unrolling(T, 3, "null_padding", burn_in=1))  # chunks 0-2 and, after step 2, 3-4
+    (batch,) = storage.reccurent_mini_batch_generator(1, 1)
+    labels = batch.observations[..., 0].view(4, 2, N)
+    assert (labels // 100)[:, 0, 0].tolist() == [0, 1, 2, 3] and (labels // 100)[:3, 1, 0].tolist() == [2, 3, 4]
+    (h,), _ = batch.hidden_states
+    assert torch.equal(h[0, :, 0], labels[0].flatten())
+    assert batch.weights.view(4, 2, N)[:, :, 0].t().tolist() == [[1, 1, 1, 0], [0, 1, 1, 0]]
+    assert batch.flow.carry.view(4, 2, N)[:, :, 0].t().tolist() == [[1, 1, 1, 1], [1, 0, 1, 1]]
+    assert (batch.flow.keep == 1).all()
+    steps = batch.values.view(4, 2, N)[:, :, :] // 100
+    weights = batch.weights.view(4, 2, N)
+    assert batch.mean(batch.values // 100) == (steps * weights).sum() / (T * N)
+
+
+def test_a_policy_that_forgot_everything_begins_from_zeros():
+    storage = filled_storage()
+    storage.clear()
+    row = storage.row()
+    storage.add_transitions(row)  # without hidden states
+    assert (storage.saved_hidden_states_a[0] == 0).all()
 
 
 def test_more_recurrent_mini_batches_than_environments_are_refused():

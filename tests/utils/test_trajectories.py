@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsl_rl.utils import split_and_pad_trajectories, unpad_trajectories
-from rsl_rl.utils.trajectories import cut_at_dones, initial_states, pad, unpad
+from rsl_rl.utils.trajectories import Flow, as_states
 
 
 def naive_split(tensor, dones):
@@ -35,11 +35,29 @@ def test_splitting_equals_the_naive_loop_and_unpadding_undoes_it(num_steps, num_
         assert (padded[len(trajectory) :, i] == 0).all()
         assert mask[:, i].tolist() == [t < len(trajectory) for t in range(num_steps)]
     assert torch.equal(unpad_trajectories(padded, mask), tensor)
-    cut = cut_at_dones(dones)
-    assert torch.equal(unpad(pad(tensor, cut), cut), tensor)
 
 
-def test_only_trajectories_from_the_start_of_the_rollout_inherit_a_state():
-    dones = torch.tensor([[0, 1], [1, 0], [0, 0]]).bool()  # env 0: two trajectories, env 1: two
-    state = torch.tensor([[[5.0], [6.0]]])
-    assert initial_states(state, cut_at_dones(dones)).flatten().tolist() == [5.0, 0.0, 6.0, 0.0]
+def test_groups_are_split_alike_and_keep_their_shapes_and_types():
+    groups = {"policy": torch.randn(4, 3, 2), "camera": torch.randint(0, 255, (4, 3, 5, 5), dtype=torch.uint8)}
+    dones = torch.rand(4, 3) < 0.4
+    padded, mask = split_and_pad_trajectories(groups, dones)
+    for name, group in groups.items():
+        alone, same_mask = split_and_pad_trajectories(group, dones)
+        assert torch.equal(padded[name], alone) and torch.equal(mask, same_mask)
+        assert padded[name].dtype == group.dtype
+    restored = unpad_trajectories(padded, mask)
+    assert all(torch.equal(restored[name], group) for name, group in groups.items())
+
+
+def test_a_memory_ends_with_its_episode_and_gradients_with_the_memory():
+    dones = torch.tensor([[0, 1], [1, 0], [0, 1]])
+    flow = Flow.of_dones(dones)
+    assert flow.keep.tolist() == flow.carry.tolist() == [[1, 1], [1, 0], [0, 1]]
+    assert all((part == 1).all() for part in Flow.unbroken((3, 2)))
+
+
+def test_a_memory_of_any_kind_becomes_a_tuple():
+    h, c = torch.zeros(1, 2, 3), torch.ones(1, 2, 3)
+    assert as_states(None) == as_states(()) == ()
+    assert as_states(h)[0] is h and len(as_states(h)) == 1
+    assert as_states((h, c))[1] is c

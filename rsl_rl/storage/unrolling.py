@@ -1,0 +1,62 @@
+"""Rollouts cut into chunks of equal length, for backpropagation through time that goes no further than a chunk.
+
+Letters: T steps of a rollout, N environments, K chunks of each environment, S steps of a chunk, burn-in included.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.algorithm import UNROLL_LAST
+
+
+class Unrolling(NamedTuple):
+    """Which step of the rollout each row of each chunk shows; tensors are [S, K]."""
+
+    begins: Tuple[int, ...]  # [K] the first step that each chunk shows, where it needs a memory
+    steps: Tensor  # int64; padding shows again the first step that the chunk is to learn from
+    real: Tensor  # bool; False on padding
+    learned: Tensor  # bool; False on padding and burn-in
+    cut: Tensor  # bool; True on the first row to learn from, where it comes after burn-in
+
+    def to(self, device: torch.device) -> Unrolling:
+        """Return the same on a device."""
+        return Unrolling(self.begins, *(tensor.to(device) for tensor in self[1:]))
+
+
+def plan_unrolling(num_steps: int, unroll_len: int, last_fn_type: str = "last", burn_in: int = 0) -> Unrolling:
+    """Cut T steps into chunks of ``unroll_len``; ``last_fn_type`` says what becomes of a residue.
+
+    'last' makes up a chunk that overlaps the one before, 'drop' leaves the residue out, and 'null_padding' fills the
+    chunk with steps that nothing is learned from; so does 'last' where T is shorter than a chunk.
+
+    Each chunk also shows ``burn_in`` steps before those that it learns from, so that the memory which they find is one
+    of the present weights (Kapturowski et al. 2019, https://openreview.net/forum?id=r1lyTjAqYX); at the start of the
+    rollout there are none, and such chunks show as many steps more at their end.
+    """
+    if last_fn_type not in UNROLL_LAST:
+        raise ValueError(f"last_fn_type='{last_fn_type}'; allowed: {', '.join(UNROLL_LAST)}")
+    if unroll_len < 1:
+        raise ValueError(f"unroll_len={unroll_len}: give a whole number of at least 1")
+    full, residue = divmod(num_steps, unroll_len)
+    starts = [k * unroll_len for k in range(full)]
+    if residue and last_fn_type != "drop":
+        overlaps = last_fn_type == "last" and full > 0
+        starts.append(num_steps - unroll_len if overlaps else full * unroll_len)
+    begins = tuple(max(0, start - burn_in) for start in starts)
+    start = torch.tensor(starts, dtype=torch.long)
+    steps = torch.arange(unroll_len + burn_in).unsqueeze(1) + torch.tensor(begins, dtype=torch.long)
+    real = steps < num_steps
+    learned = real & (steps >= start) & (steps < start + unroll_len)
+    cut = (steps == start) & (start > torch.tensor(begins, dtype=torch.long))
+    return Unrolling(begins, torch.where(real, steps, start), real, learned, cut)
+
+
+def unroll(x: Tensor, unrolling: Unrolling, envs: Optional[Tensor] = None) -> Tensor:
+    """Lay the chunks of a rollout [T, N, ...] side by side: [S, K*n, ...], chunk by chunk, of the environments ``envs``
+    [n] or of all."""
+    envs = torch.arange(x.shape[1], device=x.device) if envs is None else envs
+    return x[unrolling.steps.unsqueeze(-1), envs].flatten(1, 2)

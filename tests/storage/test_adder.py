@@ -1,0 +1,215 @@
+"""Each path of nerveX's Adder, by the numbers that its document lets one work out by hand."""
+
+from collections import deque
+
+import pytest
+import torch
+
+from rsl_rl.storage import Adder
+from rsl_rl.storage.returns import gae, n_step_rewards
+from rsl_rl.storage.unrolling import plan_unrolling, unroll
+
+ROUNDING = 1e-5  # float32 differences of values around 10
+
+
+def step(i, done=False):
+    """The i-th step of an episode; every number tells where it belongs."""
+    return {
+        "obs": torch.tensor([float(i)]),
+        "next_obs": torch.tensor([i + 1.0]),
+        "reward": torch.tensor([i + 0.5]),
+        "value": torch.tensor([10.0 + i]),
+        "done": done,
+        "info": {"id": i},
+    }
+
+
+def episode(length, done=False):
+    return [step(i, done and i == length - 1) for i in range(length)]
+
+
+def ids(steps):
+    return [s["info"]["id"] for s in steps]
+
+
+def test_a_trajectory_is_taken_from_the_front():
+    data = deque(episode(5))
+    assert ids(Adder(False, 1).get_traj(data, 3)) == [0, 1, 2] and ids(data) == [3, 4]
+    assert ids(Adder(False, 1).get_traj(data, float("inf"))) == [3, 4] and not data
+
+
+@pytest.mark.parametrize(("return_num", "left"), [(1, [2, 3, 4]), (2, [1, 2, 3, 4]), (9, [1, 2, 3, 4])])
+def test_its_last_steps_go_back_as_copies_as_many_as_are_left_behind(return_num, left):
+    data = deque(episode(5))
+    traj = Adder(False, 1).get_traj(data, 3, return_num)
+    assert ids(traj) == [0, 1, 2] and ids(data) == left
+    again = next(s for s in data if s["info"]["id"] == 2)
+    assert again is not traj[-1] and again["obs"].data_ptr() != traj[-1]["obs"].data_ptr()
+
+
+def test_nothing_goes_back_where_nothing_is_left():
+    data = deque(episode(3))
+    Adder(False, 1).get_traj(data, 3, return_num=2)
+    assert not data
+
+
+def naive_gae(rewards, values, gamma, lam):
+    """From the definition: the discounted sum of one-step errors; values has one entry more."""
+    errors = [r + gamma * v_next - v for r, v, v_next in zip(rewards, values, values[1:])]
+    return [sum((gamma * lam) ** k * e for k, e in enumerate(errors[i:])) for i in range(len(errors))]
+
+
+def test_advantages_follow_the_definition():
+    data = Adder(False, 1).get_gae(episode(4), torch.tensor([7.0]), gamma=0.9, gae_lambda=0.8)
+    expected = naive_gae([0.5, 1.5, 2.5, 3.5], [10, 11, 12, 13, 7], 0.9, 0.8)
+    assert [s["adv"].item() for s in data] == pytest.approx(expected, abs=ROUNDING)
+    assert data[0]["adv"].shape == (1,)
+
+
+def test_a_finished_episode_ends_with_the_value_zero():
+    data = Adder(False, 1).get_gae_with_default_last_value(episode(3, done=True), True, 0.9, 0.8)
+    assert len(data) == 3
+    assert [s["adv"].item() for s in data] == pytest.approx(
+        naive_gae([0.5, 1.5, 2.5], [10, 11, 12, 0], 0.9, 0.8), abs=ROUNDING
+    )
+
+
+def test_an_unfinished_one_gives_up_its_last_step_for_its_value():
+    given = episode(3)
+    data = Adder(False, 1).get_gae_with_default_last_value(given, False, 0.9, 0.8)
+    assert ids(data) == [0, 1] and len(given) == 3
+    assert [s["adv"].item() for s in data] == pytest.approx(naive_gae([0.5, 1.5], [10, 11, 12], 0.9, 0.8), abs=ROUNDING)
+
+
+def test_one_step_returns_are_the_data_themselves():
+    data = episode(3)
+    assert Adder(False, 1).get_nstep_return_data(data, 1, 3) is data and data[0]["reward"].shape == (1,)
+
+
+@pytest.mark.parametrize("kind", [list, deque])
+def test_n_step_returns_look_ahead_and_meet_zeros_beyond_the_end(kind):
+    data = Adder(False, 1).get_nstep_return_data(kind(episode(5, done=True)), 3, 5)
+    assert [s["reward"].tolist() for s in data] == [
+        [0.5, 1.5, 2.5], [1.5, 2.5, 3.5], [2.5, 3.5, 4.5], [3.5, 4.5, 0.0], [4.5, 0.0, 0.0],
+    ]  # fmt: skip
+    assert [s["next_obs"].item() for s in data] == [3, 4, 5, 5, 5]
+    assert [s["done"] for s in data] == [False, False, True, True, True]
+    assert data[0]["next_obs"].data_ptr() != data[3]["obs"].data_ptr()
+
+
+def test_n_step_returns_of_data_shorter_than_n_and_without_next_obs():
+    data = [{name: value for name, value in s.items() if name != "next_obs"} for s in episode(2)]
+    data = Adder(False, 1).get_nstep_return_data(data, 4)
+    assert [s["reward"].tolist() for s in data] == [[0.5, 1.5, 0, 0], [1.5, 0, 0, 0]]
+    assert not any("next_obs" in s for s in data)
+
+
+def test_n_step_returns_do_not_cross_into_the_next_episode():
+    data = Adder(False, 1).get_nstep_return_data([step(0), step(1, done=True), step(2), step(3)], 3)
+    assert [s["reward"].tolist() for s in data] == [[0.5, 1.5, 0], [1.5, 0, 0], [2.5, 3.5, 0], [3.5, 0, 0]]
+    assert [s["next_obs"].item() for s in data] == [2, 2, 4, 4]
+    assert [s["done"] for s in data] == [True, True, False, False]
+
+
+def test_chunks_of_one_are_the_data_themselves():
+    data = episode(3)
+    assert Adder(False, 1).get_train_sample(data) is data
+
+
+def test_a_length_that_divides_leaves_no_residue():
+    for kind in ("last", "drop", "null_padding"):
+        chunks = Adder(False, 2, kind).get_train_sample(episode(4))
+        assert [chunk["info"]["id"] for chunk in chunks] == [[0, 1], [2, 3]]
+
+
+def test_samples_are_dicts_of_lists():
+    (chunk,) = Adder(False, 3).get_train_sample(episode(3))
+    assert isinstance(chunk["obs"], list) and [x.item() for x in chunk["obs"]] == [0, 1, 2]
+    assert chunk["done"] == [False] * 3
+
+
+def test_drop_leaves_the_residue_out():
+    chunks = Adder(False, 3, "drop").get_train_sample(episode(5))
+    assert [chunk["info"]["id"] for chunk in chunks] == [[0, 1, 2]]
+    assert Adder(False, 3, "drop").get_train_sample(episode(2)) == []
+
+
+def test_last_fills_up_with_copies_from_the_chunk_before():
+    data = episode(5)
+    chunks = Adder(False, 3, "last").get_train_sample(data)
+    assert [chunk["info"]["id"] for chunk in chunks] == [[0, 1, 2], [2, 3, 4]]
+    assert chunks[1]["obs"][0].data_ptr() != chunks[0]["obs"][2].data_ptr()
+    assert chunks[1]["obs"][1].data_ptr() == data[3]["obs"].data_ptr()
+
+
+@pytest.mark.parametrize(("kind", "length"), [("null_padding", 5), ("null_padding", 2), ("last", 2)])
+def test_padding_repeats_the_first_step_left_over_done_and_unrewarded(kind, length):
+    data = episode(length)
+    chunk = Adder(False, 4, kind).get_train_sample(data)[-1]
+    left = length % 4
+    first = length - left
+    assert chunk["info"]["id"] == [*range(first, length), *[first] * (4 - left)]
+    assert chunk["done"] == [False] * left + [True] * (4 - left)
+    assert [r.item() for r in chunk["reward"]] == [i + 0.5 for i in range(first, length)] + [0.0] * (4 - left)
+    assert chunk["obs"][-1].data_ptr() != data[first]["obs"].data_ptr()
+    assert data[first]["done"] is False  # the data themselves are left alone
+
+
+def test_a_null_transition_of_your_own_is_used_as_it_is():
+    null = {"obs": torch.tensor([-1.0]), "reward": torch.zeros(1), "done": True, "info": {"id": -1}}
+    null = {**step(-1), **null}
+    chunk = Adder(False, 4, "null_padding", null).get_train_sample(episode(6))[-1]
+    assert chunk["info"]["id"] == [4, 5, -1, -1]
+    assert chunk["obs"][3].item() == -1 and chunk["obs"][3].data_ptr() != null["obs"].data_ptr()
+
+
+@pytest.mark.parametrize("kind", ["last", "drop", "null_padding"])
+def test_lists_and_whole_rollouts_are_cut_alike(kind):
+    num_steps, num_envs, unroll_len = 11, 3, 4
+    rollout = torch.randn(num_steps, num_envs)
+    plan = plan_unrolling(num_steps, unroll_len, kind)
+    chunks = unroll(rollout, plan).view(unroll_len, -1, num_envs)
+    for env in range(num_envs):
+        data = [{"x": x, "reward": x, "done": False} for x in rollout[:, env]]
+        for k, chunk in enumerate(Adder(False, unroll_len, kind).get_train_sample(data)):
+            assert torch.equal(torch.stack(chunk["x"]), chunks[:, k, env])
+
+
+def test_lists_and_whole_rollouts_get_the_same_advantages_and_windows():
+    rewards, values = torch.randn(6, 2, 1), torch.randn(7, 2, 1)
+    together = gae(rewards, values[:-1], values[-1], torch.zeros(6, 2, 1), 0.9, 0.8)
+    dones = torch.rand(6, 2) < 0.3
+    windows = n_step_rewards(rewards.squeeze(-1), dones, 3).rewards
+    for env in range(2):
+        data = [
+            {"reward": rewards[t, env], "value": values[t, env], "done": bool(dones[t, env]), "obs": rewards[t, env]}
+            for t in range(6)
+        ]
+        Adder(False, 1).get_gae(data, values[-1, env], 0.9, 0.8)
+        torch.testing.assert_close(torch.stack([s["adv"] for s in data]), together[:, env])
+        Adder(False, 1).get_nstep_return_data(data, 3)
+        assert torch.equal(torch.stack([s["reward"] for s in data]), windows[:, env])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((False, 0), "unroll_len=0"),
+        ((False, 2, "first"), "last_fn_type='first'; allowed: last, drop, null_padding"),
+        pytest.param(
+            (True, 2),
+            "use_cuda=True, and there is no CUDA",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is here"),
+        ),
+    ],
+)
+def test_arguments_that_cannot_work_are_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Adder(*arguments)
+
+
+def test_empty_data_have_no_advantages():
+    with pytest.raises(ValueError, match="no transitions"):
+        Adder(False, 2).get_gae_with_default_last_value([], False, 0.9, 0.8)
+    with pytest.raises(ValueError, match="nstep=0"):
+        Adder(False, 2).get_nstep_return_data(episode(2), 0)
