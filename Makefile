@@ -14,7 +14,7 @@ help:
 .venv/installed: setup.py constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv .venv || python3 -m venv .venv
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,video,dev]"
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,video,export,dev]"
 	touch $@
 
 walk: .venv/installed

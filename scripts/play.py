@@ -1,18 +1,22 @@
 """Watch and export a trained policy: `python scripts/play.py --task go2_flat`.
 
 Writes a film (play.mp4), a picture of commanded against measured velocity (play.png) and the policy for the robot
-(TorchScript, with a description of its inputs and outputs) into the run's exported/ folder.
+(TorchScript and ONNX, with a description of its inputs and outputs) into the run's exported/ folder.
 """
 
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional, Tuple
+from typing import TYPE_CHECKING, Iterator, Optional, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.command_line import Arguments, parse, usage_errors
+
+if TYPE_CHECKING:
+    from rsl_rl.runners import OnPolicyRunner
+    from rsl_rl.tasks.legged_robot import LeggedRobot
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,6 @@ def main(args: Arguments) -> int:
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
-        from rsl_rl.exporters import policy_module
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.tasks.replay import for_replay, replay, write_replay
         from rsl_rl.utils.seeding import require_device
@@ -50,17 +53,28 @@ def main(args: Arguments) -> int:
 
     folder = run / "exported"
     print(f"playing {loaded.checkpoint}")
-    exported = loaded.runner.export_policy_to_jit(folder)
-    description = folder / "policy.json"
-    inputs = policy_module(loaded.runner.alg.actor_critic).input_names
-    interface = env.describe_interface(loaded.runner.policy_cfg.actor_groups)
-    content = {"format": 1, "task": cfg.task, "inputs": inputs, **interface}
-    description.write_text(json.dumps(content, indent=2) + "\n")
-    print(f"policy: {exported} (TorchScript), {description}")
+    for line in export(loaded.runner, cfg.task, env, folder):
+        print(line)
     recording = replay(env, loaded.policy, flags.seconds)
     for line in write_replay(recording, env, folder, flags.video):
         print(line)
     return 0
+
+
+def export(runner: "OnPolicyRunner", task: str, env: "LeggedRobot", folder: Path) -> Iterator[str]:
+    """Write the policy for the robot in every format there is, and its description; yield a line on each."""
+    from rsl_rl.exporters import describe_module, policy_module
+
+    yield f"policy: {runner.export_policy_to_jit(folder)} (TorchScript)"
+    interface = env.describe_interface(runner.policy_cfg.actor_groups)
+    content = {"format": 1, "task": task, **describe_module(policy_module(runner.alg.actor_critic)), **interface}
+    description = folder / "policy.json"
+    description.write_text(json.dumps(content, indent=2) + "\n")
+    yield f"policy: {description} (inputs, outputs, joint order, scales, gains)"
+    try:
+        yield f"policy: {runner.export_policy_to_onnx(folder, metadata=content)} (ONNX)"
+    except ModuleNotFoundError as error:
+        yield f"no ONNX file: {error.name} is not installed; pip install 'rsl-rl-lib[export]'"
 
 
 if __name__ == "__main__":

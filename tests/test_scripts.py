@@ -186,7 +186,8 @@ def test_a_go2_is_trained_judged_and_played(run_script, root, experiment):
     size = sum(term["size"] for term in description["observations"])
     assert policy(torch.zeros(1, size)).shape == (1, len(description["joint_names"]))
     assert (
-        description["inputs"] == ["obs"]
+        description["inputs"] == {"obs": [1, 48]}
+        and description["outputs"] == {"actions": [1, 12]}
         and description["control_period"] == pytest.approx(0.02)
         and description["task"] == "go2_flat"
     )

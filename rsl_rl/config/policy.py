@@ -112,3 +112,17 @@ class ActorCriticRecurrentConfig(ActorCriticConfig):
         require(self.rnn_type in ("lstm", "gru"), f"rnn_type='{self.rnn_type}'; allowed: lstm, gru")
         for name in ("rnn_hidden_size", "rnn_num_layers"):
             require(getattr(self, name) > 0, f"{name}={getattr(self, name)}: give a positive whole number")
+
+
+@dataclass(frozen=True)
+class SymmetricActorCriticRecurrentConfig(SymmetricActorCriticConfig, ActorCriticRecurrentConfig):
+    """Memories and networks that treat left and right alike by construction."""
+
+    builds: ClassVar[str] = "rsl_rl.modules.symmetric_recurrent:SymmetricActorCriticRecurrent"
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(
+            self.rnn_hidden_size % 2 == 0,
+            f"rnn_hidden_size={self.rnn_hidden_size}: symmetric memories have two halves, so give an even number",
+        )

@@ -1,6 +1,6 @@
-"""Trained policies as files that robots load, one format per file."""
+"""Trained policies as files that robots load, one format per file; ``onnx`` needs the extra ``export``."""
 
-from rsl_rl.exporters.policy_module import policy_module
+from rsl_rl.exporters.policy_module import describe_module, policy_module
 from rsl_rl.exporters.torchscript import export_torchscript
 
-__all__ = ["export_torchscript", "policy_module"]
+__all__ = ["describe_module", "export_torchscript", "policy_module"]

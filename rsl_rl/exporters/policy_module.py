@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Tuple
+from typing import Dict, List, Tuple
 
+import torch
 from torch import Tensor, nn
 
 from rsl_rl.modules.actor_critic import ActorCritic
@@ -14,10 +15,12 @@ from rsl_rl.modules.actor_critic_recurrent import ActorCriticRecurrent
 class FeedForwardPolicy(nn.Module):
     """obs [1, D] -> actions [1, A]."""
 
-    input_names = ("obs",)
+    state_names: Tuple[str, ...] = ()
+    """Memories, such as "h": an input "h_in" and an output "h_out" [L, 1, H], which is the next input."""
 
-    def __init__(self, policy: ActorCritic):
+    def __init__(self, policy: ActorCritic, num_obs: int):
         super().__init__()
+        self.num_obs = num_obs
         self.normalizer = copy.deepcopy(policy.actor_obs_normalizer)
         self.actor = copy.deepcopy(policy.actor)
 
@@ -25,19 +28,16 @@ class FeedForwardPolicy(nn.Module):
         return self.actor(self.normalizer(obs))
 
 
-class GRUPolicy(nn.Module):
+class GRUPolicy(FeedForwardPolicy):
     """obs [1, D], h_in [L, 1, H] -> actions [1, A], h_out; zeros start an episode."""
 
-    input_names = ("obs", "h_in")
+    state_names = ("h",)
 
-    def __init__(self, policy: ActorCritic):
-        super().__init__()
-        self.normalizer = copy.deepcopy(policy.actor_obs_normalizer)
-        assert isinstance(policy, ActorCriticRecurrent)
-        self.rnn = copy.deepcopy(policy.memory_a.rnn)
-        self.actor = copy.deepcopy(policy.actor)
+    def __init__(self, policy: ActorCriticRecurrent, num_obs: int):
+        super().__init__(policy, num_obs)
+        self.rnn = policy.memory_a.as_layer()
 
-    def forward(self, obs: Tensor, h_in: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(self, obs: Tensor, h_in: Tensor) -> Tuple[Tensor, Tensor]:  # type: ignore[override]
         y, h_out = self.rnn(self.normalizer(obs).unsqueeze(0), h_in)
         return self.actor(y.squeeze(0)), h_out
 
@@ -45,16 +45,44 @@ class GRUPolicy(nn.Module):
 class LSTMPolicy(GRUPolicy):
     """obs [1, D], h_in and c_in [L, 1, H] -> actions [1, A], h_out, c_out; zeros start an episode."""
 
-    input_names = ("obs", "h_in", "c_in")
+    state_names = ("h", "c")
 
     def forward(self, obs: Tensor, h_in: Tensor, c_in: Tensor) -> Tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         y, (h_out, c_out) = self.rnn(self.normalizer(obs).unsqueeze(0), (h_in, c_in))
         return self.actor(y.squeeze(0)), h_out, c_out
 
 
-def policy_module(policy: ActorCritic) -> nn.Module:
+def policy_module(policy: ActorCritic) -> FeedForwardPolicy:
     """Copy what a robot needs of a policy into a module of its kind, in evaluation mode, without gradients."""
-    cls = FeedForwardPolicy
     if isinstance(policy, ActorCriticRecurrent):
-        cls = GRUPolicy if isinstance(policy.memory_a.rnn, nn.GRU) else LSTMPolicy
-    return cls(policy).cpu().eval().requires_grad_(False)
+        rnn = policy.memory_a.rnn
+        module = (GRUPolicy if isinstance(rnn, nn.GRU) else LSTMPolicy)(policy, rnn.input_size)
+    else:
+        module = FeedForwardPolicy(policy, next(policy.actor.parameters()).shape[1])
+    return module.cpu().eval().requires_grad_(False)
+
+
+def example_inputs(module: FeedForwardPolicy) -> Dict[str, Tensor]:
+    """Return an input of each name, as an episode starts: zeros."""
+    inputs = {"obs": torch.zeros(1, module.num_obs)}
+    if isinstance(module, GRUPolicy):
+        for name in module.state_names:
+            inputs[f"{name}_in"] = torch.zeros(module.rnn.num_layers, 1, module.rnn.hidden_size)
+    return inputs
+
+
+def output_names(module: FeedForwardPolicy) -> Tuple[str, ...]:
+    """Return the names of the outputs in order."""
+    return ("actions", *(f"{name}_out" for name in module.state_names))
+
+
+def describe_module(module: FeedForwardPolicy) -> Dict[str, Dict[str, List[int]]]:
+    """Return the shapes of the inputs and of the outputs by name, in order."""
+    inputs = example_inputs(module)
+    with torch.no_grad():
+        outputs = module(*inputs.values())
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    return {
+        "inputs": {name: list(x.shape) for name, x in inputs.items()},
+        "outputs": {name: list(x.shape) for name, x in zip(output_names(module), outputs)},
+    }

@@ -13,12 +13,42 @@ from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.mlp import get_activation
 
 
+def mirror(x: Tensor, index: Tensor, sign: Tensor) -> Tensor:
+    """Return the mirror image x[..., index] * sign of vectors x [..., size]; of that again, x."""
+    return x.index_select(-1, index) * sign
+
+
+def average_with_image(
+    weight: Tensor, input_index: Tensor, input_sign: Tensor, output_index: Tensor, output_sign: Tensor
+) -> Tensor:
+    """Average a linear map [outputs, inputs] with its mirror image, so that it maps mirrored inputs to mirrored
+    outputs."""
+    image = mirror(mirror(weight.t(), output_index, output_sign).t(), input_index, input_sign)
+    return 0.5 * (weight + image)
+
+
+def register_mirror(module: nn.Module, name: str, mirror_tuple: MirrorTuple) -> None:
+    """Give a module the buffers ``<name>_index`` and ``<name>_sign``."""
+    index, sign = mirror_tuple
+    module.register_buffer(f"{name}_index", torch.tensor(index, dtype=torch.long))
+    module.register_buffer(f"{name}_sign", torch.tensor(sign, dtype=torch.float32))
+
+
+def swapped_halves(units: int) -> MirrorTuple:
+    """Return the mirror of a hidden layer: the first half of its units trades places with the second.
+
+    This is the regular representation of the reflection group (Ordonez-Apraez et al. 2023,
+    https://arxiv.org/abs/2302.10433; for quadrupeds Su et al. 2024, https://arxiv.org/abs/2403.17320).
+    """
+    half = units // 2
+    return tuple(range(half, units)) + tuple(range(half)), (1.0,) * units
+
+
 class SymmetricLinear(nn.Linear):
     """A linear layer f with f(mirror(x)) = mirror(f(x)) for every x.
 
-    A mirror is a pair (index, sign): mirror(x) = x[..., index] * sign, and twice is the identity. The free weights are
-    averaged with their mirror image whenever they are used, which costs a pass over the weights and none over the
-    samples.
+    The free weights are averaged with their mirror image whenever they are used, which costs a pass over the weights
+    and none over the samples.
     """
 
     def __init__(self, input_mirror: MirrorTuple, output_mirror: MirrorTuple):
@@ -27,34 +57,24 @@ class SymmetricLinear(nn.Linear):
         self.input_sign: Tensor
         self.output_index: Tensor  # [outputs]
         self.output_sign: Tensor
-        for name, (index, sign) in (("input", input_mirror), ("output", output_mirror)):
-            self.register_buffer(f"{name}_index", torch.tensor(index, dtype=torch.long))
-            self.register_buffer(f"{name}_sign", torch.tensor(sign, dtype=torch.float32))
+        register_mirror(self, "input", input_mirror)
+        register_mirror(self, "output", output_mirror)
         with torch.no_grad():
             self.weight.mul_(2**0.5)  # the average of two draws has half their variance
 
     def forward(self, x: Tensor) -> Tensor:
-        mirrored = self.weight.index_select(0, self.output_index).index_select(1, self.input_index)
-        mirrored = mirrored * self.output_sign.unsqueeze(1) * self.input_sign
-        bias = self.bias + self.bias.index_select(0, self.output_index) * self.output_sign
-        return F.linear(x, 0.5 * (self.weight + mirrored), 0.5 * bias)
+        weight = average_with_image(self.weight, self.input_index, self.input_sign, self.output_index, self.output_sign)
+        return F.linear(x, weight, 0.5 * (self.bias + mirror(self.bias, self.output_index, self.output_sign)))
 
 
 def symmetric_mlp(
     input_mirror: MirrorTuple, hidden_dims: Sequence[int], output_mirror: MirrorTuple, activation: str
 ) -> nn.Sequential:
-    """Stack symmetric layers; in the mirror image, the first half of each hidden layer's units trades places with the
-    second.
-
-    This is the regular representation of the reflection group (Ordonez-Apraez et al. 2023,
-    https://arxiv.org/abs/2302.10433; for quadrupeds Su et al. 2024, https://arxiv.org/abs/2403.17320).
-    """
+    """Stack symmetric layers with the activation between them; the last layer is linear."""
     layers: List[nn.Module] = []
     for units in hidden_dims:
-        half = units // 2
-        hidden_mirror = (tuple(range(half, units)) + tuple(range(half)), (1.0,) * units)
-        layers += [SymmetricLinear(input_mirror, hidden_mirror), get_activation(activation)]
-        input_mirror = hidden_mirror
+        layers += [SymmetricLinear(input_mirror, swapped_halves(units)), get_activation(activation)]
+        input_mirror = swapped_halves(units)
     return nn.Sequential(*layers, SymmetricLinear(input_mirror, output_mirror))
 
 
@@ -81,11 +101,15 @@ class SymmetricActorCritic(ActorCritic):
                     f"{name} has {len(getattr(cfg, name)[0])} entries and the vector {size}; the environment's "
                     "mirrors() must describe every observation group that is read, and the actions"
                 )
-        self.actor = symmetric_mlp(cfg.actor_mirror, cfg.actor_hidden_dims, cfg.action_mirror, cfg.activation)
-        value_mirror = ((0,), (1.0,))
         self.action_mirror_index: Tensor  # [A]
         self.register_buffer("action_mirror_index", torch.tensor(cfg.action_mirror[0]), persistent=False)
-        self.critic = symmetric_mlp(cfg.critic_mirror, cfg.critic_hidden_dims, value_mirror, cfg.activation)
+        self._make_symmetric_networks(cfg.actor_mirror, cfg.critic_mirror)
+
+    def _make_symmetric_networks(self, actor_features: MirrorTuple, critic_features: MirrorTuple) -> None:
+        """Make actor and critic over features with these mirrors."""
+        cfg, value = self.cfg, ((0,), (1.0,))
+        self.actor = symmetric_mlp(actor_features, cfg.actor_hidden_dims, cfg.action_mirror, cfg.activation)
+        self.critic = symmetric_mlp(critic_features, cfg.critic_hidden_dims, value, cfg.activation)
 
     def noise_std(self) -> Tensor:
         std = super().noise_std()

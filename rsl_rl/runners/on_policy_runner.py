@@ -256,3 +256,17 @@ class OnPolicyRunner:
     def export_policy_to_jit(self, path: Union[str, Path], filename: str = "policy.pt") -> Path:
         """Write the policy, normaliser included, as TorchScript into the folder ``path``; return the file."""
         return export_torchscript(self.alg.actor_critic, Path(path) / filename)
+
+    def export_policy_to_onnx(
+        self,
+        path: Union[str, Path],
+        filename: str = "policy.onnx",
+        metadata: Optional[Mapping[str, Any]] = None,
+    ) -> Path:
+        """Write the policy, normaliser included, as ONNX into the folder ``path``; return the file.
+
+        Entries of ``metadata`` go into the file as JSON. Needs the extra ``export``: a ModuleNotFoundError without it.
+        """
+        from rsl_rl.exporters.onnx import export_onnx  # imports an optional package
+
+        return export_onnx(self.alg.actor_critic, Path(path) / filename, metadata)

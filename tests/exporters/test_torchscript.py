@@ -30,7 +30,7 @@ def test_the_file_acts_like_the_policy_in_a_process_without_this_package(name, p
     with torch.no_grad():
         expected = torch.stack([policy.act_inference(obs) for obs in steps])
     torch.save(steps, tmp_path / "steps.pt")
-    num_states = len(policy_module(policy).input_names) - 1
+    num_states = len(policy_module(policy).state_names)
     code = f"""
 import sys, torch
 policy, steps = torch.jit.load(r"{path}"), torch.load(r"{tmp_path / "steps.pt"}")

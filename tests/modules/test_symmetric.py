@@ -1,8 +1,10 @@
 import pytest
 import torch
 
-from rsl_rl.config.policy import SymmetricActorCriticConfig
+from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
 from rsl_rl.modules.symmetric import SymmetricActorCritic
+from rsl_rl.modules.symmetric_recurrent import SymmetricActorCriticRecurrent
+from rsl_rl.utils.trajectories import Flow
 
 ACTOR = ((1, 0, 2, 3), (1.0, 1.0, -1.0, 1.0))
 CRITIC = ((0, 2, 1), (-1.0, 1.0, 1.0))
@@ -55,3 +57,45 @@ def test_mirrors_of_another_size_are_refused():
 def test_odd_layers_are_refused():
     with pytest.raises(ValueError, match="even"):
         SymmetricActorCriticConfig(actor_hidden_dims=(7,))
+
+
+@pytest.fixture(params=["gru", "lstm"])
+def recurrent(request):
+    policy = SymmetricActorCriticRecurrent(
+        4, 3, 2, actor_hidden_dims=(8,), critic_hidden_dims=(8,),
+        rnn_type=request.param, rnn_hidden_size=6, rnn_num_layers=2,
+        actor_mirror=ACTOR, critic_mirror=CRITIC, action_mirror=ACTION,
+    )  # fmt: skip
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    return policy
+
+
+def test_a_mirrored_past_leads_to_the_mirrored_action_and_the_same_value(recurrent):
+    steps, critic_steps = torch.randn(5, 10, 4), torch.randn(5, 10, 3)
+
+    def walk(image):
+        recurrent.reset()
+        for obs, critic_obs in zip(steps, critic_steps):
+            if image:
+                obs, critic_obs = mirrored(obs, ACTOR), mirrored(critic_obs, CRITIC)
+            action, value = recurrent.act_inference(obs), recurrent.evaluate(critic_obs)
+        return action, value
+
+    (action, value), (image, same_value) = walk(False), walk(True)
+    torch.testing.assert_close(image, mirrored(action, ACTION))
+    torch.testing.assert_close(same_value, value)
+    assert action.std() > 0.1
+    assert recurrent.noise_std()[0] == recurrent.noise_std()[1]
+
+
+def test_its_memory_as_a_torch_layer_does_the_same(recurrent):
+    x = torch.randn(5, 10, 4)
+    expected = recurrent.memory_a.sequence(x, Flow.unbroken((5, 10)), None)
+    torch.testing.assert_close(recurrent.memory_a.as_layer()(x)[0], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_odd_memories_are_refused():
+    with pytest.raises(ValueError, match="rnn_hidden_size=7: symmetric memories have two halves"):
+        SymmetricActorCriticRecurrentConfig(rnn_hidden_size=7)

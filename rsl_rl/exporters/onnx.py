@@ -1,0 +1,50 @@
+"""ONNX: what runtimes other than torch load."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any, Mapping, Optional
+
+import onnxscript  # noqa: F401  # what torch.onnx writes with; missing, it should be named before anything is done
+import torch
+
+from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
+from rsl_rl.modules.actor_critic import ActorCritic
+
+OPSET = 18
+"""Version of the operator set; onnxruntime reads it since 1.14."""
+
+
+def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str, Any]] = None) -> Path:
+    """Write a policy as one ONNX file; inputs and outputs are those of its policy module.
+
+    Each entry of ``metadata`` becomes a metadata property of the model, as JSON.
+    """
+    module = policy_module(policy)
+    inputs = example_inputs(module)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    chatter = logging.getLogger("torch.onnx")
+    level = chatter.level
+    try:
+        chatter.setLevel(logging.ERROR)  # it tells of every optional package that is not there
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                module,
+                tuple(inputs.values()),
+                input_names=list(inputs),
+                output_names=list(output_names(module)),
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    finally:
+        chatter.setLevel(level)
+    assert program is not None
+    for name, value in (metadata or {}).items():
+        program.model.metadata_props[name] = json.dumps(value)
+    program.save(str(path), external_data=False)
+    return path
