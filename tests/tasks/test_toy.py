@@ -1,7 +1,7 @@
 import torch
 
-from rsl_rl.config.task import ToyConfig
-from rsl_rl.tasks.toy import PointEnv
+from rsl_rl.config.task import RecallConfig, ToyConfig
+from rsl_rl.tasks.toy import PointEnv, RecallEnv
 
 
 def test_a_point_moves_as_told_and_fails_beyond_three():
@@ -30,3 +30,16 @@ def test_its_state_comes_back():
         assert torch.equal(a.obs["policy"], b.obs["policy"])
     env.reset([0])
     assert env.episode_length_buf[0] == 0
+
+
+def test_a_sign_is_shown_once_and_asked_for_until_the_end():
+    env = RecallEnv(RecallConfig(num_envs=50, episode_steps=3))
+    sign = env.x.clone()
+    assert set(sign.tolist()) == {-1.0, 1.0}
+    assert torch.equal(env.get_observations()["policy"], torch.stack((sign, torch.ones(50)), dim=1))
+    for t in range(3):
+        obs, reward, done, extras = env.step(sign.unsqueeze(1))
+        assert (reward == 1).all() and (done == (t == 2)).all() and torch.equal(extras["time_outs"], done)
+        assert (extras["final_obs"]["policy"] == 0).all()
+    assert torch.equal(obs["policy"][:, 0], env.x) and (obs["policy"][:, 1] == 1).all()  # the next episode's
+    assert (env.step(torch.zeros(50, 1)).reward == 0).all()
