@@ -42,7 +42,8 @@ _PRIVILEGED = {
 """What only the simulation knows; the critic sees it, and the rest without noise."""
 
 
-def _go2() -> LeggedRobotConfig:
+def flat_task() -> LeggedRobotConfig:
+    """Return the task: the robot, what it senses, what it is rewarded for, and how it is disturbed."""
     return LeggedRobotConfig(
         robot="go2",
         num_envs=512,
@@ -81,7 +82,7 @@ class Go2Flat(TrainConfig):
     """Unitree Go2 on flat ground, following velocity commands."""
 
     task: str = "go2_flat"
-    env: LeggedRobotConfig = field(default_factory=_go2)
+    env: LeggedRobotConfig = field(default_factory=flat_task)
     policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(
         actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )

@@ -123,10 +123,17 @@ def _parse_config(flags: Type, cfg: Any, description: str, argv: Sequence[str]) 
     )
     shortcuts = "\n".join(f"--{short}  for  --{field}" for short, field in SHORTCUTS.items())
     description = f"{description}\n\nShort forms:\n{shortcuts}\n\nTasks: {', '.join(EXPERIMENTS.names())}"
+    with one_line_complaints():
+        return tyro.cli(combined, args=argv, description=description, use_underscores=True)
+
+
+@contextlib.contextmanager
+def one_line_complaints() -> Iterator[None]:
+    """Turn tyro's framed complaint about a command line into a ValueError of one line."""
     complaints = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaints):
-            return tyro.cli(combined, args=argv, description=description, use_underscores=True)
+            yield
     except SystemExit as stop:
         if stop.code:
             raise ValueError(_in_one_line(complaints.getvalue())) from None

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from benchmarks.pairing import PEER_PACKAGES
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
@@ -51,3 +52,27 @@ def run_script(tmp_path: Path):
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def peer(pytestconfig) -> Path:
+    """A folder with rsl-rl-lib 5.5.1, installed once and kept in pytest's cache."""
+    folder = pytestconfig.cache.mkdir("rsl-rl-lib-5.5.1")
+    if not (folder / "complete").exists():
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--upgrade",
+            "--target",
+            str(folder),
+            *PEER_PACKAGES.split(),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"rsl-rl-lib 5.5.1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+        (folder / "complete").touch()
+    return folder

@@ -139,12 +139,13 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     assert done.returncode == 2 and "damaged" in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_go2_is_trained_judged_and_played(run_script, root, experiment):
+@pytest.mark.parametrize("task", ["go2_flat", "go2_flat_blind"])
+def test_a_go2_is_trained_judged_and_played(run_script, root, experiment, task):
     name = experiment
-    arguments = ("--task", "go2_flat", "--experiment_name", name)
-    done = run_script("scripts/train.py", *arguments, *TINY, "--max_iterations", "1", "--run_name", "go2")
+    arguments = ("--task", task, "--experiment_name", name)
+    done = run_script("scripts/train.py", *arguments, *TINY, "--max_iterations", "1", "--run_name", task)
     assert done.returncode == 0, done.stderr
-    (run,) = folder_of(root, name).glob("*_go2")
+    (run,) = folder_of(root, name).glob(f"*_{task}")
 
     done = run_script(
         "scripts/evaluate.py",
@@ -184,13 +185,16 @@ def test_a_go2_is_trained_judged_and_played(run_script, root, experiment):
     policy = torch.jit.load(exported / "policy.pt")
     description = json.loads((exported / "policy.json").read_text())
     size = sum(term["size"] for term in description["observations"])
-    assert policy(torch.zeros(1, size)).shape == (1, len(description["joint_names"]))
-    assert (
-        description["inputs"] == {"obs": [1, 48]}
-        and description["outputs"] == {"actions": [1, 12]}
-        and description["control_period"] == pytest.approx(0.02)
-        and description["task"] == "go2_flat"
-    )
+    assert description["inputs"].pop("obs") == [1, size] and description["outputs"].pop("actions") == [1, 12]
+    assert ("h_in" in description["inputs"]) == ("h_out" in description["outputs"]) == (task == "go2_flat_blind")
+    out = policy(torch.zeros(1, size), *(torch.zeros(shape) for shape in description["inputs"].values()))
+    actions = out[0] if description["inputs"] else out
+    assert actions.shape == (1, len(description["joint_names"]))
+    assert description["control_period"] == pytest.approx(0.02) and description["task"] == task
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(str(exported / "policy.onnx"), providers=["CPUExecutionProvider"])
+    stored = session.get_modelmeta().custom_metadata_map
+    assert json.loads(stored["joint_names"]) == description["joint_names"] and json.loads(stored["task"]) == task
 
 
 @pytest.mark.parametrize(

@@ -49,28 +49,26 @@ class Memory(nn.Module):
         return self._step(x)[0]
 
     def _step(self, x: Tensor) -> Tuple[Tensor, HiddenState]:
-        y, state = self._run(x.unsqueeze(0), Flow.unbroken((1, len(x)), x.device), self.hidden_states)
-        return y.squeeze(0), state
+        states = as_states(self.hidden_states) or self.zero_states(len(x))
+        after: List[Tuple[Tensor, ...]] = []  # of each layer
+        for layer in range(self.rnn.num_layers):
+            before, weights = [s[layer] for s in states], self.layer_weights(layer)
+            if len(before) == 1:
+                after.append((torch.gru_cell(x, before[0], *weights),))
+            else:
+                after.append(torch.lstm_cell(x, before, *weights))
+            x = after[-1][0]
+        ends = tuple(torch.stack(parts) for parts in zip(*after))
+        return x, ends[0] if len(ends) == 1 else ends
 
     def sequence(self, x: Tensor, flow: Flow, state: HiddenState) -> Tensor:
         """Run observations [T, N, D] from the states [L, N, H] before the first; return the outputs [T, N, H]."""
-        return self._run(x, flow, state)[0]
-
-    def _run(self, x: Tensor, flow: Flow, state: HiddenState) -> Tuple[Tensor, HiddenState]:
         states = as_states(state) or self.zero_states(x.shape[1])
         flow = Flow(*(part.to(x.dtype) for part in flow))
-        hidden: List[Tensor] = []  # after the last step, of each layer
-        cells: List[Tensor] = []
+        scan = gru_scan if len(states) == 1 else lstm_scan
         for layer in range(self.rnn.num_layers):
-            weights = self.layer_weights(layer)
-            if len(states) == 1:
-                x = gru_scan(x, flow, weights, states[0][layer])
-            else:
-                x, cell = lstm_scan(x, flow, weights, states[0][layer], states[1][layer])
-                cells.append(cell)
-            hidden.append(x[-1])
-        h = torch.stack(hidden)
-        return x, (h, torch.stack(cells)) if cells else h
+            x = scan(x, flow, self.layer_weights(layer), *(s[layer] for s in states))
+        return x
 
     def layer_weights(self, layer: int) -> LayerWeights:
         """Return the weights of one layer, counted from 0."""

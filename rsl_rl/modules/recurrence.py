@@ -37,9 +37,8 @@ def gru_scan(x: Tensor, flow: Flow, weights: LayerWeights, h: Tensor) -> Tensor:
     return _GRUScan.apply(x, flow.keep, flow.carry, *weights, h)
 
 
-def lstm_scan(x: Tensor, flow: Flow, weights: LayerWeights, h: Tensor, c: Tensor) -> Tuple[Tensor, Tensor]:
-    """Run an LSTM layer over inputs [T, N, D] from the memory h, c [N, H]; return its outputs [T, N, H] and the last
-    c."""
+def lstm_scan(x: Tensor, flow: Flow, weights: LayerWeights, h: Tensor, c: Tensor) -> Tensor:
+    """Run an LSTM layer over inputs [T, N, D] from the memory h, c [N, H]; return its outputs [T, N, H]."""
     return _LSTMScan.apply(x, flow.keep, flow.carry, *weights, h, c)
 
 
@@ -56,7 +55,7 @@ class _LSTMScan(torch.autograd.Function):
         b_hidden: Tensor,
         h: Tensor,
         c: Tensor,
-    ) -> Tuple[Tensor, Tensor]:
+    ) -> Tensor:
         (num_steps, num_envs, num_inputs), size = x.shape, h.shape[1]
         # One product a step for input, bias and memory: their weights lie side by side, and so do the inputs.
         weight = torch.cat((w_input, (b_input + b_hidden).unsqueeze(1), w_hidden), dim=1)
@@ -79,14 +78,14 @@ class _LSTMScan(torch.autograd.Function):
             torch.tanh(c, out=squashed[t])
             h = torch.mul(o, squashed[t], out=outputs[t])
         ctx.save_for_backward(carry, weight, gates, inputs, cells, squashed)
-        return outputs, cell
+        return outputs
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_outputs: Tensor, d_cell: Tensor) -> Tuple[Optional[Tensor], ...]:
+    def backward(ctx: Any, d_outputs: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
         carry, weight, gates, inputs, cells, squashed = ctx.saved_tensors
         (num_steps, num_envs, size), first_h = d_outputs.shape, inputs.shape[2] - d_outputs.shape[2]
-        d_c, d_h = d_cell.clone(), torch.zeros_like(d_cell)  # of the memory handed to the next step
+        d_h, d_c = torch.zeros_like(squashed[0]), torch.zeros_like(squashed[0])  # of the memory handed to the next step
         into_h, into_c, scratch = (torch.empty_like(d_h) for _ in range(3))
         d_gate = gates.new_empty(num_envs, 4 * size)  # of the gates after their activation
         for t in range(num_steps - 1, -1, -1):

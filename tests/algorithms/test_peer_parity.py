@@ -10,39 +10,16 @@ import pytest
 import torch
 
 from rsl_rl.algorithms import PPO
-from rsl_rl.modules import ActorCritic
+from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
 
-PACKAGES = ("rsl-rl-lib==5.5.1", "tensordict==0.15.3", "cloudpickle", "orjson", "pyvers", "importlib_metadata", "zipp")
-T, N, D, C, A, HIDDEN = 12, 32, 7, 9, 3, (32, 16)
-
-
-@pytest.fixture(scope="session")
-def peer(pytestconfig) -> Path:
-    """A folder with rsl-rl-lib 5.5.1, installed once and kept in pytest's cache."""
-    folder = pytestconfig.cache.mkdir("rsl-rl-lib-5.5.1")
-    if not (folder / "complete").exists():
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--upgrade",
-            "--target",
-            str(folder),
-            *PACKAGES,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            pytest.skip(f"rsl-rl-lib 5.5.1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
-        (folder / "complete").touch()
-    return folder
+T, N, D, C, A, H, HIDDEN = 12, 32, 7, 9, 3, 10, (32, 16)
 
 
 def peer_names(state: dict, net: str) -> dict:
     """Our names of one network's tensors in rsl-rl-lib's words."""
+    memory = {"actor": "memory_a.", "critic": "memory_c."}[net]
     renamed = {name.replace(f"{net}.", "mlp."): value for name, value in state.items() if name.startswith(f"{net}.")}
+    renamed.update({name.replace(memory, "rnn."): value for name, value in state.items() if name.startswith(memory)})
     if net == "actor":
         noise = {"std": "distribution.std_param", "log_std": "distribution.log_std_param"}
         renamed.update({noise[name]: value for name, value in state.items() if name in noise})
@@ -50,19 +27,29 @@ def peer_names(state: dict, net: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("noise_std_type", "settings"),
+    ("memory", "noise_std_type", "settings"),
     [
-        ("scalar", {"num_learning_epochs": 1, "num_mini_batches": 1, "schedule": "fixed"}),
-        ("scalar", {"num_learning_epochs": 5, "num_mini_batches": 4, "schedule": "adaptive"}),
+        ({}, "scalar", {"num_learning_epochs": 1, "num_mini_batches": 1, "schedule": "fixed"}),
+        ({}, "scalar", {"num_learning_epochs": 5, "num_mini_batches": 4, "schedule": "adaptive"}),
         (
+            {},
             "log",
             {"num_learning_epochs": 3, "num_mini_batches": 2, "use_clipped_value_loss": False, "max_grad_norm": 0.1},
         ),
+        ({"rnn_type": "gru"}, "scalar", {"num_learning_epochs": 1, "num_mini_batches": 1, "schedule": "fixed"}),
+        ({"rnn_type": "lstm"}, "scalar", {"num_learning_epochs": 5, "num_mini_batches": 4, "schedule": "adaptive"}),
+        ({"rnn_type": "gru", "rnn_num_layers": 2}, "log", {"num_learning_epochs": 2, "num_mini_batches": 2}),
     ],
 )
-def test_losses_gradients_and_weights_are_those_of_the_peer(peer, tmp_path, monkeypatch, noise_std_type, settings):
+def test_losses_gradients_and_weights_are_those_of_the_peer(
+    peer, tmp_path, monkeypatch, memory, noise_std_type, settings
+):
     settings = {"gamma": 0.98, "lam": 0.9, "entropy_coef": 0.02, "value_loss_coef": 0.7, **settings}
-    policy = ActorCritic(D, C, A, actor_hidden_dims=HIDDEN, critic_hidden_dims=HIDDEN, noise_std_type=noise_std_type)
+    nets = {"actor_hidden_dims": HIDDEN, "critic_hidden_dims": HIDDEN, "noise_std_type": noise_std_type}
+    if memory:
+        policy = ActorCriticRecurrent(D, C, A, rnn_hidden_size=H, **memory, **nets)
+    else:
+        policy = ActorCritic(D, C, A, **nets)
     ppo = PPO(policy, **settings)
     ppo.init_storage(N, T, [D], [C], [A])
     weights = {name: value.clone() for name, value in policy.state_dict().items()}
@@ -75,6 +62,9 @@ def test_losses_gradients_and_weights_are_those_of_the_peer(peer, tmp_path, monk
         "dones": dones,
         "time_outs": dones & (torch.rand(T, N) < 0.5),  # the peer bootstraps unmasked, so give it true flags only
     }
+    with torch.no_grad():  # a past, for those that remember it
+        policy.act(rollout["obs"][0])
+        policy.evaluate(rollout["critic_obs"][0])
     actions = []
     for t in range(T):
         actions.append(ppo.act(rollout["obs"][t], rollout["critic_obs"][t]).clone())
@@ -85,6 +75,7 @@ def test_losses_gradients_and_weights_are_those_of_the_peer(peer, tmp_path, monk
 
     given = {
         "rollout": rollout, "settings": settings, "order": order, "hidden": HIDDEN, "noise_std_type": noise_std_type,
+        "memory": {"rnn_hidden_dim": H, **memory} if memory else {},
         "actor": peer_names(weights, "actor"), "critic": peer_names(weights, "critic"),
     }  # fmt: skip
     torch.save(given, tmp_path / "given.pt")
@@ -96,7 +87,9 @@ def test_losses_gradients_and_weights_are_those_of_the_peer(peer, tmp_path, monk
     theirs = torch.load(tmp_path / "peer.pt", weights_only=False)
 
     returns, advantages = ppo.storage.returns.clone(), ppo.storage.advantages.clone()
-    monkeypatch.setattr(torch, "randperm", lambda *args, **kwargs: order)  # rsl-rl-lib draws one order for all epochs
+    # rsl-rl-lib draws one order of the steps for all epochs, and leaves environments with memory in theirs.
+    drawn = torch.arange(N) if memory else order
+    monkeypatch.setattr(torch, "randperm", lambda *args, **kwargs: drawn)
     ours = ppo.update()
 
     close = {"atol": 2e-6, "rtol": 2e-5}  # float32 rounding, summed in another order

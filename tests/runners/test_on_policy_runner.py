@@ -6,13 +6,14 @@ import pytest
 import torch
 from rich.console import Console
 
+from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, SymmetricActorCriticConfig
-from rsl_rl.config.task import ToyConfig
+from rsl_rl.config.task import RecallConfig, ToyConfig
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.checkpoint import CheckpointError
-from rsl_rl.tasks.toy import PointEnv
+from rsl_rl.tasks.toy import PointEnv, RecallEnv
 from rsl_rl.utils.config_io import read_yaml, to_dict
 
 METRICS = {
@@ -374,3 +375,26 @@ def test_the_console_shows_progress(small_cfg):
         outputs[terminal] = stream.getvalue()
     assert len(outputs[False].splitlines()) == 2 and "iteration 2/2" in outputs[False]
     assert "mean reward" in outputs[True] and "time left" in outputs[True] and "learning rate" in outputs[True]
+
+
+@pytest.mark.parametrize(
+    ("policy", "low", "high"),
+    [
+        (ActorCriticRecurrentConfig((16,), (16,), rnn_type="gru", rnn_hidden_size=16), 0.8, 1.0),
+        (ActorCriticRecurrentConfig((16,), (16,), rnn_type="lstm", rnn_hidden_size=16), 0.8, 1.0),
+        (ActorCriticConfig((32, 32), (32, 32)), 0.0, 0.2),  # without memory, the first of twelve steps and no more
+    ],
+    ids=["gru", "lstm", "mlp"],
+)
+def test_a_sign_shown_once_is_recalled_with_a_memory_and_only_then(policy, low, high):
+    runner = OnPolicyRunner(
+        RecallEnv(RecallConfig()), LearnConfig(policy=policy, algorithm=PPOConfig(entropy_coef=0.0))
+    )
+    runner.learn(50, init_at_random_ep_len=True)
+    env = RecallEnv(RecallConfig(num_envs=500), seed=5)
+    acting, obs, total = runner.get_inference_policy(), env.get_observations(), 0.0
+    for _ in range(env.max_episode_length):
+        obs, reward, done, _ = env.step(acting(obs))
+        acting.reset(done)
+        total += reward.mean().item()
+    assert low < total / env.max_episode_length <= high

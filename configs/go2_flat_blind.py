@@ -1,0 +1,54 @@
+"""Unitree Go2 on flat ground without a sense of its own velocity, on floors and with loads that vary more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from configs.go2_flat import flat_task
+from configs.train_config import TrainConfig
+from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
+from rsl_rl.config.task import LeggedRobotConfig, RandomizationConfig
+
+
+def blind_task() -> LeggedRobotConfig:
+    """Return go2_flat less the policy's velocity, with more randomisation; the critic still sees everything."""
+    task = flat_task()
+    return replace(
+        task,
+        policy_observations={name: term for name, term in task.policy_observations.items() if name != "base_lin_vel"},
+        randomization=RandomizationConfig(
+            friction=(0.25, 1.5),
+            payload=(-1.0, 3.0),
+            stiffness_scale=(0.85, 1.15),
+            damping_scale=(0.8, 1.2),
+            push_interval=6.0,
+            push_velocity=0.8,
+        ),
+        gate={"fall_rate": 0.03, "lin_vel_error": 0.25, "yaw_rate_error": 0.25},
+    )
+
+
+@dataclass(frozen=True)
+class Go2FlatBlind(TrainConfig):
+    """Unitree Go2 on flat ground without a sense of its own velocity: a GRU has to infer it."""
+
+    task: str = "go2_flat_blind"
+    env: LeggedRobotConfig = field(default_factory=blind_task)
+    policy: SymmetricActorCriticRecurrentConfig = SymmetricActorCriticRecurrentConfig(
+        rnn_type="gru", rnn_hidden_size=128, actor_hidden_dims=(128, 64), critic_hidden_dims=(128, 64)
+    )
+    algorithm: PPOConfig = PPOConfig(desired_kl=0.02)
+    runner: RunnerConfig = RunnerConfig(max_iterations=400, save_interval=50, experiment_name="go2_flat_blind")
+
+
+@dataclass(frozen=True)
+class Go2FlatBlindMlp(Go2FlatBlind):
+    """The same task for a network of as many weights that remembers nothing, to compare with."""
+
+    task: str = "go2_flat_blind_mlp"
+    policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(  # type: ignore[assignment]  # another type of network
+        actor_hidden_dims=(256, 256, 64), critic_hidden_dims=(256, 256, 64)
+    )
+    runner: RunnerConfig = RunnerConfig(max_iterations=400, save_interval=50, experiment_name="go2_flat_blind_mlp")
