@@ -6,6 +6,8 @@ import uuid
 
 import pytest
 
+from benchmarks.pairing import PEER_PACKAGES
+
 TINY = (
     "--num_envs", "8", "--runner.num_steps_per_env", "4",
     "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
@@ -22,9 +24,20 @@ SCRIPTS = {  # command -> what makes it small; they run in this order, in an exp
     "scripts/train.py --task go2_flat --resume --max_iterations 200": ("--max_iterations", "2"),
     "scripts/evaluate.py --task go2_flat --num_seeds 3": ("--num_envs", "2", "--seconds", "0.1"),
     "scripts/play.py --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
+    "scripts/train.py --task recall": ("--max_iterations", "1"),
+    "scripts/train.py --task go2_flat_blind --policy.rnn_type lstm --algorithm.unroll_len 12 --algorithm.burn_in 4": (
+        "--num_envs",
+        "8",
+        "--max_iterations",
+        "1",
+    ),
     "scripts/train.py --help": (),
 }
+BENCHMARK = "scripts/benchmark.py learner --policy lstm --hidden_dims 256 128 --num_envs 1024 --peer peer"
+
 ELSEWHERE = {  # command -> the test or the job that runs it
+    f".venv/bin/pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
+    f".venv/bin/python {BENCHMARK}": "test_the_benchmark_runs_as_written",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
     "make walk": "tests/test_walk.py, slow",
     "make test": ".ci/run",
@@ -40,9 +53,7 @@ def blocks(root, language):
 
 def test_every_command_is_known(root):
     commands = [line for block in blocks(root, "bash") for line in block.splitlines() if line.strip()]
-    scripts = {line[len(".venv/bin/python ") :] for line in commands if line.startswith(".venv/bin/python ")}
-    others = {line for line in commands if not line.startswith(".venv/bin/python ")}
-    assert scripts == set(SCRIPTS) and others == set(ELSEWHERE)
+    assert set(commands) == {f".venv/bin/python {command}" for command in SCRIPTS} | set(ELSEWHERE)
 
 
 def test_the_scripts_run_as_written(run_script, root):
@@ -53,6 +64,13 @@ def test_the_scripts_run_as_written(run_script, root):
             assert done.returncode == 0, f"{command}\n{done.stderr}"
     finally:
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
+
+
+def test_the_benchmark_runs_as_written(run_script, peer):
+    command = BENCHMARK[: -len("peer")].split()
+    small = ("--num_envs", "8", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "1")
+    done = run_script(*command, str(peer), *small)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_code_runs_as_written(root, tmp_path, monkeypatch):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.runners.checkpoint import find_checkpoint
@@ -25,6 +27,9 @@ def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, iteration: int = -1) -
     """Load the policy of a run's checkpoint (-1: the newest) for an environment of the same task; errors are
     ValueErrors."""
     checkpoint = find_checkpoint(run, iteration)
-    runner = OnPolicyRunner(env, cfg)
+    acting_only = replace(  # a rollout of the least size, whatever the number of robots
+        cfg, algorithm=PPOConfig(num_mini_batches=1), runner=replace(cfg.runner, num_steps_per_env=2)
+    )
+    runner = OnPolicyRunner(env, acting_only)
     runner.load(checkpoint, load_optimizer=False)
     return LoadedPolicy(runner.get_inference_policy(), checkpoint, runner.tot_timesteps, runner)

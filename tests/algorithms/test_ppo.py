@@ -4,6 +4,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.utils.trajectories import as_states
 
 T, N, D, C, A = 6, 8, 3, 4, 2
 NETS = {"actor_hidden_dims": (16,), "critic_hidden_dims": (16,)}
@@ -103,6 +104,29 @@ def test_gradients_of_actor_and_critic_are_clipped_apart():
         norm = torch.stack([p.grad.norm() for p in parameters]).norm()
         assert norm.item() == pytest.approx(1e-3, rel=1e-2)
     assert len(ppo._actor_parameters) + len(ppo._critic_parameters) == len(list(ppo.actor_critic.parameters()))
+
+
+@pytest.mark.parametrize("recurrent", ["gru", "lstm"])
+def test_only_acting_and_dones_move_the_memories(recurrent):
+    ppo = make(recurrent)
+    collect(ppo)
+
+    def memories():
+        return [s.clone() for state in ppo.actor_critic.get_hidden_states() for s in as_states(state)]
+
+    before = memories()
+    ppo.compute_returns(torch.randn(N, C))
+    ppo.update()
+    twin = ppo.actor_critic.snapshot()
+    twin.act_inference(torch.randn(N, D))
+    assert all(torch.equal(a, b) for a, b in zip(before, memories()))
+    ppo.act(torch.randn(N, D), torch.randn(N, C))
+    acted = memories()
+    assert not any(torch.equal(a, b) for a, b in zip(before, acted))
+    dones = torch.arange(N) < 3
+    ppo.process_env_step(torch.zeros(N), dones, {"time_outs": dones, "final_obs": torch.randn(N, C)})
+    for after, old in zip(memories(), acted):
+        assert (after[:, :3] == 0).all() and torch.equal(after[:, 3:], old[:, 3:])
 
 
 def test_a_fixed_schedule_keeps_the_step_size():
