@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Callable, Dict
+from typing import Any, Callable, Dict
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -14,7 +14,7 @@ from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 def build(settings: dict) -> Dict[str, Callable[[], object]]:
     num_envs, num_steps, num_obs = settings["num_envs"], settings["num_steps"], settings["num_obs"]
     hidden_dims = tuple(settings["hidden_dims"])
-    nets = {"actor_hidden_dims": hidden_dims, "critic_hidden_dims": hidden_dims}
+    nets: Dict[str, Any] = {"actor_hidden_dims": hidden_dims, "critic_hidden_dims": hidden_dims}
     if settings["policy"] == "mlp":
         cfg = ActorCriticConfig(**nets)
     else:

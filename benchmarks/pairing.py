@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -16,14 +17,11 @@ PEER_PACKAGES = "rsl-rl-lib==5.5.1 tensordict==0.15.3 cloudpickle orjson pyvers 
 """What a folder for ``--peer`` needs beside torch, to be installed with ``pip install --no-deps --target``."""
 
 
-class WorkerError(ValueError):
-    """A worker that does not start or that dies; the message says why."""
-
-
 class Worker:
-    """A process that runs one iteration whenever asked, see serving.py."""
+    """A process that runs one iteration whenever asked, see serving.py; settings that it refuses are a ValueError."""
 
     def __init__(self, script: str, settings: Mapping[str, Any], packages: Optional[Path] = None):
+        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by stop()
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         if packages is not None:
             environment["PYTHONPATH"] = str(packages)
@@ -31,32 +29,40 @@ class Worker:
             [sys.executable, str(HERE / script), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._complaints,
             text=True,
             env=environment,
         )
         self._name = script
-        self._read()
+        try:
+            self._read()
+        except RuntimeError as error:
+            raise ValueError(str(error)) from None
 
     def run(self) -> Dict[str, float]:
-        """Run one iteration; return the seconds of each phase, and the worker's peak memory so far, "peak_mb"."""
+        """Run one iteration; return the seconds of each phase, and the worker's peak memory so far, "peak_mb".
+
+        A process that dies of it is a RuntimeError.
+        """
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return json.loads(self._read())
 
     def _read(self) -> str:
-        assert self._process.stdout is not None and self._process.stderr is not None
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            complaint = self._process.stderr.read().strip().splitlines() or ["it says nothing"]
-            raise WorkerError(f"{self._name} died: {complaint[-1]}")
+            self._complaints.seek(0)
+            complaint = self._complaints.read().strip().splitlines() or ["it says nothing"]
+            raise RuntimeError(f"{self._name} died: {complaint[-1]}")
         return line
 
     def stop(self) -> None:
         """End the process."""
         self._process.kill()
         self._process.communicate()
+        self._complaints.close()
 
 
 class Spread(NamedTuple):

@@ -1,19 +1,14 @@
 """A worker: collecting from a no-op environment, and learning, with rsl-rl-lib 5.5."""
 
-import sys
-from pathlib import Path
 from typing import Callable, Dict
 
 import torch
 from rsl_rl.models import MLPModel, RNNModel
+from serving import Rollout, serve
 from tensordict import TensorDict
 
 from rsl_rl.algorithms import PPO
 from rsl_rl.storage import RolloutStorage
-
-sys.path.append(str(Path(__file__).resolve().parent))  # behind the peer, whose rsl_rl is imported already
-
-from serving import Rollout, serve
 
 
 def build(settings: dict) -> Dict[str, Callable[[], object]]:

@@ -26,7 +26,7 @@ class Toy(TrainConfig):
 
 @dataclass(frozen=True)
 class Recall(TrainConfig):
-    """A sign shown once is to be told until the episode ends; a policy without memory earns nothing."""
+    """A sign shown once is to be told until the episode ends; a policy without memory earns next to nothing."""
 
     task: str = "recall"
     env: RecallConfig = field(default_factory=RecallConfig)

@@ -73,8 +73,8 @@ def export(runner: "OnPolicyRunner", task: str, env: "LeggedRobot", folder: Path
     yield f"policy: {description} (inputs, outputs, joint order, scales, gains)"
     try:
         yield f"policy: {runner.export_policy_to_onnx(folder, metadata=content)} (ONNX)"
-    except ModuleNotFoundError as error:
-        yield f"no ONNX file: {error.name} is not installed; pip install 'rsl-rl-lib[export]'"
+    except ImportError as error:
+        yield f"no ONNX file: {error}; the extra 'export' brings what it needs"
 
 
 if __name__ == "__main__":

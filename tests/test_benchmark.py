@@ -43,6 +43,7 @@ def test_ratios_are_taken_pair_by_pair():
     ("arguments", "words"),
     [
         (("learner", "--num_envs", "0"), "--num_envs 0: give a whole number of at least 1"),
+        (("learner", "--warm_up", "-1"), "--warm_up -1: give a whole number of at least 0"),
         (("learner", "--done_rate", "2"), "--done_rate 2.0 must lie in [0, 1]"),
         (("learner", "--policy", "rnn"), "'rnn'"),
         (("learner", "--peer", "nowhere"), "pip install --no-deps --target nowhere rsl-rl-lib"),

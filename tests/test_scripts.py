@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from configs import EXPERIMENTS
+
 TINY = (
     "--num_envs", "16", "--runner.num_steps_per_env", "8",
     "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
@@ -56,7 +58,7 @@ def test_the_other_scripts_help_too(run_script, script):
 
 
 def test_tasks_are_listed(run_script):
-    assert run_script("scripts/train.py", "--list").stdout.split() == ["go2_flat", "toy"]
+    assert run_script("scripts/train.py", "--list").stdout.split() == EXPERIMENTS.names()
 
 
 MISTAKES = {

@@ -3,6 +3,7 @@
 import json
 import shutil
 import uuid
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,6 +22,28 @@ def test_a_go2_learns_to_walk(run_script, root, seed):
         print(json.dumps(result))
         assert result["env_steps"] <= 4_000_000
         assert result["gate_passed"], done.stdout
+    finally:
+        shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_a_go2_without_a_sense_of_velocity_walks_and_better_with_a_memory(run_script, root):
+    experiment = f"blind-{uuid.uuid4().hex[:8]}"
+    results = {}
+    try:
+        for task in ("go2_flat_blind", "go2_flat_blind_mlp"):
+            arguments = ("--task", task, "--experiment_name", experiment)
+            done = run_script("scripts/train.py", *arguments, timeout=2400)
+            assert done.returncode == 0, done.stderr
+            done = run_script("scripts/evaluate.py", *arguments, "--num_seeds", "3", timeout=600)
+            results[task] = json.loads(done.stdout.strip().splitlines()[-1])
+            run = Path(results[task]["checkpoint"]).parent
+            records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+            minutes = sum(record["collect_s"] + record["learn_s"] for record in records) / 60
+            print(f"{task}: {minutes:.1f} minutes of collecting and learning", json.dumps(results[task]))
+        memory, mlp = results["go2_flat_blind"], results["go2_flat_blind_mlp"]
+        assert memory["gate_passed"] and memory["env_steps"] == mlp["env_steps"]
+        assert memory["lin_vel_error"] < mlp["lin_vel_error"]
     finally:
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
 

@@ -37,7 +37,7 @@ class PPO:
         self.schedule = cfg.schedule
         self.desired_kl = cfg.desired_kl
         self.max_grad_norm = cfg.max_grad_norm
-        self.unroll_len, self.unroll_last, self.burn_in = cfg.unroll_len, cfg.unroll_last, cfg.burn_in
+        self.unroll_len, self.last_fn_type, self.burn_in = cfg.unroll_len, cfg.last_fn_type, cfg.burn_in
 
         self.device = torch.device(device)
         self.actor_critic = actor_critic.to(self.device)
@@ -86,9 +86,9 @@ class PPO:
             self._plan_unrolling(num_transitions_per_env),
         )
 
-    def _plan_unrolling(self, num_steps: int) -> Unrolling:
+    def _plan_unrolling(self, num_steps: int) -> Optional[Unrolling]:
         if self.unroll_len == 0:
-            return plan_unrolling(num_steps, num_steps)
+            return None
         if not self.actor_critic.is_recurrent:
             raise ValueError(f"unroll_len={self.unroll_len} is for policies with memory; set it to 0 for this one")
         if self.unroll_len > num_steps:
@@ -96,7 +96,7 @@ class PPO:
                 f"unroll_len={self.unroll_len} exceeds the {num_steps} steps of a rollout; take at most {num_steps}, "
                 "or 0 for all of them"
             )
-        return plan_unrolling(num_steps, self.unroll_len, self.unroll_last, self.burn_in)
+        return plan_unrolling(num_steps, self.unroll_len, self.last_fn_type, self.burn_in)
 
     def train_mode(self) -> None:
         """Put the networks into training mode."""

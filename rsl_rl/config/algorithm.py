@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rsl_rl.config.base import Config, require
 
-UNROLL_LAST = ("last", "drop", "null_padding")
+LAST_FN_TYPES = ("last", "drop", "null_padding")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PPOConfig(Config):
     """Longest gradient of the actor, and of the critic; a longer one is scaled down."""
     unroll_len: int = 0
     """Steps that a policy with memory backpropagates through time; 0: the whole rollout."""
-    unroll_last: str = "last"
+    last_fn_type: str = "last"
     """What becomes of the steps that unroll_len leaves over: 'last' learns from the last unroll_len steps instead,
     'drop' leaves them out, 'null_padding' learns from them alone."""
     burn_in: int = 0
@@ -60,8 +60,8 @@ class PPOConfig(Config):
         for name in ("unroll_len", "burn_in"):
             require(getattr(self, name) >= 0, f"{name}={getattr(self, name)}: give a whole number of at least 0")
         require(
-            self.unroll_last in UNROLL_LAST,
-            f"unroll_last='{self.unroll_last}'; allowed: {', '.join(UNROLL_LAST)}",
+            self.last_fn_type in LAST_FN_TYPES,
+            f"last_fn_type='{self.last_fn_type}'; allowed: {', '.join(LAST_FN_TYPES)}",
         )
         require(
             self.burn_in == 0 or self.unroll_len > 0,

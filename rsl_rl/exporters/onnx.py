@@ -14,6 +14,9 @@ import torch
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules.actor_critic import ActorCritic
 
+if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
+    raise ImportError(f"ONNX export needs torch 2.6 or later, and this is {torch.__version__}")
+
 OPSET = 18
 """Version of the operator set; onnxruntime reads it since 1.14."""
 

@@ -12,7 +12,7 @@ from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
 from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.normalizer import RunningNorm
-from rsl_rl.utils.trajectories import Flow, HiddenState
+from rsl_rl.utils.trajectories import Flow, HiddenState, as_states
 
 Observation = Union[Tensor, Mapping[str, Tensor]]
 """One tensor [N, D], or named groups of them."""
@@ -151,10 +151,15 @@ class ActorCritic(nn.Module):
         """Return the memories of actor and critic; (None, None) without memory."""
         return None, None
 
+    def set_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
+        """Take over the memories of actor and critic; without memory there is nothing to take."""
+
     def snapshot(self) -> ActorCritic:
         """Return a copy that shares nothing with this policy and remembers nothing, in evaluation mode."""
         without_graph = DiagonalGaussian(self.distribution.mean.detach(), self.distribution.stddev.detach())
-        twin = copy.deepcopy(self, {id(self.distribution): without_graph}).eval().requires_grad_(False)
+        memories = [s for state in self.get_hidden_states() for s in as_states(state)]
+        memo = {id(self.distribution): without_graph, **{id(s): s.detach() for s in memories}}
+        twin = copy.deepcopy(self, memo).eval().requires_grad_(False)
         twin.reset()
         return twin
 

@@ -48,6 +48,9 @@ class ActorCriticRecurrent(ActorCritic):
     def get_hidden_states(self) -> Tuple[HiddenState, HiddenState]:
         return self.memory_a.hidden_states, self.memory_c.hidden_states
 
+    def set_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
+        self.memory_a.hidden_states, self.memory_c.hidden_states = hidden_states
+
 
 def _remember(memory: Memory, observations: Tensor, flow: Optional[Flow], state: HiddenState) -> Tensor:
     return memory.step(observations) if flow is None else memory.sequence(observations, flow, state)

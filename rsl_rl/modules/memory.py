@@ -64,7 +64,8 @@ class Memory(nn.Module):
     def sequence(self, x: Tensor, flow: Flow, state: HiddenState) -> Tensor:
         """Run observations [T, N, D] from the states [L, N, H] before the first; return the outputs [T, N, H]."""
         states = as_states(state) or self.zero_states(x.shape[1])
-        flow = Flow(*(part.to(x.dtype) for part in flow))
+        keep = flow.keep.to(x.dtype)
+        flow = Flow(keep, keep * flow.carry)  # what is wiped carries no gradient either
         scan = gru_scan if len(states) == 1 else lstm_scan
         for layer in range(self.rnn.num_layers):
             x = scan(x, flow, self.layer_weights(layer), *(s[layer] for s in states))
@@ -94,6 +95,9 @@ class Memory(nn.Module):
         if dones is None:
             self.hidden_states = None
         elif self.hidden_states is not None:
-            keep = torch.logical_not(dones).reshape(1, -1, 1).to(self.rnn.weight_hh_l0.dtype)
+            done = dones.bool().reshape(1, -1, 1)  # written over, not multiplied: it may have become NaN
             state = self.hidden_states
-            self.hidden_states = state * keep if isinstance(state, Tensor) else tuple(s * keep for s in state)
+            if isinstance(state, Tensor):
+                self.hidden_states = state.masked_fill(done, 0.0)
+            else:
+                self.hidden_states = tuple(s.masked_fill(done, 0.0) for s in state)

@@ -108,7 +108,7 @@ class _LSTMScan(torch.autograd.Function):
             ):
                 backward(d_gate[:, part], gate[:, part], grad_input=gate[:, part])
             torch.mm(gate, weight[:, first_h:], out=d_h).mul_(carried)
-        d_gates = gates.flatten(0, 1)  # by now
+        d_gates = gates.flatten(0, 1)  # by now the gradients
         d_weight = d_gates.t() @ inputs.flatten(0, 1)
         d_bias = d_weight[:, first_h - 1]
         d_x = (d_gates @ weight[:, : first_h - 1]).view(num_steps, num_envs, -1) if ctx.needs_input_grad[0] else None

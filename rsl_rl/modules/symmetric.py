@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Sequence
+from typing import Any, List, Mapping, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -103,13 +103,14 @@ class SymmetricActorCritic(ActorCritic):
                 )
         self.action_mirror_index: Tensor  # [A]
         self.register_buffer("action_mirror_index", torch.tensor(cfg.action_mirror[0]), persistent=False)
-        self._make_symmetric_networks(cfg.actor_mirror, cfg.critic_mirror)
-
-    def _make_symmetric_networks(self, actor_features: MirrorTuple, critic_features: MirrorTuple) -> None:
-        """Make actor and critic over features with these mirrors."""
-        cfg, value = self.cfg, ((0,), (1.0,))
+        actor_features, critic_features = self._feature_mirrors()
+        value = ((0,), (1.0,))
         self.actor = symmetric_mlp(actor_features, cfg.actor_hidden_dims, cfg.action_mirror, cfg.activation)
         self.critic = symmetric_mlp(critic_features, cfg.critic_hidden_dims, value, cfg.activation)
+
+    def _feature_mirrors(self) -> Tuple[MirrorTuple, MirrorTuple]:
+        """Return the mirrors of what actor and critic are given: the observations."""
+        return self.cfg.actor_mirror, self.cfg.critic_mirror
 
     def noise_std(self) -> Tensor:
         std = super().noise_std()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Tuple
 
 import torch
 from torch import Tensor
@@ -76,6 +76,7 @@ class SymmetricActorCriticRecurrent(ActorCriticRecurrent, SymmetricActorCritic):
         self.memory_a = SymmetricMemory(cfg.actor_mirror, cfg.rnn_type, cfg.rnn_num_layers, cfg.rnn_hidden_size)
         self.memory_c = SymmetricMemory(cfg.critic_mirror, cfg.rnn_type, cfg.rnn_num_layers, cfg.rnn_hidden_size)
 
-    def _make_symmetric_networks(self, actor_features: MirrorTuple, critic_features: MirrorTuple) -> None:
+    def _feature_mirrors(self) -> Tuple[MirrorTuple, MirrorTuple]:
+        """Return the mirrors of what actor and critic are given: the memories' outputs."""
         outputs = swapped_halves(self.cfg.rnn_hidden_size)
-        super()._make_symmetric_networks(outputs, outputs)
+        return outputs, outputs

@@ -222,6 +222,7 @@ class OnPolicyRunner:
                 "learning_rate": self.alg.learning_rate,
                 "rng": random_states(),
                 "env": state_of_env() if state_of_env is not None else None,
+                "memory": self.alg.actor_critic.get_hidden_states(),  # of the episodes in "env"
                 "counters": {"env_steps": self.tot_timesteps, "time_s": self.tot_time},
             },
         )
@@ -242,10 +243,12 @@ class OnPolicyRunner:
         self.current_learning_iteration = state.get("iter", 0)
         counters = state.get("counters", {})
         self.tot_timesteps, self.tot_time = counters.get("env_steps", 0), counters.get("time_s", 0.0)
+        self.alg.actor_critic.reset()
         if load_optimizer:
             restore_env = getattr(self.env, "load_state_dict", None)
             if state.get("env") is not None and restore_env is not None:
                 restore_env(state["env"])
+                self.alg.actor_critic.set_hidden_states(state.get("memory", (None, None)))
             restore_random_states(state.get("rng"))
         return state.get("infos")
 
@@ -265,7 +268,8 @@ class OnPolicyRunner:
     ) -> Path:
         """Write the policy, normaliser included, as ONNX into the folder ``path``; return the file.
 
-        Entries of ``metadata`` go into the file as JSON. Needs the extra ``export``: a ModuleNotFoundError without it.
+        Entries of ``metadata`` go into the file as JSON. Without torch 2.6 and the extra ``export`` it
+        is an ImportError.
         """
         from rsl_rl.exporters.onnx import export_onnx  # imports an optional package
 

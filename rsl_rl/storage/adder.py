@@ -12,7 +12,6 @@ from typing import Any, Deque, Dict, List, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
-from rsl_rl.config.algorithm import UNROLL_LAST
 from rsl_rl.storage.returns import gae, n_step_rewards
 from rsl_rl.storage.unrolling import plan_unrolling
 
@@ -27,6 +26,9 @@ class Adder:
     over: 'last' takes steps of the chunk before to fill up, 'drop' leaves them out, 'null_padding' puts
     ``null_transition`` behind them, or, where none is given, their first step with reward 0 and done. With ``use_cuda``
     advantages are computed on the GPU; they come back on the CPU.
+
+    Advantages are of steps that follow each other, whatever their "done" says; n-step returns, unlike nerveX's, do not
+    look beyond a done in the middle of the data.
     """
 
     def __init__(
@@ -38,10 +40,7 @@ class Adder:
     ):
         if use_cuda and not torch.cuda.is_available():
             raise ValueError("use_cuda=True, and there is no CUDA device here; take use_cuda=False")
-        if unroll_len < 1:
-            raise ValueError(f"unroll_len={unroll_len}: give a whole number of at least 1")
-        if last_fn_type not in UNROLL_LAST:
-            raise ValueError(f"last_fn_type='{last_fn_type}'; allowed: {', '.join(UNROLL_LAST)}")
+        plan_unrolling(1, unroll_len, last_fn_type)  # refuses what cannot work
         self._device = torch.device("cuda" if use_cuda else "cpu")
         self._unroll_len = unroll_len
         self._last_fn_type = last_fn_type
@@ -70,11 +69,16 @@ class Adder:
         if not data:
             raise ValueError("there are no transitions to estimate advantages of; collect at least one")
         rewards = torch.stack([step["reward"] for step in data]).to(self._device)
-        values = torch.stack([step["value"] for step in data]).to(self._device)
+        values = torch.stack([*(step["value"] for step in data), last_value]).to(self._device)
+        if values[:-1].numel() != rewards.numel():
+            raise ValueError(
+                f"a reward has the shape {list(rewards.shape[1:])} and a value {list(values.shape[1:])}; give both one"
+            )
+        values = values.view(-1, *rewards.shape[1:])
         goes_on = torch.zeros_like(rewards, dtype=torch.bool)
-        advantages = gae(rewards, values, last_value.to(self._device), goes_on, gamma, gae_lambda).cpu()
+        advantages = gae(rewards, values[:-1], values[-1], goes_on, gamma, gae_lambda).cpu()
         for step, advantage in zip(data, advantages):
-            step["adv"] = advantage
+            step["adv"] = advantage.clone()  # of its own, so that copies of a step are no copies of all
         return data
 
     def get_gae_with_default_last_value(
@@ -113,7 +117,7 @@ class Adder:
         ]
         done_at_end = [end["done"] for end in ends]
         for step, window, done, next_obs in zip(data, looks.rewards, done_at_end, seen):
-            step["reward"], step["done"] = window, done
+            step["reward"], step["done"] = window.clone(), done
             if "next_obs" in step:
                 step["next_obs"] = copy.deepcopy(next_obs)
         return data
@@ -140,6 +144,12 @@ class Adder:
 
 def _collate(steps: Sequence[Step]) -> Step:
     """Turn dicts of one structure into a dict of lists, nested dicts too."""
+    for step in steps:
+        if set(step) != set(steps[0]):
+            raise ValueError(
+                f"transitions hold {', '.join(sorted(steps[0]))} and one of them {', '.join(sorted(step))}; give all, "
+                "null_transition too, the same"
+            )
     return {
         name: _collate([step[name] for step in steps]) if isinstance(value, dict) else [step[name] for step in steps]
         for name, value in steps[0].items()

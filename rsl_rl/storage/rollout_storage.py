@@ -101,9 +101,8 @@ class RolloutStorage:
         self.sigma = rows(*actions_shape)
         self.returns = rows(1)
         self.advantages = rows(1)
-        unrolling = plan_unrolling(num_transitions_per_env, num_transitions_per_env) if unrolling is None else unrolling
-        self._learns_all = bool(unrolling.learned.all())
-        self.unrolling = unrolling.to(self.device)
+        whole = unrolling or plan_unrolling(num_transitions_per_env, num_transitions_per_env)
+        self.unrolling = whole.to(self.device)
         self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # where chunks begin, each [K, L, N, H]
         self.saved_hidden_states_c: Tuple[Tensor, ...] = ()
         self.step = 0
@@ -150,11 +149,15 @@ class RolloutStorage:
                 self.saved_hidden_states_c = self._saved(self.saved_hidden_states_c, hidden_states[1], chunk)
 
     def _saved(self, saved: Tuple[Tensor, ...], state: HiddenState, chunk: int) -> Tuple[Tensor, ...]:
+        """Write a network's memory [L, N, H] to its place for a chunk, in tensors made at the first one."""
         states = as_states(state)
         if states and not saved:
             saved = tuple(s.new_zeros(len(self.unrolling.begins), *s.shape) for s in states)
-        for place, s in zip(saved, states or [torch.zeros(()) for _ in saved]):
-            place[chunk].copy_(s)
+        for i, place in enumerate(saved):
+            if states:
+                place[chunk].copy_(states[i])
+            else:
+                place[chunk].zero_()
         return saved
 
     def _require_room(self) -> None:
@@ -215,7 +218,7 @@ class RolloutStorage:
             *(unroll(getattr(self, name), plan, envs) for name in _MINI_BATCH_COLUMNS),
             flow=Flow(flow.keep, flow.carry * of_each_env(~plan.cut)),
             hidden_states=(first(self.saved_hidden_states_a), first(self.saved_hidden_states_c)),
-            weights=None if self._learns_all else of_each_env(plan.learned.float()),
+            weights=None if plan.learns_all else of_each_env(plan.learned.float()),
         )
 
 

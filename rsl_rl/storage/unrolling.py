@@ -10,13 +10,14 @@ from typing import NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.config.algorithm import UNROLL_LAST
+from rsl_rl.config.algorithm import LAST_FN_TYPES
 
 
 class Unrolling(NamedTuple):
     """Which step of the rollout each row of each chunk shows; tensors are [S, K]."""
 
     begins: Tuple[int, ...]  # [K] the first step that each chunk shows, where it needs a memory
+    learns_all: bool  # every row is one to learn from
     steps: Tensor  # int64; padding shows again the first step that the chunk is to learn from
     real: Tensor  # bool; False on padding
     learned: Tensor  # bool; False on padding and burn-in
@@ -24,7 +25,7 @@ class Unrolling(NamedTuple):
 
     def to(self, device: torch.device) -> Unrolling:
         """Return the same on a device."""
-        return Unrolling(self.begins, *(tensor.to(device) for tensor in self[1:]))
+        return Unrolling(self.begins, self.learns_all, *(tensor.to(device) for tensor in self[2:]))
 
 
 def plan_unrolling(num_steps: int, unroll_len: int, last_fn_type: str = "last", burn_in: int = 0) -> Unrolling:
@@ -37,22 +38,25 @@ def plan_unrolling(num_steps: int, unroll_len: int, last_fn_type: str = "last", 
     of the present weights (Kapturowski et al. 2019, https://openreview.net/forum?id=r1lyTjAqYX); at the start of the
     rollout there are none, and such chunks show as many steps more at their end.
     """
-    if last_fn_type not in UNROLL_LAST:
-        raise ValueError(f"last_fn_type='{last_fn_type}'; allowed: {', '.join(UNROLL_LAST)}")
+    if last_fn_type not in LAST_FN_TYPES:
+        raise ValueError(f"last_fn_type='{last_fn_type}'; allowed: {', '.join(LAST_FN_TYPES)}")
     if unroll_len < 1:
         raise ValueError(f"unroll_len={unroll_len}: give a whole number of at least 1")
+    if burn_in < 0:
+        raise ValueError(f"burn_in={burn_in}: give a whole number of at least 0")
     full, residue = divmod(num_steps, unroll_len)
     starts = [k * unroll_len for k in range(full)]
     if residue and last_fn_type != "drop":
         overlaps = last_fn_type == "last" and full > 0
         starts.append(num_steps - unroll_len if overlaps else full * unroll_len)
     begins = tuple(max(0, start - burn_in) for start in starts)
+    length = unroll_len + max((start - begin for start, begin in zip(starts, begins)), default=0)
     start = torch.tensor(starts, dtype=torch.long)
-    steps = torch.arange(unroll_len + burn_in).unsqueeze(1) + torch.tensor(begins, dtype=torch.long)
+    steps = torch.arange(length).unsqueeze(1) + torch.tensor(begins, dtype=torch.long)
     real = steps < num_steps
     learned = real & (steps >= start) & (steps < start + unroll_len)
     cut = (steps == start) & (start > torch.tensor(begins, dtype=torch.long))
-    return Unrolling(begins, torch.where(real, steps, start), real, learned, cut)
+    return Unrolling(begins, bool(learned.all()), torch.where(real, steps, start), real, learned, cut)
 
 
 def unroll(x: Tensor, unrolling: Unrolling, envs: Optional[Tensor] = None) -> Tensor:

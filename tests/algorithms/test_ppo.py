@@ -179,7 +179,7 @@ def test_the_modes_do_what_their_names_say():
         ({"unroll_len": -1}, "unroll_len=-1"),
         ({"unroll_len": 4}, "unroll_len=4 is for policies with memory; set it to 0"),
         ({"recurrent": "gru", "unroll_len": 7}, "unroll_len=7 exceeds the 6 steps of a rollout"),
-        ({"unroll_last": "first"}, "unroll_last='first'; allowed: last, drop, null_padding"),
+        ({"last_fn_type": "first"}, "last_fn_type='first'; allowed: last, drop, null_padding"),
         ({"burn_in": 2}, "burn_in=2 renews the memories of chunks; set unroll_len too"),
     ],
 )

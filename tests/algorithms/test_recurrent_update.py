@@ -99,7 +99,7 @@ def check(ppo, expected_loss):
     expected = torch.autograd.grad(expected_loss, list(ppo.actor_critic.parameters()))
     ppo.update()
     for (name, parameter), gradient in zip(ppo.actor_critic.named_parameters(), expected):
-        torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=0.0, msg=lambda m, n=name: f"{n}: {m}")
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
@@ -120,7 +120,7 @@ def test_gradients_are_those_of_a_loop_over_steps_with_resets(kind, dones):
 @pytest.mark.parametrize("burn_in", [0, 1, 5])
 @pytest.mark.parametrize("residue", ["last", "drop", "null_padding"])
 def test_gradients_of_chunks_are_those_of_exact_pieces_of_the_rollout(kind, burn_in, residue):
-    ppo = make(kind, unroll_len=4, unroll_last=residue, burn_in=burn_in)
+    ppo = make(kind, unroll_len=4, last_fn_type=residue, burn_in=burn_in)
     memories = collect(ppo, torch.rand(T, N) < 0.2)
     pieces = {"last": [(0, 4), (2, 6)], "drop": [(0, 4)], "null_padding": [(0, 4), (4, 6)]}[residue]
     losses = [
@@ -139,7 +139,6 @@ def test_a_null_padded_mini_batch_trains_the_same_as_exact_trajectories(kind):
         torch.manual_seed(3)
         ppo = make(kind, num_mini_batches=2, num_learning_epochs=3, schedule="adaptive")
         ppo.storage.unrolling = plan_unrolling(T, unroll_len, "null_padding")
-        ppo.storage._learns_all = unroll_len == T
         collect(ppo, torch.rand(T, N) < 0.2)
         ppo.update()
         trained.append([parameter.detach().clone() for parameter in ppo.actor_critic.parameters()])

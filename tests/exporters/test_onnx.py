@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
+from rsl_rl.config.policy import (
+    ActorCriticConfig,
+    ActorCriticRecurrentConfig,
+    SymmetricActorCriticConfig,
+    SymmetricActorCriticRecurrentConfig,
+)
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.exporters.policy_module import example_inputs, output_names
 from rsl_rl.modules import ActorCritic
@@ -14,12 +19,18 @@ from rsl_rl.modules import ActorCritic
 onnxruntime = pytest.importorskip("onnxruntime")
 
 NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
+SYMMETRIC_NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (8,)}
 POLICIES = {
     "mlp": ActorCriticConfig(**NETS),
     "gru": ActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=12, **NETS),
     "gru of three layers": ActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=12, rnn_num_layers=3, **NETS),
     "lstm": ActorCriticRecurrentConfig(rnn_type="lstm", rnn_hidden_size=12, **NETS),
     "lstm of two layers": ActorCriticRecurrentConfig(rnn_type="lstm", rnn_hidden_size=12, rnn_num_layers=2, **NETS),
+    "symmetric mlp": SymmetricActorCriticConfig(**SYMMETRIC_NETS),
+    "symmetric gru": SymmetricActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=12, **SYMMETRIC_NETS),
+    "symmetric lstm": SymmetricActorCriticRecurrentConfig(
+        rnn_type="lstm", rnn_hidden_size=12, rnn_num_layers=2, **SYMMETRIC_NETS
+    ),
 }
 
 
@@ -66,7 +77,7 @@ def test_files_act_like_the_policy_over_a_real_rollout_with_resets(name, tmp_pat
     from rsl_rl.runners import OnPolicyRunner
 
     cfg = EXPERIMENTS.load("go2_flat_blind")()
-    cfg = replace(cfg, policy=POLICIES[name], env=replace(cfg.env, num_envs=4), algorithm=replace(cfg.algorithm))
+    cfg = replace(cfg, policy=POLICIES[name], env=replace(cfg.env, num_envs=4))
     env = cfg.env.build(seed=1)
     runner = OnPolicyRunner(env, cfg)
     runner.learn(2)  # the normaliser has seen something

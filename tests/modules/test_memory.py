@@ -45,6 +45,7 @@ def stepped(memory, x, dones, states):
 
 
 def check(kind, dones):
+    torch.manual_seed(0)
     memory, states = make(kind, torch.float64)
     states = tuple(s.requires_grad_() for s in states)
     x, push = torch.randn(T, N, D, dtype=torch.float64).requires_grad_(), torch.randn(T, N, H, dtype=torch.float64)
@@ -147,8 +148,19 @@ def test_a_reset_forgets_the_environments_it_names():
     memory.reset(torch.tensor([[True], [False]]))
     for s, old in zip(memory.hidden_states, before):
         assert (s[:, 0] == 0).all() and torch.equal(s[:, 1], old[:, 1])
+    memory.hidden_states = tuple(torch.full_like(s, float("nan")) for s in before)  # a robot that blew up
+    memory.reset(torch.tensor([1, 0]))
+    assert all((s[:, 0] == 0).all() and s[:, 1].isnan().all() for s in memory.hidden_states)
     memory.reset()
     assert memory.hidden_states is None
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_what_is_wiped_carries_no_gradient_whatever_the_flow_says(kind):
+    memory, states = make(kind)
+    states = tuple(s.requires_grad_() for s in states)
+    y = memory.sequence(torch.randn(1, N, D), Flow(torch.zeros(1, N), torch.ones(1, N)), states)
+    assert all((g == 0).all() for g in torch.autograd.grad(y.sum(), states))
 
 
 def test_an_unknown_kind_is_refused():

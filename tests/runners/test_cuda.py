@@ -1,27 +1,48 @@
 """Networks on a GPU, environment on the CPU or the GPU."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.storage import Adder
 from rsl_rl.tasks.toy import PointEnv
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")]
 
 
+NETS = {"actor_hidden_dims": (16,), "critic_hidden_dims": (16,)}
+CONFIGS = {  # policy and algorithm of each kind
+    "mlp": (ActorCriticConfig(**NETS), {}),
+    "gru": (ActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=8, **NETS), {}),
+    "lstm": (ActorCriticRecurrentConfig(rnn_type="lstm", rnn_hidden_size=8, rnn_num_layers=2, **NETS), {}),
+    "lstm in chunks": (
+        ActorCriticRecurrentConfig(rnn_type="lstm", rnn_hidden_size=8, **NETS), {"unroll_len": 3, "burn_in": 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=CONFIGS)
+def cfg(small_cfg, request):
+    policy, settings = CONFIGS[request.param]
+    return replace(small_cfg, policy=policy, algorithm=replace(small_cfg.algorithm, **settings))
+
+
 @pytest.mark.parametrize("env_device", ["cpu", "cuda"])
-def test_a_policy_on_the_gpu_learns_and_acts(small_cfg, env_device):
+def test_a_policy_on_the_gpu_learns_and_acts(cfg, env_device):
     env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device=env_device)
-    runner = OnPolicyRunner(env, small_cfg, device="cuda")
+    runner = OnPolicyRunner(env, cfg, device="cuda")
     runner.learn(3)
     actions = runner.get_inference_policy()(env.get_observations())
     assert actions.device.type == env_device and actions.shape == (16, 1)
 
 
-def test_an_update_waits_for_nothing(small_cfg):
+def test_an_update_waits_for_nothing(cfg):
     env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device="cuda")
-    runner = OnPolicyRunner(env, small_cfg, device="cuda")
+    runner = OnPolicyRunner(env, cfg, device="cuda")
     runner.learn(1)  # the optimiser's state is made in the first step
     runner._collect(env.get_observations())
     torch.cuda.set_sync_debug_mode("error")
@@ -30,3 +51,12 @@ def test_an_update_waits_for_nothing(small_cfg):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert all(torch.isfinite(value) for value in metrics.values())
+
+
+def test_the_adder_computes_on_the_gpu_and_answers_on_the_cpu():
+    def data():
+        return [{"reward": torch.tensor([t + 0.5]), "value": torch.tensor([float(t)])} for t in range(4)]
+
+    ours, expected = (Adder(use, 2).get_gae(data(), torch.ones(1), 0.9, 0.8) for use in (True, False))
+    for a, b in zip(ours, expected):
+        torch.testing.assert_close(a["adv"], b["adv"])

@@ -92,8 +92,13 @@ def test_the_same_seed_gives_the_same_weights(small_cfg, kind):
 
 
 @pytest.mark.parametrize("normalized", [False, True])
-def test_a_resumed_run_goes_on_as_if_never_stopped(small_cfg, tmp_path, normalized):
-    policy = replace(small_cfg.policy, actor_obs_normalization=normalized, critic_obs_normalization=normalized)
+@pytest.mark.parametrize("memory", [None, "gru", "lstm"])
+def test_a_resumed_run_goes_on_as_if_never_stopped(small_cfg, tmp_path, normalized, memory):
+    nets = {"actor_hidden_dims": (16,), "critic_hidden_dims": (16,)}
+    nets.update(actor_obs_normalization=normalized, critic_obs_normalization=normalized)
+    policy = (
+        ActorCriticRecurrentConfig(rnn_type=memory, rnn_hidden_size=8, **nets) if memory else ActorCriticConfig(**nets)
+    )
     small_cfg = replace(small_cfg, policy=policy)
     torch.manual_seed(5)
     whole = OnPolicyRunner(toy(), small_cfg)
@@ -247,6 +252,8 @@ def test_an_inference_policy_is_a_copy_with_a_memory_of_its_own(small_cfg):
     acting.reset()
     assert torch.equal(acting(one), first)
     assert all(torch.equal(a, b) for a, b in zip(states, runner.alg.actor_critic.get_hidden_states()[0]))
+    runner.alg.actor_critic.act_inference(torch.ones(16, 1))  # remembering with a graph is no obstacle
+    runner.get_inference_policy()
     runner.learn(1)
     acting.reset()
     assert torch.equal(acting(one), first)

@@ -208,6 +208,23 @@ def test_arguments_that_cannot_work_are_refused(arguments, words):
         Adder(*arguments)
 
 
+def test_what_is_added_is_the_step_s_own():
+    data = Adder(False, 1).get_gae(episode(50), torch.zeros(1), 0.9, 0.8)
+    Adder(False, 1).get_nstep_return_data(data, 3)
+    assert data[7]["adv"].untyped_storage().nbytes() == 4 and data[7]["reward"].untyped_storage().nbytes() == 12
+
+
+def test_transitions_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"a reward has the shape \[1\] and a value \[2\]"):
+        Adder(False, 1).get_gae([{**step(0), "value": torch.zeros(2)}], torch.zeros(2), 0.9, 0.8)
+    scalar = Adder(False, 1).get_gae([{**step(0), "value": torch.tensor(10.0)}], torch.tensor(7.0), 0.9, 0.8)
+    assert torch.equal(scalar[0]["adv"], Adder(False, 1).get_gae([step(0)], torch.tensor([7.0]), 0.9, 0.8)[0]["adv"])
+    with pytest.raises(
+        ValueError, match=r"hold done, info.* and one of them done, reward; give all, null_transition too"
+    ):
+        Adder(False, 2, "null_padding", {"reward": torch.zeros(1), "done": True}).get_train_sample([step(0)])
+
+
 def test_empty_data_have_no_advantages():
     with pytest.raises(ValueError, match="no transitions"):
         Adder(False, 2).get_gae_with_default_last_value([], False, 0.9, 0.8)

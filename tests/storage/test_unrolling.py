@@ -48,7 +48,9 @@ def test_burn_in_shows_the_steps_before_and_learns_from_none_of_them():
 def test_padding_learns_from_every_step_once(num_steps, unroll_len, burn_in):
     plan = plan_unrolling(num_steps, unroll_len, "null_padding", burn_in)
     assert sorted(plan.steps[plan.learned].tolist()) == list(range(num_steps))
-    assert plan.steps.shape == (unroll_len + burn_in, -(-num_steps // unroll_len))
+    num_chunks = -(-num_steps // unroll_len)
+    assert plan.steps.shape == (unroll_len + min(burn_in, (num_chunks - 1) * unroll_len), num_chunks)
+    assert plan.learns_all == plan.learned.all()
     assert (plan.learned.sum(dim=0) > 0).all()
 
 
@@ -68,7 +70,11 @@ def test_chunks_lie_side_by_side_for_the_environments_asked_for():
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [((8, 0), "unroll_len=0"), ((8, 2, "first"), "last_fn_type='first'; allowed: last, drop, null_padding")],
+    [
+        ((8, 0), "unroll_len=0"),
+        ((8, 2, "last", -1), "burn_in=-1"),
+        ((8, 2, "first"), "last_fn_type='first'; allowed: last, drop, null_padding"),
+    ],
 )
 def test_settings_that_mean_nothing_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
