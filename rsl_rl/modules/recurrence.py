@@ -44,18 +44,8 @@ def lstm_scan(x: Tensor, flow: Flow, weights: LayerWeights, h: Tensor, c: Tensor
 
 class _LSTMScan(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        keep: Tensor,
-        carry: Tensor,
-        w_input: Tensor,
-        w_hidden: Tensor,
-        b_input: Tensor,
-        b_hidden: Tensor,
-        h: Tensor,
-        c: Tensor,
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, keep: Tensor, carry: Tensor, *tensors: Tensor) -> Tensor:
+        w_input, w_hidden, b_input, b_hidden, h, c = tensors
         (num_steps, num_envs, num_inputs), size = x.shape, h.shape[1]
         # One product a step for input, bias and memory: their weights lie side by side, and so do the inputs.
         weight = torch.cat((w_input, (b_input + b_hidden).unsqueeze(1), w_hidden), dim=1)
@@ -117,17 +107,8 @@ class _LSTMScan(torch.autograd.Function):
 
 class _GRUScan(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        keep: Tensor,
-        carry: Tensor,
-        w_input: Tensor,
-        w_hidden: Tensor,
-        b_input: Tensor,
-        b_hidden: Tensor,
-        h: Tensor,
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, keep: Tensor, carry: Tensor, *tensors: Tensor) -> Tensor:
+        w_input, w_hidden, b_input, b_hidden, h = tensors
         (num_steps, num_envs, _), size = x.shape, h.shape[1]
         # Gates in the order n, r, z, m, with m the memory's part of n: inputs feed the first three, memory the last
         # three, in the order of its weights.
