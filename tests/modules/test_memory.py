@@ -142,15 +142,16 @@ def test_peeking_and_replaying_move_no_state():
     assert not torch.equal(memory.hidden_states[0], before[0])
 
 
-def test_a_reset_forgets_the_environments_it_names():
-    memory, _ = make("lstm")
-    before = [s.clone() for s in memory.hidden_states]
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_reset_forgets_the_environments_it_names(kind):
+    memory, before = make(kind)
     memory.reset(torch.tensor([[True], [False]]))
-    for s, old in zip(memory.hidden_states, before):
+    for s, old in zip(as_states(memory.hidden_states), before):
         assert (s[:, 0] == 0).all() and torch.equal(s[:, 1], old[:, 1])
-    memory.hidden_states = tuple(torch.full_like(s, float("nan")) for s in before)  # a robot that blew up
+    blown_up = tuple(torch.full_like(s, float("nan")) for s in before)  # as a robot may be
+    memory.hidden_states = blown_up if kind == "lstm" else blown_up[0]
     memory.reset(torch.tensor([1, 0]))
-    assert all((s[:, 0] == 0).all() and s[:, 1].isnan().all() for s in memory.hidden_states)
+    assert all((s[:, 0] == 0).all() and s[:, 1].isnan().all() for s in as_states(memory.hidden_states))
     memory.reset()
     assert memory.hidden_states is None
 
