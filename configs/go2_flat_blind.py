@@ -13,11 +13,7 @@ from rsl_rl.config.task import LeggedRobotConfig, RandomizationConfig
 
 
 def blind_task() -> LeggedRobotConfig:
-    """Return go2_flat less the policy's velocities, with more randomisation; the critic still sees everything.
-
-    With joint velocities, legs on the floor tell the robot's own velocity in the instant, and nothing is to be
-    remembered; friction, payload and gains are unknown to the policy in both tasks.
-    """
+    """Return go2_flat less the policy's velocities, with more randomisation; the critic still sees everything."""
     task = flat_task()
     velocities = ("base_lin_vel", "joint_vel")
     return replace(

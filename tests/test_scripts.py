@@ -11,6 +11,8 @@ import torch
 
 from configs import EXPERIMENTS
 
+TASKS = ", ".join(EXPERIMENTS.names())
+
 TINY = (
     "--num_envs", "16", "--runner.num_steps_per_env", "8",
     "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
@@ -62,8 +64,8 @@ def test_tasks_are_listed(run_script):
 
 
 MISTAKES = {
-    "no task": ((), "--task is missing; known tasks: go2_flat, toy"),
-    "wrong task": (("--task", "go2_flatt"), "unknown task 'go2_flatt'; known: go2_flat, toy. Did you mean 'go2_flat'?"),
+    "no task": ((), f"--task is missing; known tasks: {TASKS}"),
+    "wrong task": (("--task", "go2_flatt"), f"unknown task 'go2_flatt'; known: {TASKS}. Did you mean 'go2_flat'?"),
     "wrong flag": (("--task", "toy", "--num_env", "3"), "num_env"),
     "wrong nested flag": (
         ("--task", "toy", "--algorithm.desired_kll", "3"),
