@@ -33,7 +33,7 @@ def blind_task() -> LeggedRobotConfig:
 
 @dataclass(frozen=True)
 class Go2FlatBlind(TrainConfig):
-    """Unitree Go2 on flat ground without a sense of its own velocity: a GRU has to infer it."""
+    """Unitree Go2 on flat ground without a sense of velocities; a GRU may infer them from the past."""
 
     task: str = "go2_flat_blind"
     env: LeggedRobotConfig = field(default_factory=blind_task)
@@ -52,4 +52,4 @@ class Go2FlatBlindMlp(Go2FlatBlind):
     policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(  # type: ignore[assignment]  # another type of network
         actor_hidden_dims=(144, 144, 64), critic_hidden_dims=(144, 144, 64)
     )
-    runner: RunnerConfig = RunnerConfig(max_iterations=320, save_interval=40, experiment_name="go2_flat_blind_mlp")
+    runner: RunnerConfig = replace(Go2FlatBlind.runner, experiment_name="go2_flat_blind_mlp")

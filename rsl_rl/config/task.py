@@ -197,7 +197,7 @@ class ToyConfig(TaskConfig):
     builds: ClassVar[str] = "rsl_rl.tasks.toy:PointEnv"
 
     num_envs: int = 64
-    """Points at once."""
+    """Environments at once."""
     episode_steps: int = 32
     """Control steps of an episode."""
 
@@ -207,19 +207,13 @@ class ToyConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
-class RecallConfig(TaskConfig):
+class RecallConfig(ToyConfig):
     """A sign that is shown once, at the start of an episode, and asked for until its end: solved by memory alone."""
 
     builds: ClassVar[str] = "rsl_rl.tasks.toy:RecallEnv"
 
-    num_envs: int = 64
-    """Signs at once."""
     episode_steps: int = 12
     """Control steps of an episode."""
-
-    def __post_init__(self):
-        require(self.num_envs >= 1, f"num_envs={self.num_envs}: give a whole number of at least 1")
-        require(self.episode_steps >= 2, f"episode_steps={self.episode_steps}: give a whole number of at least 2")
 
 
 def _require_ranges(cfg: object, section: str, names: Tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ class ToyEnv(VecEnv):
     num_privileged_obs = None
     privileged_obs_buf = None
 
-    def __init__(self, cfg: Union[ToyConfig, RecallConfig], num_obs: int, device: str, seed: int):
+    def __init__(self, cfg: ToyConfig, num_obs: int, device: str, seed: int):
         self.cfg = cfg
         self.num_envs, self.num_obs = cfg.num_envs, num_obs
         self.max_episode_length = cfg.episode_steps

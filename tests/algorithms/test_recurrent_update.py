@@ -95,7 +95,7 @@ def chunk_features(ppo, memories, begin, first, stop):
     return outputs
 
 
-def check(ppo, expected_loss):
+def assert_update_has_gradients_of(expected_loss, ppo):
     expected = torch.autograd.grad(expected_loss, list(ppo.actor_critic.parameters()))
     ppo.update()
     for (name, parameter), gradient in zip(ppo.actor_critic.named_parameters(), expected):
@@ -113,7 +113,7 @@ def test_gradients_are_those_of_a_loop_over_steps_with_resets(kind, dones):
     torch.manual_seed(0)
     ppo = make(kind)
     memories = collect(ppo, torch.tensor(dones))
-    check(ppo, naive_loss(ppo, *chunk_features(ppo, memories, 0, 0, T), range(T)))
+    assert_update_has_gradients_of(naive_loss(ppo, *chunk_features(ppo, memories, 0, 0, T), range(T)), ppo)
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
@@ -128,7 +128,7 @@ def test_gradients_of_chunks_are_those_of_exact_pieces_of_the_rollout(kind, burn
         * (stop - first)
         for first, stop in pieces
     ]
-    check(ppo, sum(losses) / sum(stop - first for first, stop in pieces))
+    assert_update_has_gradients_of(sum(losses) / sum(stop - first for first, stop in pieces), ppo)
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])

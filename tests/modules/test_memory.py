@@ -44,7 +44,7 @@ def stepped(memory, x, dones, states):
     return torch.stack(rows, dim=1)
 
 
-def check(kind, dones):
+def assert_scan_and_padding_equal_steps(kind, dones):
     torch.manual_seed(0)
     memory, states = make(kind, torch.float64)
     states = tuple(s.requires_grad_() for s in states)
@@ -73,7 +73,7 @@ def check(kind, dones):
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_scans_and_padded_trajectories_equal_steps_with_resets(kind, pattern):
-    check(kind, torch.tensor(PATTERNS[pattern]).bool())
+    assert_scan_and_padding_equal_steps(kind, torch.tensor(PATTERNS[pattern]).bool())
 
 
 @given(
@@ -82,7 +82,7 @@ def test_scans_and_padded_trajectories_equal_steps_with_resets(kind, pattern):
 )
 @example("lstm", [[True, True]] * T)
 def test_they_do_for_any_pattern_of_dones(kind, dones):
-    check(kind, torch.tensor(dones))
+    assert_scan_and_padding_equal_steps(kind, torch.tensor(dones))
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
