@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 from rich.console import Console
 from rich.table import Table
 from typing_extensions import Literal
 
-from benchmarks.pairing import PEER_PACKAGES, Spread, Worker, alternate, compare
+from benchmarks.flags import require_counts, require_picture
+from benchmarks.pairing import PEER_PACKAGES, Spread, Worker, alternate, ratios, spreads
 
 
 @dataclass(frozen=True)
 class Learner:
-    """Collecting from an environment that does nothing, returns, and the update."""
+    """Collecting from an environment that does nothing, returns, and the update.
 
-    num_envs: int = 4096
-    """Environments at once."""
+    collect is the policy's and the storage's part of a rollout with its returns, gae the returns and advantages alone
+    once more, update all gradient steps of an iteration. The share of the peak is that of the update's matrix products
+    in what the machine's best products of square float32 matrices reach.
+    """
+
+    num_envs: Tuple[int, ...] = (4096,)
+    """Environments at once; one or several numbers."""
     num_steps: int = 24
     """Steps of a rollout."""
     num_obs: int = 48
@@ -40,23 +47,38 @@ class Learner:
     """Gradient steps of a pass."""
     device: str = "cpu"
     """Where the networks are."""
+    cuda_graphs: bool = True
+    """Ours, on a GPU: launch each step as one graph, whose operations cannot be counted."""
+    bfloat16: bool = False
+    """Ours: learn with networks in bfloat16."""
+    compile: bool = False
+    """Ours: compile the loss."""
     seed: int = 1
     """Of weights and rollout."""
     repeats: int = 5
     """Iterations that count."""
     warm_up: int = 1
-    """Iterations before those."""
+    """Iterations before those; the first of them counts the update's operations."""
     peer: Optional[Path] = None
     """Folder with another rsl_rl, as pip's --target makes it; it takes turns with ours."""
+    plot: Optional[Path] = None
+    """PNG file for a picture of the time of each phase against the number of environments."""
 
     def __post_init__(self):
-        for name in ("num_envs", "num_steps", "num_obs", "num_actions", "num_epochs", "num_mini_batches", "repeats"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name} {getattr(self, name)}: give a whole number of at least 1")
-        if self.warm_up < 0:
-            raise ValueError(f"--warm_up {self.warm_up}: give a whole number of at least 0")
+        require_counts(
+            self,
+            "num_envs",
+            "num_steps",
+            "num_obs",
+            "num_actions",
+            "num_epochs",
+            "num_mini_batches",
+            "repeats",
+            "warm_up",
+        )
         if not 0.0 <= self.done_rate <= 1.0:
             raise ValueError(f"--done_rate {self.done_rate} must lie in [0, 1]")
+        require_picture(self, "plot")
         if self.peer is not None and not (self.peer / "rsl_rl").is_dir():
             raise ValueError(
                 f"--peer {self.peer} holds no rsl_rl; fill it with: pip install --no-deps --target {self.peer} "
@@ -65,39 +87,86 @@ class Learner:
 
 
 def measure(cfg: Learner) -> Dict[str, Any]:
-    """Time both learners in turn; print a table and return what it says."""
-    settings = dataclasses.asdict(dataclasses.replace(cfg, peer=None))
+    """Time both learners in turn; print a table for each number of environments and return what the tables say."""
+    draw = _drawing(cfg.plot)
+    settings = dataclasses.asdict(dataclasses.replace(cfg, peer=None, plot=None))
+    peak = _matmul_peak(settings)
+    results = [_measure(cfg, {**settings, "num_envs": num_envs}, peak) for num_envs in cfg.num_envs]
+    draw(results)
+    return {"benchmark": "learner", "settings": settings, "matmul_peak_gflops": peak, "results": results}
+
+
+def _drawing(path: Optional[Path]) -> Callable[[Sequence[Mapping[str, Any]]], None]:
+    """Return what draws results, or nothing; a missing matplotlib shows here, before anything is measured."""
+    if path is None:
+        return lambda results: None
+    from benchmarks.plot import plot_phases
+
+    return functools.partial(plot_phases, path=path)
+
+
+def _matmul_peak(settings: Mapping[str, Any]) -> float:
+    worker = Worker("matmul.py", settings)
+    try:
+        return worker.run()["gflops"]
+    finally:
+        worker.stop()
+
+
+def _measure(cfg: Learner, settings: Mapping[str, Any], peak: float) -> Dict[str, Any]:
+    num_envs = settings["num_envs"]
     workers = {"ours": Worker("our_learner.py", settings)}
     try:
         if cfg.peer is not None:
             workers["peer"] = Worker("peer_learner.py", settings, cfg.peer.resolve())
-        figures, ratios = compare(alternate(workers, cfg.repeats, cfg.warm_up))
+        runs = alternate(workers, cfg.repeats, cfg.warm_up)
     finally:
         for worker in workers.values():
             worker.stop()
-    title = f"{cfg.policy}, {cfg.num_envs} environments x {cfg.num_steps} steps, median (least - most) of {cfg.repeats}"
-    Console().print(_table(title, figures, ratios))
-    medians = {worker: {name: spread.median for name, spread in own.items()} for worker, own in figures.items()}
+    counted = {name: [with_speed(run, peak) for run in own] for name, own in runs.items()}
+    figures = {name: spreads(own) for name, own in counted.items()}
+    compared = ratios(counted["ours"], counted["peer"]) if cfg.peer is not None else {}
+    title = f"{cfg.policy}, {num_envs} environments x {cfg.num_steps} steps, median (least-most) of {cfg.repeats}"
+    Console().print(_table(title, f"matrix products reach {peak:.1f} GFLOP/s here", figures, compared))
     return {
-        "benchmark": "learner",
-        "settings": settings,
-        "medians": medians,
-        "ratios": {name: spread._asdict() for name, spread in ratios.items()},
-        "update_samples_per_s": cfg.num_envs * cfg.num_steps / medians["ours"]["update"],
+        "num_envs": num_envs,
+        "figures": {name: {key: spread._asdict() for key, spread in own.items()} for name, own in figures.items()},
+        "ratios": {name: spread._asdict() for name, spread in compared.items()},
+        "update_flops": {name: own[0]["update_flops"] for name, own in runs.items()},
+        "update_samples_per_s": num_envs * cfg.num_steps / figures["ours"]["update"].median,
     }
 
 
-def _table(title: str, figures: Dict[str, Dict[str, Spread]], ratios: Dict[str, Spread]) -> Table:
-    table = Table(title=title)
-    for column in ("", *figures, *(["peer / ours"] if ratios else [])):
+def with_speed(run: Mapping[str, Any], peak: float) -> Dict[str, float]:
+    """Turn the operations of an iteration's update into its speed [GFLOP/s] and its share of the peak, if they were
+    counted."""
+    figures = {name: value for name, value in run.items() if name != "update_flops"}
+    if run["update_flops"] is not None:
+        figures["update_gflops"] = run["update_flops"] / run["update"] / 1e9
+        figures["update_share"] = figures["update_gflops"] / peak
+    return figures
+
+
+_ROWS = {
+    "collect": ("collect [ms]", 1e3),
+    "gae": ("gae [ms]", 1e3),
+    "update": ("update [ms]", 1e3),
+    "update_gflops": ("update [GFLOP/s]", 1.0),
+    "update_share": ("share of peak [%]", 100.0),
+    "peak_mb": ("peak memory [MB]", 1.0),
+}
+"""Figures of a table: label and scale."""
+
+
+def _table(
+    title: str, caption: str, figures: Mapping[str, Mapping[str, Spread]], compared: Mapping[str, Spread]
+) -> Table:
+    table = Table(title=title, caption=caption)
+    for column in ("", *figures, *(["peer / ours"] if compared else [])):
         table.add_column(column, justify="right" if column else "left")
-    for name in figures["ours"]:
-        scale, unit = (1.0, "MB") if name == "peak_mb" else (1e3, "ms")
-        cells = [
-            f"{own[name].median * scale:.1f} {unit} ({own[name].low * scale:.1f} - {own[name].high * scale:.1f})"
-            for own in figures.values()
-        ]
-        if ratios:
-            cells.append(f"{ratios[name].median:.2f} ({ratios[name].low:.2f} - {ratios[name].high:.2f})")
-        table.add_row(name.replace("_mb", " memory"), *cells)
+    for name, (label, scale) in _ROWS.items():
+        cells = [own[name].times(scale).text() if name in own else "-" for own in figures.values()]
+        if compared:
+            cells.append(compared[name].text() if name in compared else "-")
+        table.add_row(label, *cells)
     return table

@@ -1,17 +1,17 @@
 """A worker: collecting from a no-op environment, and learning, with this library."""
 
-import sys
-from pathlib import Path
-from typing import Any, Callable, Dict
+from typing import Any, Dict
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from benchmarks.serving import Rollout, serve
+from benchmarks.phases import Phases, Rollout
+from benchmarks.serving import serve
 from rsl_rl.algorithms import PPO
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
+from rsl_rl.runners.acceleration import accelerate
+from rsl_rl.utils.host import prepare_host
 
 
-def build(settings: dict) -> Dict[str, Callable[[], object]]:
+def build(settings: dict) -> Phases:
     num_envs, num_steps, num_obs = settings["num_envs"], settings["num_steps"], settings["num_obs"]
     hidden_dims = tuple(settings["hidden_dims"])
     nets: Dict[str, Any] = {"actor_hidden_dims": hidden_dims, "critic_hidden_dims": hidden_dims}
@@ -27,19 +27,28 @@ def build(settings: dict) -> Dict[str, Callable[[], object]]:
         num_learning_epochs=settings["num_epochs"],
         num_mini_batches=settings["num_mini_batches"],
     )
-    ppo.init_storage(num_envs, num_steps, [num_obs], [num_obs], [settings["num_actions"]])
+    ppo.init_storage(num_envs, num_steps, [num_obs], None, [settings["num_actions"]])
+    acceleration = AccelerationConfig(settings["cuda_graphs"], settings["bfloat16"], settings["compile"])
+    if settings["device"] == "cpu":
+        prepare_host()
+    accelerate(ppo, acceleration)
     rollout = Rollout.draw(settings)
 
     def collect() -> None:
-        for obs, reward, done in zip(*rollout):
+        for obs, reward, done in zip(rollout.obs, rollout.rewards, rollout.dones):
             ppo.act(obs, obs)
             ppo.process_env_step(reward, done, {})
+        ppo.compute_returns(rollout.obs[0])
+
+    def gae() -> None:
+        ppo.storage.compute_returns(rollout.last_values, ppo.gamma, ppo.lam)
 
     def update() -> None:
         for value in ppo.update().values():
             value.item()
 
-    return {"collect": collect, "returns": lambda: ppo.compute_returns(rollout.obs[0]), "update": update}
+    replayed = acceleration.cuda_graphs and settings["device"] != "cpu"
+    return Phases(settings["device"], collect, gae, update, countable=not replayed)
 
 
 serve(build)

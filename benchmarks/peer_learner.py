@@ -1,17 +1,32 @@
 """A worker: collecting from a no-op environment, and learning, with rsl-rl-lib 5.5."""
 
-from typing import Callable, Dict
-
 import torch
 from rsl_rl.models import MLPModel, RNNModel
-from serving import Rollout, serve
 from tensordict import TensorDict
 
+from benchmarks.phases import Phases, Rollout
+from benchmarks.serving import serve
 from rsl_rl.algorithms import PPO
 from rsl_rl.storage import RolloutStorage
 
 
-def build(settings: dict) -> Dict[str, Callable[[], object]]:
+class KnownValues:
+    """A critic that need not think."""
+
+    def __init__(self, values: torch.Tensor):
+        self._values = values  # [N, 1]
+
+    def __call__(self, obs: TensorDict) -> torch.Tensor:
+        return self._values
+
+    def get_hidden_state(self) -> None:
+        return None
+
+    def reset(self, hidden_state: None = None) -> None:
+        pass
+
+
+def build(settings: dict) -> Phases:
     num_envs, num_steps, num_actions = settings["num_envs"], settings["num_steps"], settings["num_actions"]
     device, hidden_dims = settings["device"], settings["hidden_dims"]
     rollout = Rollout.draw(settings)
@@ -34,18 +49,22 @@ def build(settings: dict) -> Dict[str, Callable[[], object]]:
         schedule="adaptive",
         device=device,
     )
+    known_values = KnownValues(rollout.last_values)
 
     @torch.inference_mode()
     def collect() -> None:
         for row, reward, done in zip(rows, rollout.rewards, rollout.dones):
             ppo.act(row)
             ppo.process_env_step(row, reward, done, {})
-
-    @torch.inference_mode()
-    def returns() -> None:
         ppo.compute_returns(rows[0])
 
-    return {"collect": collect, "returns": returns, "update": ppo.update}
+    @torch.inference_mode()
+    def gae() -> None:
+        ppo.critic = known_values
+        ppo.compute_returns(rows[0])
+        ppo.critic = critic
+
+    return Phases(device, collect, gae, ppo.update, countable=settings["policy"] == "mlp")
 
 
 serve(build)

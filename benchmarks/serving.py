@@ -1,52 +1,41 @@
-"""What the workers of scripts/benchmark.py share: one process an implementation, since both import as ``rsl_rl``.
+"""What every worker of scripts/benchmark.py does: measure, in a process of its own, whenever asked.
 
-A worker gets its settings as JSON, says "ready", and answers each line on its standard input with the figures of one
-iteration, as JSON: the seconds of each phase, and its own peak memory so far [MB].
+A worker gets its settings as JSON, says "ready", and answers each line on its standard input with figures, as JSON: its
+own, and its peak memory so far [MB].
 """
 
 import json
+import os
 import resource
 import sys
-import time
-from typing import Callable, Dict, List, NamedTuple
+from typing import Callable, Dict, Optional
 
 import torch
 
-
-class Rollout(NamedTuple):
-    """What a no-op environment hands over, drawn before anything is timed."""
-
-    obs: List[torch.Tensor]  # T times [N, D]
-    rewards: List[torch.Tensor]  # T times [N]
-    dones: List[torch.Tensor]  # T times [N] bool
-
-    @classmethod
-    def draw(cls, settings: dict) -> "Rollout":
-        generator = torch.Generator().manual_seed(settings["seed"])
-        shape, device = (settings["num_steps"], settings["num_envs"]), settings["device"]
-        obs = torch.randn(*shape, settings["num_obs"], generator=generator).to(device)
-        rewards = torch.randn(shape, generator=generator).to(device)
-        dones = (torch.rand(shape, generator=generator) < settings["done_rate"]).to(device)
-        return cls(list(obs), list(rewards), list(dones))
+Figures = Dict[str, Optional[float]]
 
 
-def serve(build: Callable[[dict], Dict[str, Callable[[], object]]]) -> None:
-    """Build the phases of an iteration from the settings, and time them whenever asked."""
+def serve(build: Callable[[dict], Callable[[], Figures]]) -> None:
+    """Build from the settings what is measured, and call it whenever asked."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
     settings = json.loads(sys.argv[1])
     torch.manual_seed(settings["seed"])
-    cuda = settings["device"].startswith("cuda")
-    phases = build(settings)
-    print("ready", flush=True)
+    measure = build(settings)
+    print("ready", file=answers, flush=True)
     for _ in sys.stdin:
-        figures = {}
-        for name, phase in phases.items():
-            began = time.perf_counter()
-            phase()
-            if cuda:
-                torch.cuda.synchronize()
-            figures[name] = time.perf_counter() - began
-        memory = (
-            torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        )
-        figures["peak_mb"] = memory / 1e6
-        print(json.dumps(figures), flush=True)
+        figures = measure()
+        figures["peak_mb"] = _peak_memory(settings["device"]) / 1e6
+        print(json.dumps(figures), file=answers, flush=True)
+
+
+def wait_for(device: str) -> None:
+    """Let a device finish what it was given."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _peak_memory(device: str) -> float:
+    if torch.device(device).type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -11,18 +11,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import tyro
 
-from benchmarks.learner import Learner, measure
+from benchmarks import learner, simulator, training
 from scripts.command_line import one_line_complaints, usage_errors
+
+BENCHMARKS = {"learner": learner.Learner, "sim": simulator.Simulator, "train": training.Training}
+MEASURE = {
+    learner.Learner: learner.measure,
+    simulator.Simulator: simulator.measure,
+    training.Training: training.measure,
+}
 
 
 def main() -> int:
     try:
         with usage_errors():
             with one_line_complaints():
-                cfg = tyro.extras.subcommand_cli_from_dict(
-                    {"learner": Learner}, description=__doc__, use_underscores=True
-                )
-            result = measure(cfg)
+                cfg = tyro.extras.subcommand_cli_from_dict(BENCHMARKS, description=__doc__, use_underscores=True)
+            result = MEASURE[type(cfg)](cfg)
     except RuntimeError as error:
         print(f"benchmark.py: failed: {error}", file=sys.stderr)
         return 1

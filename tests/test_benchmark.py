@@ -1,53 +1,212 @@
 """The benchmark's own promises; what it measures is in benchmarks/README.md, and no test asserts a time."""
 
 import json
+import math
 
 import pytest
 
-from benchmarks.pairing import compare
+from benchmarks.pairing import Spread, Worker, alternate, ratios, spreads
+from benchmarks.training import as_arguments, estimate, first_pass, progress
 
-SMALL = ("--num_envs", "8", "--num_steps", "4", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "2")
+SMALL = ("--num_steps", "4", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "2")
+
+TINY_TRAINING = (
+    "--every", "2", "--num_robots", "4", "--seconds", "0.1",
+    "--overrides", "num_envs=16", "max_iterations=3", "runner.num_steps_per_env=8",
+    "policy.actor_hidden_dims=16 16", "policy.critic_hidden_dims=16",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("policy", ["mlp", "gru", "lstm"])
-def test_it_prints_a_table_and_ends_with_json(run_script, policy):
-    done = run_script("scripts/benchmark.py", "learner", *SMALL, "--policy", policy)
+def result_of(done):
     assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.strip().splitlines()[-1])
-    assert set(result["medians"]["ours"]) == {"collect", "returns", "update", "peak_mb"} and result["ratios"] == {}
-    assert result["settings"]["policy"] == policy and result["update_samples_per_s"] > 0
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def flops_by_hand(policy, num_samples, ours=True):
+    """Two for each weight and sample: forward, for the weight's gradient, and, behind the first layer, the input's.
+
+    Ours has the sums for the gradients of biases, of hidden layers and heads, as products too.
+    """
+    size = 8
+    gates = {"mlp": 0, "gru": 3, "lstm": 4}[policy]
+    first, rest = size * (gates or 1) * 48, gates * size * size + (size * size if gates else 0)
+    actor, critic = first + rest + size * 12, first + rest + size
+    biases = 2 * size + 12 + 1 if ours else 0
+    return 2 * num_samples * (3 * (actor + critic) - 2 * first + biases)
+
+
+def test_a_learner_is_timed_phase_by_phase(run_script):
+    done = run_script("scripts/benchmark.py", "learner", "--num_envs", "8", *SMALL, "--policy", "gru")
+    result = result_of(done)
+    (entry,) = result["results"]
+    figures = entry["figures"]["ours"]
+    assert set(figures) == {"collect", "gae", "update", "peak_mb", "update_gflops", "update_share"}
+    assert figures["gae"]["median"] > 0 and entry["ratios"] == {}
+    assert entry["update_flops"] == {"ours": flops_by_hand("gru", 5 * 8 * 4)}
+    speed = figures["update_gflops"]["median"]
+    assert figures["update_share"]["median"] == pytest.approx(speed / result["matmul_peak_gflops"])
+    assert result["settings"]["policy"] == "gru" and entry["update_samples_per_s"] > 0
     assert "8 environments x 4 steps" in done.stdout
 
 
-@pytest.mark.parametrize("policy", ["mlp", "lstm"])
-def test_a_peer_takes_turns_with_us(run_script, policy, peer):
-    done = run_script("scripts/benchmark.py", "learner", *SMALL, "--policy", policy, "--peer", str(peer))
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.strip().splitlines()[-1])
-    assert set(result["medians"]) == {"ours", "peer"}
-    ratio = result["ratios"]["update"]
-    assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
+def test_a_peer_takes_turns_with_us_and_both_are_drawn(run_script, peer, tmp_path):
+    picture = tmp_path / "growth.png"
+    arguments = ("learner", "--num_envs", "16", "8", *SMALL, "--peer", str(peer), "--plot", str(picture))
+    result = result_of(run_script("scripts/benchmark.py", *arguments))
+    assert [entry["num_envs"] for entry in result["results"]] == [16, 8]
+    for entry in result["results"]:
+        num_samples = 5 * entry["num_envs"] * 4
+        assert entry["update_flops"] == {
+            who: flops_by_hand("mlp", num_samples, who == "ours") for who in ("ours", "peer")
+        }
+        assert set(entry["ratios"]) == set(entry["figures"]["ours"])
+        ratio = entry["ratios"]["gae"]
+        assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
+    assert list(tmp_path.iterdir()) == [picture]
+
+
+def test_what_cannot_be_counted_is_left_out(run_script, peer):
+    """torch's fused LSTM hides its products, and ours does not."""
+    arguments = ("learner", "--num_envs", "8", *SMALL, "--policy", "lstm", "--peer", str(peer))
+    (entry,) = result_of(run_script("scripts/benchmark.py", *arguments))["results"]
+    flops = flops_by_hand("lstm", 5 * 8 * 4)
+    assert entry["update_flops"] == {"ours": pytest.approx(flops, rel=0.02), "peer": None}
+    assert "update_gflops" not in entry["figures"]["peer"]
+    assert set(entry["ratios"]) == {"collect", "gae", "update", "peak_mb"}
+
+
+def test_engines_and_numbers_of_robots_take_turns(run_script):
+    arguments = ("sim", "--num_envs", "4", "8", "--seconds", "0.05", "--repeats", "2")
+    result = result_of(run_script("scripts/benchmark.py", *arguments))
+    assert [(entry["backend"], entry["num_envs"]) for entry in result["results"]] == [("mujoco", 4), ("mujoco", 8)]
+    for entry in result["results"]:
+        steps, real_time = entry["env_steps_per_s"], entry["times_real_time"]
+        assert 0 < steps["low"] <= steps["median"] <= steps["high"]
+        assert real_time["median"] == pytest.approx(0.02 * steps["median"])
+
+
+@pytest.mark.parametrize("limit", [9, 0])
+def test_a_training_is_timed_until_its_gate(run_script, root, limit):
+    before = set((root / "logs").iterdir())
+    gate = (f"env.gate.{name}={limit}" for name in ("fall_rate", "lin_vel_error", "yaw_rate_error"))
+    done = run_script("scripts/benchmark.py", "train", "--seeds", "5", *TINY_TRAINING, *gate)
+    result = result_of(done)
+    (run,) = result["runs"]
+    assert run["seed"] == 5 and run["env_steps"] == 3 * 8 * 16 and run["wall_s"] > 0
+    times = result["means"]["seconds_to_gate"]
+    if limit:
+        assert run["iteration"] == 2 and run["steps_to_gate"] == 2 * 8 * 16 and result["reached"] == 1
+        assert 0 < run["seconds_to_gate"] == times["mean"] and times["low"] is None
+        assert "iteration 2 passes" in done.stdout and "iteration 3" not in done.stdout
+    else:
+        assert run["iteration"] is run["seconds_to_gate"] is run["steps_to_gate"] is times["mean"] is None
+        assert "iteration 3 misses" in done.stdout and "0 of 1 trainings reached the gate" in done.stdout
+        assert "not reached" in done.stdout
+    assert set((root / "logs").iterdir()) == before
+
+
+def test_the_interval_of_a_mean_is_students():
+    assert estimate([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2.0 - 4.303 / math.sqrt(3), 2.0 + 4.303 / math.sqrt(3)))
+    assert estimate([4.0]) == (4.0, None, None) and estimate([]) == (None, None, None)
+    many = estimate([0.0, 1.0] * 50)
+    assert many.high - many.mean == pytest.approx(2.042 * math.sqrt(0.25 / 99))
+
+
+def test_the_first_pass_ends_the_search():
+    asked = []
+    assert first_pass([10, 20, 30, 40], lambda iteration: asked.append(iteration) or iteration in (20, 40)) == 20
+    assert asked == [10, 20]
+    assert first_pass([10, 20], lambda iteration: False) is None
+
+
+def test_the_time_to_the_gate_is_that_of_collecting_and_learning():
+    records = [{"iteration": i, "collect_s": 1.0, "learn_s": 0.5, "env_steps": 100 * i} for i in (1, 2, 3)]
+    assert progress(records, 2) == (3.0, 200) and progress(records, math.inf) == (4.5, 300)
+
+
+def test_overrides_are_arguments():
+    assert as_arguments(["num_envs=8", "policy.actor_hidden_dims=64 32"]) == [
+        "--num_envs", "8", "--policy.actor_hidden_dims", "64", "32",
+    ]  # fmt: skip
+
+
+def test_workers_take_turns_and_warm_up_first():
+    order = []
+
+    class Fake:
+        def __init__(self, name):
+            self.name = name
+
+        def run(self):
+            order.append(self.name)
+            return {"turn": len(order)}
+
+    runs = alternate({"a": Fake("a"), "b": Fake("b")}, repeats=2, warm_up=1)
+    assert order == ["a", "b"] * 3
+    assert runs == {"a": [{"turn": 3}, {"turn": 5}], "b": [{"turn": 4}, {"turn": 6}]}
 
 
 def test_ratios_are_taken_pair_by_pair():
-    runs = {
-        "ours": [{"update": 1.0}, {"update": 2.0}, {"update": 1.0}],
-        "peer": [{"update": t} for t in (2.0, 4.0, 5.0)],
-    }
-    figures, ratios = compare(runs)
-    assert figures["peer"]["update"] == (4.0, 2.0, 5.0) and ratios["update"] == (2.0, 2.0, 5.0)
-    assert compare({"ours": runs["ours"]})[1] == {}
+    ours = [{"update": 1.0, "speed": 1.0}, {"update": 2.0, "speed": 1.0}, {"update": 1.0, "speed": 1.0}]
+    peer = [{"update": t} for t in (2.0, 4.0, 5.0)]
+    assert spreads(peer) == {"update": (4.0, 2.0, 5.0)}
+    assert ratios(ours, peer) == {"update": (2.0, 2.0, 5.0)}
+
+
+@pytest.mark.parametrize(
+    ("spread", "words"),
+    [
+        ((1.5, 1.25, 2.0), "1.50 (1.25-2.00)"),
+        ((0.05, 0.04, 0.06), "0.0500 (0.0400-0.0600)"),
+        ((9999, 1, 10001), "9999 (1-10001)"),
+    ],
+)
+def test_a_spread_has_three_digits(spread, words):
+    assert Spread(*spread).text() == words
+
+
+def test_what_a_worker_prints_is_no_answer(tmp_path):
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import os\n"
+        "from benchmarks.serving import serve\n"
+        "def build(settings):\n"
+        "    print('hello')\n"
+        "    return lambda: os.system('echo hello') or {'answer': settings['answer']}\n"
+        "serve(build)\n"
+    )
+    worker = Worker(str(script), {"seed": 1, "device": "cpu", "answer": 42})
+    try:
+        figures = worker.run()
+    finally:
+        worker.stop()
+    assert figures["answer"] == 42 and figures["peak_mb"] > 10
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("learner", "--num_envs", "0"), "--num_envs 0: give a whole number of at least 1"),
-        (("learner", "--warm_up", "-1"), "--warm_up -1: give a whole number of at least 0"),
+        (("learner", "--num_envs", "8", "-1"), "--num_envs -1: give a whole number of at least 1"),
+        (("learner", "--num_envs"), "--num_envs is empty"),
+        (("learner", "--warm_up", "0"), "--warm_up 0: give a whole number of at least 1"),
         (("learner", "--done_rate", "2"), "--done_rate 2.0 must lie in [0, 1]"),
         (("learner", "--policy", "rnn"), "'rnn'"),
         (("learner", "--peer", "nowhere"), "pip install --no-deps --target nowhere rsl-rl-lib"),
         (("learner", "--num_envs", "2", "--policy", "gru"), "2 environments for num_mini_batches=4"),
+        (("learner", "--device", "gpu"), "device='gpu' is no device"),
+        (("learner", "--plot", "nowhere/growth.png"), "--plot nowhere/growth.png: there is no folder nowhere"),
+        (("learner", "--plot", "growth.pdf"), "ends in .png"),
+        (("sim", "--backends", "mujcoo"), "unknown sim backend 'mujcoo'; known: mujoco"),
+        (("sim", "--backends"), "--backends is empty"),
+        (("sim", "--task", "toy"), "--task toy has no physics"),
+        (("sim", "--devices", "cpu", "cpu"), "give one, or one for each of the 1 backends"),
+        (("sim", "--seconds", "0"), "--seconds 0.0: give a positive time"),
+        (("train", "--task", "toy"), "ToyConfig describes no legged robot"),
+        (("train", "--seeds", "1", "1"), "names a seed twice"),
+        (("train", "--overrides", "num_envs"), "write FIELD=VALUE"),
+        (("train", "--seconds", "0.001"), "less than one control step"),
         (("walk",), "walk"),
     ],
 )
@@ -55,3 +214,18 @@ def test_a_mistake_is_one_line_and_exit_code_2(run_script, arguments, words):
     done = run_script("scripts/benchmark.py", *arguments)
     assert done.returncode == 2 and done.stdout == ""
     assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_missing_matplotlib_shows_before_anything_is_measured(run_script, tmp_path):
+    (tmp_path / "matplotlib.py").write_text(
+        "raise ModuleNotFoundError('No module named matplotlib', name='matplotlib')"
+    )
+    arguments = ("learner", "--num_envs", "8", "--plot", str(tmp_path / "growth.png"))
+    done = run_script("scripts/benchmark.py", *arguments, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2 and done.stdout == "" and not (tmp_path / "growth.png").exists()
+    assert "matplotlib" in done.stderr and "install it" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_settings_that_train_refuses_are_a_mistake(run_script):
+    done = run_script("scripts/benchmark.py", "train", "--seeds", "1", "--overrides", "max_iteration=2")
+    assert done.returncode == 2 and "--max_iteration" in done.stderr and len(done.stderr.strip().splitlines()) == 1

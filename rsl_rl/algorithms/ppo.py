@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+import math
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from rsl_rl.algorithms.losses import adapt_learning_rate, clipped_value_loss, surrogate_loss, value_loss
+from rsl_rl.algorithms.adam import FlatAdam
+from rsl_rl.algorithms.losses import LossTerms, adapt_learning_rate, ppo_loss
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.modules.gaussian import gaussian_kl
+from rsl_rl.modules.gaussian import DiagonalGaussian
 from rsl_rl.storage.returns import bootstrap_timeouts
 from rsl_rl.storage.rollout_storage import MiniBatch, RolloutStorage
 from rsl_rl.storage.unrolling import Unrolling, plan_unrolling
+from rsl_rl.utils.trajectories import HiddenState
+
+_ACTIVATIONS_AT_ONCE = 1 << 21
+"""Results of hidden units that a CPU computes together, as many as stay in its cache."""
+
+
+class PolicyStep(NamedTuple):
+    """What a policy says about one step of all environments."""
+
+    actions: Tensor  # [N, A]
+    mean: Tensor  # [N, A]
+    stddev: Tensor  # [N, A] or [A]
+    values: Optional[Tensor]  # [N, 1]; None from a policy without memory, which values the rollout as a whole
+    hidden_states: Tuple[HiddenState, HiddenState]  # after the step, of actor and critic
 
 
 class PPO:
@@ -36,18 +52,19 @@ class PPO:
         self.entropy_coef = cfg.entropy_coef
         self.schedule = cfg.schedule
         self.desired_kl = cfg.desired_kl
-        self.max_grad_norm = cfg.max_grad_norm
         self.unroll_len, self.last_fn_type, self.burn_in = cfg.unroll_len, cfg.last_fn_type, cfg.burn_in
 
         self.device = torch.device(device)
         self.actor_critic = actor_critic.to(self.device)
         self._learning_rate = torch.tensor(cfg.learning_rate, device=self.device)
-        self.optimizer = torch.optim.Adam(
-            self.actor_critic.parameters(), lr=self._learning_rate, fused=_fused_adam_exists(self.device)
-        )
         named = list(self.actor_critic.named_parameters())
-        self._critic_parameters = [p for name, p in named if name.startswith(("critic.", "memory_c."))]
-        self._actor_parameters = [p for name, p in named if not name.startswith(("critic.", "memory_c."))]
+        critic = [p for name, p in named if name.startswith(("critic.", "memory_c."))]
+        actor = [p for name, p in named if not name.startswith(("critic.", "memory_c."))]
+        self.optimizer = FlatAdam([p for _, p in named], (actor, critic), self._learning_rate, cfg.max_grad_norm)
+        networks = self.actor_critic.actor, self.actor_critic.critic
+        num_units = max(sum(len(p) for p in network.parameters() if p.dim() == 2) for network in networks)
+        self._rows_at_once = max(1, _ACTIVATIONS_AT_ONCE // num_units)
+        self.loss = ppo_loss
         self.storage: RolloutStorage = None  # type: ignore[assignment]  # made by init_storage
         self.transition = RolloutStorage.Transition()
 
@@ -60,15 +77,27 @@ class PPO:
     def learning_rate(self, value: float) -> None:
         self._learning_rate.fill_(value)
 
+    @property
+    def max_grad_norm(self) -> float:
+        """Longest gradient of the actor, and of the critic."""
+        return self.optimizer.max_grad_norm
+
+    @max_grad_norm.setter
+    def max_grad_norm(self, value: float) -> None:
+        self.optimizer.max_grad_norm = value
+
     def init_storage(
         self,
         num_envs: int,
         num_transitions_per_env: int,
         actor_obs_shape: Sequence[int],
-        critic_obs_shape: Sequence[int],
+        critic_obs_shape: Optional[Sequence[int]],
         action_shape: Sequence[int],
     ) -> None:
-        """Allocate the rollout; one that is too small for the mini-batches is a ValueError."""
+        """Allocate the rollout; one that is too small for the mini-batches is a ValueError.
+
+        ``critic_obs_shape`` is None for a critic that reads what the actor reads.
+        """
         num_samples = num_envs if self.actor_critic.is_recurrent else num_envs * num_transitions_per_env
         if num_samples < self.num_mini_batches or num_envs * num_transitions_per_env < 2:
             kind = "environments" if self.actor_critic.is_recurrent else "steps"
@@ -84,6 +113,7 @@ class PPO:
             action_shape,
             self.device,
             self._plan_unrolling(num_transitions_per_env),
+            one_sigma=not self.actor_critic.state_dependent_std,
         )
 
     def _plan_unrolling(self, num_steps: int) -> Optional[Unrolling]:
@@ -106,13 +136,6 @@ class PPO:
         """Put the networks into evaluation mode."""
         self.actor_critic.eval()
 
-    def load_optimizer_state(self, state: Dict[str, Any]) -> None:
-        """Take over an optimiser's state and its step size."""
-        self.learning_rate = float(state["param_groups"][0]["lr"])
-        self.optimizer.load_state_dict(state)
-        for group in self.optimizer.param_groups:
-            group.update(lr=self._learning_rate, fused=_fused_adam_exists(self.device))
-
     # Collecting
 
     @torch.no_grad()
@@ -121,17 +144,31 @@ class PPO:
 
         The actions returned are the caller's own: an environment may clip or scale them in place.
         """
-        policy, row = self.actor_critic, self.storage.row()
-        row.hidden_states = policy.get_hidden_states()
+        row = self.storage.row()
+        row.hidden_states = self.actor_critic.get_hidden_states()
         row.observations.copy_(obs)
-        row.critic_observations.copy_(critic_obs)
-        row.actions.copy_(policy.act(row.observations))
-        row.values.copy_(policy.evaluate(row.critic_observations))
-        row.actions_log_prob.copy_(policy.get_actions_log_prob(row.actions).unsqueeze(-1))
-        row.action_mean.copy_(policy.action_mean)
-        row.action_sigma.copy_(policy.action_std)
+        if self.storage.privileged_observations is not None:
+            row.critic_observations.copy_(critic_obs)
+        step = self.policy_step(row.observations, row.critic_observations, row.hidden_states)
+        self.actor_critic.set_hidden_states(step.hidden_states)
+        row.actions.copy_(step.actions)
+        row.action_mean.copy_(step.mean)
+        row.action_sigma.copy_(step.stddev)
+        if step.values is not None:
+            row.values.copy_(step.values)
         self.transition = row
-        return row.actions.clone()
+        return step.actions.clone()
+
+    def policy_step(
+        self, obs: Tensor, critic_obs: Tensor, hidden_states: Tuple[HiddenState, HiddenState]
+    ) -> PolicyStep:
+        """Draw actions for one step of all environments, from the memories before it."""
+        policy = self.actor_critic
+        policy.set_hidden_states(hidden_states)
+        actions = policy.act(obs)
+        values = policy.evaluate(critic_obs) if policy.is_recurrent else None
+        distribution = policy.distribution
+        return PolicyStep(actions, distribution.mean, distribution.stddev, values, policy.get_hidden_states())
 
     @torch.no_grad()
     def process_env_step(self, rewards: Tensor, dones: Tensor, infos: Mapping[str, Any]) -> None:
@@ -139,18 +176,20 @@ class PPO:
 
         Where ``infos["time_outs"]`` [N] says that only the clock ended an episode, the reward is credited with the
         value of what would have come: V of ``infos["final_obs"]`` (groups, or the critic's tensor) where given, else V
-        of the last state acted on.
+        of the last state acted on, as soon as ``compute_returns`` knows it.
         """
         row = self.transition
         row.rewards.copy_(rewards.reshape(row.rewards.shape))
         row.dones.copy_(dones.reshape(row.dones.shape))
+        row.time_outs.zero_()
         if "time_outs" in infos:
-            final_values = row.values
+            time_outs = infos["time_outs"].to(self.device).reshape(row.dones.shape)
             if "final_obs" in infos:
                 final_obs = self.actor_critic.critic_obs(infos["final_obs"]).to(self.device)
                 final_values = self.actor_critic.peek_value(final_obs)
-            time_outs = infos["time_outs"].to(self.device).reshape(row.dones.shape)
-            row.rewards.copy_(bootstrap_timeouts(row.rewards, final_values, time_outs, row.dones, self.gamma))
+                row.rewards.copy_(bootstrap_timeouts(row.rewards, final_values, time_outs, row.dones, self.gamma))
+            else:
+                row.time_outs.copy_(time_outs)
         self.storage.add_transitions(row)
         self.actor_critic.reset(row.dones)
         self.transition = RolloutStorage.Transition()
@@ -158,8 +197,22 @@ class PPO:
     @torch.no_grad()
     def compute_returns(self, last_critic_obs: Tensor) -> None:
         """Estimate returns and advantages; ``last_critic_obs`` [N, C] follows the last stored step."""
-        last_values = self.actor_critic.peek_value(last_critic_obs)
-        self.storage.compute_returns(last_values, self.gamma, self.lam)
+        storage, policy = self.storage, self.actor_critic
+        if not policy.is_recurrent:
+            critic_obs, values = storage.critic_observations.flatten(0, 1), storage.values.flatten(0, 1)
+            for some_obs, some_values in zip(self._in_pieces(critic_obs), self._in_pieces(values)):
+                some_values.copy_(policy.evaluate(some_obs))
+        old_policy = DiagonalGaussian(storage.mu, storage.sigma)
+        storage.actions_log_prob.copy_(old_policy.joint_log_prob((storage.actions - storage.mu) / storage.sigma))
+        storage.rewards.copy_(
+            bootstrap_timeouts(storage.rewards, storage.values, storage.time_outs, storage.dones, self.gamma)
+        )
+        storage.time_outs.zero_()  # credited
+        storage.compute_returns(policy.peek_value(last_critic_obs), self.gamma, self.lam)
+
+    def _in_pieces(self, x: Tensor) -> Sequence[Tensor]:
+        """Cut rows into as many at a time as the device likes; on a GPU, where launches are what costs, all of them."""
+        return x.tensor_split(math.ceil(len(x) / self._rows_at_once)) if self.device.type == "cpu" else (x,)
 
     # Learning
 
@@ -170,46 +223,56 @@ class PPO:
         [nats], and the last learning_rate.
         """
         storage = self.storage
-        recurrent = self.actor_critic.is_recurrent
-        batches = storage.reccurent_mini_batch_generator if recurrent else storage.mini_batch_generator
-        steps = [self._step(batch) for batch in batches(self.num_mini_batches, self.num_learning_epochs)]
-        self.actor_critic.update_normalization(storage.observations, storage.privileged_observations)
+        shuffled = storage.shuffled_envs if self.actor_critic.is_recurrent else storage.shuffled_steps
+        totals = torch.zeros(len(LossTerms._fields), device=self.device)
+        for indices in shuffled(self.num_mini_batches, self.num_learning_epochs):
+            totals += self.learning_step(indices)
+        self.actor_critic.update_normalization(storage.observations, storage.critic_observations)
         storage.clear()
-        means = torch.stack([torch.stack(step) for step in steps]).mean(dim=0)
-        metrics: Dict[str, Tensor] = dict(zip(("surrogate_loss", "value_loss", "entropy", "kl"), means.unbind()))
-        metrics["learning_rate"] = self._learning_rate.clone()
-        return metrics
+        means = LossTerms._make((totals / (self.num_mini_batches * self.num_learning_epochs)).unbind())
+        return {
+            "surrogate_loss": means.surrogate,
+            "value_loss": means.value,
+            "entropy": means.entropy,
+            "kl": means.kl,
+            "learning_rate": self._learning_rate.clone(),
+        }
 
-    def _step(self, batch: MiniBatch) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Take one gradient step; return the surrogate and value losses, the entropy and the KL before it."""
-        policy = self.actor_critic
-        policy.update_distribution(batch.observations, batch.flow, batch.hidden_states[0])
-        values = policy.evaluate(batch.critic_observations, batch.flow, batch.hidden_states[1])
-        kl = batch.mean(
-            gaussian_kl(batch.old_mu, batch.old_sigma, policy.action_mean.detach(), policy.action_std.detach())
-        )
-        if self.schedule == "adaptive":
-            self._learning_rate.copy_(adapt_learning_rate(self._learning_rate, kl, self.desired_kl))
-
-        log_prob = policy.get_actions_log_prob(batch.actions).unsqueeze(-1)
-        surrogate = batch.mean(surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, self.clip_param))
-        if self.use_clipped_value_loss:
-            critic = batch.mean(clipped_value_loss(values, batch.values, batch.returns, self.clip_param))
+    @torch.no_grad()
+    def learning_step(self, indices: Tensor) -> Tensor:
+        """Take one gradient step on the samples, or the environments, with these indices; return the LossTerms before
+        it as one tensor."""
+        self.optimizer.zero_grad()
+        if self.actor_critic.is_recurrent:
+            terms = self._add_gradients(self.storage.sequences(indices), 1.0)
         else:
-            critic = batch.mean(value_loss(values, batch.returns))
-        entropy = batch.mean(policy.entropy)
-        loss = surrogate + self.value_loss_coef * critic - self.entropy_coef * entropy
-
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self._actor_parameters, self.max_grad_norm)
-        nn.utils.clip_grad_norm_(self._critic_parameters, self.max_grad_norm)
+            pieces = self._in_pieces(indices)
+            shares = [len(piece) / len(indices) for piece in pieces]
+            parts = [self._add_gradients(self.storage.rows(piece), share) for piece, share in zip(pieces, shares)]
+            terms = torch.stack(parts).sum(dim=0)
+        if self.schedule == "adaptive":
+            kl = LossTerms._make(terms.unbind()).kl
+            self._learning_rate.copy_(adapt_learning_rate(self._learning_rate, kl, self.desired_kl))
         self.optimizer.step()
-        return surrogate.detach(), critic.detach(), entropy.detach(), kl
+        return terms
 
-
-def _fused_adam_exists(device: torch.device) -> Optional[bool]:
-    """Whether this torch has Adam as one kernel on the device: on CUDA always, on the CPU since 2.4; None leaves the
-    choice."""
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    return True if device.type == "cuda" or version >= (2, 4) else None
+    def _add_gradients(self, batch: MiniBatch, share: float) -> Tensor:
+        """Add the gradient of the loss of a mini-batch, or of a share of it, to the parameters'; return the LossTerms
+        as one tensor."""
+        policy = self.actor_critic
+        with torch.enable_grad():
+            policy.update_distribution(batch.observations, batch.flow, batch.hidden_states[0])
+            values = policy.evaluate(batch.critic_observations, batch.flow, batch.hidden_states[1])
+        mean, stddev = policy.distribution.mean, policy.distribution.stddev
+        terms, gradients = self.loss(
+            DiagonalGaussian(mean.detach(), stddev.detach()),
+            values.detach(),
+            batch,
+            batch.shares() * share,
+            self.clip_param,
+            self.value_loss_coef,
+            self.entropy_coef,
+            self.use_clipped_value_loss,
+        )
+        torch.autograd.backward((mean, stddev, values), gradients)
+        return torch.stack(terms)

@@ -41,6 +41,20 @@ class RunnerConfig:
 
 
 @dataclass(frozen=True)
+class AccelerationConfig:
+    """Ways to compute the same faster."""
+
+    cuda_graphs: bool = True
+    """On a GPU, launch each step of the policy and each gradient step as a whole. What is recorded is the algorithm
+    as it is set then: change its settings later only with this switched off."""
+    bfloat16: bool = False
+    """Run the networks in bfloat16 while they learn; losses, log-probabilities, KL and weights stay float32. For GPUs;
+    CPUs are many times slower with it."""
+    compile: bool = False
+    """Compile the loss with torch.compile, which takes some seconds at the start and, on a CPU, a C++ compiler."""
+
+
+@dataclass(frozen=True)
 class LearnConfig:
     """Settings of a training, apart from its environment."""
 
@@ -49,3 +63,4 @@ class LearnConfig:
     policy: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     algorithm: PPOConfig = field(default_factory=PPOConfig)
     runner: RunnerConfig = field(default_factory=RunnerConfig)
+    acceleration: AccelerationConfig = field(default_factory=AccelerationConfig)

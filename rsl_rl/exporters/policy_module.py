@@ -22,7 +22,7 @@ class FeedForwardPolicy(nn.Module):
         super().__init__()
         self.num_obs = num_obs
         self.normalizer = copy.deepcopy(policy.actor_obs_normalizer)
-        self.actor = copy.deepcopy(policy.actor)
+        self.actor = policy.actor.plain()
 
     def forward(self, obs: Tensor) -> Tensor:
         return self.actor(self.normalizer(obs))

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
-from rsl_rl.modules.mlp import mlp
+from rsl_rl.modules.memory import Memory
+from rsl_rl.modules.mlp import MLP, mlp
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.utils.trajectories import Flow, HiddenState, as_states
 
@@ -26,6 +27,7 @@ class ActorCritic(nn.Module):
     """
 
     is_recurrent = False
+    state_dependent_std = False
 
     def __init__(self, num_actor_obs: int, num_critic_obs: int, num_actions: int, **settings: Any):
         super().__init__()
@@ -80,6 +82,12 @@ class ActorCritic(nn.Module):
             if isinstance(normalizer, RunningNorm):
                 normalizer.update(obs)
 
+    def learn_in(self, dtype: torch.dtype) -> None:
+        """Have the networks compute in another type, such as bfloat16, where gradients are wanted."""
+        for module in self.modules():
+            if isinstance(module, (MLP, Memory)):
+                module.learning_dtype = dtype
+
     # The policy
 
     def noise_std(self) -> Tensor:
@@ -96,7 +104,7 @@ class ActorCritic(nn.Module):
         are None without memory, and while acting.
         """
         mean = self.actor(self._actor_features(observations, flow, hidden_states))
-        self.distribution = DiagonalGaussian(mean, self.noise_std().expand_as(mean))
+        self.distribution = DiagonalGaussian(mean, self.noise_std())
 
     def act(self, observations: Tensor, flow: Optional[Flow] = None, hidden_states: HiddenState = None) -> Tensor:
         """Draw actions [..., A] for observations [..., D]."""
@@ -135,12 +143,12 @@ class ActorCritic(nn.Module):
     @property
     def action_std(self) -> Tensor:
         """Standard deviation of the current distribution [..., A]."""
-        return self.distribution.stddev
+        return self.distribution.stddev.expand_as(self.distribution.mean)
 
     @property
     def entropy(self) -> Tensor:
         """Entropy of the current distribution [...] in nats."""
-        return self.distribution.entropy().sum(dim=-1)
+        return self.distribution.entropy().sum(dim=-1).expand(self.distribution.mean.shape[:-1])
 
     # Memory: none here
 

@@ -17,7 +17,7 @@ class DiagonalGaussian:
 
     def __init__(self, mean: Tensor, stddev: Tensor):
         self.mean = mean  # [..., A]
-        self.stddev = stddev  # [..., A]
+        self.stddev = stddev  # [..., A], or [A] where it is the same everywhere
 
     def sample(self) -> Tensor:
         """Draw actions [..., A], without gradient."""
@@ -29,6 +29,11 @@ class DiagonalGaussian:
         z = (actions - self.mean) / self.stddev
         return -0.5 * z.square() - self.stddev.log() - 0.5 * math.log(2 * math.pi)
 
+    def joint_log_prob(self, z: Tensor) -> Tensor:
+        """Return the log density [..., 1] of actions from their distance to the mean, z = (actions - mean) / stddev."""
+        normalizer = self.stddev.log().sum(dim=-1, keepdim=True) + 0.5 * z.shape[-1] * math.log(2 * math.pi)
+        return -0.5 * z.square().sum(dim=-1, keepdim=True) - normalizer
+
     def entropy(self) -> Tensor:
         """Return the differential entropy of each component [..., A] in nats."""
         return self.stddev.log() + 0.5 * math.log(2 * math.pi * math.e)
@@ -38,7 +43,7 @@ def gaussian_kl(old_mean: Tensor, old_std: Tensor, mean: Tensor, std: Tensor) ->
     """Return KL(old || new) of diagonal Gaussians [..., A], summed over the components: [...] nats."""
     ratio = old_std / std
     shift = (old_mean - mean) / std
-    return (0.5 * (ratio.square() + shift.square() - 1) - ratio.log()).sum(dim=-1)
+    return 0.5 * torch.addcmul(shift.square(), ratio, ratio).sub(1.0).sum(dim=-1) - ratio.log().sum(dim=-1)
 
 
 def smooth_floor(x: Tensor, floor: float) -> Tensor:

@@ -20,8 +20,11 @@ class Memory(nn.Module):
     states.
 
     The weights are those of a torch layer, ``rnn``, under its names. A memory that nobody has advanced since the last
-    full ``reset`` has the state None, which stands for zeros.
+    full ``reset`` has the state None, which stands for zeros. Over rollouts with gradients it computes in
+    ``learning_dtype``, if that is set, and returns its input's type.
     """
+
+    learning_dtype: Optional[torch.dtype] = None
 
     def __init__(self, input_size: int, type: str = "lstm", num_layers: int = 1, hidden_size: int = 256):
         super().__init__()
@@ -64,12 +67,15 @@ class Memory(nn.Module):
     def sequence(self, x: Tensor, flow: Flow, state: HiddenState) -> Tensor:
         """Run observations [T, N, D] from the states [L, N, H] before the first; return the outputs [T, N, H]."""
         states = as_states(state) or self.zero_states(x.shape[1])
-        keep = flow.keep.to(x.dtype)
-        flow = Flow(keep, keep * flow.carry)  # what is wiped carries no gradient either
+        dtype = self.learning_dtype if self.learning_dtype is not None and torch.is_grad_enabled() else x.dtype
+        keep = flow.keep.to(dtype)
+        flow = Flow(keep, keep * flow.carry.to(dtype))  # what is wiped carries no gradient either
         scan = gru_scan if len(states) == 1 else lstm_scan
+        y = x.to(dtype)
         for layer in range(self.rnn.num_layers):
-            x = scan(x, flow, self.layer_weights(layer), *(s[layer] for s in states))
-        return x
+            weights = LayerWeights(*(weight.to(dtype) for weight in self.layer_weights(layer)))
+            y = scan(y, flow, weights, *(s[layer].to(dtype) for s in states))
+        return y.to(x.dtype)
 
     def layer_weights(self, layer: int) -> LayerWeights:
         """Return the weights of one layer, counted from 0."""

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from rsl_rl.config.policy import MirrorTuple, SymmetricActorCriticConfig
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.modules.mlp import get_activation
+from rsl_rl.modules.mlp import MLP, get_activation
 
 
 def mirror(x: Tensor, index: Tensor, sign: Tensor) -> Tensor:
@@ -63,19 +63,24 @@ class SymmetricLinear(nn.Linear):
             self.weight.mul_(2**0.5)  # the average of two draws has half their variance
 
     def forward(self, x: Tensor) -> Tensor:
+        weight, bias = self.weight_and_bias()
+        return F.linear(x, weight, bias)
+
+    def weight_and_bias(self) -> Tuple[Tensor, Tensor]:
+        """Return the averaged weight and bias."""
         weight = average_with_image(self.weight, self.input_index, self.input_sign, self.output_index, self.output_sign)
-        return F.linear(x, weight, 0.5 * (self.bias + mirror(self.bias, self.output_index, self.output_sign)))
+        return weight, 0.5 * (self.bias + mirror(self.bias, self.output_index, self.output_sign))
 
 
 def symmetric_mlp(
     input_mirror: MirrorTuple, hidden_dims: Sequence[int], output_mirror: MirrorTuple, activation: str
-) -> nn.Sequential:
+) -> MLP:
     """Stack symmetric layers with the activation between them; the last layer is linear."""
     layers: List[nn.Module] = []
     for units in hidden_dims:
         layers += [SymmetricLinear(input_mirror, swapped_halves(units)), get_activation(activation)]
         input_mirror = swapped_halves(units)
-    return nn.Sequential(*layers, SymmetricLinear(input_mirror, output_mirror))
+    return MLP(*layers, SymmetricLinear(input_mirror, output_mirror))
 
 
 class SymmetricActorCritic(ActorCritic):

@@ -16,6 +16,7 @@ from rsl_rl.env.contract import check_vec_env, standardize_step
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.exporters import export_torchscript
 from rsl_rl.loggers import LOGGERS, ConsoleLogger, EpisodeStats, JsonlLogger, Logger, RecentEpisodes, Record
+from rsl_rl.runners.acceleration import accelerate
 from rsl_rl.runners.checkpoint import (
     FORMAT,
     CheckpointError,
@@ -28,6 +29,7 @@ from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.policy_setup import resolve_groups, resolve_mirrors
 from rsl_rl.utils.config_io import from_dict, to_dict, write_yaml
 from rsl_rl.utils.git_state import write_git_state
+from rsl_rl.utils.host import prepare_host
 
 
 class OnPolicyRunner:
@@ -50,6 +52,8 @@ class OnPolicyRunner:
         self.num_steps_per_env, self.save_interval = self.cfg.num_steps_per_env, self.cfg.save_interval
         self.env = env
         self.device = torch.device(device)
+        if self.device.type == "cpu":
+            prepare_host()
         self.log_dir = Path(log_dir) if log_dir is not None else None
         self.env_corrections = check_vec_env(env)
         self.policy_cfg = resolve_mirrors(resolve_groups(self.train_cfg.policy, env.get_observations()), env)
@@ -70,7 +74,9 @@ class OnPolicyRunner:
         num_critic_obs = sum(obs[group].shape[-1] for group in policy_cfg.critic_groups)
         actor_critic = policy_cfg.build(num_actor_obs, num_critic_obs, env.num_actions)
         alg: PPO = self.alg_cfg.build(actor_critic, device=self.device)
-        alg.init_storage(env.num_envs, self.num_steps_per_env, [num_actor_obs], [num_critic_obs], [env.num_actions])
+        privileged_shape = [num_critic_obs] if policy_cfg.critic_groups != policy_cfg.actor_groups else None
+        alg.init_storage(env.num_envs, self.num_steps_per_env, [num_actor_obs], privileged_shape, [env.num_actions])
+        accelerate(alg, self.train_cfg.acceleration)
         return alg
 
     # Training
@@ -118,8 +124,11 @@ class OnPolicyRunner:
         metrics = self.alg.update()
         metrics["noise_std"] = self.alg.actor_critic.noise_std().detach().mean()
         names, sums = self._stats.pop()
-        scalars = torch.stack(list(metrics.values())).tolist()  # sync: the iteration's numbers
-        episode_sums = dict(zip(names, sums.tolist()))  # sync
+        numbers = torch.cat(
+            (torch.stack(list(metrics.values())), sums.flatten())
+        ).tolist()  # sync: the iteration's only
+        scalars, pairs = numbers[: len(metrics)], numbers[len(metrics) :]
+        episode_sums = dict(zip(names, map(list, zip(pairs[::2], pairs[1::2]))))
         learned = time.perf_counter()
         self.current_learning_iteration += 1
         num_steps = self.num_steps_per_env * self.env.num_envs
@@ -236,7 +245,7 @@ class OnPolicyRunner:
         try:
             self.alg.actor_critic.load_state_dict(state["model_state_dict"])
             if load_optimizer:
-                self.alg.load_optimizer_state(state["optimizer_state_dict"])
+                self.alg.optimizer.load_state_dict(state["optimizer_state_dict"])
         except (RuntimeError, KeyError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise CheckpointError(f"{path} does not fit the policy as configured: {reason}") from error

@@ -8,7 +8,7 @@ of a chunk, L layers and H hidden size of a memory. Unless the rollout is unroll
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterator, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -30,16 +30,16 @@ class MiniBatch(NamedTuple):
     returns: Tensor  # [B, 1]
     old_actions_log_prob: Tensor  # [B, 1]
     old_mu: Tensor  # [B, A]
-    old_sigma: Tensor  # [B, A]
+    old_sigma: Tensor  # [B, A], or [A] where all samples have the same
     flow: Optional[Flow] = None
     hidden_states: Tuple[HiddenState, HiddenState] = (None, None)  # of actor and critic
     weights: Optional[Tensor] = None  # [S, K*n] of each sample in the mean; None: all alike
 
-    def mean(self, x: Tensor) -> Tensor:
-        """Average a quantity of the samples, [B] or [B, 1], to a scalar."""
+    def shares(self) -> Union[float, Tensor]:
+        """Return what each sample contributes to the mean: a number for all alike, or [S, K*n, 1]."""
         if self.weights is None:
-            return x.mean()
-        return (x.reshape(self.weights.shape) * self.weights).sum() / self.weights.sum()
+            return 1.0 / self.values.numel()
+        return (self.weights / self.weights.sum()).unsqueeze(-1)
 
 
 _UNSET = torch.empty(0)
@@ -50,8 +50,10 @@ class RolloutStorage:
     """T steps of N environments, written row by row and read as mini-batches.
 
     Scalars are stored as [T, N, 1]. The rows are written when the policy acts, before the environment moves on, so that
-    an environment may refresh its observation buffer in place. Recurrent mini-batches are cut as ``unrolling`` says; by
-    default each environment's rollout is one sequence.
+    an environment may refresh its observation buffer in place. Without a ``privileged_obs_shape`` the critic reads the
+    actor's observations, which are then stored once; with ``one_sigma`` the standard deviations are the same for all of
+    a rollout, and stored once too. Recurrent mini-batches are cut as ``unrolling`` says; by default each environment's
+    rollout is one sequence.
     """
 
     @dataclass
@@ -63,10 +65,11 @@ class RolloutStorage:
         actions: Tensor = _UNSET  # [N, A]
         rewards: Tensor = _UNSET  # [N, 1]
         dones: Tensor = _UNSET  # [N, 1] bool
+        time_outs: Tensor = _UNSET  # [N, 1] bool; done by the clock, and the reward does not yet say so
         values: Tensor = _UNSET  # [N, 1]
         actions_log_prob: Tensor = _UNSET  # [N, 1]
         action_mean: Tensor = _UNSET  # [N, A]
-        action_sigma: Tensor = _UNSET  # [N, A]
+        action_sigma: Tensor = _UNSET  # [N, A], or [A] of a storage with one_sigma
         hidden_states: Tuple[HiddenState, HiddenState] = (None, None)  # before this step, of actor and critic
 
         def clear(self) -> None:
@@ -78,10 +81,11 @@ class RolloutStorage:
         num_envs: int,
         num_transitions_per_env: int,
         obs_shape: Sequence[int],
-        privileged_obs_shape: Sequence[int],
+        privileged_obs_shape: Optional[Sequence[int]],
         actions_shape: Sequence[int],
         device: Union[str, torch.device] = "cpu",
         unrolling: Optional[Unrolling] = None,
+        one_sigma: bool = False,
     ):
         self.num_envs = num_envs
         self.num_transitions_per_env = num_transitions_per_env
@@ -91,49 +95,68 @@ class RolloutStorage:
             return torch.zeros(num_transitions_per_env, num_envs, *shape, dtype=dtype, device=self.device)
 
         self.observations = rows(*obs_shape)
-        self.privileged_observations = rows(*privileged_obs_shape)  # what the critic reads
+        self.privileged_observations = rows(*privileged_obs_shape) if privileged_obs_shape is not None else None
         self.actions = rows(*actions_shape)
         self.rewards = rows(1)
         self.dones = rows(1, dtype=torch.bool)
+        self.time_outs = rows(1, dtype=torch.bool)
         self.values = rows(1)
         self.actions_log_prob = rows(1)
         self.mu = rows(*actions_shape)
-        self.sigma = rows(*actions_shape)
+        self._one_sigma = torch.zeros(*actions_shape, device=self.device) if one_sigma else None
+        self.sigma = rows(*actions_shape) if self._one_sigma is None else self._one_sigma.expand_as(self.mu)
         self.returns = rows(1)
         self.advantages = rows(1)
+        self._samples = torch.empty(0, device=self.device)  # [T*N, sizes of the small columns], once somebody shuffles
         whole = unrolling or plan_unrolling(num_transitions_per_env, num_transitions_per_env)
         self.unrolling = whole.to(self.device)
         self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # where chunks begin, each [K, L, N, H]
         self.saved_hidden_states_c: Tuple[Tensor, ...] = ()
         self.step = 0
-        self._columns = {
+        self._columns: Dict[str, Tensor] = {
             "observations": self.observations,
-            "critic_observations": self.privileged_observations,
             "actions": self.actions,
             "rewards": self.rewards,
             "dones": self.dones,
+            "time_outs": self.time_outs,
             "values": self.values,
             "actions_log_prob": self.actions_log_prob,
             "action_mean": self.mu,
-            "action_sigma": self.sigma,
         }
+        if self._one_sigma is None:
+            self._columns["action_sigma"] = self.sigma
+        if self.privileged_observations is not None:
+            self._columns["critic_observations"] = self.privileged_observations
+
+    @property
+    def critic_observations(self) -> Tensor:
+        """What the critic reads [T, N, C]: the privileged observations, or the actor's where there are none."""
+        return self.observations if self.privileged_observations is None else self.privileged_observations
 
     # Writing
 
     def row(self) -> RolloutStorage.Transition:
         """Return the next row as a transition of views: what is copied into them is stored."""
         self._require_room()
-        transition = self.Transition()
+        transition = self.Transition(critic_observations=self.critic_observations[self.step])
+        if self._one_sigma is not None:
+            transition.action_sigma = self._one_sigma
         for name, column in self._columns.items():
             setattr(transition, name, column[self.step])
         return transition
 
     def add_transitions(self, transition: RolloutStorage.Transition) -> None:
-        """Finish the next row with ``transition`` and move on; views handed out by :meth:`row` are in place already."""
+        """Finish the next row with ``transition`` and move on; views handed out by :meth:`row` are in place already.
+
+        A transition of your own may leave out ``time_outs``: then there are none.
+        """
         self._require_room()
         for name, column in self._columns.items():
             value, row = getattr(transition, name), column[self.step]
             if value.numel() == 0:
+                if name == "time_outs":
+                    row.zero_()
+                    continue
                 raise ValueError(f"the transition has no {name}; set every field before add_transitions")
             if value.data_ptr() != row.data_ptr():
                 row.copy_(value.reshape(row.shape))
@@ -186,24 +209,50 @@ class RolloutStorage:
 
     def mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[MiniBatch]:
         """Yield flat mini-batches of shuffled steps, every step once per epoch."""
-        columns = [getattr(self, name).flatten(0, 1) for name in _MINI_BATCH_COLUMNS]
-        for _ in range(num_epochs):
-            order = torch.randperm(self.num_envs * self.num_transitions_per_env, device=self.device)
-            for index in order.tensor_split(num_mini_batches):
-                yield MiniBatch(*(column[index] for column in columns))
+        for steps in self.shuffled_steps(num_mini_batches, num_epochs):
+            yield self.rows(steps)
 
     def reccurent_mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[MiniBatch]:
         """Yield mini-batches of shuffled whole environments, every environment once per epoch."""
+        for envs in self.shuffled_envs(num_mini_batches, num_epochs):
+            yield self.sequences(envs)
+
+    def shuffled_steps(self, num_mini_batches: int, num_epochs: int) -> Iterator[Tensor]:
+        """Yield the indices of the steps of each mini-batch, for :meth:`rows`."""
+        self._put_side_by_side()
+        return self._shuffled(self.num_envs * self.num_transitions_per_env, num_mini_batches, num_epochs)
+
+    def _put_side_by_side(self) -> None:
+        """Copy the small columns into one, so that a step is gathered from one place and not from seven."""
+        columns = [column.flatten(0, 1) for column in self._small_columns()]
+        if len(self._samples) == 0:
+            self._samples = torch.cat(columns, dim=1)
+        else:
+            torch.cat(columns, dim=1, out=self._samples)
+
+    def shuffled_envs(self, num_mini_batches: int, num_epochs: int) -> Iterator[Tensor]:
+        """Yield the indices of the environments of each mini-batch, for :meth:`sequences`."""
         if num_mini_batches > self.num_envs:
             raise ValueError(
                 f"num_mini_batches={num_mini_batches} exceeds num_envs={self.num_envs}: recurrent mini-batches are "
                 f"sets of whole environments, so take at most {self.num_envs}"
             )
-        for _ in range(num_epochs):
-            for envs in torch.randperm(self.num_envs, device=self.device).tensor_split(num_mini_batches):
-                yield self._sequences(envs)
+        return self._shuffled(self.num_envs, num_mini_batches, num_epochs)
 
-    def _sequences(self, envs: Tensor) -> MiniBatch:
+    def _shuffled(self, count: int, num_mini_batches: int, num_epochs: int) -> Iterator[Tensor]:
+        for _ in range(num_epochs):
+            yield from torch.randperm(count, device=self.device).tensor_split(num_mini_batches)
+
+    def rows(self, steps: Tensor) -> MiniBatch:
+        """Gather the steps with these indices [B], counted row by row, as they were when ``shuffled_steps`` began."""
+        samples = self._samples.index_select(0, steps)
+        parts = samples.split([column.shape[-1] for column in self._small_columns()], dim=1)
+        observations = self.observations.flatten(0, 1).index_select(0, steps)
+        privileged = self.privileged_observations
+        critic_observations = observations if privileged is None else privileged.flatten(0, 1).index_select(0, steps)
+        return self._mini_batch(observations, critic_observations, *parts)
+
+    def sequences(self, envs: Tensor) -> MiniBatch:
         """Gather the chunks of the environments with these indices [n]."""
         plan = self.unrolling
 
@@ -214,23 +263,23 @@ class RolloutStorage:
             return tuple(s[:, :, envs].transpose(0, 1).flatten(1, 2) for s in saved)
 
         flow = Flow.of_dones(unroll(self.dones.squeeze(-1), plan, envs))
-        return MiniBatch(
-            *(unroll(getattr(self, name), plan, envs) for name in _MINI_BATCH_COLUMNS),
+        observations = unroll(self.observations, plan, envs)
+        privileged = self.privileged_observations
+        critic_observations = observations if privileged is None else unroll(privileged, plan, envs)
+        parts = (unroll(column, plan, envs) for column in self._small_columns())
+        return self._mini_batch(observations, critic_observations, *parts)._replace(
             flow=Flow(flow.keep, flow.carry * of_each_env(~plan.cut)),
             hidden_states=(first(self.saved_hidden_states_a), first(self.saved_hidden_states_c)),
             weights=None if plan.learns_all else of_each_env(plan.learned.float()),
         )
 
+    def _small_columns(self) -> Tuple[Tensor, ...]:
+        """Return what a sample has beside observations, in the order of MiniBatch's fields."""
+        columns = (self.actions, self.values, self.advantages, self.returns, self.actions_log_prob, self.mu)
+        return columns if self._one_sigma is not None else (*columns, self.sigma)
 
-_MINI_BATCH_COLUMNS = (
-    "observations",
-    "privileged_observations",
-    "actions",
-    "values",
-    "advantages",
-    "returns",
-    "actions_log_prob",
-    "mu",
-    "sigma",
-)
-"""Columns of the storage in the order of MiniBatch's fields."""
+    def _mini_batch(self, *parts: Tensor) -> MiniBatch:
+        """Name the observations and small columns of some samples."""
+        if self._one_sigma is not None:
+            parts = (*parts, self._one_sigma)
+        return MiniBatch._make((*parts, None, (None, None), None))

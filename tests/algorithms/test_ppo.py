@@ -55,7 +55,10 @@ def test_without_a_final_observation_the_value_acted_on_stands_in():
     ppo = make(gamma=0.9)
     ppo.act(torch.randn(N, D), torch.randn(N, C))
     ppo.process_env_step(torch.zeros(N), torch.ones(N), {"time_outs": torch.ones(N, 1)})
-    torch.testing.assert_close(ppo.storage.rewards[0], 0.9 * ppo.storage.values[0])
+    for _ in range(2):  # estimating the returns again credits nothing twice
+        ppo.compute_returns(torch.randn(N, C))
+        torch.testing.assert_close(ppo.storage.rewards[0], 0.9 * ppo.storage.values[0])
+    assert (ppo.storage.values[0] != 0).all()
 
 
 @pytest.mark.parametrize("recurrent", [None, "gru", "lstm"])
@@ -100,10 +103,12 @@ def test_gradients_of_actor_and_critic_are_clipped_apart():
     ppo = make(max_grad_norm=1e-3, num_mini_batches=1, num_learning_epochs=1)
     collect(ppo)
     ppo.update()
-    for parameters in (ppo._actor_parameters, ppo._critic_parameters):
+    named = dict(ppo.actor_critic.named_parameters())
+    critic = [p for name, p in named.items() if name.startswith("critic.")]
+    actor = [p for name, p in named.items() if not name.startswith("critic.")]
+    for parameters in (actor, critic):
         norm = torch.stack([p.grad.norm() for p in parameters]).norm()
         assert norm.item() == pytest.approx(1e-3, rel=1e-2)
-    assert len(ppo._actor_parameters) + len(ppo._critic_parameters) == len(list(ppo.actor_critic.parameters()))
 
 
 @pytest.mark.parametrize("recurrent", ["gru", "lstm"])

@@ -123,7 +123,7 @@ def test_infos_come_back_and_weights_can_come_alone(small_cfg, tmp_path):
     rate = other.alg.learning_rate
     assert other.load(tmp_path / "model_1.pt", load_optimizer=False) == {"note": "first"}
     assert all(torch.equal(a, b) for a, b in zip(weights(runner), weights(other)))
-    assert other.alg.learning_rate == rate and not other.alg.optimizer.state_dict()["state"]
+    assert other.alg.learning_rate == rate and other.alg.optimizer.state_dict()["state"][0]["step"] == 0
 
 
 def test_inference_takes_groups_and_tensors(small_cfg):
@@ -405,3 +405,24 @@ def test_a_sign_shown_once_is_recalled_with_a_memory_and_only_then(policy, low, 
         acting.reset(done)
         total += reward.mean().item()
     assert low < total / env.max_episode_length <= high
+
+
+@pytest.mark.parametrize("kind", ["mlp", "gru", "lstm"])
+def test_collecting_and_learning_ask_for_no_number(small_cfg, kind):
+    policy = small_cfg.policy
+    if kind != "mlp":
+        policy = ActorCriticRecurrentConfig(
+            rnn_type=kind, rnn_hidden_size=8, actor_hidden_dims=(8,), critic_hidden_dims=(8,)
+        )
+    runner = OnPolicyRunner(toy(), replace(small_cfg, policy=policy))
+    obs = runner.env.get_observations()
+
+    def requests(work) -> int:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            work()
+        waiting = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero")
+        return sum(event.count for event in profile.key_averages() if event.key in waiting)
+
+    assert requests(lambda: torch.ones(3).sum().item()) == 2  # it counts
+    assert requests(lambda: runner._collect(obs)) == 0
+    assert requests(runner.alg.update) == 0

@@ -103,7 +103,9 @@ def test_chunks_begin_with_the_memories_of_their_first_step_and_learn_where_they
     assert (batch.flow.keep == 1).all()
     steps = batch.values.view(4, 2, N)[:, :, :] // 100
     weights = batch.weights.view(4, 2, N)
-    assert batch.mean(batch.values // 100) == (steps * weights).sum() / (T * N)
+    assert (batch.values // 100 * batch.shares()).sum().item() == pytest.approx(
+        (steps * weights).sum().item() / (T * N)
+    )
 
 
 def test_a_policy_that_forgot_everything_begins_from_zeros():

@@ -1,0 +1,80 @@
+"""What the learners' workers share: what they learn from, and how their phases are timed."""
+
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.serving import Figures, wait_for
+
+Phase = Callable[[], object]
+
+
+class Rollout(NamedTuple):
+    """What a no-op environment hands over, drawn before anything is timed."""
+
+    obs: List[torch.Tensor]  # T times [N, D]
+    rewards: List[torch.Tensor]  # T times [N]
+    dones: List[torch.Tensor]  # T times [N] bool
+    last_values: torch.Tensor  # [N, 1] what follows the last step, where no critic is to be timed
+
+    @classmethod
+    def draw(cls, settings: dict) -> "Rollout":
+        generator = torch.Generator().manual_seed(settings["seed"])
+        shape, device = (settings["num_steps"], settings["num_envs"]), settings["device"]
+        obs = torch.randn(*shape, settings["num_obs"], generator=generator).to(device)
+        rewards = torch.randn(shape, generator=generator).to(device)
+        dones = (torch.rand(shape, generator=generator) < settings["done_rate"]).to(device)
+        last_values = torch.randn(settings["num_envs"], 1, generator=generator).to(device)
+        return cls(list(obs), list(rewards), list(dones), last_values)
+
+
+class Phases:
+    """An iteration of a learner, phase by phase.
+
+    ``collect`` steps through the rollout and ends with its returns, ``gae`` computes returns and advantages alone once
+    more, and ``update`` learns. An update whose matrix products hide in fused kernels is not ``countable``.
+    """
+
+    def __init__(self, device: str, collect: Phase, gae: Phase, update: Phase, countable: bool = True):
+        self._device = device
+        self._phases: Dict[str, Phase] = {"collect": collect, "gae": gae, "update": update}
+        self._to_be_counted = countable
+        self._update_flops: Optional[int] = None
+
+    def __call__(self) -> Figures:
+        """Run an iteration; return the seconds of each phase, and the operations of an update, "update_flops", or None.
+
+        The first iteration does the counting, so its times mean nothing.
+        """
+        figures: Figures = {}
+        for name, phase in self._phases.items():
+            began = time.perf_counter()
+            if name == "update" and self._to_be_counted:
+                self._update_flops, self._to_be_counted = count_flops(phase), False
+            else:
+                phase()
+            wait_for(self._device)
+            figures[name] = time.perf_counter() - began
+        figures["update_flops"] = self._update_flops
+        return figures
+
+
+def count_flops(phase: Phase) -> int:
+    """Run a phase and return the additions and multiplications of its matrix products."""
+    in_place = {
+        torch.ops.aten.addmm_: _addmm_flops,
+        torch.ops.aten.baddbmm_: _baddbmm_flops,
+    }  # unknown to torch's table
+    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+        phase()
+    return counter.get_total_flops()
+
+
+def _addmm_flops(_: Any, a: torch.Size, b: torch.Size, **__: Any) -> int:
+    return 2 * a[0] * a[1] * b[1]
+
+
+def _baddbmm_flops(_: Any, a: torch.Size, b: torch.Size, **__: Any) -> int:
+    return 2 * a[0] * a[1] * a[2] * b[2]

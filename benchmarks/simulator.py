@@ -1,0 +1,105 @@
+"""How fast the environments of a legged robot step, by engine and number of robots."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Tuple
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.flags import require_counts
+from benchmarks.pairing import Worker, alternate, spreads
+from configs import EXPERIMENTS
+from rsl_rl.sim import SIMS
+
+Place = Tuple[str, str, int]
+"""What takes turns: an engine, its device and a number of environments."""
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """Steps of a legged robot's environment, physics, rewards, observations and resets, without a learner."""
+
+    task: str = "go2_flat"
+    """Whose robot, rewards and observations."""
+    backends: Tuple[str, ...] = ("mujoco",)
+    """Engines that take turns."""
+    devices: Tuple[str, ...] = ("cpu",)
+    """Where each engine computes, in the order of the engines; or one device for all."""
+    num_envs: Tuple[int, ...] = (256, 1024, 4096)
+    """Robots at once; one or several numbers, which take turns too."""
+    seconds: float = 3.0
+    """Time to step for, in each turn [s]."""
+    action_std: float = 0.1
+    """Standard deviation of the random actions [action units]."""
+    seed: int = 1
+    """Of robots and actions."""
+    repeats: int = 3
+    """Turns that count."""
+    warm_up: int = 1
+    """Turns before those."""
+
+    def __post_init__(self):
+        require_counts(self, "num_envs", "repeats")
+        if self.seconds <= 0:
+            raise ValueError(f"--seconds {self.seconds}: give a positive time")
+        if self.action_std < 0:
+            raise ValueError(f"--action_std {self.action_std} must not be negative")
+        if self.warm_up < 0:
+            raise ValueError(f"--warm_up {self.warm_up}: give a whole number of at least 0")
+        if not self.backends:
+            raise ValueError(f"--backends is empty; give some of {', '.join(SIMS.names())}")
+        if len(self.devices) not in (1, len(self.backends)):
+            raise ValueError(
+                f"--devices {' '.join(self.devices)}: give one, or one for each of the {len(self.backends)} backends"
+            )
+
+
+def measure(cfg: Simulator) -> Dict[str, Any]:
+    """Let the engines step in turn; print a table and return what it says."""
+    env_cfg = EXPERIMENTS.load(cfg.task)().env
+    if not hasattr(env_cfg, "sim"):
+        raise ValueError(f"--task {cfg.task} has no physics to step; take a legged robot's, such as go2_flat")
+    for backend in cfg.backends:
+        SIMS.load(backend)
+    figures = {place: spreads(own) for place, own in _run(cfg).items()}
+    control_dt = env_cfg.sim.control_dt
+    table = Table(title=f"{cfg.task}, control period {control_dt:g} s, median (least-most) of {cfg.repeats}")
+    for column in ("engine", "device", "robots", "environment steps/s", "times real time", "peak memory [MB]"):
+        table.add_column(column, justify="left" if column in ("engine", "device") else "right")
+    results: List[Dict[str, Any]] = []
+    for (backend, device, num_envs), own in figures.items():
+        steps, memory = own["env_steps_per_s"], own["peak_mb"]
+        real_time = steps.times(control_dt)
+        cells = (str(num_envs), steps.text(), f"{real_time.median:.0f}", f"{memory.median:.0f}")
+        table.add_row(backend, device, *cells)
+        results.append(
+            {
+                "backend": backend,
+                "device": device,
+                "num_envs": num_envs,
+                "env_steps_per_s": steps._asdict(),
+                "times_real_time": real_time._asdict(),
+                "peak_mb": memory._asdict(),
+            }
+        )
+    Console().print(table)
+    return {"benchmark": "sim", "settings": dataclasses.asdict(cfg), "control_dt": control_dt, "results": results}
+
+
+def _run(cfg: Simulator) -> Mapping[Place, List[Dict[str, Any]]]:
+    """Give each engine and each number of environments a process, and let them take turns."""
+    devices = cfg.devices * len(cfg.backends) if len(cfg.devices) == 1 else cfg.devices
+    settings = dataclasses.asdict(cfg)
+    workers: Dict[Place, Worker] = {}
+    try:
+        for backend, device in dict.fromkeys(zip(cfg.backends, devices)):
+            for num_envs in dict.fromkeys(cfg.num_envs):
+                own = {**settings, "backend": backend, "device": device, "num_envs": num_envs}
+                workers[backend, device, num_envs] = Worker("our_simulator.py", own)
+        return alternate(workers, cfg.repeats, cfg.warm_up)
+    finally:
+        for worker in workers.values():
+            worker.stop()

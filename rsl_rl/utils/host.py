@@ -1,0 +1,40 @@
+"""Settings of the process for learning on a CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+MOST_THREADS = 16
+"""Threads beyond which products of a few thousand rows are cut into parts too small to pay."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # names and numbers of malloc.h
+
+
+def prepare_host() -> None:
+    """Use as many threads as pay, and keep freed memory for the next tensor; settings of the user's own stand."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(min(torch.get_num_threads(), available_cpus(), MOST_THREADS))
+    if platform.libc_ver()[0] == "glibc" and not any(name.startswith("MALLOC_") for name in os.environ):
+        # By itself glibc hands large tensors back to the system, which then clears every page of the next one.
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def available_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Return how many CPUs this process may keep busy: those it may run on, less what a container's quota forbids.
+
+    Threads beyond a quota wait for each other, and slow a training down many times.
+    """
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = cgroup.read_text().split()
+        return max(1, min(cpus, math.floor(int(quota) / int(period))))
+    except (OSError, ValueError):  # no such file, or "max" for no quota
+        return cpus

@@ -1,0 +1,105 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from rsl_rl.algorithms.adam import FlatAdam
+
+RATE = 2.0**-7  # the same in float32 and float64
+
+
+def nets():
+    net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).double()
+    return net, copy.deepcopy(net)
+
+
+def flat_adam(net, learning_rate=RATE, max_grad_norm=0.5):
+    parameters = list(net.parameters())
+    return FlatAdam(parameters, (parameters[2:], parameters[:2]), torch.tensor(learning_rate), max_grad_norm)
+
+
+def loss(net, seed):
+    x = torch.randn(10, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return 30 * net(x).square().mean()  # gradients longer than the limit, at first
+
+
+def torch_step(net, adam, seed, max_grad_norm=0.5):
+    adam.zero_grad()
+    loss(net, seed).backward()
+    parameters = list(net.parameters())
+    for group in (parameters[2:], parameters[:2]):
+        nn.utils.clip_grad_norm_(group, max_grad_norm)
+    adam.step()
+
+
+def our_step(net, adam, seed):
+    adam.zero_grad()
+    loss(net, seed).backward()
+    adam.step()
+
+
+def check_equal(ours, theirs):
+    rounding = {"atol": 1e-7, "rtol": 1e-5}  # our step size and bias corrections are float32, whatever the weights are
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a, b, **rounding)
+        torch.testing.assert_close(a.grad, b.grad, **rounding)
+
+
+def test_it_is_torchs_adam_with_clipped_groups():
+    ours, theirs = nets()
+    flat, adam = flat_adam(ours), torch.optim.Adam(theirs.parameters(), lr=RATE)
+    for seed in range(20):
+        our_step(ours, flat, seed)
+        torch_step(theirs, adam, seed)
+        check_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("to_torch", [True, False])
+def test_their_states_can_be_exchanged(to_torch):
+    ours, theirs = nets()
+    flat, adam = flat_adam(ours), torch.optim.Adam(theirs.parameters(), lr=RATE)
+    for seed in range(5):
+        our_step(ours, flat, seed)
+        torch_step(theirs, adam, seed)
+    assert list(flat.state_dict()) == list(adam.state_dict()) and list(flat.state_dict()["state"]) == [0, 1, 2, 3]
+    if to_torch:
+        adam = torch.optim.Adam(theirs.parameters(), lr=1.0)
+        adam.load_state_dict(copy.deepcopy(flat.state_dict()))
+        adam.param_groups[0]["lr"] = float(adam.param_groups[0]["lr"])
+    else:
+        flat = flat_adam(ours, learning_rate=1.0)
+        flat.load_state_dict(copy.deepcopy(adam.state_dict()))
+        assert flat.param_groups[0]["lr"].item() == RATE
+    for seed in range(5, 10):
+        our_step(ours, flat, seed)
+        torch_step(theirs, adam, seed)
+        check_equal(ours, theirs)
+
+
+def test_the_step_size_is_whatever_its_tensor_says():
+    net, other = nets()
+    flat = flat_adam(net)
+    flat.param_groups[0]["lr"].fill_(0.0)
+    our_step(net, flat, 0)
+    assert all(torch.equal(a, b) for a, b in zip(net.parameters(), other.parameters()))
+
+
+def test_a_parameter_without_a_gradient_stays():
+    net, other = nets()
+    flat = flat_adam(net)
+    net[0].requires_grad_(False)
+    our_step(net, flat, 0)
+    assert torch.equal(net[0].weight, other[0].weight) and not torch.equal(net[2].weight, other[2].weight)
+
+
+def test_states_of_other_shapes_and_groups_that_miss_a_parameter_are_refused():
+    net, _ = nets()
+    flat = flat_adam(net)
+    state = flat.state_dict()
+    state["state"][0]["exp_avg"] = torch.zeros(2, 2)
+    with pytest.raises(ValueError, match=r"exp_avg of a parameter \[5, 3\] has the shape \[2, 2\]"):
+        flat.load_state_dict(state)
+    parameters = list(net.parameters())
+    with pytest.raises(ValueError, match="every parameter once"):
+        FlatAdam(parameters, (parameters[1:],), torch.tensor(0.1), 1.0)

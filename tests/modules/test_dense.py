@@ -1,0 +1,57 @@
+import pytest
+import torch
+from torch import nn
+
+from rsl_rl.modules.dense import IN_PLACE
+from rsl_rl.modules.mlp import mlp
+from rsl_rl.modules.symmetric import symmetric_mlp
+
+IDENTITY = ((0, 1, 2), (1.0, 1.0, -1.0))
+
+
+@pytest.mark.parametrize("activation", ["elu", "relu", "tanh", "silu"])
+@pytest.mark.parametrize("rows", [1, 7, 2500])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_it_computes_what_torch_computes(activation, rows, symmetric):
+    net = symmetric_mlp(IDENTITY, (8, 6), IDENTITY, activation) if symmetric else mlp(3, (8, 6), 3, activation)
+    net.double()
+    plain = net.plain()
+    x = (3 * torch.randn(rows, 3, dtype=torch.float64)).requires_grad_()
+    push = torch.randn(rows, 3, dtype=torch.float64)
+    y, expected = net(x), plain(x)
+    torch.testing.assert_close(y, expected)
+    ours = torch.autograd.grad(y, [x, *net.parameters()], push)
+    theirs = torch.autograd.grad(expected, [x, *plain.parameters()], push)
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(a, b)
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), expected)
+    assert net[0].weight.grad is None  # nothing was accumulated on the way
+
+
+def test_sequences_of_rows_and_expanded_gradients_are_no_obstacle():
+    net = mlp(3, (8,), 2, "elu")
+    x = torch.randn(4, 5, 3)
+    assert net(x).shape == (4, 5, 2)
+    net(x).mean().backward()  # its gradient is one number, expanded
+    expected = [p.grad.clone() for p in net.parameters()]
+    net.zero_grad()
+    plain = net.plain()
+    plain(x).mean().backward()
+    for a, b in zip(expected, plain.parameters()):
+        torch.testing.assert_close(a, b.grad)
+
+
+@pytest.mark.parametrize("kind", IN_PLACE, ids=lambda kind: kind.__name__)
+def test_activations_are_those_of_torch_far_out_too(kind):
+    x = torch.tensor([-200.0, -30.0, -1.0, -1e-4, 0.0, 1e-4, 1.0, 30.0, 200.0])
+    torch.testing.assert_close(IN_PLACE[kind].apply(x.clone()), kind()(x), atol=1e-7, rtol=1e-6)
+
+
+def test_nothing_of_a_step_is_kept_without_gradients():
+    net = mlp(3, (8, 8), 2, "elu")
+    with torch.no_grad():
+        y = net(torch.randn(3, 3))
+    assert y.grad_fn is None and isinstance(net, nn.Sequential) and list(net.state_dict()) == [
+        "0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias",
+    ]  # fmt: skip

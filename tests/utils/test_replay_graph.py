@@ -1,0 +1,50 @@
+"""The bookkeeping of graphed functions, with a recording that runs on the CPU; tests/runners/test_cuda.py has the real
+one."""
+
+import torch
+
+from rsl_rl.utils.replay_graph import GraphedFunction, Recording, own_tensors
+
+
+class CountingGraph(GraphedFunction):
+    """Records by calling the function again at each replay, into the same result tensors."""
+
+    num_recordings = 0
+
+    def _run_aside(self, arguments):
+        return self._function(*arguments)
+
+    def _record(self, arguments):
+        self.num_recordings += 1
+        inputs, own_arguments = own_tensors(arguments)
+        result = torch.empty_like(own_arguments[0])
+        return Recording(inputs, result, lambda: result.copy_(self._function(*own_arguments)))
+
+
+def test_calls_are_ordinary_at_first_and_replayed_from_then_on():
+    double = CountingGraph(lambda x, scale: x * 2 * scale)
+    results = [double(torch.full((3,), float(i)), torch.ones(())) for i in range(6)]
+    assert double.num_recordings == 1
+    assert [r[0].item() for r in results[:3]] == [0, 2, 4]  # each result its own
+    assert results[3] is results[4] is results[5] and results[5][0].item() == 10
+
+
+def test_each_shape_and_each_constant_has_a_recording_of_its_own():
+    double = CountingGraph(lambda x, missing: x * 2)
+    for size in (2, 3):
+        for _ in range(5):
+            assert double(torch.ones(size), None).tolist() == [2.0] * size
+    assert double.num_recordings == 2
+    for _ in range(5):
+        double(torch.ones(2), (None, torch.ones(1)))
+    assert double.num_recordings == 3
+
+
+def test_what_is_recorded_reads_a_copy_of_its_arguments():
+    double = CountingGraph(lambda x, scale: x * scale)
+    x, scale = torch.ones(2), torch.ones(())
+    for _ in range(4):
+        double(x, scale)
+    x.fill_(7.0)
+    assert double(torch.full((2,), 3.0), scale).tolist() == [3.0, 3.0]
+    assert x.tolist() == [7.0, 7.0]
