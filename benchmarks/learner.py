@@ -47,7 +47,7 @@ class Learner:
     """Gradient steps of a pass."""
     device: str = "cpu"
     """Where the networks are."""
-    cuda_graphs: bool = True
+    cuda_graphs: bool = False
     """Ours, on a GPU: launch each step as one graph, whose operations cannot be counted."""
     bfloat16: bool = False
     """Ours: learn with networks in bfloat16."""

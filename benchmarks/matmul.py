@@ -7,6 +7,7 @@ from typing import Callable
 import torch
 
 from benchmarks.serving import Figures, serve, wait_for
+from rsl_rl.utils.host import prepare_host
 from rsl_rl.utils.seeding import require_device
 
 REPETITIONS = 5
@@ -15,6 +16,7 @@ REPETITIONS = 5
 def build(settings: dict) -> Callable[[], Figures]:
     device = settings["device"]
     require_device("device", device)
+    prepare_host()
     sizes = (4096, 8192) if torch.device(device).type == "cuda" else (1024, 2048)
 
     def measure() -> Figures:

@@ -2,6 +2,8 @@
 
 from typing import Any, Dict
 
+import torch
+
 from benchmarks.phases import Phases, Rollout
 from benchmarks.serving import serve
 from rsl_rl.algorithms import PPO
@@ -28,7 +30,7 @@ def build(settings: dict) -> Phases:
         num_mini_batches=settings["num_mini_batches"],
     )
     ppo.init_storage(num_envs, num_steps, [num_obs], None, [settings["num_actions"]])
-    acceleration = AccelerationConfig(settings["cuda_graphs"], settings["bfloat16"], settings["compile"])
+    acceleration = AccelerationConfig(**{name: settings[name] for name in ("cuda_graphs", "bfloat16", "compile")})
     if settings["device"] == "cpu":
         prepare_host()
     accelerate(ppo, acceleration)
@@ -44,8 +46,7 @@ def build(settings: dict) -> Phases:
         ppo.storage.compute_returns(rollout.last_values, ppo.gamma, ppo.lam)
 
     def update() -> None:
-        for value in ppo.update().values():
-            value.item()
+        torch.stack(list(ppo.update().values())).tolist()
 
     replayed = acceleration.cuda_graphs and settings["device"] != "cpu"
     return Phases(settings["device"], collect, gae, update, countable=not replayed)

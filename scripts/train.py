@@ -56,12 +56,14 @@ def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, bool]":
     """Build everything, and only when all of it works create the run folder; also tell whether a run is resumed."""
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.runners.checkpoint import find_checkpoint, make_run_folder, supersede_after
+    from rsl_rl.utils.host import prepare_host
     from rsl_rl.utils.seeding import require_device, seed_everything
 
     cfg = args.cfg
     for name in ("sim_device", "rl_device"):
         require_device(name, getattr(cfg, name))
     checkpoint = find_checkpoint(args.run, args.flags.checkpoint) if args.run else None
+    prepare_host()
     seed_everything(cfg.seed)
     env = cfg.env.build(device=cfg.sim_device, seed=cfg.seed)
     experiment = LOGS / cfg.runner.experiment_name

@@ -33,11 +33,21 @@ SCRIPTS = {  # command -> what makes it small; they run in this order, in an exp
     ),
     "scripts/train.py --help": (),
 }
-BENCHMARK = "scripts/benchmark.py learner --policy lstm --hidden_dims 256 128 --num_envs 1024 --peer peer"
+SMALL_LEARNER = ("--num_envs", "8", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "1")
+BENCHMARKS = {  # command, with names of what the test gives it -> what makes it small
+    "scripts/benchmark.py learner --policy lstm --hidden_dims 256 128 --num_envs 1024 --peer peer": SMALL_LEARNER,
+    "scripts/benchmark.py learner --num_envs 256 1024 4096 --plot learner.png": SMALL_LEARNER,
+    "scripts/benchmark.py sim --task go2_flat --num_envs 256 1024 4096": (
+        *("--num_envs", "4", "--seconds", "0.05", "--repeats", "1"),
+    ),
+    "scripts/benchmark.py train --task go2_flat --seeds 1 2 3": (
+        *("--seeds", "1", "--every", "1", "--num_robots", "4", "--seconds", "0.1"),
+        *("--overrides", "num_envs=8", "max_iterations=1"),
+    ),
+}
 
 ELSEWHERE = {  # command -> the test or the job that runs it
     f".venv/bin/pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
-    f".venv/bin/python {BENCHMARK}": "test_the_benchmark_runs_as_written",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
     "make walk": "tests/test_walk.py, slow",
     "make test": ".ci/run",
@@ -53,7 +63,7 @@ def blocks(root, language):
 
 def test_every_command_is_known(root):
     commands = [line for block in blocks(root, "bash") for line in block.splitlines() if line.strip()]
-    assert set(commands) == {f".venv/bin/python {command}" for command in SCRIPTS} | set(ELSEWHERE)
+    assert set(commands) == {f".venv/bin/python {command}" for command in (*SCRIPTS, *BENCHMARKS)} | set(ELSEWHERE)
 
 
 def test_the_scripts_run_as_written(run_script, root):
@@ -66,10 +76,10 @@ def test_the_scripts_run_as_written(run_script, root):
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
 
 
-def test_the_benchmark_runs_as_written(run_script, peer):
-    command = BENCHMARK[: -len("peer")].split()
-    small = ("--num_envs", "8", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "1")
-    done = run_script(*command, str(peer), *small)
+@pytest.mark.parametrize("command", BENCHMARKS)
+def test_the_benchmarks_run_as_written(run_script, peer, tmp_path, command):
+    here = {"peer": str(peer), "learner.png": str(tmp_path / "learner.png")}
+    done = run_script(*(here.get(word, word) for word in command.split()), *BENCHMARKS[command])
     assert done.returncode == 0, done.stderr
 
 

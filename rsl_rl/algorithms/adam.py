@@ -31,19 +31,33 @@ class FlatAdam(torch.optim.Optimizer):
         defaults = dict(lr=learning_rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, maximize=False)
         super().__init__(list(parameters), defaults)
         self.max_grad_norm = max_grad_norm
-        with torch.no_grad():
-            self._values = torch.cat([parameter.detach().reshape(-1) for parameter in self._params])
+        self._learning_rate = learning_rate
+        size = sum(_room(parameter) for parameter in self._params)
+        self._values = self._params[0].new_zeros(size, requires_grad=False)
         self._gradients, self._first, self._second = (torch.zeros_like(self._values) for _ in range(3))
         self._step = torch.zeros((), device=self._values.device)
-        for parameter, value, gradient in zip(self._params, self._views(self._values), self._views(self._gradients)):
-            parameter.data, parameter.grad = value, gradient
-        self._gradient_groups = self._gradients.split([sum(p.numel() for p in group) for group in groups])
+        self._gradient_groups = self._gradients.split([sum(map(_room, group)) for group in groups])
+        self.attach()
         self._name_state()
+
+    @torch.no_grad()
+    def attach(self) -> None:
+        """Take parameters and gradients that somebody has put elsewhere back into the flat tensors.
+
+        Values are kept; gradients are anew those that ``zero_grad`` clears. Setting gradients to None and assigning to
+        ``parameter.data`` detach them.
+        """
+        for parameter, value, gradient in zip(self._params, self._views(self._values), self._views(self._gradients)):
+            if parameter.data_ptr() != value.data_ptr():
+                value.copy_(parameter)
+                parameter.data = value
+            if parameter.grad is None or parameter.grad.data_ptr() != gradient.data_ptr():
+                parameter.grad = gradient
 
     def _views(self, flat: Tensor) -> List[Tensor]:
         """Cut a flat tensor into one of each parameter's shape."""
-        parts = flat.split([parameter.numel() for parameter in self._params])
-        return [part.view(parameter.shape) for part, parameter in zip(parts, self._params)]
+        parts = flat.split([_room(parameter) for parameter in self._params])
+        return [part[: p.numel()].view(p.shape) for part, p in zip(parts, self._params)]
 
     def _name_state(self) -> None:
         """Let the state dict show the flat tensors as each parameter's own."""
@@ -80,18 +94,23 @@ class FlatAdam(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Take over the state of an Adam over the same parameters; a state of other shapes is a ValueError."""
-        learning_rate = self.param_groups[0]["lr"]
+        for i, parameter in enumerate(self.param_groups[0]["params"]):
+            for name in ("exp_avg", "exp_avg_sq"):
+                moment = state_dict["state"].get(i, {}).get(name, parameter)
+                if moment.shape != parameter.shape:
+                    raise ValueError(
+                        f"{name} of a parameter {list(parameter.shape)} has the shape {list(moment.shape)}"
+                    )
         super().load_state_dict(state_dict)
-        loaded = float(self.param_groups[0]["lr"])
-        for group in self.param_groups:
-            group["lr"] = learning_rate
-        learning_rate.fill_(loaded)
+        self._learning_rate.fill_(float(self.param_groups[0]["lr"]))
+        self.param_groups[0]["lr"] = self._learning_rate
         for name, flat in (("exp_avg", self._first), ("exp_avg_sq", self._second)):
             for parameter, view in zip(self._params, self._views(flat)):
-                value = self.state[parameter].get(name, torch.zeros_like(view))
-                if value.shape != view.shape:
-                    raise ValueError(f"{name} of a parameter {list(view.shape)} has the shape {list(value.shape)}")
-                view.copy_(value)
-        steps = [self.state[parameter].get("step", 0) for parameter in self._params]
-        self._step.fill_(float(steps[0]))
+                view.copy_(self.state[parameter].get(name, torch.zeros_like(view)))
+        self._step.fill_(max(float(self.state[parameter].get("step", 0)) for parameter in self._params))
         self._name_state()
+
+
+def _room(parameter: Tensor) -> int:
+    """Return the numbers that a parameter takes up in a flat tensor: whole lines of a CPU's cache."""
+    return -(-parameter.numel() // 16) * 16

@@ -32,7 +32,9 @@ class LossGradients(NamedTuple):
     values: Tensor  # [..., 1]
 
 
-def surrogate_loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, clip_param: float) -> Tuple[Tensor, ...]:
+def surrogate_loss(
+    log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, clip_param: float
+) -> Tuple[Tensor, Tensor]:
     """Return the clipped surrogate (Schulman et al. 2017, eq. 7) of samples of one shape, to be minimised, and its
     gradient with respect to log_prob."""
     ratio = torch.exp(log_prob - old_log_prob)
@@ -41,13 +43,13 @@ def surrogate_loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, c
     return torch.maximum(free, clipped), free * (free >= clipped)
 
 
-def value_loss(values: Tensor, returns: Tensor) -> Tuple[Tensor, ...]:
+def value_loss(values: Tensor, returns: Tensor) -> Tuple[Tensor, Tensor]:
     """Return the squared error of the values, and its gradient."""
     error = values - returns
     return error.square(), 2.0 * error
 
 
-def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip_param: float) -> Tuple[Tensor, ...]:
+def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip_param: float) -> Tuple[Tensor, Tensor]:
     """Return the larger squared error of the value and of the value held within ``clip_param`` of the old one, and its
     gradient with respect to values."""
     loss, gradient = value_loss(values, returns)

@@ -142,15 +142,19 @@ class PPO:
     def act(self, obs: Tensor, critic_obs: Tensor) -> Tensor:
         """Draw actions [N, A] for obs [N, D] and critic_obs [N, C], and store them with all that is known by now.
 
-        The actions returned are the caller's own: an environment may clip or scale them in place.
+        Log-probabilities, and the values of a policy without memory, are those of the whole rollout at once, made by
+        ``compute_returns``. The actions returned are the caller's own: an environment may clip or scale them in place.
         """
         row = self.storage.row()
         row.hidden_states = self.actor_critic.get_hidden_states()
+        if row.hidden_states[0] is None:
+            row.hidden_states = self.actor_critic.zero_hidden_states(self.storage.num_envs)
         row.observations.copy_(obs)
         if self.storage.privileged_observations is not None:
             row.critic_observations.copy_(critic_obs)
         step = self.policy_step(row.observations, row.critic_observations, row.hidden_states)
         self.actor_critic.set_hidden_states(step.hidden_states)
+        self.actor_critic.distribution = DiagonalGaussian(step.mean, step.stddev)
         row.actions.copy_(step.actions)
         row.action_mean.copy_(step.mean)
         row.action_sigma.copy_(step.stddev)
@@ -222,6 +226,7 @@ class PPO:
         Returns scalars on the device, averaged over the gradient steps: surrogate_loss, value_loss, entropy [nats], kl
         [nats], and the last learning_rate.
         """
+        self.optimizer.attach()
         storage = self.storage
         shuffled = storage.shuffled_envs if self.actor_critic.is_recurrent else storage.shuffled_steps
         totals = torch.zeros(len(LossTerms._fields), device=self.device)
@@ -264,8 +269,9 @@ class PPO:
             policy.update_distribution(batch.observations, batch.flow, batch.hidden_states[0])
             values = policy.evaluate(batch.critic_observations, batch.flow, batch.hidden_states[1])
         mean, stddev = policy.distribution.mean, policy.distribution.stddev
+        policy.distribution = DiagonalGaussian(mean.detach(), stddev.detach())  # which lets go of the graph
         terms, gradients = self.loss(
-            DiagonalGaussian(mean.detach(), stddev.detach()),
+            policy.distribution,
             values.detach(),
             batch,
             batch.shares() * share,
@@ -274,5 +280,6 @@ class PPO:
             self.entropy_coef,
             self.use_clipped_value_loss,
         )
-        torch.autograd.backward((mean, stddev, values), gradients)
+        learned = [(x, gradient) for x, gradient in zip((mean, stddev, values), gradients) if x.requires_grad]
+        torch.autograd.backward([x for x, _ in learned], [gradient for _, gradient in learned])
         return torch.stack(terms)

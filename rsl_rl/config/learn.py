@@ -44,9 +44,10 @@ class RunnerConfig:
 class AccelerationConfig:
     """Ways to compute the same faster."""
 
-    cuda_graphs: bool = True
-    """On a GPU, launch each step of the policy and each gradient step as a whole. What is recorded is the algorithm
-    as it is set then: change its settings later only with this switched off."""
+    cuda_graphs: bool = False
+    """On a GPU, launch each step of the policy and each gradient step as a whole. What is recorded is the algorithm as
+    it is set in the first iteration: clip_param, entropy_coef, max_grad_norm, schedule, desired_kl and the like may not
+    change later, learning_rate may."""
     bfloat16: bool = False
     """Run the networks in bfloat16 while they learn; losses, log-probabilities, KL and weights stay float32. For GPUs;
     CPUs are many times slower with it."""

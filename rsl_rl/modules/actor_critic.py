@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
-from rsl_rl.modules.memory import Memory
-from rsl_rl.modules.mlp import MLP, mlp
+from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.utils.trajectories import Flow, HiddenState, as_states
 
@@ -27,7 +26,7 @@ class ActorCritic(nn.Module):
     """
 
     is_recurrent = False
-    state_dependent_std = False
+    state_dependent_std = False  # the deviations of the actions are the same in every state, and stored once a rollout
 
     def __init__(self, num_actor_obs: int, num_critic_obs: int, num_actions: int, **settings: Any):
         super().__init__()
@@ -84,9 +83,7 @@ class ActorCritic(nn.Module):
 
     def learn_in(self, dtype: torch.dtype) -> None:
         """Have the networks compute in another type, such as bfloat16, where gradients are wanted."""
-        for module in self.modules():
-            if isinstance(module, (MLP, Memory)):
-                module.learning_dtype = dtype
+        self.actor.learning_dtype = self.critic.learning_dtype = dtype
 
     # The policy
 
@@ -157,6 +154,10 @@ class ActorCritic(nn.Module):
 
     def get_hidden_states(self) -> Tuple[HiddenState, HiddenState]:
         """Return the memories of actor and critic; (None, None) without memory."""
+        return None, None
+
+    def zero_hidden_states(self, num_envs: int) -> Tuple[HiddenState, HiddenState]:
+        """Return the memories with which episodes start; (None, None) without memory."""
         return None, None
 
     def set_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Tuple
 
+import torch
 from torch import Tensor
 
 from rsl_rl.config.policy import ActorCriticRecurrentConfig
@@ -38,6 +39,10 @@ class ActorCriticRecurrent(ActorCritic):
     def _critic_features(self, observations: Tensor, flow: Optional[Flow], hidden_states: HiddenState) -> Tensor:
         return _remember(self.memory_c, self.critic_obs_normalizer(observations), flow, hidden_states)
 
+    def learn_in(self, dtype: torch.dtype) -> None:
+        super().learn_in(dtype)
+        self.memory_a.learning_dtype = self.memory_c.learning_dtype = dtype
+
     def peek_value(self, critic_observations: Tensor) -> Tensor:
         return self.critic(self.memory_c.peek(self.critic_obs_normalizer(critic_observations)))
 
@@ -47,6 +52,9 @@ class ActorCriticRecurrent(ActorCritic):
 
     def get_hidden_states(self) -> Tuple[HiddenState, HiddenState]:
         return self.memory_a.hidden_states, self.memory_c.hidden_states
+
+    def zero_hidden_states(self, num_envs: int) -> Tuple[HiddenState, HiddenState]:
+        return self.memory_a.zero_states(num_envs), self.memory_c.zero_states(num_envs)
 
     def set_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
         self.memory_a.hidden_states, self.memory_c.hidden_states = hidden_states

@@ -55,7 +55,14 @@ def dense_stack(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: InPlaceActivation
 ) -> Tensor:
     """Run x [..., D] through linear layers with the activation between them; the last layer is linear."""
-    y = _DenseStack.apply(x.reshape(-1, x.shape[-1]), activation, *weights, *biases)
+    rows = x.reshape(-1, x.shape[-1])
+    if torch.is_grad_enabled():
+        y = _DenseStack.apply(rows, activation, *weights, *biases)
+    else:
+        y = rows
+        for weight, bias in zip(weights[:-1], biases[:-1]):
+            y = activation.apply(torch.addmm(bias, y, weight.t()))
+        y = torch.addmm(biases[-1], y, weights[-1].t())
     return y.view(*x.shape[:-1], y.shape[-1])
 
 

@@ -97,7 +97,10 @@ class Memory(nn.Module):
         return (zeros,) if isinstance(self.rnn, nn.GRU) else (zeros, zeros)
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
-        """Zero the state of the environments marked in dones [N] or [N, 1]; of all for None."""
+        """Zero the state of the environments marked in dones [N] or [N, 1]; of all for None.
+
+        The state is then in new tensors: those handed out before keep what they held.
+        """
         if dones is None:
             self.hidden_states = None
         elif self.hidden_states is not None:

@@ -14,9 +14,7 @@ def accelerate(alg: PPO, cfg: AccelerationConfig) -> None:
     if cfg.bfloat16:
         alg.actor_critic.learn_in(torch.bfloat16)
     if cfg.compile:
-        if not hasattr(torch, "compile"):
-            raise ValueError(f"acceleration.compile needs torch 2, and this is {torch.__version__}; set it to False")
         alg.loss = torch.compile(alg.loss)
     if cfg.cuda_graphs and alg.device.type == "cuda":
-        alg.policy_step = GraphedFunction(alg.policy_step)  # type: ignore[method-assign]
-        alg.learning_step = GraphedFunction(alg.learning_step)  # type: ignore[method-assign]
+        alg.policy_step = GraphedFunction(alg.policy_step, alg.device)  # type: ignore[method-assign]
+        alg.learning_step = GraphedFunction(alg.learning_step, alg.device)  # type: ignore[method-assign]

@@ -29,7 +29,6 @@ from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.policy_setup import resolve_groups, resolve_mirrors
 from rsl_rl.utils.config_io import from_dict, to_dict, write_yaml
 from rsl_rl.utils.git_state import write_git_state
-from rsl_rl.utils.host import prepare_host
 
 
 class OnPolicyRunner:
@@ -52,8 +51,6 @@ class OnPolicyRunner:
         self.num_steps_per_env, self.save_interval = self.cfg.num_steps_per_env, self.cfg.save_interval
         self.env = env
         self.device = torch.device(device)
-        if self.device.type == "cpu":
-            prepare_host()
         self.log_dir = Path(log_dir) if log_dir is not None else None
         self.env_corrections = check_vec_env(env)
         self.policy_cfg = resolve_mirrors(resolve_groups(self.train_cfg.policy, env.get_observations()), env)

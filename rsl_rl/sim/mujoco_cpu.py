@@ -22,6 +22,7 @@ from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Sim
+from rsl_rl.utils.host import available_cpus
 
 _BROKEN = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1)
 """Warnings after which MuJoCo has silently put a world back to its default state."""
@@ -36,7 +37,7 @@ class MujocoSim(Sim):
         self.model = mujoco.MjModel.from_xml_path(str(model_path))
         self.model.opt.timestep = cfg.dt
         self.num_envs, self.device, self.dt = num_envs, torch.device("cpu"), cfg.dt
-        threads = cfg.num_threads or len(os.sched_getaffinity(0))
+        threads = cfg.num_threads or available_cpus()
         self._batch = mujoco_batch.Batch(self.model, num_envs, threads)
         self._read_names()
         self._state = torch.from_numpy(self._batch.state)  # [N, everything] float64

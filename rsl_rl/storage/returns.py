@@ -20,9 +20,9 @@ def gae(rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, gam
     advantages = torch.addcmul(
         rewards - values, going_on, next_values, value=gamma
     )  # one-step errors, summed below in place
-    decay = going_on * (gamma * lam)
-    for t in range(len(rewards) - 2, -1, -1):
-        advantages[t].addcmul_(decay[t], advantages[t + 1])
+    steps, decays = advantages.unbind(), (going_on * (gamma * lam)).unbind()
+    for t in range(len(steps) - 2, -1, -1):
+        steps[t].addcmul_(decays[t], steps[t + 1])
     return advantages
 
 

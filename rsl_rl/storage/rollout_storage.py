@@ -7,6 +7,7 @@ of a chunk, L layers and H hidden size of a memory. Unless the rollout is unroll
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -127,23 +128,28 @@ class RolloutStorage:
             self._columns["action_sigma"] = self.sigma
         if self.privileged_observations is not None:
             self._columns["critic_observations"] = self.privileged_observations
+        self._rows = [self._views(step) for step in range(num_transitions_per_env)]
 
     @property
     def critic_observations(self) -> Tensor:
         """What the critic reads [T, N, C]: the privileged observations, or the actor's where there are none."""
         return self.observations if self.privileged_observations is None else self.privileged_observations
 
+    def _views(self, step: int) -> RolloutStorage.Transition:
+        """Return the views of one row, which are the same in every rollout."""
+        transition = self.Transition(critic_observations=self.critic_observations[step])
+        if self._one_sigma is not None:
+            transition.action_sigma = self._one_sigma
+        for name, column in self._columns.items():
+            setattr(transition, name, column[step])
+        return transition
+
     # Writing
 
     def row(self) -> RolloutStorage.Transition:
         """Return the next row as a transition of views: what is copied into them is stored."""
         self._require_room()
-        transition = self.Transition(critic_observations=self.critic_observations[self.step])
-        if self._one_sigma is not None:
-            transition.action_sigma = self._one_sigma
-        for name, column in self._columns.items():
-            setattr(transition, name, column[self.step])
-        return transition
+        return copy.copy(self._rows[self.step])
 
     def add_transitions(self, transition: RolloutStorage.Transition) -> None:
         """Finish the next row with ``transition`` and move on; views handed out by :meth:`row` are in place already.
@@ -151,15 +157,18 @@ class RolloutStorage:
         A transition of your own may leave out ``time_outs``: then there are none.
         """
         self._require_room()
-        for name, column in self._columns.items():
-            value, row = getattr(transition, name), column[self.step]
-            if value.numel() == 0:
-                if name == "time_outs":
-                    row.zero_()
-                    continue
-                raise ValueError(f"the transition has no {name}; set every field before add_transitions")
-            if value.data_ptr() != row.data_ptr():
+        for name in self._columns:
+            value, row = getattr(transition, name), getattr(self._rows[self.step], name)
+            if value is row:
+                continue
+            if value.numel() > 0:
                 row.copy_(value.reshape(row.shape))
+            elif name == "time_outs":
+                row.zero_()
+            else:
+                raise ValueError(f"the transition has no {name}; set every field before add_transitions")
+        if self._one_sigma is not None and transition.action_sigma is not self._one_sigma:
+            self._one_sigma.copy_(transition.action_sigma.reshape(-1, len(self._one_sigma))[0])
         self._save_hidden_states(transition.hidden_states)
         self.step += 1
 

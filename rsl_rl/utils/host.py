@@ -17,18 +17,22 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # names and numbers of malloc.h
 
 
 def prepare_host() -> None:
-    """Use as many threads as pay, and keep freed memory for the next tensor; settings of the user's own stand."""
-    if "OMP_NUM_THREADS" not in os.environ:
+    """Use as many threads as pay, and keep freed memory for the next tensor, unless the environment has a say in it.
+
+    These are settings of the whole process, so it is for programs to call, and not for the library.
+    """
+    if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
         torch.set_num_threads(min(torch.get_num_threads(), available_cpus(), MOST_THREADS))
     if platform.libc_ver()[0] == "glibc" and not any(name.startswith("MALLOC_") for name in os.environ):
         # By itself glibc hands large tensors back to the system, which then clears every page of the next one.
         libc = ctypes.CDLL(None)
-        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
-        libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
+        if libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30) or libc.mallopt(_M_MMAP_THRESHOLD, 1 << 25):  # older ones: 32 MiB
+            libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def available_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return how many CPUs this process may keep busy: those it may run on, less what a container's quota forbids.
+    """Return how many CPUs this process may keep busy: those it may run on, less what a container's quota (of cgroups,
+    version 2) forbids.
 
     Threads beyond a quota wait for each other, and slow a training down many times.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -22,8 +22,10 @@ class GraphedFunction:
     The tensors returned are the graph's own, overwritten by the next call: copy what is to last.
     """
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], device: torch.device):
         self._function = function
+        self._device = device
+        self._stream: Optional[torch.cuda.Stream] = None  # of the calls before a recording
         self._num_calls: Dict[Tuple[Any, ...], int] = {}
         self._recordings: Dict[Tuple[Any, ...], Recording] = {}
 
@@ -39,17 +41,18 @@ class GraphedFunction:
 
     def _run_aside(self, arguments: Tuple[Any, ...]) -> Any:
         """Call the function on a stream of its own, as torch asks of the calls before a recording."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            results = self._function(*arguments)
-        torch.cuda.current_stream().wait_stream(stream)
+        with torch.cuda.device(self._device):
+            self._stream = self._stream or torch.cuda.Stream()
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                results = self._function(*arguments)
+            torch.cuda.current_stream().wait_stream(self._stream)
         return results
 
     def _record(self, arguments: Tuple[Any, ...]) -> Recording:
         graph = torch.cuda.CUDAGraph()
         inputs, own_arguments = own_tensors(arguments)
-        with torch.cuda.graph(graph):
+        with torch.cuda.device(self._device), torch.cuda.graph(graph, capture_error_mode="thread_local"):
             results = self._function(*own_arguments)
         return Recording(inputs, results, graph.replay)
 

@@ -103,3 +103,15 @@ def test_states_of_other_shapes_and_groups_that_miss_a_parameter_are_refused():
     parameters = list(net.parameters())
     with pytest.raises(ValueError, match="every parameter once"):
         FlatAdam(parameters, (parameters[1:],), torch.tensor(0.1), 1.0)
+
+
+def test_what_somebody_put_elsewhere_is_taken_back():
+    net, other = nets()
+    flat, adam = flat_adam(net), torch.optim.Adam(other.parameters(), lr=RATE)
+    for seed in range(3):
+        net.zero_grad(set_to_none=True)  # the gradients are gone
+        net[0].weight.data = net[0].weight.data.clone()  # and a weight lies elsewhere
+        flat.attach()
+        our_step(net, flat, seed)
+        torch_step(other, adam, seed)
+        check_equal(net, other)

@@ -140,6 +140,48 @@ def test_a_fixed_schedule_keeps_the_step_size():
     assert ppo.update()["learning_rate"].item() == pytest.approx(3e-4)
 
 
+def test_a_critic_that_reads_what_the_actor_reads_learns_as_from_a_copy():
+    weights = []
+    for critic_obs_shape in ([D], None):
+        torch.manual_seed(5)
+        ppo = PPO(ActorCritic(D, D, A, **NETS), num_mini_batches=2)
+        ppo.init_storage(N, T, [D], critic_obs_shape, [A])
+        for _ in range(T):
+            obs = torch.randn(N, D)
+            ppo.act(obs, obs)
+            ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.2, {})
+        ppo.compute_returns(torch.randn(N, D))
+        ppo.update()
+        weights.append(list(ppo.actor_critic.parameters()))
+    assert ppo.storage.privileged_observations is None
+    assert all(torch.equal(a, b) for a, b in zip(*weights))
+
+
+@pytest.mark.parametrize("frozen", ["std", "actor", "critic"])
+def test_what_is_frozen_stays_and_the_rest_learns(frozen):
+    ppo = make()
+    for name, parameter in ppo.actor_critic.named_parameters():
+        parameter.requires_grad_(not name.startswith(frozen))
+    before = {name: p.clone() for name, p in ppo.actor_critic.named_parameters()}
+    collect(ppo)
+    ppo.update()
+    for name, parameter in ppo.actor_critic.named_parameters():
+        assert torch.equal(parameter, before[name]) == name.startswith(frozen), name
+
+
+def test_a_transition_of_ones_own_is_stored_whole():
+    ppo = make()
+    sigma = torch.tensor([0.5, 2.0])
+    fields = {name: torch.randn(N, 1) for name in ("rewards", "dones", "values", "actions_log_prob")}
+    fields.update(actions=torch.randn(N, A), action_mean=torch.randn(N, A), action_sigma=sigma.expand(N, A))
+    ppo.storage.add_transitions(
+        ppo.storage.Transition(observations=torch.randn(N, D), critic_observations=torch.randn(N, C), **fields)
+    )
+    torch.testing.assert_close(ppo.storage.sigma[0], sigma.expand(N, A))
+    torch.testing.assert_close(ppo.storage.mu[0], fields["action_mean"])
+    assert not ppo.storage.time_outs.any()
+
+
 class NoHostReads(TorchDispatchMode):
     """Fails on every operation by which Python asks a tensor for its value or its data-dependent shape."""
 

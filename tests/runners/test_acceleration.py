@@ -19,7 +19,7 @@ class GraphOnCpu(GraphedFunction):
     assigned is as it was when the recording was made."""
 
     def __init__(self, function, policy):
-        super().__init__(function)
+        super().__init__(function, torch.device("cpu"))
         self._policy = policy
 
     def _run_aside(self, arguments):
@@ -115,3 +115,27 @@ def test_networks_in_bfloat16_learn_nearly_the_same_with_float32_losses(kind, ac
     assert all(p.dtype == torch.float32 for p in coarse.actor_critic.parameters())
     torch.testing.assert_close(coarse.storage.mu, plain.storage.mu, atol=0.02, rtol=0.02)
     assert not torch.equal(coarse.storage.mu, coarse.storage.mu.bfloat16().float())  # acting is exact
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_what_a_recording_reads_keeps_its_place(kind):
+    """A CUDA graph reads the memory that was there when it was recorded, in the first update."""
+    ppo = make(kind, unroll_len=4)
+    places = []
+    for _ in range(2):
+        train(ppo, 1)
+        storage = ppo.storage
+        saved = (*storage.saved_hidden_states_a, *storage.saved_hidden_states_c)
+        assert len(saved) == (2 if kind == "gru" else 4)
+        columns = (*storage._columns.values(), storage.returns, storage.advantages, storage.sigma)
+        learned = [x for p in ppo.actor_critic.parameters() for x in (p, p.grad)]
+        places.append([x.data_ptr() for x in (*saved, *columns, *learned)])
+    assert places[0] == places[1]
+
+
+def test_the_samples_of_a_network_without_memory_keep_their_place():
+    ppo = make("mlp")
+    train(ppo, 1)
+    place = ppo.storage._samples.data_ptr()
+    train(ppo, 1)
+    assert ppo.storage._samples.data_ptr() == place

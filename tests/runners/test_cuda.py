@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.storage import Adder
 from rsl_rl.tasks.toy import PointEnv
+from rsl_rl.utils.replay_graph import GraphedFunction
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")]
 
@@ -43,7 +45,7 @@ def test_a_policy_on_the_gpu_learns_and_acts(cfg, env_device):
 def test_an_update_waits_for_nothing(cfg):
     env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device="cuda")
     runner = OnPolicyRunner(env, cfg, device="cuda")
-    runner.learn(1)  # the optimiser's state is made in the first step
+    runner.learn(2)  # graphs are recorded in the first iteration
     runner._collect(env.get_observations())
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -51,6 +53,28 @@ def test_an_update_waits_for_nothing(cfg):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert all(torch.isfinite(value) for value in metrics.values())
+
+
+def test_graphs_change_nothing(cfg):
+    weights = []
+    for cuda_graphs in (False, True):
+        torch.manual_seed(1)
+        env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device="cuda")
+        acceleration = AccelerationConfig(cuda_graphs=cuda_graphs)
+        runner = OnPolicyRunner(env, replace(cfg, acceleration=acceleration), device="cuda")
+        assert isinstance(runner.alg.learning_step, GraphedFunction) == cuda_graphs
+        runner.learn(4)
+        weights.append([p.detach().clone() for p in runner.alg.actor_critic.parameters()])
+    for plain, graphed in zip(*weights):
+        torch.testing.assert_close(graphed, plain, atol=1e-5, rtol=1e-4)  # other kernels may be picked
+
+
+@pytest.mark.parametrize("switch", ["bfloat16", "compile"])
+def test_a_policy_learns_with_each_acceleration(cfg, switch):
+    env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device="cuda")
+    runner = OnPolicyRunner(env, replace(cfg, acceleration=AccelerationConfig(**{switch: True})), device="cuda")
+    runner.learn(3)
+    assert all(torch.isfinite(p).all() for p in runner.alg.actor_critic.parameters())
 
 
 def test_the_adder_computes_on_the_gpu_and_answers_on_the_cpu():

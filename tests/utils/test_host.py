@@ -16,10 +16,28 @@ def test_a_containers_quota_limits_the_cpus(tmp_path, cpu_max, expected):
 
 
 @pytest.mark.parametrize(("given", "expected"), [("", 16), ("30", 30)])
-def test_threads_are_few_unless_the_user_says_otherwise(run_script, given, expected):
+def test_threads_are_few_unless_the_user_says_otherwise(run_script, monkeypatch, given, expected):
     code = (
         "import torch; from rsl_rl.utils import host; torch.set_num_threads(30); "
         "host.available_cpus = lambda: 64; host.prepare_host(); print(torch.get_num_threads())"
     )
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     done = run_script("-c", code, **({"OMP_NUM_THREADS": given} if given else {}))
     assert done.returncode == 0 and int(done.stdout) == expected, done.stderr
+
+
+def test_freed_memory_is_kept(run_script):
+    """Tensors of 8 MB, made and dropped in turn, must not be handed back to the system and cleared anew."""
+    code = (
+        "import resource, torch; from rsl_rl.utils.host import prepare_host; prepare_host()\n"
+        "def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "keep = [torch.ones(1 << 23) for _ in range(3)]; del keep\n"
+        "before = faults()\n"
+        "for _ in range(20): torch.ones(1 << 23)\n"
+        "print(faults() - before)"
+    )
+    done = run_script("-c", code)
+    assert done.returncode == 0, done.stderr
+    pages = (1 << 25) // 4096  # of one tensor
+    assert int(done.stdout) < 10 * pages  # otherwise all twenty are

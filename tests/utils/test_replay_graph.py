@@ -5,6 +5,8 @@ import torch
 
 from rsl_rl.utils.replay_graph import GraphedFunction, Recording, own_tensors
 
+CPU = torch.device("cpu")
+
 
 class CountingGraph(GraphedFunction):
     """Records by calling the function again at each replay, into the same result tensors."""
@@ -22,7 +24,7 @@ class CountingGraph(GraphedFunction):
 
 
 def test_calls_are_ordinary_at_first_and_replayed_from_then_on():
-    double = CountingGraph(lambda x, scale: x * 2 * scale)
+    double = CountingGraph(lambda x, scale: x * 2 * scale, CPU)
     results = [double(torch.full((3,), float(i)), torch.ones(())) for i in range(6)]
     assert double.num_recordings == 1
     assert [r[0].item() for r in results[:3]] == [0, 2, 4]  # each result its own
@@ -30,7 +32,7 @@ def test_calls_are_ordinary_at_first_and_replayed_from_then_on():
 
 
 def test_each_shape_and_each_constant_has_a_recording_of_its_own():
-    double = CountingGraph(lambda x, missing: x * 2)
+    double = CountingGraph(lambda x, missing: x * 2, CPU)
     for size in (2, 3):
         for _ in range(5):
             assert double(torch.ones(size), None).tolist() == [2.0] * size
@@ -41,7 +43,7 @@ def test_each_shape_and_each_constant_has_a_recording_of_its_own():
 
 
 def test_what_is_recorded_reads_a_copy_of_its_arguments():
-    double = CountingGraph(lambda x, scale: x * scale)
+    double = CountingGraph(lambda x, scale: x * scale, CPU)
     x, scale = torch.ones(2), torch.ones(())
     for _ in range(4):
         double(x, scale)
