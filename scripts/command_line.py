@@ -53,7 +53,7 @@ def usage_errors() -> Iterator[None]:
     except (ValueError, OSError) as error:
         fail(str(error))
     except ModuleNotFoundError as error:
-        fail(f"{error}; install it with pip, or with an extra of rsl-rl-lib (see README, 'Use it in your own repository')")
+        fail(f"{error}; install it with pip, or with an extra of rsl-rl-lib, which README.md lists")
 
 
 def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence[str]] = None) -> Arguments:

@@ -27,7 +27,7 @@ def test_a_go2_learns_to_walk(run_script, root, seed):
 
 
 @pytest.mark.slow
-def test_a_go2_that_has_to_remember_walks_better_with_a_memory(run_script, root):
+def test_a_go2_without_a_sense_of_velocity_walks(run_script, root):
     experiment = f"blind-{uuid.uuid4().hex[:8]}"
     results = {}
     try:
@@ -41,9 +41,7 @@ def test_a_go2_that_has_to_remember_walks_better_with_a_memory(run_script, root)
             records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
             minutes = sum(record["collect_s"] + record["learn_s"] for record in records) / 60
             print(f"{task}: {minutes:.1f} minutes of collecting and learning", json.dumps(results[task]))
-        memory, none = results["go2_flat_blind"], results["go2_flat_blind_mlp"]
-        assert memory["gate_passed"] and memory["env_steps"] == none["env_steps"]
-        assert memory["lin_vel_error"] < none["lin_vel_error"]
+        assert results["go2_flat_blind"]["gate_passed"]
     finally:
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
 
