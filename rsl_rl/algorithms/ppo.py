@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rsl_rl.algorithms.adam import FlatAdam
 from rsl_rl.algorithms.losses import LossTerms, adapt_learning_rate, ppo_loss
@@ -57,10 +57,12 @@ class PPO:
         self.device = torch.device(device)
         self.actor_critic = actor_critic.to(self.device)
         self._learning_rate = torch.tensor(cfg.learning_rate, device=self.device)
-        named = list(self.actor_critic.named_parameters())
-        critic = [p for name, p in named if name.startswith(("critic.", "memory_c."))]
-        actor = [p for name, p in named if not name.startswith(("critic.", "memory_c."))]
-        self.optimizer = FlatAdam([p for _, p in named], (actor, critic), self._learning_rate, cfg.max_grad_norm)
+        actor: List[nn.Parameter] = []
+        critic: List[nn.Parameter] = []
+        for name, parameter in self.actor_critic.named_parameters():
+            (critic if name.startswith(("critic.", "memory_c.")) else actor).append(parameter)
+        parameters = list(self.actor_critic.parameters())
+        self.optimizer = FlatAdam(parameters, (actor, critic), self._learning_rate, cfg.max_grad_norm)
         networks = self.actor_critic.actor, self.actor_critic.critic
         num_units = max(sum(len(p) for p in network.parameters() if p.dim() == 2) for network in networks)
         self._rows_at_once = max(1, _ACTIVATIONS_AT_ONCE // num_units)
@@ -203,9 +205,7 @@ class PPO:
         """Estimate returns and advantages; ``last_critic_obs`` [N, C] follows the last stored step."""
         storage, policy = self.storage, self.actor_critic
         if not policy.is_recurrent:
-            critic_obs, values = storage.critic_observations.flatten(0, 1), storage.values.flatten(0, 1)
-            for some_obs, some_values in zip(self._in_pieces(critic_obs), self._in_pieces(values)):
-                some_values.copy_(policy.evaluate(some_obs))
+            storage.values.copy_(policy.evaluate(storage.critic_observations))
         old_policy = DiagonalGaussian(storage.mu, storage.sigma)
         storage.actions_log_prob.copy_(old_policy.joint_log_prob((storage.actions - storage.mu) / storage.sigma))
         storage.rewards.copy_(

@@ -7,16 +7,13 @@ result is kept; forward and backward of the whole stack are two calls.
 
 from __future__ import annotations
 
-import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 _aten = torch.ops.aten
-
-_CACHED_NUMBERS = 1 << 19
 
 
 class InPlaceActivation(NamedTuple):
@@ -57,28 +54,22 @@ IN_PLACE: Dict[Type[nn.Module], InPlaceActivation] = {
 def dense_stack(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: InPlaceActivation
 ) -> Tensor:
-    """Run x [..., D] through linear layers with the activation between them; the last layer is linear."""
-    rows = x.reshape(-1, x.shape[-1])
+    """Run x [B, D] through linear layers with the activation between them; the last layer is linear."""
     if torch.is_grad_enabled():
-        y = _DenseStack.apply(rows, activation, *weights, *biases)
-    else:
-        y = torch.cat([_run(block, weights, biases, activation) for block in _blocks(rows, weights)])
-    return y.view(*x.shape[:-1], y.shape[-1])
+        return _DenseStack.apply(x, activation, *weights, *biases)
+    for y in _layers(x, weights, biases, activation):
+        x = y  # one at a time, so that nothing else is kept
+    return x
 
 
-def _run(y: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: InPlaceActivation) -> Tensor:
-    """Return the output of the last layer, keeping nothing else."""
+def _layers(
+    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: InPlaceActivation
+) -> Iterator[Tensor]:
+    """Yield the output of each layer."""
     for weight, bias in zip(weights[:-1], biases[:-1]):
-        y = activation.apply(torch.addmm(bias, y, weight.t()))
-    return torch.addmm(biases[-1], y, weights[-1].t())
-
-
-def _blocks(rows: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Cut rows so that the results of the widest layer stay in a CPU's cache; a GPU takes all at once."""
-    if rows.device.type != "cpu":
-        return (rows,)
-    at_once = max(1, _CACHED_NUMBERS // max(len(weight) for weight in weights))
-    return rows.tensor_split(max(1, math.ceil(len(rows) / at_once)))
+        x = activation.apply(torch.addmm(bias, x, weight.t()))
+        yield x
+    yield torch.addmm(biases[-1], x, weights[-1].t())
 
 
 class _DenseStack(torch.autograd.Function):
@@ -86,12 +77,10 @@ class _DenseStack(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, activation: InPlaceActivation, *parameters: Tensor) -> Tensor:
         num_layers = len(parameters) // 2
         weights, biases = parameters[:num_layers], parameters[num_layers:]
-        inputs = [x]
-        for weight, bias in zip(weights[:-1], biases[:-1]):
-            inputs.append(activation.apply(torch.addmm(bias, inputs[-1], weight.t())))
+        *hidden, y = _layers(x, weights, biases, activation)
         ctx.activation = activation
-        ctx.save_for_backward(*inputs, *weights)
-        return torch.addmm(biases[-1], inputs[-1], weights[-1].t())
+        ctx.save_for_backward(x, *hidden, *weights)
+        return y
 
     @staticmethod
     @once_differentiable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import List, Optional, Sequence, Tuple, cast
 
 import torch
@@ -11,6 +12,9 @@ from torch.nn import functional
 
 from rsl_rl.config.policy import ACTIVATIONS
 from rsl_rl.modules.dense import IN_PLACE, dense_stack
+
+_CACHED_NUMBERS = 1 << 19
+"""Results that stay in a CPU's cache from one layer to the next."""
 
 _MODULES = {
     "elu": nn.ELU,
@@ -44,20 +48,35 @@ class MLP(nn.Sequential):
         if len(layers) % 2 == 0 or not all(hasattr(layer, "weight_and_bias") for layer in layers[::2]):
             return super().forward(input)  # somebody has cut the stack, or put other layers into it
         weights, biases = zip(*(cast(Linear, linear).weight_and_bias() for linear in layers[::2]))
-        x = input
-        if self.learning_dtype is not None and torch.is_grad_enabled():
-            x, *cast_parameters = (tensor.to(self.learning_dtype) for tensor in (input, *weights, *biases))
-            weights, biases = cast_parameters[: len(weights)], cast_parameters[len(weights) :]
-        activation = IN_PLACE.get(type(layers[1])) if len(layers) > 1 else None
-        if activation is not None:
-            return dense_stack(x, weights, biases, activation).to(input.dtype)
-        for i, (weight, bias) in enumerate(zip(weights, biases)):
-            x = functional.linear(x if i == 0 else layers[2 * i - 1](x), weight, bias)
-        return x.to(input.dtype)
+        rows = input.reshape(-1, input.shape[-1])
+        if torch.is_grad_enabled():
+            dtype = self.learning_dtype or input.dtype
+            x, *parameters = (tensor.to(dtype) for tensor in (rows, *weights, *biases))
+            y = self._run(x, parameters[: len(weights)], parameters[len(weights) :]).to(input.dtype)
+        else:
+            y = torch.cat([self._run(block, weights, biases) for block in _blocks(rows, weights)])
+        return y.view(*input.shape[:-1], y.shape[-1])
+
+    def _run(self, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
+        activations = list(self)[1::2]
+        in_place = IN_PLACE.get(type(activations[0])) if activations else None
+        if in_place is not None:
+            return dense_stack(x, weights, biases, in_place)
+        for weight, bias, activation in zip(weights, biases, activations):
+            x = activation(functional.linear(x, weight, bias))
+        return functional.linear(x, weights[-1], biases[-1])
 
     def plain(self) -> nn.Sequential:
         """Return a copy of torch's own kind, which exporters understand."""
         return nn.Sequential(*copy.deepcopy(self))
+
+
+def _blocks(rows: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Cut rows so that the results of the widest layer stay in a CPU's cache; a GPU takes all at once."""
+    if rows.device.type != "cpu":
+        return (rows,)
+    at_once = max(1, _CACHED_NUMBERS // max(len(weight) for weight in weights))
+    return rows.tensor_split(max(1, math.ceil(len(rows) / at_once)))
 
 
 class Linear(nn.Linear):

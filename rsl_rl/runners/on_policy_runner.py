@@ -121,9 +121,7 @@ class OnPolicyRunner:
         metrics = self.alg.update()
         metrics["noise_std"] = self.alg.actor_critic.noise_std().detach().mean()
         names, sums = self._stats.pop()
-        numbers = torch.cat(
-            (torch.stack(list(metrics.values())), sums.flatten())
-        ).tolist()  # sync: the iteration's only
+        numbers = torch.cat((torch.stack(list(metrics.values())), sums.flatten())).tolist()  # sync: the only one
         scalars, pairs = numbers[: len(metrics)], numbers[len(metrics) :]
         episode_sums = dict(zip(names, map(list, zip(pairs[::2], pairs[1::2]))))
         learned = time.perf_counter()

@@ -407,14 +407,17 @@ def test_a_sign_shown_once_is_recalled_with_a_memory_and_only_then(policy, low, 
     assert low < total / env.max_episode_length <= high
 
 
-@pytest.mark.parametrize("kind", ["mlp", "gru", "lstm"])
-def test_collecting_and_learning_ask_for_no_number(small_cfg, kind):
-    policy = small_cfg.policy
+@pytest.mark.parametrize("schedule", ["fixed", "adaptive"])
+@pytest.mark.parametrize("kind", ["mlp", "gru", "lstm", "lstm in chunks"])
+def test_collecting_and_learning_ask_for_no_number(small_cfg, kind, schedule):
+    policy = replace(small_cfg.policy, actor_obs_normalization=True, critic_obs_normalization=True)
     if kind != "mlp":
         policy = ActorCriticRecurrentConfig(
-            rnn_type=kind, rnn_hidden_size=8, actor_hidden_dims=(8,), critic_hidden_dims=(8,)
+            rnn_type=kind.split()[0], rnn_hidden_size=8, actor_hidden_dims=(8,), critic_hidden_dims=(8,)
         )
-    runner = OnPolicyRunner(toy(), replace(small_cfg, policy=policy))
+    unrolling = {"unroll_len": 4, "burn_in": 1} if kind.endswith("chunks") else {}
+    algorithm = replace(small_cfg.algorithm, schedule=schedule, **unrolling)
+    runner = OnPolicyRunner(toy(), replace(small_cfg, policy=policy, algorithm=algorithm))
     obs = runner.env.get_observations()
 
     def requests(work) -> int:
