@@ -9,13 +9,14 @@ import io
 import re
 import sys
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Optional, Sequence, Set, Type
+from typing import Any, Iterator, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 import tyro
 from typing_extensions import Annotated
 
 from configs import EXPERIMENTS
-from rsl_rl.utils.config_io import from_dict, read_yaml
+from configs.train_config import TrainConfig
+from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, shown
 
 LOGS = Path(__file__).resolve().parent.parent / "logs"
 
@@ -23,6 +24,7 @@ SHORTCUTS = {
     "num_envs": "env.num_envs",
     "sim": "env.sim.backend",
     "max_iterations": "runner.max_iterations",
+    "max_time": "runner.max_time",
     "experiment_name": "runner.experiment_name",
     "run_name": "runner.run_name",
     "save_interval": "runner.save_interval",
@@ -52,6 +54,10 @@ def usage_errors() -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
+            raise
+        fail(f"this machine has too little memory for that; take fewer environments or smaller networks ({error})")
     except ModuleNotFoundError as error:
         fail(f"{error}; install it with pip, or with an extra of rsl-rl-lib, which README.md lists")
 
@@ -69,14 +75,29 @@ def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence
         if early.task is None and not early.help:
             raise ValueError(f"--task is missing; known tasks: {', '.join(EXPERIMENTS.names())}")
         cls = EXPERIMENTS.load(early.task or EXPERIMENTS.names()[0])
+        if not (isinstance(cls, type) and issubclass(cls, TrainConfig)):
+            raise ValueError(f"--task {early.task} is no TrainConfig; name one of {', '.join(EXPERIMENTS.names())}")
         cfg, run = cls(), None
         if (from_run or early.resume) and not early.help:
-            run = _find_run(early, cfg)
-            cfg = from_dict(cls, read_yaml(run / "config.yaml"))
+            run, cfg = _read_run(early, cfg)
         if early.sim_backend and not hasattr(cfg.env, "sim"):
             raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
         parsed = _parse_config(flags, cfg, description, argv)
+        for name, hint in declared_types(flags).items():
+            convert(hint, getattr(parsed.flags, name), f"--{name}")
+        if not from_run:
+            _refuse_what_would_do_nothing(parsed.flags, parsed.cfg)
     return Arguments(parsed.flags, parsed.cfg, run)
+
+
+def _refuse_what_would_do_nothing(flags: Any, cfg: TrainConfig) -> None:
+    if not flags.resume and (flags.load_run, flags.checkpoint) != ("-1", -1):
+        raise ValueError("--load_run and --checkpoint say what to go on from; add --resume, or leave them out")
+    if cfg.acceleration.cuda_graphs and cfg.rl_device.startswith("cpu"):
+        raise ValueError(
+            "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
+            "--acceleration.no_cuda_graphs"
+        )
 
 
 def _expand(argument: str, own: Set[str]) -> str:
@@ -106,10 +127,24 @@ def _peek(argv: Sequence[str]) -> argparse.Namespace:
         raise
 
 
-def _find_run(early: argparse.Namespace, cfg: Any) -> Path:
+def _read_run(early: argparse.Namespace, cfg: TrainConfig) -> Tuple[Path, TrainConfig]:
+    """Find the run that --load_run names and read the config that it was trained with."""
     from rsl_rl.runners.checkpoint import find_run  # imports torch, which --help has no time for
 
-    return find_run(LOGS / (early.experiment_name or cfg.runner.experiment_name), early.load_run)
+    run = find_run(LOGS / (early.experiment_name or cfg.runner.experiment_name), early.load_run or "''")
+    path = run / "config.yaml"
+    if not path.is_file():
+        raise ValueError(f"{run} is no run's folder: it has no config.yaml; name another with --load_run")
+    values = read_yaml(path)
+    task = values.get("task", cfg.task)
+    if task != cfg.task:
+        raise ValueError(
+            f"{run} is a run of the task {shown(task)} and not of '{cfg.task}'; correct --task or --load_run"
+        )
+    try:
+        return run, from_dict(type(cfg), values)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _parse_config(flags: Type, cfg: Any, description: str, argv: Sequence[str]) -> Any:
@@ -141,7 +176,11 @@ def one_line_complaints() -> Iterator[None]:
 
 
 def _in_one_line(box: str) -> str:
-    """Take the words out of tyro's framed message."""
-    lines = [line.strip("│╭╮╰╯─ ") for line in box.splitlines()]
-    words = " ".join(line for line in lines if line and not line.startswith("For full helptext"))
-    return re.sub(r"\s+", " ", words) + " (--help lists every flag)"
+    """Take the words out of tyro's framed message and leave its title, whether the frame is drawn or of minuses."""
+    lines = [line.strip("│ ") for line in box.splitlines()[1:] if not set(line) <= set("│╰╯─- ")]
+    words = re.sub(r"\s+", " ", " ".join(line for line in lines if not line.startswith("For full helptext")))
+    found = re.match(r"Error parsing cfg\.?([\w.]*): (.*)", words)
+    if found:  # most configs name the place themselves
+        place, words = found.groups()
+        words = words if words.startswith(place) else f"{place}.{words}"
+    return f"{words} (--help lists every flag)"

@@ -11,8 +11,6 @@ import torch
 
 from configs import EXPERIMENTS
 
-TASKS = ", ".join(EXPERIMENTS.names())
-
 TINY = (
     "--num_envs", "16", "--runner.num_steps_per_env", "8",
     "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
@@ -63,48 +61,6 @@ def test_tasks_are_listed(run_script):
     assert run_script("scripts/train.py", "--list").stdout.split() == EXPERIMENTS.names()
 
 
-MISTAKES = {
-    "no task": ((), f"--task is missing; known tasks: {TASKS}"),
-    "wrong task": (("--task", "go2_flatt"), f"unknown task 'go2_flatt'; known: {TASKS}. Did you mean 'go2_flat'?"),
-    "wrong flag": (("--task", "toy", "--num_env", "3"), "num_env"),
-    "wrong nested flag": (
-        ("--task", "toy", "--algorithm.desired_kll", "3"),
-        "Unrecognized options: --algorithm.desired_kll",
-    ),
-    "wrong type": (("--task", "toy", "--num_envs", "many"), "many"),
-    "value out of range": (("--task", "toy", "--algorithm.gamma", "2"), "gamma=2.0 must lie in [0, 1]"),
-    "negative number of environments": (("--task", "toy", "--num_envs", "-4"), "num_envs=-4"),
-    "flag without value": (("--task", "toy", "--num_envs"), "num_envs"),
-    "device that is none": (("--task", "toy", "--rl_device", "gpu"), "rl_device='gpu' is no device; allowed: cpu"),
-    "device that is not there": (("--task", "toy", "--rl_device", "cuda:9"), "rl_device=cuda:9: torch sees"),
-    "physics of a task without": (("--task", "toy", "--sim", "mujoco"), "has no physics"),
-    "wrong physics": (("--task", "go2_flat", "--sim", "mujcoo"), "unknown sim backend 'mujcoo'; known: mujoco"),
-    "wrong logger": (("--task", "toy", "--logger", "tensorbord"), "unknown logger 'tensorbord'"),
-    "experiment that leaves the folder": (("--task", "toy", "--experiment_name", "../x"), "must be one folder name"),
-    "experiment above the folder": (("--task", "toy", "--experiment_name", ".."), "must be one folder name"),
-    "nothing to resume": (
-        ("--task", "toy", "--experiment_name", "nobody", "--resume"),
-        "holds no run with a checkpoint",
-    ),
-    "unknown run": (
-        ("--task", "toy", "--experiment_name", "nobody", "--resume", "--load_run", "x"),
-        "there is no run x",
-    ),
-    "unknown reward": (("--task", "go2_flat", "--env.rewards.weights.fly", "1"), "fly"),
-}
-
-
-@pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_one_line_and_leaves_nothing_behind(run_script, root, case):
-    arguments, words = MISTAKES[case]
-    before = set((root / "logs").rglob("*"))
-    done = run_script("scripts/train.py", *arguments)
-    assert done.returncode == 2
-    assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr
-    assert words in done.stderr
-    assert set((root / "logs").rglob("*")) == before
-
-
 def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experiment):
     arguments = ("scripts/train.py", "--task", "toy", "--experiment-name", experiment, *TINY)
     done = run_script(*arguments, "--max_iterations", "3", "--seed", "5", "--run_name", "a")
@@ -136,11 +92,16 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     # Going on from an older checkpoint: the later ones are another branch, and the newest is the one trained last.
     done = run_script(*short, "--checkpoint", "2", "--max_iterations", "4")
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in run.glob("model_*.pt")) == ["model_2.pt", "model_4.pt"]
+    assert sorted(path.name for path in run.glob("model_*.pt")) == ["model_0.pt", "model_2.pt", "model_4.pt"]
     assert {path.name for path in (run / "superseded").iterdir()} == {"model_3.pt", "model_4.pt", "model_5.pt"}
     (run / "model_4.pt").write_bytes(b"not a checkpoint")
-    done = run_script(*short, "--max_iterations", "9")
-    assert done.returncode == 2 and "damaged" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    done = run_script(*short, "--checkpoint", "4", "--max_iterations", "5")
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
+    assert "model_4.pt is damaged" in done.stderr and "take model_2.pt (--checkpoint 2)" in done.stderr
+    done = run_script(*short, "--max_iterations", "5")
+    assert done.returncode == 0 and "note: model_4.pt is damaged; going on from model_2.pt" in done.stdout
+    lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("task", ["go2_flat", "go2_flat_blind"])
@@ -201,30 +162,6 @@ def test_a_go2_is_trained_judged_and_played(run_script, root, experiment, task):
     assert json.loads(stored["joint_names"]) == description["joint_names"] and json.loads(stored["task"]) == task
 
 
-@pytest.mark.parametrize(
-    ("script", "arguments", "words"),
-    [
-        ("evaluate.py", ("--seconds", "0.005"), "less than one control step of 0.02 s"),
-        ("evaluate.py", ("--num_envs", "0"), "--num_envs 0: give a positive number"),
-        ("evaluate.py", ("--sim_device", "gpu"), "sim_device='gpu' is no device"),
-        ("evaluate.py", ("--checkpoint", "7"), "no checkpoint of iteration 7"),
-        ("play.py", ("--seconds", "-1"), "give positive numbers"),
-        ("play.py", ("--load_run", "yesterday"), "there is no run yesterday"),
-        ("play.py", ("--command", "0.5"), "--command"),
-    ],
-)
-def test_mistakes_with_a_trained_policy_are_one_line(run_script, root, experiment, script, arguments, words):
-    name = f"{experiment}-mistakes"
-    folder = folder_of(root, name)
-    if not folder.exists():
-        done = run_script(
-            "scripts/train.py", "--task", "go2_flat", "--experiment_name", name, *TINY, "--max_iterations", "1"
-        )
-        assert done.returncode == 0, done.stderr
-    done = run_script(f"scripts/{script}", "--task", "go2_flat", "--experiment_name", name, *arguments)
-    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1 and words in done.stderr
-
-
 def test_two_trainings_at_once_get_a_folder_each(root, tmp_path):
     from rsl_rl.runners.checkpoint import make_run_folder
 
@@ -244,29 +181,3 @@ def test_a_task_without_a_gate_says_so(run_script, root, experiment):
             and "ToyConfig describes no legged robot" in done.stderr
             and len(done.stderr.strip().splitlines()) == 1
         )
-
-
-def test_an_interrupted_training_is_saved(root, experiment):
-    import os
-    import signal
-    import subprocess
-    import sys
-
-    command = [sys.executable, "scripts/train.py", "--task", "toy", "--experiment_name", experiment, *TINY]
-    process = subprocess.Popen(
-        [*command, "--max_iterations", "100000", "--save_interval", "100000", "--run_name", "stop"],
-        cwd=root,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    for line in process.stdout:
-        if line.startswith("iteration 3/"):
-            process.send_signal(signal.SIGINT)
-            break
-    output, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    (run,) = folder_of(root, experiment).glob("*_stop")
-    (checkpoint,) = run.glob("model_*.pt")
-    assert "interrupted after iteration" in output and torch.load(checkpoint, weights_only=True)["iter"] >= 3

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rsl_rl.config.base import Config, require
+from rsl_rl.config.base import (
+    Config,
+    require_choice,
+    require_counts,
+    require_field,
+    require_not_negative,
+    require_positive,
+    require_within,
+)
 
 LAST_FN_TYPES = ("last", "drop", "null_padding")
 
@@ -14,6 +22,7 @@ LAST_FN_TYPES = ("last", "drop", "null_padding")
 class PPOConfig(Config):
     """Proximal policy optimisation, https://arxiv.org/abs/1707.06347."""
 
+    section: ClassVar[str] = "algorithm"
     builds: ClassVar[str] = "rsl_rl.algorithms.ppo:PPO"
 
     num_learning_epochs: int = 5
@@ -49,22 +58,24 @@ class PPOConfig(Config):
     """Steps before each chunk of unroll_len that renew its memory with the present weights, without learning."""
 
     def __post_init__(self):
-        for name in ("num_learning_epochs", "num_mini_batches"):
-            require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: give a whole number of at least 1")
-        for name in ("gamma", "lam"):
-            require(0 <= getattr(self, name) <= 1, f"{name}={getattr(self, name)} must lie in [0, 1]")
-        for name in ("clip_param", "learning_rate", "desired_kl", "max_grad_norm"):
-            require(getattr(self, name) > 0, f"{name}={getattr(self, name)} must be positive")
-        for name in ("value_loss_coef", "entropy_coef"):
-            require(getattr(self, name) >= 0, f"{name}={getattr(self, name)} must not be negative")
-        for name in ("unroll_len", "burn_in"):
-            require(getattr(self, name) >= 0, f"{name}={getattr(self, name)}: give a whole number of at least 0")
-        require(
-            self.last_fn_type in LAST_FN_TYPES,
-            f"last_fn_type='{self.last_fn_type}'; allowed: {', '.join(LAST_FN_TYPES)}",
+        super().__post_init__()
+        require_counts(self, 1, "num_learning_epochs", "num_mini_batches", high=1_000_000)
+        require_counts(self, 0, "unroll_len", "burn_in")
+        require_within(self, 0, 1, "gamma", "lam")
+        require_positive(self, "clip_param", "learning_rate", "desired_kl", "max_grad_norm")
+        require_not_negative(self, "value_loss_coef", "entropy_coef")
+        require_choice(self, ("fixed", "adaptive"), "schedule")
+        require_choice(self, LAST_FN_TYPES, "last_fn_type")
+        chunks = self.unroll_len > 0
+        require_field(
+            self,
+            "burn_in",
+            self.burn_in == 0 or chunks,
+            " renews the memories of chunks; set unroll_len too, or burn_in to 0",
         )
-        require(
-            self.burn_in == 0 or self.unroll_len > 0,
-            f"burn_in={self.burn_in} renews the memories of chunks; set unroll_len too, or burn_in to 0",
+        require_field(
+            self,
+            "last_fn_type",
+            self.last_fn_type == "last" or chunks,
+            " is for what unroll_len leaves over; set unroll_len too, or last_fn_type to 'last'",
         )
-        require(self.schedule in ("fixed", "adaptive"), f"schedule='{self.schedule}'; allowed: fixed, adaptive")

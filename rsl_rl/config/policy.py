@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Tuple
 
-from rsl_rl.config.base import Config, require
+from rsl_rl.config.base import Config, require, require_choice, require_counts, require_field, require_unique
 
 ACTIVATIONS = ("elu", "selu", "relu", "lrelu", "tanh", "sigmoid", "silu", "gelu")
+
+MOST_UNITS = 16_384
+"""Largest size of a layer."""
 
 
 @dataclass(frozen=True)
 class ActorCriticConfig(Config):
     """Two multi-layer perceptrons: observations to the mean action, and observations to the value."""
 
+    section: ClassVar[str] = "policy"
     builds: ClassVar[str] = "rsl_rl.modules.actor_critic:ActorCritic"
 
     actor_hidden_dims: Tuple[int, ...] = (256, 256, 256)
@@ -41,25 +45,21 @@ class ActorCriticConfig(Config):
     """
 
     def __post_init__(self):
+        super().__post_init__()
         for name in ("actor_hidden_dims", "critic_hidden_dims"):
-            dims = getattr(self, name)
-            require(all(isinstance(d, int) and d > 0 for d in dims), f"{name}={dims!r}: give positive whole numbers")
-        require(self.activation in ACTIVATIONS, f"activation='{self.activation}'; allowed: {', '.join(ACTIVATIONS)}")
+            fit = all(0 < units <= MOST_UNITS for units in getattr(self, name))
+            require_field(self, name, fit, f": give whole numbers from 1 to {MOST_UNITS}")
+        require_choice(self, ACTIVATIONS, "activation")
+        require_choice(self, ("scalar", "log"), "noise_std_type")
+        require_choice(self, ("default", "orthogonal"), "initialization")
+        require_field(self, "min_noise_std", self.min_noise_std > 0, ": give a positive floor, such as 0.01")
+        above = self.init_noise_std > self.min_noise_std
+        require_field(self, "init_noise_std", above, f" must lie above min_noise_std={self.min_noise_std}")
         require(
-            self.noise_std_type in ("scalar", "log"), f"noise_std_type='{self.noise_std_type}'; allowed: scalar, log"
+            len(self.actor_groups) > 0,
+            "policy.actor_groups is empty; name at least one observation group, such as 'policy'",
         )
-        require(
-            self.initialization in ("default", "orthogonal"),
-            f"initialization='{self.initialization}'; allowed: default, orthogonal",
-        )
-        require(self.min_noise_std > 0, f"min_noise_std={self.min_noise_std}: give a positive floor, such as 0.01")
-        require(
-            self.init_noise_std > self.min_noise_std,
-            f"init_noise_std={self.init_noise_std} must lie above min_noise_std={self.min_noise_std}",
-        )
-        require(
-            len(self.actor_groups) > 0, "actor_groups is empty; name at least one observation group, such as 'policy'"
-        )
+        require_unique(self, "actor_groups", "critic_groups")
 
 
 MirrorTuple = Tuple[Tuple[int, ...], Tuple[float, ...]]
@@ -82,16 +82,21 @@ class SymmetricActorCriticConfig(ActorCriticConfig):
     def __post_init__(self):
         super().__post_init__()
         for name in ("actor_hidden_dims", "critic_hidden_dims"):
-            dims = getattr(self, name)
-            require(
-                all(d % 2 == 0 for d in dims),
-                f"{name}={dims!r}: symmetric layers have two halves, so give even numbers",
-            )
+            even = all(units % 2 == 0 for units in getattr(self, name))
+            require_field(self, name, even, ": symmetric layers have two halves, so give even numbers")
         for name in ("actor_obs_normalization", "critic_obs_normalization"):
-            require(not getattr(self, name), f"{name}=True: running statistics are not symmetric; leave it off here")
-        require(
-            self.initialization == "default", "initialization='orthogonal' is not for symmetric layers; take 'default'"
-        )
+            off = not getattr(self, name)
+            require_field(self, name, off, ": running statistics are not symmetric; leave it off here")
+        plain = self.initialization == "default"
+        require_field(self, "initialization", plain, " is not for symmetric layers; take 'default'")
+        for name in ("actor_mirror", "critic_mirror", "action_mirror"):
+            require_field(
+                self,
+                name,
+                _is_mirror(*getattr(self, name)),
+                " is no mirror image: give an index and a sign (1 or -1) for each entry, such that the image of the "
+                "image is the vector again",
+            )
 
 
 @dataclass(frozen=True)
@@ -109,9 +114,9 @@ class ActorCriticRecurrentConfig(ActorCriticConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        require(self.rnn_type in ("lstm", "gru"), f"rnn_type='{self.rnn_type}'; allowed: lstm, gru")
-        for name in ("rnn_hidden_size", "rnn_num_layers"):
-            require(getattr(self, name) > 0, f"{name}={getattr(self, name)}: give a positive whole number")
+        require_choice(self, ("lstm", "gru"), "rnn_type")
+        require_counts(self, 1, "rnn_hidden_size", high=MOST_UNITS)
+        require_counts(self, 1, "rnn_num_layers", high=100)
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,15 @@ class SymmetricActorCriticRecurrentConfig(SymmetricActorCriticConfig, ActorCriti
 
     def __post_init__(self):
         super().__post_init__()
-        require(
-            self.rnn_hidden_size % 2 == 0,
-            f"rnn_hidden_size={self.rnn_hidden_size}: symmetric memories have two halves, so give an even number",
-        )
+        even = self.rnn_hidden_size % 2 == 0
+        require_field(self, "rnn_hidden_size", even, ": symmetric memories have two halves, so give an even number")
+
+
+def _is_mirror(index: Tuple[int, ...], sign: Tuple[float, ...]) -> bool:
+    places = range(len(index))
+    return (
+        len(sign) == len(index)
+        and set(sign) <= {1.0, -1.0}
+        and all(i in places for i in index)
+        and all(index[index[i]] == i and sign[index[i]] == sign[i] for i in places)
+    )

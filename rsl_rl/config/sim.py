@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from rsl_rl.config.base import require
+from rsl_rl.config.base import Settings, require_counts, require_within
 
 
 @dataclass(frozen=True)
-class SimConfig:
+class SimConfig(Settings):
     """Which engine computes the physics, and how finely."""
+
+    section: ClassVar[str] = "env.sim"
 
     backend: str = "mujoco"
     """Engine: mujoco (all CPU cores)."""
@@ -21,9 +24,10 @@ class SimConfig:
     """CPU threads of the physics; 0 takes the cores that this process may use."""
 
     def __post_init__(self):
-        require(self.dt > 0, f"sim.dt={self.dt}: give a positive time in seconds, such as 0.005")
-        require(self.decimation >= 1, f"sim.decimation={self.decimation}: give a whole number of at least 1")
-        require(self.num_threads >= 0, f"sim.num_threads={self.num_threads}: give 0 (all cores) or a number of threads")
+        super().__post_init__()
+        require_within(self, 1e-6, 0.1, "dt")
+        require_counts(self, 1, "decimation", high=10_000)
+        require_counts(self, 0, "num_threads", high=1024)
 
     @property
     def control_dt(self) -> float:

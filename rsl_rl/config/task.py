@@ -5,17 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Dict, Tuple
 
-from rsl_rl.config.base import Config, require
+from rsl_rl.config.base import (
+    Config,
+    Settings,
+    require,
+    require_counts,
+    require_field,
+    require_not_negative,
+    require_positive,
+    require_ranges,
+    require_unique,
+    require_within,
+)
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.utils.registry import import_object
 
 Range = Tuple[float, float]
 """Lowest and highest value of a uniform draw."""
 
+MOST_ENVS = 10_000_000
+"""Largest number of environments at once."""
+
 
 @dataclass(frozen=True)
-class CommandConfig:
+class CommandConfig(Settings):
     """Velocities that the robot is asked for, in its own heading frame."""
+
+    section: ClassVar[str] = "env.commands"
 
     lin_vel_x: Range = (-1.0, 1.0)
     """Forward velocity [m/s]."""
@@ -29,20 +45,18 @@ class CommandConfig:
     """Share of the commands that ask the robot to stand still."""
 
     def __post_init__(self):
-        _require_ranges(self, "commands", ("lin_vel_x", "lin_vel_y", "yaw_rate"))
-        require(
-            self.resampling_time > 0,
-            f"commands.resampling_time={self.resampling_time}: give a positive time in seconds",
-        )
-        require(
-            0 <= self.standing_fraction <= 1, f"commands.standing_fraction={self.standing_fraction} must lie in [0, 1]"
-        )
+        super().__post_init__()
+        require_ranges(self, "lin_vel_x", "lin_vel_y", "yaw_rate")
+        require_positive(self, "resampling_time")
+        require_within(self, 0, 1, "standing_fraction")
 
 
 @dataclass(frozen=True)
-class ControlConfig:
+class ControlConfig(Settings):
     """From actions to joint torques: target = default pose + action_scale * action, followed by a PD loop in the
     engine."""
+
+    section: ClassVar[str] = "env.control"
 
     stiffness: float = 30.0
     """Proportional gain of every joint [N m/rad]."""
@@ -54,12 +68,12 @@ class ControlConfig:
     """Largest action taken, in either direction."""
 
     def __post_init__(self):
-        for name in ("stiffness", "damping", "action_scale", "action_clip"):
-            require(getattr(self, name) > 0, f"control.{name}={getattr(self, name)} must be positive")
+        super().__post_init__()
+        require_positive(self, "stiffness", "damping", "action_scale", "action_clip")
 
 
 @dataclass(frozen=True)
-class ObservationTerm:
+class ObservationTerm(Settings):
     """One term of an observation group."""
 
     scale: float = 1.0
@@ -68,12 +82,15 @@ class ObservationTerm:
     """Half width of the uniform noise, in the term's SI unit."""
 
     def __post_init__(self):
-        require(self.noise >= 0, f"noise={self.noise} of an observation term must not be negative")
+        super().__post_init__()
+        require_not_negative(self, "noise")
 
 
 @dataclass(frozen=True)
-class RewardConfig:
+class RewardConfig(Settings):
     """What is rewarded. A weight names a function of rsl_rl.tasks.rewards, or "package.module:function" of your own."""
+
+    section: ClassVar[str] = "env.rewards"
 
     weights: Dict[str, float] = field(default_factory=dict)
     """Weight of each term; the reward of a control step is the weighted sum times the control period."""
@@ -93,12 +110,23 @@ class RewardConfig:
     """Links whose touching the floor costs collision."""
 
     def __post_init__(self):
-        require(self.tracking_sigma > 0, f"rewards.tracking_sigma={self.tracking_sigma} must be positive")
+        super().__post_init__()
+        require_positive(self, "tracking_sigma")
+        require_not_negative(self, "base_height_target", "foot_clearance_target", "air_time_target")
+        require_within(self, 0, 1, "soft_joint_limit")
+        require_unique(self, "collision_links")
+        require(
+            bool(self.collision_links) or not self.weights.get("collision"),
+            f"env.rewards.weights.collision={self.weights.get('collision')} has no links to watch; name some in "
+            "env.rewards.collision_links, or take the weight out",
+        )
 
 
 @dataclass(frozen=True)
-class TerminationConfig:
+class TerminationConfig(Settings):
     """What ends an episode as a failure."""
+
+    section: ClassVar[str] = "env.terminations"
 
     contact_links: Tuple[str, ...] = ()
     """Links that must not touch the floor."""
@@ -106,11 +134,25 @@ class TerminationConfig:
     """Force from which a link counts as touching [N]."""
     max_tilt: float = 1.0
     """Largest angle between the trunk's and the world's vertical [rad]."""
+    max_speed: float = 50.0
+    """Speed of the trunk from which on the physics counts as broken: the robot starts anew, and nobody learns from the
+    step [m/s]."""
+    max_turning_speed: float = 500.0
+    """The same for the trunk's turning and for joints [rad/s]."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_unique(self, "contact_links")
+        require_not_negative(self, "contact_force")
+        require_positive(self, "max_speed", "max_turning_speed")
+        require_field(self, "max_tilt", 0 < self.max_tilt <= 3.1416, " must lie in (0, 3.1416]")
 
 
 @dataclass(frozen=True)
-class RandomizationConfig:
+class RandomizationConfig(Settings):
     """How robots differ from each other and what disturbs them. Equal bounds fix a value."""
+
+    section: ClassVar[str] = "env.randomization"
 
     friction: Range = (0.4, 1.25)
     """Sliding friction between feet and floor."""
@@ -130,18 +172,12 @@ class RandomizationConfig:
     """Largest linear [m/s] and angular [rad/s] velocity of the trunk at the start, per axis."""
 
     def __post_init__(self):
-        _require_ranges(
-            self, "randomization", ("friction", "payload", "stiffness_scale", "damping_scale", "initial_joint_scale")
-        )
-        for name in ("stiffness_scale", "damping_scale"):
-            require(getattr(self, name)[0] > 0, f"randomization.{name}={getattr(self, name)} must be positive")
-        for name in ("push_velocity", "initial_velocity"):
-            require(getattr(self, name) >= 0, f"randomization.{name}={getattr(self, name)} must not be negative")
-        require(self.friction[0] > 0, f"randomization.friction={self.friction}: friction must be positive")
-        require(
-            self.push_interval >= 0,
-            f"randomization.push_interval={self.push_interval}: give a time in seconds, or 0 for none",
-        )
+        super().__post_init__()
+        require_ranges(self, "friction", "payload", "stiffness_scale", "damping_scale", "initial_joint_scale")
+        for name in ("friction", "stiffness_scale", "damping_scale"):
+            require_field(self, name, getattr(self, name)[0] > 0, ": both numbers must be positive")
+        require_not_negative(self, "push_velocity", "initial_velocity")
+        require_field(self, "push_interval", self.push_interval >= 0, ": give a time in seconds, or 0 for none")
 
     @classmethod
     def none(cls) -> RandomizationConfig:
@@ -152,6 +188,8 @@ class RandomizationConfig:
 
 class TaskConfig(Config):
     """What every task can do: build its environment."""
+
+    section: ClassVar[str] = "env"
 
     num_envs: int
 
@@ -186,8 +224,16 @@ class LeggedRobotConfig(TaskConfig):
     """Largest value of each number of scripts/evaluate.py that a finished policy may have."""
 
     def __post_init__(self):
-        require(self.num_envs >= 1, f"num_envs={self.num_envs}: give a whole number of at least 1")
-        require(self.episode_length > 0, f"episode_length={self.episode_length}: give a positive time in seconds")
+        super().__post_init__()
+        require_counts(self, 1, "num_envs", high=MOST_ENVS)
+        step = self.sim.control_dt
+        one_step = f"one control step, env.sim.dt * env.sim.decimation = {step:g} s"
+        fits = step <= self.episode_length <= 1e6
+        require_field(self, "episode_length", fits, f": give a time in seconds, from {one_step}, to 1e+06")
+        require(
+            step <= self.commands.resampling_time,
+            f"env.commands.resampling_time={self.commands.resampling_time} is less than {one_step}; give more",
+        )
 
 
 @dataclass(frozen=True)
@@ -202,8 +248,9 @@ class ToyConfig(TaskConfig):
     """Control steps of an episode."""
 
     def __post_init__(self):
-        require(self.num_envs >= 1, f"num_envs={self.num_envs}: give a whole number of at least 1")
-        require(self.episode_steps >= 1, f"episode_steps={self.episode_steps}: give a whole number of at least 1")
+        super().__post_init__()
+        require_counts(self, 1, "num_envs", high=MOST_ENVS)
+        require_counts(self, 1, "episode_steps")
 
 
 @dataclass(frozen=True)
@@ -214,9 +261,3 @@ class RecallConfig(ToyConfig):
 
     episode_steps: int = 12
     """Control steps of an episode."""
-
-
-def _require_ranges(cfg: object, section: str, names: Tuple[str, ...]) -> None:
-    for name in names:
-        low, high = getattr(cfg, name)
-        require(low <= high, f"{section}.{name}=({low}, {high}): the first number must not exceed the second")

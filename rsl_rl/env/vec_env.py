@@ -25,9 +25,14 @@ class VecEnv(ABC):
     """N instances of a task, stepped together on one device.
 
     A subclass sets the attributes below (or defines them as properties) and implements ``step`` and
-    ``get_observations``. Three more methods are optional: ``state_dict()`` and ``load_state_dict(state)``, with
-    everything that a resumed run needs of the environment; and ``mirrors()`` for symmetric policies, which gives the
-    left-right mirror image of each observation group and of "actions" as a pair (index, sign): x[..., index] * sign.
+    ``get_observations``. More methods are optional:
+
+    - ``reset``, by which the runner starts broken instances anew that do not do so by themselves;
+    - ``state_dict()`` and ``load_state_dict(state)``, with everything that a resumed run needs of the environment;
+    - ``postmortem(cause)``, a dict with what is known of the first instance that broke for a cause of
+      ``extras["invalid"]``, its number under "environment" and what is to blame under "term";
+    - ``mirrors()`` for symmetric policies, which gives the left-right mirror image of each observation group and of
+      "actions" as a pair (index, sign): x[..., index] * sign.
     """
 
     num_envs: int
@@ -66,8 +71,9 @@ class VecEnv(ABC):
         """Apply actions [N, A] for one control step, and reset the environments that finished.
 
         The extras may hold ``"time_outs"`` [N] bool, done by the clock and not by failure; ``"final_obs"``, groups with
-        the last observation of the finished episodes (rows of others are ignored); and ``"log"`` or ``"episode"``, a
-        dict of numbers for the loggers.
+        the last observation of the finished episodes (rows of others are ignored); ``"invalid"``, a dict of [N] bool by
+        cause, the same causes every step, where an instance broke and was reset, so that nobody may learn from the
+        step; and ``"log"`` or ``"episode"``, a dict of numbers for the loggers.
         """
 
     def get_privileged_observations(self) -> Optional[Tensor]:

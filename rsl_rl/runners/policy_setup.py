@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import List, Sequence
+from typing import List, Mapping, Sequence, Tuple
+
+from torch import Tensor
 
 from rsl_rl.config.policy import ActorCriticConfig, MirrorTuple, SymmetricActorCriticConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
@@ -40,18 +42,30 @@ def resolve_mirrors(cfg: ActorCriticConfig, env: VecEnv) -> ActorCriticConfig:
             "ActorCriticConfig"
         )
     mirrors = ask_mirrors()
-
-    def joined(groups: Sequence[str]) -> MirrorTuple:
-        index: List[int] = []
-        sign: List[float] = []
-        for group in groups:
-            index += [len(sign) + i for i in mirrors[group][0].tolist()]
-            sign += mirrors[group][1].tolist()
-        return tuple(index), tuple(sign)
-
-    return replace(
+    resolved = replace(
         cfg,
-        actor_mirror=joined(cfg.actor_groups),
-        critic_mirror=joined(cfg.critic_groups),
-        action_mirror=joined(("actions",)),
+        actor_mirror=_joined(mirrors, cfg.actor_groups, env),
+        critic_mirror=_joined(mirrors, cfg.critic_groups, env),
+        action_mirror=_joined(mirrors, ("actions",), env),
     )
+    for name in ("actor_mirror", "critic_mirror", "action_mirror"):
+        if getattr(cfg, name) not in (((), ()), getattr(resolved, name)):
+            raise ValueError(f"policy.{name} is set by hand; leave it empty, the environment's mirrors() fill it")
+    return resolved
+
+
+def _joined(mirrors: Mapping[str, Tuple[Tensor, Tensor]], groups: Sequence[str], env: VecEnv) -> MirrorTuple:
+    """Put the mirror images of some groups side by side."""
+    index: List[int] = []
+    sign: List[float] = []
+    for group in groups:
+        try:
+            group_index, group_sign = (part.tolist() for part in mirrors[group])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ValueError(
+                f"{type(env).__name__}.mirrors() has no pair of tensors (index, sign) for '{group}'; give one for each "
+                "group that the policy reads, and for 'actions'"
+            ) from None
+        index += [len(sign) + i for i in group_index]
+        sign += group_sign
+    return tuple(index), tuple(sign)

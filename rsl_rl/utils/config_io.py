@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+import contextlib
+import functools
+import numbers
+import re
+import reprlib
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple, Type, TypeVar, Union, get_type_hints
 
@@ -11,6 +16,10 @@ import yaml
 from rsl_rl.utils.registry import suggest
 
 T = TypeVar("T")
+
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_LARGEST_FLOAT = 3.4028234e38  # of 32 bits, in which tensors hold it
+_LARGEST_INT = 2**63 - 1
 
 
 def to_dict(cfg: Any) -> Dict[str, Any]:
@@ -34,63 +43,139 @@ def _plain(value: Any, declared: Any) -> Any:
 
 
 def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """Build a config from nested dicts; keys left out keep their defaults, and an unknown key is a ValueError."""
+    """Build a config from nested dicts; keys left out keep their defaults.
+
+    Whatever does not fit is a ValueError that names the place, with a dot for every level below ``where``.
+    """
     if not isinstance(values, Mapping):
-        raise ValueError(f"{where or cls.__name__} is a {type(values).__name__}; give a mapping of its settings")
+        raise ValueError(f"{where or cls.__name__}={shown(values)}; give a mapping of its settings")
+    prefix = f"{where}." if where else ""
     if "kind" in values:
-        cls = _subclass(cls, str(values["kind"]), where)
+        cls = _subclass(cls, values["kind"], prefix)
         values = {key: value for key, value in values.items() if key != "kind"}
-    hints = get_type_hints(cls)
-    known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+    elif not is_dataclass(cls):
+        raise ValueError(f"{prefix}kind is missing; name one of {', '.join(sorted(_kinds(cls)))}")
+    hints = declared_types(cls)
     for key in values:
-        if key not in known:
-            raise ValueError(
-                f"unknown setting '{where}{key}'; known here: {', '.join(known)}.{suggest(str(key), known)}"
-            )
-    return cls(**{key: _convert(hints[key], value, f"{where}{key}") for key, value in values.items()})
+        if key not in hints:
+            name = _named(key)
+            raise ValueError(f"unknown setting '{prefix}{name}'; known here: {', '.join(hints)}.{suggest(name, hints)}")
+    for f in fields(cls):  # type: ignore[arg-type]
+        if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
+            raise ValueError(f"{prefix}{f.name} is missing and has no default; give it a value")
+    settings = {key: convert(hints[key], value, f"{prefix}{key}") for key, value in values.items()}
+    try:
+        return cls(**settings)
+    except ValueError as error:
+        if getattr(cls, "section", ""):  # it has named its place itself
+            raise
+        raise ValueError(f"{prefix}{error}") from error
 
 
-def _subclass(cls: Type[T], name: str, where: str) -> Type[T]:
-    """Find the class of that name among ``cls`` and everything derived from it so far."""
-    found, left = {}, [cls]
-    while left:
-        candidate = left.pop()
-        found[candidate.__name__] = candidate
-        left += candidate.__subclasses__()
-    if name not in found:
-        raise ValueError(f"{where}kind='{name}'; known: {', '.join(sorted(found))}.{suggest(name, found)}")
-    return found[name]
+@functools.lru_cache(maxsize=None)
+def declared_types(cls: Type) -> Dict[str, Any]:
+    """Return the type that each field of a dataclass declares; not to be written to."""
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls)}
 
 
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    """Bring a plain value to the type that the field declares."""
+def _kinds(cls: Type) -> Dict[str, Type]:
+    """Return the dataclasses among ``cls`` and everything derived from it so far, by name."""
+    below = {name: kind for derived in cls.__subclasses__() for name, kind in _kinds(derived).items()}
+    return {**below, cls.__name__: cls} if is_dataclass(cls) else below
+
+
+def _subclass(cls: Type[T], name: Any, prefix: str) -> Type[T]:
+    kinds = _kinds(cls)
+    if not isinstance(name, str) or name not in kinds:
+        raise ValueError(
+            f"{prefix}kind={shown(name)}; known: {', '.join(sorted(kinds))}.{suggest(_named(name), kinds)}"
+        )
+    return kinds[name]
+
+
+def convert(hint: Any, value: Any, where: str) -> Any:
+    """Bring a value to the type that a field declares; what cannot be is a ValueError that begins with ``where``.
+
+    Numbers become Python's own and must be finite in 32 bits (whole numbers: fit 64), lists become tuples, and mappings
+    the config that is declared.
+    """
     origin: Any = getattr(hint, "__origin__", None)
     arguments: Tuple[Any, ...] = getattr(hint, "__args__", ())
-    if is_dataclass(hint):
-        return value if isinstance(value, hint) else from_dict(hint, value, f"{where}.")  # type: ignore[arg-type]
     if origin is tuple:
         return _convert_tuple(arguments, value, where)
     if origin is dict:
-        if not isinstance(value, Mapping):
-            raise ValueError(f"{where}={value!r}; give a mapping")
-        return {str(key): _convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+        return _convert_dict(arguments[1], value, where)
     if origin is Union:
-        return None if value is None else _convert(arguments[0], value, where)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(hint, type) and (not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)):
-        raise ValueError(f"{where}={value!r} is a {type(value).__name__}; give a {hint.__name__}")
-    return value
+        options = [option for option in arguments if option is not type(None)]
+        if value is None and len(options) < len(arguments):
+            return None
+        for option in options[:-1]:
+            with contextlib.suppress(ValueError):
+                return convert(option, value, where)
+        return convert(options[-1], value, where)
+    if origin is not None or not isinstance(hint, type):
+        return value
+    if hint in (int, float):
+        return _convert_number(hint, value, where)
+    if isinstance(value, hint):
+        return value
+    if is_dataclass(hint) or (isinstance(value, Mapping) and _kinds(hint)):
+        return from_dict(hint, value, where)  # type: ignore[arg-type]
+    raise _mismatch(hint, value, where)
+
+
+def _convert_number(hint: Type, value: Any, where: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral if hint is int else numbers.Real):
+        raise _mismatch(hint, value, where)
+    largest = _LARGEST_INT if hint is int else _LARGEST_FLOAT
+    with contextlib.suppress(OverflowError):
+        number: Any = hint(value)  # type: ignore[arg-type]  # of a number
+        if abs(number) <= largest:  # false of NaN
+            return number
+    raise ValueError(f"{where}={shown(value)}: give a finite number, of at most {largest:.3g} in size")
+
+
+def _convert_dict(item_hint: Any, value: Any, where: str) -> Dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where}={shown(value)}; give a mapping")
+    for key in value:
+        if not isinstance(key, str):
+            raise ValueError(f"{where} has the key {shown(key)}, a {type(key).__name__}; give names as keys")
+    return {key: convert(item_hint, item, f"{where}.{_named(key)}") for key, item in value.items()}
 
 
 def _convert_tuple(item_hints: Tuple[Any, ...], value: Any, where: str) -> Tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{where}={value!r}; give a list")
+        raise ValueError(f"{where}={shown(value)}; give a list")
     if len(item_hints) == 2 and item_hints[1] is Ellipsis:
         item_hints = (item_hints[0],) * len(value)
     if len(value) != len(item_hints):
-        raise ValueError(f"{where}={value!r} has {len(value)} values; give {len(item_hints)}")
-    return tuple(_convert(hint, item, f"{where}[{i}]") for i, (hint, item) in enumerate(zip(item_hints, value)))
+        raise ValueError(f"{where}={shown(value)} has {len(value)} values; give {len(item_hints)}")
+    return tuple(convert(hint, item, f"{where}[{i}]") for i, (hint, item) in enumerate(zip(item_hints, value)))
+
+
+def _mismatch(hint: Type, value: Any, where: str) -> ValueError:
+    wanted = _WORDS.get(hint, f"a {hint.__name__}")
+    if hint is float and isinstance(value, str) and re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", value, re.IGNORECASE):
+        wanted += "; YAML takes it for one with a dot and a sign, as in 1.0e-3"
+    return ValueError(f"{where}={shown(value)} is a {type(value).__name__}; give {wanted}")
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxstring, _SHORT.maxother = 3, 8, 8, 100, 100
+
+
+def shown(value: Any) -> str:
+    """Return how a value is written in a message: one line, cut where it grows long."""
+    try:
+        return " ".join(_SHORT.repr(value).split())[:300]
+    except ValueError:  # a whole number of thousands of digits
+        return f"<{type(value).__name__}>"
+
+
+def _named(key: Any) -> str:
+    return key[:80] if isinstance(key, str) and key.isprintable() else shown(key)
 
 
 def write_yaml(cfg: Any, path: Path) -> None:
@@ -98,12 +183,27 @@ def write_yaml(cfg: Any, path: Path) -> None:
     path.write_text(yaml.safe_dump(to_dict(cfg), sort_keys=False, default_flow_style=None, width=120), encoding="utf-8")
 
 
+class _Loader(yaml.SafeLoader):
+    """Builds plain values only, and takes no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"the key '{key.value}' twice", key.start_mark)
+                seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: Path) -> Dict[str, Any]:
-    """Read a YAML mapping; a file that holds anything else is a ValueError."""
+    """Read a YAML mapping; a file that holds anything else is a ValueError, and nothing in it is executed."""
+    content = path.read_bytes()
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+        values = yaml.load(content, _Loader)
+    except Exception as error:  # a damaged file can make the reader stumble over anything
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{path} is not valid YAML: {reason}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds a {type(values).__name__}, not a mapping of settings")
     return values

@@ -14,11 +14,18 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def import_object(path: str) -> Any:
-    """Import ``"package.module:name"``; the import errors of the module itself pass through."""
-    module_name, separator, attribute = path.partition(":")
-    if not separator:
+    """Import ``"package.module:name"``; errors inside the module, such as a package that it misses, pass through."""
+    module_name, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise ValueError(f"'{path}' is not an import path; write it as 'package.module:name'")
-    module = importlib.import_module(module_name)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise ValueError(
+            f"'{path}' names the module '{error.name}', which is not there; correct the path or install its package"
+        ) from error
     if not hasattr(module, attribute):
         raise ValueError(f"module '{module_name}' has no '{attribute}'.{suggest(attribute, dir(module))}")
     return getattr(module, attribute)

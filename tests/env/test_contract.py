@@ -2,9 +2,11 @@ import pytest
 import torch
 
 from configs import EXPERIMENTS
+from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import ContractError, StepResult, check_vec_env
 from rsl_rl.env.contract import standardize_step
+from rsl_rl.runners.policy_setup import resolve_groups, resolve_mirrors
 from rsl_rl.tasks.toy import PointEnv
 
 
@@ -23,6 +25,25 @@ def without_time_outs(result):
     return result._replace(extras={})
 
 
+def with_extras(**entries):
+    """Add entries to the extras; functions are called with the result."""
+    return lambda r: r._replace(extras={**r.extras, **{k: v(r) if callable(v) else v for k, v in entries.items()}})
+
+
+def broken(rows):
+    """Say that some rows broke, and end their episodes."""
+
+    def alter(r):
+        mask = torch.tensor(rows)
+        return r._replace(
+            reward=torch.where(mask, torch.nan, r.reward),
+            done=r.done | mask,
+            extras={**r.extras, "invalid": {"engine": mask}, "final_obs": {"policy": r.obs["policy"] / ~mask[:, None]}},
+        )
+
+    return alter
+
+
 CORRECTED = {
     "done as float": (lambda r: r._replace(done=r.done.float()), "done is float32"),
     "done as integers": (lambda r: r._replace(done=r.done.long()), "done is int64"),
@@ -33,10 +54,27 @@ CORRECTED = {
         lambda r: r._replace(extras={"time_outs": r.extras["time_outs"].float()}),
         "time_outs'] is float32",
     ),
+    "nan in an observation": (
+        lambda r: r._replace(obs={"policy": torch.where(torch.arange(4).view(4, 1) == 2, torch.nan, r.obs["policy"])}),
+        r"step\(\).obs\['policy'\] holds values that are not finite in 1 of 4 environments; such steps are left out",
+    ),
+    "inf in a reward": (
+        lambda r: r._replace(reward=torch.where(torch.arange(4) == 2, torch.inf, r.reward)),
+        "reward holds values that are not finite in 1 of 4 environments",
+    ),
+    "time_outs where nothing ended": (
+        with_extras(time_outs=lambda r: torch.ones_like(r.done)),
+        "is set where done is not; it counts only where both are",
+    ),
 }
 
 REFUSED = {
-    "five values": (lambda r: (*r, None), "step.. gives 5 values; return StepResult"),
+    "nothing at all": (lambda r: None, "step.. gives a NoneType; return StepResult"),
+    "three values": (lambda r: r[:3], "step.. gives 3 values; return StepResult"),
+    "legged_gym's order": (
+        lambda r: (r.obs["policy"], None, r.reward, r.done, r.extras),
+        "step.. gives 5 values; return StepResult.*legged_gym's .obs, privileged_obs, reward, done, extras. becomes",
+    ),
     "a bare tensor": (lambda r: r._replace(obs=r.obs["policy"]), "gives a Tensor; return a dict of groups"),
     "no policy group": (lambda r: r._replace(obs={"state": r.obs["policy"]}), "without 'policy'"),
     "other groups": (lambda r: r._replace(obs={**r.obs, "extra": r.obs["policy"]}), "keep groups and shapes the same"),
@@ -48,6 +86,47 @@ REFUSED = {
     "done of counts": (lambda r: r._replace(done=r.done + 2), "done holds values other than 0 and 1"),
     "too few rows": (lambda r: r._replace(reward=r.reward[:2]), "first dimension must be num_envs=4"),
     "no extras": (lambda r: r._replace(extras=None), "extras is a NoneType"),
+    "observations and more": (lambda r: r._replace(obs=(r.obs, {})), "gives a tuple; return a dict of groups"),
+    "integer observations": (lambda r: r._replace(obs={"policy": r.obs["policy"].long()}), "'policy'. is int64; give"),
+    "groups that are no tensors": (lambda r: r._replace(obs={"policy": [1.0] * 4}), "'policy'. is a list"),
+    "wider observations": (
+        lambda r: r._replace(obs={"policy": r.obs["policy"].expand(4, 2)}),
+        r"gives {policy: \[4, 2\]} after {policy: \[4, 1\]}; keep",
+    ),
+    "time_outs of half the robots": (with_extras(time_outs=lambda r: r.done[:2]), "time_outs'. has the shape .2."),
+    "time_outs of counts": (
+        with_extras(time_outs=lambda r: torch.full((4,), 3)),
+        "time_outs'. holds values other than 0 and 1; return whether the clock",
+    ),
+    "no final observations": (with_extras(final_obs=None), "final_obs'. is a NoneType; give groups"),
+    "final observations without a group": (
+        with_extras(final_obs=lambda r: {"state": r.obs["policy"]}),
+        "final_obs'. has no policy; give every group of step",
+    ),
+    "wider final observations": (
+        with_extras(final_obs=lambda r: {"policy": torch.zeros(4, 3)}),
+        r"final_obs'..'policy'. has the shape \[4, 3\]; give \[4, 1\]",
+    ),
+    "nan in final observations": (
+        lambda r: with_extras(final_obs={"policy": torch.full((4, 1), torch.nan)})(r._replace(done=~r.done)),
+        "not finite where an episode ended",
+    ),
+    "invalid without a cause": (
+        with_extras(invalid=lambda r: r.done),
+        "'invalid'. is a Tensor; give a dict from causes",
+    ),
+    "a cause that is a number": (with_extras(invalid=lambda r: {3: r.done}), "is named by a int; name the cause"),
+    "invalid as float": (with_extras(invalid=lambda r: {"engine": r.done.float()}), "'engine'. is float32; give bool"),
+    "invalid as a column": (
+        with_extras(invalid=lambda r: {"engine": r.done[:, None]}),
+        r"has the shape \[4, 1\]; give",
+    ),
+    "invalid but not done": (
+        with_extras(invalid=lambda r: {"engine": ~r.done}),
+        "'engine'. is set where done is not; reset what broke, and set done",
+    ),
+    "a log that is a list": (with_extras(log=[1.0]), "'log'. is a list; give a dict"),
+    "a log of words": (with_extras(episode={"gait": "trot"}), "'episode'..'gait'. is a str; give a number"),
     "another device": (lambda r: r._replace(reward=r.reward.to("meta")), "keep every tensor on env.device"),
 }
 
@@ -64,6 +143,118 @@ def test_what_cannot_be_corrected_is_refused_with_a_remedy(case):
     alter, words = REFUSED[case]
     with pytest.raises(ContractError, match=words):
         check_vec_env(Altered(alter))
+
+
+ATTRIBUTES = {
+    "num_envs": [
+        (0, "num_envs=0; give a whole number"),
+        (4.0, "num_envs=4.0"),
+        (True, "num_envs=True"),
+        (None, "None"),
+    ],
+    "num_actions": [(torch.tensor(1), "num_actions=tensor.1."), ("1", "num_actions='1'"), (-1, "num_actions=-1")],
+    "device": [("gpu", "device='gpu' is no device"), (None, "device=None is no device")],
+    "max_episode_length": [
+        (0, "max_episode_length=0; give a positive number"),
+        (float("nan"), "max_episode_length=nan"),
+        (torch.ones(3), r"max_episode_length is a tensor \[3\]"),
+        (-torch.ones(4), "give one positive number, or one each"),
+        ("long", "max_episode_length='long'"),
+    ],
+    "episode_length_buf": [
+        (torch.zeros(4), "episode_length_buf is float32; count control steps in int64"),
+        (torch.zeros(2, dtype=torch.long), r"episode_length_buf has the shape \[2\]"),
+        (torch.zeros(4, 1, dtype=torch.long), r"episode_length_buf has the shape \[4, 1\]; give one number"),
+        ([0, 0, 0, 0], "episode_length_buf is a list"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"), [(name, value, words) for name, cases in ATTRIBUTES.items() for value, words in cases]
+)
+def test_attributes_that_mean_nothing_are_refused_before_a_step(name, value, words):
+    env = Altered(lambda r: pytest.fail("stepped"))
+    setattr(env, name, value)
+    with pytest.raises(ContractError, match=words):
+        check_vec_env(env)
+
+
+def test_numbers_of_numpy_and_limits_of_each_environment_are_fine():
+    import numpy as np
+
+    env = PointEnv(ToyConfig(num_envs=4))
+    env.num_envs, env.num_actions, env.max_episode_length = np.int64(4), np.int32(1), np.ceil(31.2)
+    assert check_vec_env(env) == []
+    env.max_episode_length = torch.full((4,), 32)
+    assert check_vec_env(env) == []
+
+
+def test_groups_that_change_after_a_while_are_noticed():
+    counts = []
+
+    def later(result):
+        counts.append(1)
+        return result._replace(obs={**result.obs, "critic": result.obs["policy"]}) if len(counts) == 3 else result
+
+    with pytest.raises(ContractError, match=r"gives {critic: \[4, 1\], policy: \[4, 1\]} after {policy: \[4, 1\]}"):
+        check_vec_env(Altered(later))
+    assert len(counts) == 3
+
+
+@pytest.mark.parametrize(
+    ("obs", "words"), [(None, "NoneType"), (torch.zeros(4, 1), "Tensor"), ({}, "without 'policy'")]
+)
+def test_first_observations_that_are_none_are_refused(obs, words):
+    env = PointEnv(ToyConfig(num_envs=4))
+    env.get_observations = lambda: obs
+    with pytest.raises(ContractError, match=rf"get_observations.. gives .*{words}"):
+        check_vec_env(env)
+
+
+def test_what_broke_may_hold_anything_and_is_no_error():
+    assert check_vec_env(Altered(broken([True, False, False, True]))) == []
+
+
+def test_causes_that_change_are_refused():
+    alter = with_extras(invalid=lambda r: {f"engine {len(steps)}": r.done})
+    steps = []
+
+    def count(result):
+        steps.append(1)
+        return alter(result)
+
+    with pytest.raises(ContractError, match=r"names .'engine 2'. after .'engine 1'.; name the same causes"):
+        check_vec_env(Altered(count))
+
+
+def test_an_environment_that_raises_raises_its_own_error():
+    def fault(result):
+        raise OverflowError("the engine is out of contacts")
+
+    with pytest.raises(OverflowError, match="out of contacts"):
+        check_vec_env(Altered(fault))
+
+
+def test_the_check_leaves_the_environment_as_many_steps_further_on():
+    env = PointEnv(ToyConfig(num_envs=4))
+    check_vec_env(env, num_steps=5)
+    assert env.episode_length_buf.tolist() == [5] * 4
+
+
+@pytest.mark.parametrize(
+    "mirrors",
+    [{}, {"policy": (torch.tensor([0]), torch.ones(1))}, {"policy": None, "actions": None}, None],
+    ids=["nothing", "no actions", "no pairs", "None"],
+)
+def test_mirrors_that_leave_something_out_are_refused(mirrors):
+    env = PointEnv(ToyConfig(num_envs=4))
+    env.mirrors = lambda: mirrors
+    cfg = resolve_groups(SymmetricActorCriticConfig(), env.get_observations())
+    with pytest.raises(
+        ValueError, match=r"PointEnv.mirrors.. has no pair of tensors .index, sign. for '(policy|actions)'"
+    ):
+        resolve_mirrors(cfg, env)
 
 
 def test_missing_attributes_are_named():

@@ -1,0 +1,272 @@
+"""What a user can get wrong at a script's command line, and the one line that says so.
+
+A mistake ends with exit code 2 and one line on stderr, before anything is trained or written.
+"""
+
+import os
+import pickle
+import runpy
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from configs import EXPERIMENTS
+from configs.go2_flat import Go2Flat
+from rsl_rl.utils.config_io import write_yaml
+
+TASKS = ", ".join(EXPERIMENTS.names())
+
+COMMAND_LINE = {  # case: (command, words of the line)
+    "no task": ("train", f"--task is missing; known tasks: {TASKS}"),
+    "wrong task": ("train --task go2_flatt", f"unknown task 'go2_flatt'; known: {TASKS}. Did you mean 'go2_flat'?"),
+    "task without a name": ("train --task", "argument --task: expected one argument"),
+    "task of a module that is not there": ("train --task nowhere.x:Task", "names the module 'nowhere', which is"),
+    "task by a path that is none": ("train --task .x:Task", "'.x:Task' is not an import path; write it as"),
+    "task that is a program": ("train --task os:system", "--task os:system is no TrainConfig; name one of go2_flat"),
+    "wrong flag": ("train --task toy --num_env 3", "Unrecognized options: --num_env"),
+    "wrong nested flag": ("train --task toy --algorithm.desired_kll 3", "options: --algorithm.desired_kll"),
+    "reward that is none": ("train --task go2_flat --env.rewards.weights.fly 1", "--env.rewards.weights.fly"),
+    "flag without value": ("train --task toy --num_envs", "Missing value for argument '--env.num_envs"),
+    "value for a switch": ("train --task toy --acceleration.compile True", "Unrecognized options: True"),
+    "words for a number": ("train --task toy --num_envs many", "Error parsing --env.num_envs: invalid literal"),
+    "fraction for a whole number": ("train --task toy --num_envs 1.5", "invalid literal for int() with base 10: '1.5'"),
+    "run to load without --resume": ("train --task toy --load_run x", "add --resume, or leave them out"),
+    "checkpoint without --resume": ("train --task toy --checkpoint 3", "add --resume, or leave them out"),
+    "physics of a task without": ("train --task toy --sim mujoco", "--sim: the task 'toy' has no physics to choose"),
+    "wrong physics": ("train --task go2_flat --sim mujcoo", "unknown sim backend 'mujcoo'; known: mujoco"),
+    "wrong robot": ("train --task go2_flat --env.robot go3", "unknown robot 'go3'; known: go2"),
+    "wrong logger": ("train --task toy --logger tensorbord", "unknown logger 'tensorbord'; known:"),
+    "device that is none": ("train --task toy --rl_device gpu", "rl_device='gpu' is no device; allowed: cpu, cuda"),
+    "device that is not there": ("train --task toy --rl_device cuda:9", "rl_device=cuda:9: torch sees"),
+    "experiment that leaves the folder": ("train --task toy --experiment_name ../x", "must be one folder name"),
+    "experiment above the folder": ("train --task toy --experiment_name ..", "experiment_name='..' must be one folder"),
+    "experiment without a name": ("train --task toy --experiment_name ''", "runner.experiment_name is empty; give"),
+    "name of two lines": ("train --task toy --run_name 'a\nb'", r"runner.run_name='a\nb' must be one folder name"),
+    "name without end": (f"train --task toy --run_name {'x' * 300}", "of at most 100 characters"),
+}  # fmt: skip
+
+VALUES = {  # flags of a training: words of the line
+    "seed -1": "seed=-1: give a whole number from 0 to 4294967295",
+    "num_envs 0": "env.num_envs=0: give a whole number from 1 to 10000000",
+    "num_envs -4": "env.num_envs=-4: give a whole number from 1",
+    "num_envs 99999999999": "env.num_envs=99999999999: give a whole number from 1 to 10000000",
+    "num_envs 99999999999999999999": "env.num_envs=99999999999999999999: give a finite number, of at most 9.22e+18",
+    "max_iterations 0": "runner.max_iterations=0: give a whole number from 1",
+    "max_time nan": "runner.max_time=nan: give a finite number",
+    "max_time -1": "runner.max_time=-1.0: give a time in seconds, or 0 for none",
+    "runner.num_steps_per_env 0": "runner.num_steps_per_env=0: give a whole number from 1 to 1000000",
+    "runner.keep_every 10": "runner.keep_every=10 picks among what keep_last deletes; set keep_last too",
+    "algorithm.gamma 2": "algorithm.gamma=2.0 must lie in [0, 1]",
+    "algorithm.gamma nan": "algorithm.gamma=nan: give a finite number",
+    "algorithm.learning_rate inf": "algorithm.learning_rate=inf: give a finite number, of at most 3.4e+38 in size",
+    "algorithm.clip_param 0": "algorithm.clip_param=0.0 must be positive",
+    "algorithm.entropy_coef -0.1": "algorithm.entropy_coef=-0.1 must not be negative",
+    "algorithm.schedule cosine": "algorithm.schedule='cosine'; allowed: fixed, adaptive",
+    "algorithm.num_mini_batches 100000": "a rollout of 64 environments x 16 steps has 1024 steps for num_mini_batches",
+    "algorithm.burn_in 2": "algorithm.burn_in=2 renews the memories of chunks; set unroll_len too",
+    "algorithm.last_fn_type drop": "algorithm.last_fn_type='drop' is for what unroll_len leaves over",
+    "algorithm.unroll_len 4": "unroll_len=4 is for policies with memory; set it to 0 for this one",
+    "policy.actor_hidden_dims 16 0": "policy.actor_hidden_dims=(16, 0): give whole numbers from 1 to 16384",
+    "policy.activation swish": "policy.activation='swish'; allowed: elu,",
+    "policy.init_noise_std 0.001": "policy.init_noise_std=0.001 must lie above min_noise_std=0.01",
+    "policy.actor_groups": "policy.actor_groups is empty; name at least one",
+    "policy.actor_groups policy policy": "policy.actor_groups=('policy', 'policy'): name each entry once",
+    "policy.critic_groups priviledged": "critic_groups names 'priviledged', and the environment gives policy",
+    "acceleration.cuda_graphs": "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device",
+    "safety.rollback_factor 0": "safety.rollback_factor=0.0 must lie in (0, 1]",
+    "safety.max_reward nan": "safety.max_reward=nan: give a finite number",
+    "env.episode_steps 0": "env.episode_steps=0: give a whole number from 1",
+}
+
+GO2_VALUES = {
+    "policy.actor_hidden_dims 7": "policy.actor_hidden_dims=(7,): symmetric layers have two halves, so give",
+    "policy.actor_mirror.0 1 0 --policy.actor_mirror.1 1 -1": "actor_mirror=((1, 0), (1.0, -1.0)) is no mirror image",
+    "policy.actor_mirror.0 0 --policy.actor_mirror.1 1": "policy.actor_mirror is set by hand; leave it empty",
+    "env.sim.dt 0": "env.sim.dt=0.0 must lie in [1e-06, 0.1]",
+    "env.sim.decimation 5000": "env.episode_length=20.0: give a time in seconds, from one control step",
+    "env.episode_length nan": "env.episode_length=nan: give a finite number",
+    "env.commands.lin_vel_x 1 -1": "env.commands.lin_vel_x=(1.0, -1.0): the first number must not exceed the second",
+    "env.commands.yaw_rate nan 1": "env.commands.yaw_rate[0]=nan: give a finite number",
+    "env.commands.resampling_time 0.001": "resampling_time=0.001 is less than one control step, env.sim.dt",
+    "env.commands.standing_fraction 2": "env.commands.standing_fraction=2.0 must lie in [0, 1]",
+    "env.control.stiffness 0": "env.control.stiffness=0.0 must be positive",
+    "env.rewards.weights.torques inf": "env.rewards.weights.torques=inf: give a finite number",
+    "env.rewards.tracking_sigma -1": "env.rewards.tracking_sigma=-1.0 must be positive",
+    "env.rewards.collision_links": "env.rewards.weights.collision=-1.0 has no links to watch; name some",
+    "env.rewards.collision_links tail": "unknown links ['tail']",
+    "env.terminations.contact_links head head": "contact_links=('head', 'head'): name each entry once",
+    "env.terminations.max_tilt 4": "env.terminations.max_tilt=4.0 must lie in (0, 3.1416]",
+    "env.randomization.friction 0 1": "env.randomization.friction=(0.0, 1.0): both numbers must be positive",
+    "env.randomization.payload -9 0": "takes off more than the trunk's 6.921 kg",
+    "env.policy_observations.gravity.noise -1": "env.policy_observations.gravity.noise=-1.0 must not be negative",
+}
+
+TRAIN_TOY = "train --task toy --max_iterations 9 --resume"
+RUNS = {
+    "nothing to resume": ("train --task toy --experiment_name nobody --resume", "holds no run with a checkpoint"),
+    "unknown run": (f"{TRAIN_TOY} --load_run x", "there is no run x in"),
+    "run without a name": (f"{TRAIN_TOY} --load_run ''", "there is no run '' in"),
+    "folder that is no run": (f"{TRAIN_TOY} --load_run ..", "is no run's folder: it has no config.yaml; name another"),
+    "run that is done": ("train --task toy --resume --load_run good", "has reached max_iterations=1; give"),
+    "run of another task": ("train --task recall --experiment_name toy --resume --load_run good", "a run of the task"),
+    "checkpoint that is not there": (f"{TRAIN_TOY} --load_run good --checkpoint 7", "no checkpoint of iteration 7"),
+    "networks of other sizes": (
+        f"{TRAIN_TOY} --load_run good --policy.actor_hidden_dims 8", "model_1.pt does not fit the policy",
+    ),
+    "other number of environments": (f"{TRAIN_TOY} --load_run good --num_envs 4", "the state is of num_envs=16 and"),
+    "run of no legged robot": ("evaluate --task toy --load_run good", "ToyConfig describes no legged robot"),
+    "nothing to evaluate": ("evaluate --task go2_flat --experiment_name nobody", "holds no run with a checkpoint"),
+    "no robots": ("evaluate --task go2_flat --num_envs 0", "--num_envs 0: give a positive number"),
+    "no time": ("evaluate --task go2_flat --seconds 0.005", "less than one control step of 0.02 s"),
+    "time that is no number": ("evaluate --task go2_flat --seconds nan", "--seconds=nan: give a finite number"),
+    "time without end": ("evaluate --task go2_flat --seconds 1e30", "give a time in seconds, from one control step"),
+    "no seeds": ("evaluate --task go2_flat --num_seeds 0", "--num_seeds 0: give a positive number"),
+    "device of the physics": ("evaluate --task go2_flat --sim_device gpu", "sim_device='gpu' is no device"),
+    "checkpoint to evaluate": ("evaluate --task go2_flat --checkpoint 7", "no checkpoint of iteration 7"),
+    "film of negative length": ("play --task go2_flat --seconds -1", "give positive numbers"),
+    "run to play": ("play --task go2_flat --load_run yesterday", "there is no run yesterday"),
+    "command of one number": ("play --task go2_flat --command 0.5", "--command"),
+    "command that is no number": ("play --task go2_flat --command nan 0 0", "--command[0]=nan: give a finite number"),
+}  # fmt: skip
+
+CONFIGS = {  # what a run's config.yaml is changed to: words of the line
+    "- 1\n": "config.yaml holds a list, not a mapping of settings",
+    "task: [\n": "config.yaml is not valid YAML",
+    "task: toy\ntask: toy\n": "the key 'task' twice",
+    "task: !!python/object/apply:os.mkdir [executed]\n": "could not determine a constructor for the tag",
+    "algorithm: {gama: 1}\n": "config.yaml: unknown setting 'algorithm.gama'; known here: num_learning_epochs",
+    "algorithm: [1, 2]\n": "config.yaml: algorithm=[1, 2]; give a mapping of its settings",
+    "algorithm:\n": "config.yaml: algorithm=None; give a mapping of its settings",
+    "algorithm: {gamma: high}\n": "config.yaml: algorithm.gamma='high' is a str; give a number",
+    "algorithm: {gamma: .nan}\n": "config.yaml: algorithm.gamma=nan: give a finite number",
+    "policy: {kind: PPOConfig}\n": "config.yaml: policy.kind='PPOConfig'; known: ActorCriticConfig",
+    "policy: {actor_hidden_dims: 32}\n": "config.yaml: policy.actor_hidden_dims=32; give a list",
+    "env: {3: 4}\n": "config.yaml: unknown setting 'env.3'",
+}
+
+
+class Executes:
+    """A pickle that makes a folder when it is read the usual way."""
+
+    def __reduce__(self):
+        return os.mkdir, ("executed",)
+
+
+CHECKPOINTS = {  # case: (what becomes of a good checkpoint's file, words of the line)
+    "an empty file": (lambda path: path.write_bytes(b""), "model_1.pt is damaged"),
+    "half a file": (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), "is damaged"),
+    "a program": (lambda path: path.write_bytes(pickle.dumps({"model_state_dict": Executes()})), "is damaged or"),
+    "a program in torch's format": (lambda path: torch.save({"model_state_dict": Executes()}, path), "is damaged or"),
+    "no weights": (lambda path: torch.save({"weights": 1}, path), "it holds weights and no model_state_dict"),
+    "a later format": (lambda path: torch.save({"model_state_dict": {}, "format": 99}, path), "has format 99"),
+    "weights of nothing": (lambda path: torch.save({"model_state_dict": {}}, path), "does not fit the policy"),
+}  # fmt: skip
+
+IN_PROCESSES = ["wrong task", "wrong nested flag", "experiment above the folder", "device that is not there"]
+
+TRAINING = {
+    f"{task}: {flags}": (f"train --task {task} --{flags}", words)
+    for task, table in (("toy", VALUES), ("go2_flat --num_envs 4 --max_iterations 1", GO2_VALUES))
+    for flags, words in table.items()
+}
+
+
+def call(root, command):
+    """Run a script as the command line does, in this process; return its exit code."""
+    name, *arguments = shlex.split(command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [f"scripts/{name}.py", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            runpy.run_path(str(root / "scripts" / f"{name}.py"), run_name="__main__")
+    return stop.value.code
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """A folder of runs for this module: toy/good, trained, and go2_flat/empty, with a checkpoint of nothing."""
+    import scripts.command_line
+
+    root, folder = Path(__file__).parent.parent, tmp_path_factory.mktemp("logs")
+    small = "--num_envs 16 --policy.actor_hidden_dims 4 --policy.critic_hidden_dims 4 --logger none"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripts.command_line, "LOGS", folder)
+        assert call(root, f"train --task toy --max_iterations 1 {small}") == 0
+        (run,) = (folder / "toy").iterdir()
+        run.rename(folder / "toy" / "good")
+        (folder / "go2_flat" / "empty").mkdir(parents=True)
+        write_yaml(Go2Flat(), folder / "go2_flat" / "empty" / "config.yaml")
+        torch.save({"model_state_dict": {}}, folder / "go2_flat" / "empty" / "model_1.pt")
+        yield folder
+
+
+def content(folder):
+    """Every path below a folder; of files, also when they were written last."""
+    return {path: path.is_file() and path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def refused(root, logs, tmp_path, monkeypatch, capsys):
+    """Assert that a command is refused in one line that holds certain words, and leaves everything as it was."""
+    monkeypatch.chdir(tmp_path)
+
+    def check(command, words):
+        capsys.readouterr()
+        before = content(logs)
+        assert call(root, command) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert words in line and line.startswith(f"{command.split()[0]}.py: error: ")
+        assert content(logs) == before
+        assert list(tmp_path.iterdir()) == []
+
+    return check
+
+
+@pytest.mark.parametrize("case", [*COMMAND_LINE, *TRAINING, *RUNS])
+def test_a_mistake_is_one_line_and_leaves_nothing_behind(refused, case):
+    refused(*{**COMMAND_LINE, **TRAINING, **RUNS}[case])
+
+
+@pytest.fixture
+def damaged(logs):
+    """A copy of the good run, to be damaged."""
+    run = logs / "toy" / "damaged"
+    shutil.copytree(logs / "toy" / "good", run)
+    yield run
+    shutil.rmtree(run)
+
+
+@pytest.mark.parametrize("text", CONFIGS)
+def test_a_damaged_config_of_a_run_is_named_and_executes_nothing(refused, damaged, text):
+    (damaged / "config.yaml").write_text(text)
+    refused(f"{TRAIN_TOY} --load_run damaged", CONFIGS[text])
+
+
+@pytest.mark.parametrize("case", CHECKPOINTS)
+def test_a_damaged_checkpoint_is_named_and_executes_nothing(refused, damaged, case):
+    damage, words = CHECKPOINTS[case]
+    damage(damaged / "model_1.pt")
+    refused(f"{TRAIN_TOY} --load_run damaged --checkpoint 1", words)
+
+
+def test_the_programs_above_would_do_harm_if_they_were_read_carelessly(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pickle.loads(pickle.dumps(Executes()))
+    assert (tmp_path / "executed").is_dir()
+
+
+@pytest.mark.parametrize("case", IN_PROCESSES)
+def test_it_is_the_same_in_a_process_of_its_own(run_script, root, case):
+    command, words = COMMAND_LINE[case]
+    name, *arguments = shlex.split(command)
+    before = set((root / "logs").rglob("*"))
+    done = run_script(f"scripts/{name}.py", *arguments)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and words in done.stderr
+    assert set((root / "logs").rglob("*")) == before
+
+
+def test_the_table_is_as_long_as_it_claims():
+    assert len(COMMAND_LINE) + len(TRAINING) + len(RUNS) + len(CONFIGS) + len(CHECKPOINTS) > 100
