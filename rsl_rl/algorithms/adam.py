@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 
 class FlatAdam(torch.optim.Optimizer):
-    """Adam (Kingma & Ba 2015, https://arxiv.org/abs/1412.6980) that never asks the device for a number.
+    """Adam (Kingma & Ba 2015, https://arxiv.org/abs/1412.6980) that never asks the device for a number, and lets no
+    gradient through that is not finite.
 
     Parameters and their gradients are moved into one tensor each, so that a step is some twenty operations however
     many layers there are; the gradients of each of ``groups`` are limited to ``max_grad_norm`` on their own. The step
@@ -70,21 +71,33 @@ class FlatAdam(torch.optim.Optimizer):
         """Set all gradients to zero; their tensors stay, and whoever adds to them adds to what ``step`` reads."""
         self._gradients.zero_()
 
-    @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Limit the gradients and move the parameters against them."""
+        """Limit the gradients and move the parameters against them, unless a gradient is not finite."""
         assert closure is None, "this optimiser takes no closure"
-        for group in self._gradient_groups:
-            group.mul_((self.max_grad_norm / (torch.linalg.vector_norm(group) + 1e-6)).clamp(max=1.0))
+        self.step_if(torch.ones_like(self._step).bool())
+
+    @torch.no_grad()
+    def step_if(self, usable: Tensor) -> Tensor:
+        """Do what ``step`` does if ``usable``, a bool on the device, and if every gradient is finite; return whether.
+
+        Else parameters and state stay as they are, bit by bit; gradients are then zero.
+        """
+        norms = [torch.linalg.vector_norm(group) for group in self._gradient_groups]
+        going = torch.stack(norms).isfinite().all().logical_and(usable)
+        for group, norm in zip(self._gradient_groups, norms):
+            group.mul_((self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0) * going)
+        self._gradients.nan_to_num_(0.0, 0.0, 0.0)  # zero times what is not finite is not zero
         settings = self.param_groups[0]
         beta1, beta2 = settings["betas"]
-        self._step.add_(1.0)
-        self._first.lerp_(self._gradients, 1.0 - beta1)
-        self._second.mul_(beta2).addcmul_(self._gradients, self._gradients, value=1.0 - beta2)
+        self._step.add_(going)
+        steps = self._step.clamp(min=1.0)
+        self._first.lerp_(self._gradients, going * (1.0 - beta1))
+        self._second.mul_(torch.where(going, beta2, 1.0)).addcmul_(self._gradients, self._gradients, value=1.0 - beta2)
         # 1 - beta^t, without the rounding of a float32 close to one
-        unbias_first, unbias_second = (-torch.expm1(self._step * math.log(beta)) for beta in (beta1, beta2))
+        unbias_first, unbias_second = (-torch.expm1(steps * math.log(beta)) for beta in (beta1, beta2))
         scale = self._second.sqrt().div_(unbias_second.sqrt()).add_(settings["eps"])
-        self._values.addcmul_(torch.div(self._first, scale, out=scale), -settings["lr"] / unbias_first)
+        self._values.addcmul_(torch.div(self._first, scale, out=scale), -settings["lr"] / unbias_first * going)
+        return going
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the state as torch.optim.Adam keeps it, with a count of steps for each parameter."""

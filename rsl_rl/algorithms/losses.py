@@ -6,7 +6,7 @@ same terms takes three times the operations, and on small networks they cost as 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple, Union
+from typing import NamedTuple, Tuple
 
 import torch
 from torch import Tensor
@@ -64,7 +64,7 @@ def ppo_loss(
     policy: DiagonalGaussian,
     values: Tensor,
     batch: MiniBatch,
-    weights: Union[float, Tensor],
+    weights: Tensor,
     clip_param: float,
     value_loss_coef: float,
     entropy_coef: float,
@@ -73,7 +73,7 @@ def ppo_loss(
     """Return the loss of a mini-batch, term by term, and its gradient.
 
     policy is the new distribution over actions [..., A], values [..., 1] are the new ones, all without gradient. Each
-    sample counts with ``weights``, a number for all alike or [..., 1].
+    sample counts with its weight [..., 1].
     """
     mean, stddev = policy.mean, policy.stddev
     z = (batch.actions - mean) / stddev

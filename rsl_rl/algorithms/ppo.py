@@ -63,6 +63,7 @@ class PPO:
             (critic if name.startswith(("critic.", "memory_c.")) else actor).append(parameter)
         parameters = list(self.actor_critic.parameters())
         self.optimizer = FlatAdam(parameters, (actor, critic), self._learning_rate, cfg.max_grad_norm)
+        self.skips_in_row = torch.zeros((), device=self.device)  # gradient steps skipped since the last one taken
         networks = self.actor_critic.actor, self.actor_critic.critic
         num_units = max(sum(len(p) for p in network.parameters() if p.dim() == 2) for network in networks)
         self._rows_at_once = max(1, _ACTIVATIONS_AT_ONCE // num_units)
@@ -138,6 +139,23 @@ class PPO:
         """Put the networks into evaluation mode."""
         self.actor_critic.eval()
 
+    def state_dict(self) -> Dict[str, Any]:
+        """Return what learning has made of the policy, the optimiser and the step size so far."""
+        return {
+            "model_state_dict": self.actor_critic.state_dict(),
+            "optimizer_state_dict": self.optimizer.state_dict(),
+            "learning_rate": self.learning_rate,
+            "skips_in_row": float(self.skips_in_row),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], load_optimizer: bool = True) -> None:
+        """Take over what :meth:`state_dict` gave, or the policy alone; states of other networks are a RuntimeError,
+        KeyError or ValueError."""
+        self.actor_critic.load_state_dict(state["model_state_dict"])
+        if load_optimizer:
+            self.optimizer.load_state_dict(state["optimizer_state_dict"])
+            self.skips_in_row.fill_(state.get("skips_in_row", 0.0))
+
     # Collecting
 
     @torch.no_grad()
@@ -182,7 +200,8 @@ class PPO:
 
         Where ``infos["time_outs"]`` [N] says that only the clock ended an episode, the reward is credited with the
         value of what would have come: V of ``infos["final_obs"]`` (groups, or the critic's tensor) where given, else V
-        of the last state acted on, as soon as ``compute_returns`` knows it.
+        of the last state acted on, as soon as ``compute_returns`` knows it. Where ``infos["valid"]`` [N] is false
+        nothing is learned from the step, which must be done.
         """
         row = self.transition
         row.rewards.copy_(rewards.reshape(row.rewards.shape))
@@ -196,6 +215,10 @@ class PPO:
                 row.rewards.copy_(bootstrap_timeouts(row.rewards, final_values, time_outs, row.dones, self.gamma))
             else:
                 row.time_outs.copy_(time_outs)
+        if "valid" in infos:
+            row.weights.copy_(infos["valid"].reshape(row.weights.shape))
+        else:
+            row.weights.fill_(1.0)
         self.storage.add_transitions(row)
         self.actor_critic.reset(row.dones)
         self.transition = RolloutStorage.Transition()
@@ -223,47 +246,59 @@ class PPO:
     def update(self) -> Dict[str, Tensor]:
         """Improve the policy on the rollout and clear it.
 
-        Returns scalars on the device, averaged over the gradient steps: surrogate_loss, value_loss, entropy [nats], kl
-        [nats], and the last learning_rate.
+        Returns scalars on the device: surrogate_loss, value_loss, entropy [nats] and kl [nats], averaged over the
+        gradient steps taken; the last learning_rate; and skipped_steps and skipped_in_row, how many gradient steps were
+        not taken for something that was not finite, and the most of them one after the other, earlier updates included.
         """
         self.optimizer.attach()
         storage = self.storage
         shuffled = storage.shuffled_envs if self.actor_critic.is_recurrent else storage.shuffled_steps
-        totals = torch.zeros(len(LossTerms._fields), device=self.device)
+        totals = torch.zeros(len(LossTerms._fields) + 1, device=self.device)
+        skipped_in_row = self.skips_in_row.clone()
         for indices in shuffled(self.num_mini_batches, self.num_learning_epochs):
             totals += self.learning_step(indices)
-        self.actor_critic.update_normalization(storage.observations, storage.critic_observations)
+            torch.maximum(skipped_in_row, self.skips_in_row, out=skipped_in_row)
+        self.actor_critic.update_normalization(storage.observations, storage.critic_observations, storage.weights)
         storage.clear()
-        means = LossTerms._make((totals / (self.num_mini_batches * self.num_learning_epochs)).unbind())
+        num_taken = totals[-1]
+        means = LossTerms._make((totals[:-1] / num_taken).unbind())
         return {
             "surrogate_loss": means.surrogate,
             "value_loss": means.value,
             "entropy": means.entropy,
             "kl": means.kl,
             "learning_rate": self._learning_rate.clone(),
+            "skipped_steps": self.num_mini_batches * self.num_learning_epochs - num_taken,
+            "skipped_in_row": skipped_in_row,
         }
 
     @torch.no_grad()
     def learning_step(self, indices: Tensor) -> Tensor:
-        """Take one gradient step on the samples, or the environments, with these indices; return the LossTerms before
-        it as one tensor."""
+        """Take one gradient step on the samples, or the environments, with these indices.
+
+        Returns the LossTerms before it, and 1, as one tensor. A loss or a gradient that is not finite, or nothing to
+        learn from, leaves weights and optimiser as they are; the tensor is then zero.
+        """
         self.optimizer.zero_grad()
         if self.actor_critic.is_recurrent:
-            terms = self._add_gradients(self.storage.sequences(indices), 1.0)
+            batch = self.storage.sequences(indices)
+            weight = batch.weights.sum()
+            terms = self._add_gradients(batch, 1.0 / weight.clamp(min=1.0))
         else:
+            weight = self.storage.total_weight(indices)
+            share = 1.0 / weight.clamp(min=1.0)
             pieces = self._in_pieces(indices)
-            shares = [len(piece) / len(indices) for piece in pieces]
-            parts = [self._add_gradients(self.storage.rows(piece), share) for piece, share in zip(pieces, shares)]
-            terms = torch.stack(parts).sum(dim=0)
+            terms = torch.stack([self._add_gradients(self.storage.rows(piece), share) for piece in pieces]).sum(dim=0)
         if self.schedule == "adaptive":
             kl = LossTerms._make(terms.unbind()).kl
             self._learning_rate.copy_(adapt_learning_rate(self._learning_rate, kl, self.desired_kl))
-        self.optimizer.step()
-        return terms
+        taken = self.optimizer.step_if(terms.isfinite().all().logical_and(weight > 0))
+        self.skips_in_row.add_(1.0).mul_(~taken)
+        return torch.where(taken, torch.cat((terms, torch.ones_like(terms[:1]))), 0.0)
 
-    def _add_gradients(self, batch: MiniBatch, share: float) -> Tensor:
-        """Add the gradient of the loss of a mini-batch, or of a share of it, to the parameters'; return the LossTerms
-        as one tensor."""
+    def _add_gradients(self, batch: MiniBatch, share: Tensor) -> Tensor:
+        """Add the gradient of the loss of a mini-batch, or of a part of it, to the parameters'; return the LossTerms as
+        one tensor. ``share`` is what a sample of weight 1 contributes to the mean."""
         policy = self.actor_critic
         with torch.enable_grad():
             policy.update_distribution(batch.observations, batch.flow, batch.hidden_states[0])
@@ -274,7 +309,7 @@ class PPO:
             policy.distribution,
             values.detach(),
             batch,
-            batch.shares() * share,
+            batch.weights * share,
             self.clip_param,
             self.value_loss_coef,
             self.entropy_coef,

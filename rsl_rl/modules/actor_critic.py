@@ -75,11 +75,14 @@ class ActorCritic(nn.Module):
         """Pick the critic's groups out of an observation: float32 [N, C]; a tensor is taken as the whole."""
         return _read(obs, self.cfg.critic_groups or self.cfg.actor_groups)
 
-    def update_normalization(self, actor_obs: Tensor, critic_obs: Tensor) -> None:
-        """Take a rollout [T, N, ...] into the running statistics; call it between an update and the next rollout."""
+    def update_normalization(self, actor_obs: Tensor, critic_obs: Tensor, weights: Optional[Tensor] = None) -> None:
+        """Take a rollout [T, N, ...] into the running statistics, each step with its weight [T, N, 1] or all alike.
+
+        Call it between an update and the next rollout.
+        """
         for normalizer, obs in ((self.actor_obs_normalizer, actor_obs), (self.critic_obs_normalizer, critic_obs)):
             if isinstance(normalizer, RunningNorm):
-                normalizer.update(obs)
+                normalizer.update(obs, weights)
 
     def learn_in(self, dtype: torch.dtype) -> None:
         """Have the networks compute in another type, such as bfloat16, where gradients are wanted."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 import torch
 from torch import Tensor, nn
 
@@ -29,12 +31,18 @@ class RunningNorm(nn.Module):
 
     @torch.jit.unused
     @torch.no_grad()
-    def update(self, x: Tensor) -> None:
-        """Merge a batch [..., D] into the statistics (Chan et al. 1979, the pairwise update)."""
+    def update(self, x: Tensor, weights: Optional[Tensor] = None) -> None:
+        """Merge a batch [..., D] into the statistics (Chan et al. 1979, the pairwise update); samples count with
+        ``weights`` [..., 1], or all alike."""
         x = x.reshape(-1, x.shape[-1])
-        var, mean = torch.var_mean(x, dim=0, unbiased=False)
-        total = self.count + x.shape[0]
-        share = (x.shape[0] / total).to(x.dtype)  # of the new batch in all samples
+        if weights is None:
+            weights = x.new_ones(len(x), 1)
+        weights = weights.reshape(1, -1)
+        count = weights.sum()
+        mean = (weights @ x).squeeze(0) / count.clamp(min=1.0)
+        var = (weights @ (x - mean).square()).squeeze(0) / count.clamp(min=1.0)
+        total = self.count + count
+        share = (count / total.clamp(min=1.0)).to(x.dtype)  # of the new batch in all samples
         delta = mean - self.mean
         self.var.copy_(torch.lerp(self.var, var, share) + delta.square() * share * (1 - share))
         self.mean.add_(delta * share)

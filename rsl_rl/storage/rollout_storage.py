@@ -30,21 +30,18 @@ class MiniBatch(NamedTuple):
     advantages: Tensor  # [B, 1]
     returns: Tensor  # [B, 1]
     old_actions_log_prob: Tensor  # [B, 1]
+    weights: Tensor  # [B, 1] of each sample in the mean: 1, or 0 where there is nothing to learn from it
     old_mu: Tensor  # [B, A]
     old_sigma: Tensor  # [B, A], or [A] where all samples have the same
     flow: Optional[Flow] = None
     hidden_states: Tuple[HiddenState, HiddenState] = (None, None)  # of actor and critic
-    weights: Optional[Tensor] = None  # [S, K*n] of each sample in the mean; None: all alike
-
-    def shares(self) -> Union[float, Tensor]:
-        """Return what each sample contributes to the mean: a number for all alike, or [S, K*n, 1]."""
-        if self.weights is None:
-            return 1.0 / self.values.numel()
-        return (self.weights / self.weights.sum()).unsqueeze(-1)
 
 
 _UNSET = torch.empty(0)
 """What a transition holds before a field is set."""
+
+_DEFAULTS = {"time_outs": False, "weights": 1.0}
+"""What is stored for fields that a transition leaves out."""
 
 
 class RolloutStorage:
@@ -67,6 +64,7 @@ class RolloutStorage:
         rewards: Tensor = _UNSET  # [N, 1]
         dones: Tensor = _UNSET  # [N, 1] bool
         time_outs: Tensor = _UNSET  # [N, 1] bool; done by the clock, and the reward does not yet say so
+        weights: Tensor = _UNSET  # [N, 1] 1, or 0 where the environment broke and nobody may learn from the step
         values: Tensor = _UNSET  # [N, 1]
         actions_log_prob: Tensor = _UNSET  # [N, 1]
         action_mean: Tensor = _UNSET  # [N, A]
@@ -101,6 +99,7 @@ class RolloutStorage:
         self.rewards = rows(1)
         self.dones = rows(1, dtype=torch.bool)
         self.time_outs = rows(1, dtype=torch.bool)
+        self.weights = rows(1).fill_(1.0)
         self.values = rows(1)
         self.actions_log_prob = rows(1)
         self.mu = rows(*actions_shape)
@@ -120,6 +119,7 @@ class RolloutStorage:
             "rewards": self.rewards,
             "dones": self.dones,
             "time_outs": self.time_outs,
+            "weights": self.weights,
             "values": self.values,
             "actions_log_prob": self.actions_log_prob,
             "action_mean": self.mu,
@@ -154,7 +154,7 @@ class RolloutStorage:
     def add_transitions(self, transition: RolloutStorage.Transition) -> None:
         """Finish the next row with ``transition`` and move on; views handed out by :meth:`row` are in place already.
 
-        A transition of your own may leave out ``time_outs``: then there are none.
+        A transition of your own may leave out ``time_outs``, of which there are none then, and ``weights``.
         """
         self._require_room()
         for name in self._columns:
@@ -163,8 +163,8 @@ class RolloutStorage:
                 continue
             if value.numel() > 0:
                 row.copy_(value.reshape(row.shape))
-            elif name == "time_outs":
-                row.zero_()
+            elif name in _DEFAULTS:
+                row.fill_(_DEFAULTS[name])
             else:
                 raise ValueError(f"the transition has no {name}; set every field before add_transitions")
         if self._one_sigma is not None and transition.action_sigma is not self._one_sigma:
@@ -204,11 +204,18 @@ class RolloutStorage:
 
     def compute_returns(self, last_values: Tensor, gamma: float, lam: float) -> None:
         """Fill returns, and advantages scaled to zero mean and unit deviation; ``last_values`` [N, 1] follow the last
-        row."""
-        advantages = gae(self.rewards, self.values, last_values, self.dones, gamma, lam)
+        row.
+
+        A step without weight, which must be done, passes on what the critic expected of it: the steps before are told
+        neither of a failure nor of a success.
+        """
+        rewards = torch.where(self.weights > 0, self.rewards, self.values)
+        advantages = gae(rewards, self.values, last_values, self.dones, gamma, lam)
         torch.add(advantages, self.values, out=self.returns)
-        std, mean = torch.std_mean(advantages)
-        torch.div(advantages - mean, std + 1e-8, out=self.advantages)
+        count = self.weights.sum()
+        centered = (advantages - torch.sum(advantages * self.weights) / count.clamp(min=1)) * self.weights
+        std = (centered.square().sum() / (count - 1).clamp(min=1)).sqrt()
+        torch.div(centered, std + 1e-8, out=self.advantages)
 
     def get_statistics(self) -> Tuple[Tensor, Tensor]:
         """Return the mean length [steps] of the episodes, or parts of them, in the rollout, and its mean reward per
@@ -252,6 +259,10 @@ class RolloutStorage:
         for _ in range(num_epochs):
             yield from torch.randperm(count, device=self.device).tensor_split(num_mini_batches)
 
+    def total_weight(self, steps: Tensor) -> Tensor:
+        """Return the sum of the weights of the steps with these indices [B]."""
+        return self.weights.flatten().index_select(0, steps).sum()
+
     def rows(self, steps: Tensor) -> MiniBatch:
         """Gather the steps with these indices [B], counted row by row, as they were when ``shuffled_steps`` began."""
         samples = self._samples.index_select(0, steps)
@@ -276,19 +287,28 @@ class RolloutStorage:
         privileged = self.privileged_observations
         critic_observations = observations if privileged is None else unroll(privileged, plan, envs)
         parts = (unroll(column, plan, envs) for column in self._small_columns())
-        return self._mini_batch(observations, critic_observations, *parts)._replace(
+        batch = self._mini_batch(observations, critic_observations, *parts)
+        return batch._replace(
+            weights=batch.weights * of_each_env(plan.learned).unsqueeze(-1),
             flow=Flow(flow.keep, flow.carry * of_each_env(~plan.cut)),
             hidden_states=(first(self.saved_hidden_states_a), first(self.saved_hidden_states_c)),
-            weights=None if plan.learns_all else of_each_env(plan.learned.float()),
         )
 
     def _small_columns(self) -> Tuple[Tensor, ...]:
         """Return what a sample has beside observations, in the order of MiniBatch's fields."""
-        columns = (self.actions, self.values, self.advantages, self.returns, self.actions_log_prob, self.mu)
+        columns = (
+            self.actions,
+            self.values,
+            self.advantages,
+            self.returns,
+            self.actions_log_prob,
+            self.weights,
+            self.mu,
+        )
         return columns if self._one_sigma is not None else (*columns, self.sigma)
 
     def _mini_batch(self, *parts: Tensor) -> MiniBatch:
         """Name the observations and small columns of some samples."""
         if self._one_sigma is not None:
             parts = (*parts, self._one_sigma)
-        return MiniBatch._make((*parts, None, (None, None), None))
+        return MiniBatch._make((*parts, None, (None, None)))

@@ -17,7 +17,6 @@ class Unrolling(NamedTuple):
     """Which step of the rollout each row of each chunk shows; tensors are [S, K]."""
 
     begins: Tuple[int, ...]  # [K] the first step that each chunk shows, where it needs a memory
-    learns_all: bool  # every row is one to learn from
     steps: Tensor  # int64; padding shows again the first step that the chunk is to learn from
     real: Tensor  # bool; False on padding
     learned: Tensor  # bool; False on padding and burn-in
@@ -25,7 +24,7 @@ class Unrolling(NamedTuple):
 
     def to(self, device: torch.device) -> Unrolling:
         """Return the same on a device."""
-        return Unrolling(self.begins, self.learns_all, *(tensor.to(device) for tensor in self[2:]))
+        return Unrolling(self.begins, *(tensor.to(device) for tensor in self[1:]))
 
 
 def plan_unrolling(num_steps: int, unroll_len: int, last_fn_type: str = "last", burn_in: int = 0) -> Unrolling:
@@ -56,7 +55,7 @@ def plan_unrolling(num_steps: int, unroll_len: int, last_fn_type: str = "last", 
     real = steps < num_steps
     learned = real & (steps >= start) & (steps < start + unroll_len)
     cut = (steps == start) & (start > torch.tensor(begins, dtype=torch.long))
-    return Unrolling(begins, bool(learned.all()), torch.where(real, steps, start), real, learned, cut)
+    return Unrolling(begins, torch.where(real, steps, start), real, learned, cut)
 
 
 def unroll(x: Tensor, unrolling: Unrolling, envs: Optional[Tensor] = None) -> Tensor:

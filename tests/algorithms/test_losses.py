@@ -79,6 +79,7 @@ def test_terms_and_gradients_are_those_of_autograd(seed, drift, clipped, one_std
         advantages=draw(B, 1),
         returns=draw(B, 1),
         old_actions_log_prob=Normal(old_mu, old_sigma).log_prob(actions).sum(-1, keepdim=True),
+        weights=torch.ones(B, 1),
         old_mu=old_mu,
         old_sigma=old_sigma,
     )
@@ -87,7 +88,7 @@ def test_terms_and_gradients_are_those_of_autograd(seed, drift, clipped, one_std
     stddev = (stddev * (drift * torch.randn_like(stddev)).exp()).requires_grad_()
     # Not the old ones plus something: a value and its change are then not exact in each other's terms.
     values = (CLIP * draw(B, 1)).requires_grad_()
-    weights = torch.rand(B, 1, dtype=torch.float64) / B if weighted else 1 / B
+    weights = (torch.rand if weighted else torch.ones)(B, 1, dtype=torch.float64) / B
 
     terms, gradients = ppo_loss(
         DiagonalGaussian(mean.detach(), stddev.detach()), values.detach(), batch, weights, CLIP, 0.7, 0.03, clipped

@@ -95,7 +95,8 @@ def test_an_update_leaves_the_rollout_as_it_was(recurrent):
     metrics = ppo.update()
     assert all(torch.equal(before[name], column) for name, column in ppo.storage._columns.items())
     assert ppo.storage.step == 0
-    assert set(metrics) == {"surrogate_loss", "value_loss", "entropy", "kl", "learning_rate"}
+    losses = {"surrogate_loss", "value_loss", "entropy", "kl", "learning_rate"}
+    assert set(metrics) == losses | {"skipped_steps", "skipped_in_row"}
 
 
 def test_gradients_of_actor_and_critic_are_clipped_apart():

@@ -1,0 +1,137 @@
+"""What an update does with steps that nobody may learn from, and with numbers that are not finite."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsl_rl.algorithms import PPO
+from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+
+T, N, D, A = 6, 8, 3, 2
+NETS = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
+KINDS = {"mlp": (None, {}), "gru": ("gru", {}), "lstm in chunks": ("lstm", {"unroll_len": 4, "burn_in": 1})}
+
+
+def make(kind, **settings) -> PPO:
+    torch.manual_seed(1)
+    memory, chunks = KINDS[kind]
+    if memory:
+        net = ActorCriticRecurrent(D, D, A, rnn_type=memory, rnn_hidden_size=5, **NETS)
+    else:
+        net = ActorCritic(D, D, A, **NETS)
+    ppo = PPO(net, **{"num_mini_batches": 2, "num_learning_epochs": 2, **chunks, **settings})
+    ppo.init_storage(N, T, [D], None, [A])
+    return ppo
+
+
+def collect(ppo, valid, junk=None, done_rate=0.1) -> None:
+    """A rollout drawn from one seed; where it is not valid [T, N], rewards are junk, and so are observations that
+    such a step led to."""
+    draw = torch.Generator().manual_seed(2)
+    for t in range(T):
+        obs, reward = torch.randn(N, D, generator=draw), torch.randn(N, generator=draw)
+        done = (torch.rand(N, generator=draw) < done_rate) | ~valid[t]
+        if junk is not None:
+            sound = valid[t] | valid[t - 1] if t > 0 else valid[t]
+            obs = torch.where(sound.unsqueeze(1), obs, junk * torch.ones_like(obs))
+            reward = torch.where(valid[t], reward, junk * torch.ones_like(reward))
+        ppo.act(obs, obs)
+        ppo.process_env_step(reward, done, {"valid": valid[t]})
+    ppo.compute_returns(torch.randn(N, D, generator=draw))
+
+
+def state_of(ppo):
+    moments = [value for own in ppo.optimizer.state_dict()["state"].values() for value in own.values()]
+    return [value.clone() for value in ppo.actor_critic.state_dict().values()] + moments
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.integers(0, 1000), st.floats(0.0, 0.9))
+def test_what_stands_in_a_step_that_is_not_valid_changes_no_gradient(kind, seed, rate):
+    valid = torch.rand(T, N, generator=torch.Generator().manual_seed(seed)) >= rate
+    results = []
+    for junk in (None, 0.0, 7.0):
+        ppo = make(kind, num_mini_batches=1, num_learning_epochs=1)
+        collect(ppo, valid, junk)
+        metrics = ppo.update()
+        gradients = [parameter.grad.clone() for parameter in ppo.actor_critic.parameters()]
+        results.append([*gradients, *ppo.actor_critic.buffers(), *metrics.values()])
+    # Gradients, statistics of the normaliser, losses; sums in float32 over zeros in other places round otherwise.
+    for a, b, c in zip(*results):
+        torch.testing.assert_close(b, a, atol=1e-6, rtol=1e-5, equal_nan=True)
+        torch.testing.assert_close(c, a, atol=1e-6, rtol=1e-5, equal_nan=True)
+
+
+def test_a_step_that_is_not_valid_is_neither_a_failure_nor_a_success_to_those_before():
+    ppo = make("mlp", gamma=0.9, lam=0.8)
+    valid = torch.ones(T, N, dtype=torch.bool)
+    valid[3, 0] = False
+    collect(ppo, valid, junk=100.0, done_rate=0.0)
+    s = ppo.storage
+    values, returns, rewards = s.values[:, 0, 0], s.returns[:, 0, 0], s.rewards[:, 0, 0]
+    # As if the rollout of this environment had ended before it, with the critic's word for what would have come.
+    error = [rewards[t] + 0.9 * values[t + 1] - values[t] for t in range(3)]
+    expected = [error[0] + 0.72 * error[1] + 0.72**2 * error[2], error[1] + 0.72 * error[2], error[2]]
+    torch.testing.assert_close(returns[:3] - values[:3], torch.stack(expected))
+    others = torch.ones(T, N, dtype=torch.bool)
+    others[3, 0] = False
+    learned = s.advantages.squeeze(-1)[others]
+    assert learned.mean().abs() < 1e-6 and learned.std().item() == pytest.approx(1.0, rel=1e-5)
+    assert s.advantages[3, 0] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e30])
+def test_a_gradient_step_that_is_not_finite_is_not_taken(kind, number):
+    ppo = make(kind, schedule="fixed")
+    collect(ppo, torch.ones(T, N, dtype=torch.bool))
+    ppo.update()
+    collect(ppo, torch.ones(T, N, dtype=torch.bool))
+    ppo.storage.returns[0, 0] = number  # in one of two mini-batches of each epoch; 1e30 overflows when it is squared
+    before = state_of(ppo)
+    metrics = ppo.update()
+    after = state_of(ppo)
+    assert all(torch.isfinite(x).all() for x in after)
+    assert not all(torch.equal(a, b) for a, b in zip(before, after))  # the other mini-batches were learned from
+    assert metrics["skipped_steps"] == 2 and 1 <= metrics["skipped_in_row"] <= 2
+    assert all(math.isfinite(value) for value in metrics.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_with_nothing_to_learn_from_changes_nothing(kind):
+    ppo = make(kind)
+    collect(ppo, torch.ones(T, N, dtype=torch.bool))
+    ppo.update()
+    before, rate = state_of(ppo), ppo.learning_rate
+    for updates in (1, 2):
+        collect(ppo, torch.zeros(T, N, dtype=torch.bool), junk=5.0)
+        metrics = ppo.update()
+        assert metrics["skipped_steps"] == 4 and metrics["skipped_in_row"] == 4 * updates
+        assert math.isnan(metrics["kl"])
+    assert all(torch.equal(a, b) for a, b in zip(before, state_of(ppo))) and ppo.learning_rate == rate
+    collect(ppo, torch.ones(T, N, dtype=torch.bool))
+    assert ppo.update()["skipped_in_row"] == 8 and ppo.skips_in_row == 0
+
+
+def test_a_first_step_that_is_skipped_leaves_adam_at_its_beginning():
+    ppo = make("mlp")
+    collect(ppo, torch.ones(T, N, dtype=torch.bool))
+    ppo.storage.returns.fill_(math.nan)
+    before = state_of(ppo)
+    ppo.update()
+    normalizer = set(dict(ppo.actor_critic.named_buffers()))
+    names = list(ppo.actor_critic.state_dict())
+    for i, (a, b) in enumerate(zip(before, state_of(ppo))):
+        assert torch.equal(a, b) or (i < len(names) and names[i] in normalizer)
+
+
+def test_a_state_goes_back_and_forth():
+    ppo, other = make("gru"), make("gru")
+    collect(ppo, torch.ones(T, N, dtype=torch.bool))
+    ppo.update()
+    other.load_state_dict(ppo.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(state_of(ppo), state_of(other)))
+    assert other.learning_rate == ppo.learning_rate
