@@ -4,5 +4,15 @@ from rsl_rl.loggers.console import ConsoleLogger
 from rsl_rl.loggers.episode_stats import EpisodeStats, RecentEpisodes
 from rsl_rl.loggers.jsonl import JsonlLogger
 from rsl_rl.loggers.logger import LOGGERS, Logger, Record
+from rsl_rl.loggers.patient import PatientLogger
 
-__all__ = ["LOGGERS", "ConsoleLogger", "EpisodeStats", "JsonlLogger", "Logger", "RecentEpisodes", "Record"]
+__all__ = [
+    "LOGGERS",
+    "ConsoleLogger",
+    "EpisodeStats",
+    "JsonlLogger",
+    "Logger",
+    "PatientLogger",
+    "RecentEpisodes",
+    "Record",
+]

@@ -12,6 +12,9 @@ from rich.table import Table
 
 from rsl_rl.loggers.logger import Logger, Record
 
+_TROUBLE = ("excluded_steps", "skipped_steps")
+"""Metrics that are shown where they are not zero."""
+
 
 class ConsoleLogger(Logger):
     """A table that refreshes in place; where the output is no terminal, one line an iteration."""
@@ -33,6 +36,9 @@ class ConsoleLogger(Logger):
         else:
             self._console.print(self._line(record), highlight=False, markup=False, soft_wrap=True)
 
+    def note(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
     def close(self) -> None:
         if self._live is not None:
             self._live.stop()
@@ -50,6 +56,7 @@ class ConsoleLogger(Logger):
             f"reward {_number(record['mean_reward'])}",
             f"length {_number(record['mean_episode_length'])}",
             f"kl {_number(record['kl'])}",
+            *(f"{name.replace('_', ' ')} {record[name]:.0f}" for name in _TROUBLE if record[name]),
             f"left {_clock(self._time_left(record))}",
         ]
         return " | ".join(parts)
@@ -78,6 +85,7 @@ class ConsoleLogger(Logger):
             ("KL / learning rate", f"{_number(record['kl'])} / {_number(record['learning_rate'])}"),
             ("entropy / noise std", f"{_number(record['entropy'])} / {_number(record['noise_std'])}"),
         ]
+        rows += [(name.replace("_", " "), f"{record[name]:.0f}") for name in _TROUBLE if record[name]]
         episode = [(k[len("episode/") :], _number(v)) for k, v in record.items() if k.startswith("episode/")]
         return rows + episode
 

@@ -18,11 +18,12 @@ class EpisodeStats:
         self._length = torch.zeros(num_envs, device=device)
         self._sums: Dict[Tuple[str, ...], Tensor] = {}  # names -> [len(names), 2]: sum and count of each
 
-    def record(self, reward: Tensor, done: Tensor, log: Mapping[str, Any]) -> None:
-        """Take in one step: reward [N], done [N] bool and the environment's log, whose NaNs count for nothing."""
+    def record(self, reward: Tensor, done: Tensor, valid: Tensor, log: Mapping[str, Any]) -> None:
+        """Take in one step: reward [N], done [N] bool and the environment's log, in which what is not finite counts for
+        nothing; nor does an episode that ends in a step that is not valid [N]."""
         self._return += reward
         self._length += 1
-        finished = torch.where(done, torch.stack((self._return, self._length)), torch.nan)
+        finished = torch.where(done & valid, torch.stack((self._return, self._length)), torch.nan)
         self._add({"return": finished[0], "length": finished[1]})
         self._return.masked_fill_(done, 0.0)
         self._length.masked_fill_(done, 0.0)
@@ -36,8 +37,18 @@ class EpisodeStats:
             by_size.setdefault(len(value), {})[name] = value
         for values in by_size.values():
             names, block = tuple(values), torch.stack(list(values.values()))  # [len(names), size]
-            sums = torch.stack((block.nansum(dim=1), (~torch.isnan(block)).sum(dim=1)), dim=1)
+            finite = torch.isfinite(block)
+            sums = torch.stack((block.masked_fill_(~finite, 0.0).sum(dim=1), finite.sum(dim=1)), dim=1)
             self._sums[names] = self._sums[names] + sums if names in self._sums else sums
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """Return what the running episodes have gathered so far."""
+        return {"return": self._return.clone(), "length": self._length.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what :meth:`state_dict` gave, of as many environments."""
+        self._return.copy_(state["return"])
+        self._length.copy_(state["length"])
 
     def pop(self) -> Tuple[List[str], Tensor]:
         """Return names and a tensor [len(names), 2] of sums and counts on the device, and start the next iteration."""
@@ -60,6 +71,14 @@ class RecentEpisodes:
         self._parts.append((count, return_sum, length_sum))
         while len(self._parts) > 1 and sum(part[0] for part in self._parts) - self._parts[0][0] >= self._window:
             self._parts.popleft()
+
+    def state_dict(self) -> List[List[float]]:
+        """Return what is remembered, as plain numbers."""
+        return [list(part) for part in self._parts]
+
+    def load_state_dict(self, state: List[List[float]]) -> None:
+        """Take over what :meth:`state_dict` gave."""
+        self._parts = deque((count, return_sum, length_sum) for count, return_sum, length_sum in state)
 
     def means(self) -> Tuple[Any, Any]:
         """Return mean return and mean length [steps]; None before the first episode has ended."""

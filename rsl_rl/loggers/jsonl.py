@@ -5,31 +5,36 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import IO, Optional
+from typing import Optional
 
 from rsl_rl.loggers.logger import Logger, Record
+from rsl_rl.utils.files import AppendFile, write_whole
 
 
 class JsonlLogger(Logger):
-    """Appends records to a file, each line complete as soon as it is written."""
+    """Appends records to a file, each line whole as soon as it is written."""
 
     def __init__(self, path: Path):
         self.path = path
-        self._file: Optional[IO[str]] = None
+        self._file: Optional[AppendFile] = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         if self.path.exists():  # a resumed run repeats nothing: drop what came after its checkpoint
-            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            lines = self.path.read_bytes().splitlines(keepends=True)
             kept = [line for line in lines if _iteration_of(line) <= first_iteration]
-            self.path.write_text("".join(kept), encoding="utf-8")
-        self._file = self.path.open("a", encoding="utf-8")
+            if kept != lines:
+                write_whole(self.path, b"".join(kept))
+        self._file = AppendFile(self.path)
 
     def write(self, record: Record) -> None:
         if self._file is None:
             return
         finite = {k: v if v is not None and math.isfinite(v) else None for k, v in record.items()}
-        self._file.write(json.dumps(finite) + "\n")
-        self._file.flush()
+        self._file.append(json.dumps(finite).encode() + b"\n")
+
+    def sync(self) -> None:
+        if self._file is not None:
+            self._file.sync()
 
     def close(self) -> None:
         if self._file is not None:
@@ -37,7 +42,7 @@ class JsonlLogger(Logger):
             self._file = None
 
 
-def _iteration_of(line: str) -> float:
+def _iteration_of(line: bytes) -> float:
     """The iteration that a line tells of; infinity for a line that a crash has cut off."""
     try:
         return json.loads(line)["iteration"]

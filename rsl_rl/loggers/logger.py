@@ -13,13 +13,22 @@ metrics.jsonl."""
 
 
 class Logger:
-    """One sink of records. A subclass overrides what it needs; all it does must be cheap."""
+    """One sink of records. A subclass overrides what it needs; all it does must be cheap.
+
+    ``write`` takes all of a record or, with an OSError, nothing of it; the record is then offered again later.
+    """
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         """Prepare for the iterations from the first (exclusive) to the last."""
 
     def write(self, record: Record) -> None:
         """Take one iteration's numbers."""
+
+    def note(self, text: str) -> None:
+        """Tell the user of an event, in one line."""
+
+    def sync(self) -> None:
+        """Have files hold all that was written, whatever happens to the machine; called before a checkpoint."""
 
     def close(self) -> None:
         """Finish and release files; ``start`` may follow."""

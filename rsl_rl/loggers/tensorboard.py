@@ -1,13 +1,22 @@
 """TensorBoard event files, under the tags that rsl_rl's users know."""
 
+# pyright: reportAttributeAccessIssue=false
+# (protocol buffers make their classes at run time)
 from __future__ import annotations
 
+import io
+import itertools
+import os
+import socket
+import time
 from pathlib import Path
 from typing import Dict, Optional
 
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto import event_pb2, summary_pb2
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from rsl_rl.loggers.logger import Logger, Record
+from rsl_rl.utils.files import AppendFile
 
 TAGS = {
     "value_loss": "Loss/value_function",
@@ -21,34 +30,70 @@ TAGS = {
     "learn_s": "Perf/learning_time",
     "mean_reward": "Train/mean_reward",
     "mean_episode_length": "Train/mean_episode_length",
+    "excluded_steps": "Faults/excluded_steps",
+    "skipped_steps": "Faults/skipped_steps",
 }
-"""Tag of each metric; the environment's own terms appear under Episode/."""
+"""Tag of each metric; the environment's own terms appear under Episode/, causes of faults under Faults/."""
+
+_FOLDERS = {"episode/": "Episode/", "faults/": "Faults/"}
 
 
 def tag_of(name: str) -> Optional[str]:
     """Return the tag of a metric, or None for those that only count."""
-    return "Episode/" + name[len("episode/") :] if name.startswith("episode/") else TAGS.get(name)
+    for prefix, folder in _FOLDERS.items():
+        if name.startswith(prefix):
+            return folder + name[len(prefix) :]
+    return TAGS.get(name)
 
 
 class TensorBoardLogger(Logger):
-    """Writes each record as scalars at its iteration."""
+    """Writes each record as scalars at its iteration, whole as soon as it is written.
+
+    torch's SummaryWriter hands events to a thread that writes them seconds later, so that a killed run loses some and a
+    full disk breaks the thread.
+    """
 
     def __init__(self, log_dir: Path, config: Dict):
         self._log_dir = log_dir
-        self._writer: Optional[SummaryWriter] = None
+        self._file: Optional[AppendFile] = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
-        self._writer = SummaryWriter(log_dir=str(self._log_dir), flush_secs=10, purge_step=first_iteration + 1)
+        numbers = itertools.count()
+        stem = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
+        path = next(p for p in (self._log_dir / f"{stem}.{i}" for i in numbers) if not p.exists())
+        self._file = AppendFile(path)
+        restart = event_pb2.SessionLog(
+            status=event_pb2.SessionLog.START
+        )  # what an earlier file has from here on is void
+        self._append(
+            event_pb2.Event(file_version="brain.Event:2"),
+            event_pb2.Event(step=first_iteration + 1, session_log=restart),
+        )
 
     def write(self, record: Record) -> None:
-        if self._writer is None:
+        tagged = [(tag_of(name), value) for name, value in record.items()]
+        values = [
+            summary_pb2.Summary.Value(tag=tag, simple_value=value)
+            for tag, value in tagged
+            if tag is not None and value is not None
+        ]
+        self._append(event_pb2.Event(step=int(record["iteration"] or 0), summary=summary_pb2.Summary(value=values)))
+
+    def _append(self, *events: event_pb2.Event) -> None:
+        if self._file is None:
             return
-        for name, value in record.items():
-            tag = tag_of(name)
-            if tag is not None and value is not None:
-                self._writer.add_scalar(tag, value, int(record["iteration"] or 0))
+        packed = io.BytesIO()
+        writer = RecordWriter(packed)
+        for event in events:
+            event.wall_time = time.time()
+            writer.write(event.SerializeToString())
+        self._file.append(packed.getvalue())
+
+    def sync(self) -> None:
+        if self._file is not None:
+            self._file.sync()
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
 import itertools
 import os
-import random
 import re
+import zipfile
 from pathlib import Path
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, List, Union
 
-import numpy as np
 import torch
+
+from rsl_rl.utils.files import write_whole
 
 FORMAT = 1
 """Version of the layout; raised when a reader of today could not understand it."""
+
+_NO_COMMENT = 2
+"""Bytes of the length of a zip archive's comment, which end an archive without one."""
+
+_DIGEST_SIZE = 64
+"""Bytes of a SHA-256 in hexadecimal."""
 
 
 class CheckpointError(ValueError):
@@ -22,29 +31,26 @@ class CheckpointError(ValueError):
 
 
 def write_checkpoint(path: Path, state: Dict[str, Any]) -> None:
-    """Save a dict of tensors and plain values beside ``path`` and move it there, so that a crash leaves the old file
-    whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink() if temporary.exists() else None
+    """Save a dict of tensors and plain values, whole or not at all, with its SHA-256 at the end."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    archive = buffer.getbuffer()[:-_NO_COMMENT]  # a zip archive ends with the length of a comment and the comment
+    digest = hashlib.sha256(archive).hexdigest().encode()
+    write_whole(path, b"".join((archive, len(digest).to_bytes(_NO_COMMENT, "little"), digest)))
 
 
 def read_checkpoint(path: Path, device: Union[str, torch.device] = "cpu") -> Dict[str, Any]:
-    """Load a checkpoint dict; anything that is not one is a :class:`CheckpointError`."""
+    """Load a checkpoint dict without executing anything in it; what is not one is a :class:`CheckpointError`."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
+        content = path.read_bytes()
+        require_whole(content)
+        state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
     except Exception as error:  # a damaged file can make the reader stumble over anything
         reason = " ".join(str(error).split())[:160]
         raise CheckpointError(
-            f"{path} is damaged or no checkpoint of weights alone ({reason}); take another one"
+            f"{path} is damaged or no checkpoint of weights alone ({reason}); {_alternative(path)}"
         ) from error
     if not isinstance(state, dict) or "model_state_dict" not in state:
         keys = ", ".join(sorted(map(str, state))) if isinstance(state, dict) else type(state).__name__
@@ -55,6 +61,43 @@ def read_checkpoint(path: Path, device: Union[str, torch.device] = "cpu") -> Dic
     return state
 
 
+def require_whole(content: bytes) -> None:
+    """Raise a ValueError where the bytes of a checkpoint are not those that were written.
+
+    Files of other trainers have no SHA-256; theirs is the checksum that a zip archive keeps of each of its parts.
+    """
+    mark = len(content) - _DIGEST_SIZE
+    archive, digest = content[: mark - _NO_COMMENT], content[mark:]
+    if content[mark - _NO_COMMENT : mark] == _DIGEST_SIZE.to_bytes(_NO_COMMENT, "little"):
+        if hashlib.sha256(archive).hexdigest().encode() != digest:
+            raise ValueError("its checksum is not that of its content")
+    elif content[:2] == b"PK":
+        broken = zipfile.ZipFile(io.BytesIO(content)).testzip()
+        if broken is not None:
+            raise ValueError(f"the checksum of {broken} is wrong")
+
+
+def is_whole(path: Path) -> bool:
+    """Tell whether a checkpoint can be read."""
+    try:
+        read_checkpoint(path)
+    except CheckpointError:
+        return False
+    return True
+
+
+def _alternative(damaged: Path) -> str:
+    """Say which checkpoint to take instead of a damaged one."""
+    older = [path for path in checkpoints_of(damaged.parent) if iteration_of(path) < iteration_of(damaged)]
+    whole = next((path for path in reversed(older) if is_whole(path)), None)
+    return f"take {whole.name} (--checkpoint {iteration_of(whole)})" if whole else "take another one"
+
+
+def checkpoints_of(run: Path) -> List[Path]:
+    """Return the checkpoints in a run folder, the oldest first."""
+    return sorted((path for path in run.glob("model_*.pt") if iteration_of(path) >= 0), key=iteration_of)
+
+
 def iteration_of(path: Path) -> int:
     """Return the iteration in a name such as ``model_150.pt``, or -1 for other names."""
     match = re.fullmatch(r"model_(\d+)\.pt", path.name)
@@ -62,12 +105,13 @@ def iteration_of(path: Path) -> int:
 
 
 def find_checkpoint(run: Path, iteration: int = -1) -> Path:
-    """Return the checkpoint of an iteration in a run folder, -1 for the newest; none is a :class:`CheckpointError`."""
-    found = sorted((path for path in run.glob("model_*.pt") if iteration_of(path) >= 0), key=iteration_of)
+    """Return the checkpoint of an iteration in a run folder, -1 for the newest that is whole; none is a
+    :class:`CheckpointError`."""
+    found = checkpoints_of(run)
     if not found:
         raise CheckpointError(f"{run} holds no checkpoint model_<iteration>.pt")
     if iteration == -1:
-        return found[-1]
+        return next((path for path in reversed(found) if is_whole(path)), found[-1])
     for path in found:
         if iteration_of(path) == iteration:
             return path
@@ -91,10 +135,18 @@ def find_run(experiment: Path, name: str = "-1") -> Path:
 def supersede_after(run: Path, iteration: int) -> None:
     """Move the checkpoints after an iteration to ``superseded/``: training goes on from that one, and they are another
     branch."""
-    for path in run.glob("model_*.pt"):
+    for path in checkpoints_of(run):
         if iteration_of(path) > iteration:
             (run / "superseded").mkdir(exist_ok=True)
             os.replace(path, run / "superseded" / path.name)
+
+
+def prune_checkpoints(run: Path, keep_last: int, keep_every: int) -> None:
+    """Delete all checkpoints but the newest ``keep_last`` (0: keep all) and those of every ``keep_every``-th
+    iteration."""
+    for path in checkpoints_of(run)[:-keep_last] if keep_last else ():
+        if not keep_every or iteration_of(path) % keep_every:
+            path.unlink()
 
 
 def make_run_folder(experiment: Path, name: str) -> Path:
@@ -107,31 +159,13 @@ def make_run_folder(experiment: Path, name: str) -> Path:
     raise AssertionError("unreachable")
 
 
+def discard_run_folder(folder: Path) -> None:
+    """Remove a run's new folder that nothing was written into, and the experiment's with it where it holds no other."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+        folder.parent.rmdir()
+
+
 def _names(folder: Path) -> str:
     names = sorted(path.name for path in folder.glob("*") if path.is_dir())
     return ", ".join(names[-5:]) if names else "none"
-
-
-def random_states() -> Dict[str, Any]:
-    """Return the states of the process's generators: Python, numpy, torch on the CPU and on every CUDA device."""
-    version, internal, gauss = random.getstate()
-    name, keys, position, has_gauss, cached = np.random.get_state()  # the legacy generator that libraries draw from
-    return {
-        "python": [version, list(internal), gauss],
-        "numpy": [name, torch.from_numpy(np.asarray(keys).astype(np.int64)), position, has_gauss, cached],
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
-
-
-def restore_random_states(states: Optional[Dict[str, Any]]) -> None:
-    """Undo :func:`random_states`; None, from another trainer's checkpoint, changes nothing."""
-    if not states:
-        return
-    version, internal, gauss = states["python"]
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, position, has_gauss, cached = states["numpy"]
-    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, cached))
-    torch.set_rng_state(states["torch"].cpu())
-    if torch.cuda.is_available() and len(states["cuda"]) == torch.cuda.device_count():
-        torch.cuda.set_rng_state_all([state.cpu() for state in states["cuda"]])

@@ -1,4 +1,7 @@
 import json
+import os
+
+import pytest
 
 from rsl_rl.loggers import JsonlLogger
 
@@ -24,3 +27,17 @@ def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
         file.write('{"iteration": 4, "lo')  # cut off by a crash
     write(path, [3, 4], first=2)
     assert [json.loads(line)["iteration"] for line in path.read_text().splitlines()] == [1, 2, 3, 4]
+
+
+def test_the_old_file_stays_whole_until_the_shorter_one_is(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    write(path, [1, 2, 3], first=0)
+    before = path.read_bytes()
+
+    def killed(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        JsonlLogger(path).start(2, 10)
+    assert path.read_bytes() == before

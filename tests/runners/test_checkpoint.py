@@ -2,16 +2,11 @@ import os
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rsl_rl.runners.checkpoint import (
-    CheckpointError,
-    find_checkpoint,
-    find_run,
-    random_states,
-    read_checkpoint,
-    restore_random_states,
-    write_checkpoint,
-)
+from rsl_rl.runners.checkpoint import CheckpointError, find_checkpoint, find_run, read_checkpoint, write_checkpoint
+from rsl_rl.utils.seeding import random_states, restore_random_states
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -46,13 +41,50 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path, monkeypatch):
     assert not (tmp_path / "exploded").exists()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.95])
-def test_a_truncated_file_is_refused(tmp_path, share):
+def example(path, iteration=1):
+    write_checkpoint(path, {"model_state_dict": {"w": torch.arange(1000.0)}, "iter": iteration})
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("percent", range(0, 100, 5))
+def test_a_truncated_file_is_refused(tmp_path, percent):
     path = tmp_path / "model_1.pt"
-    write_checkpoint(path, {"model_state_dict": {"w": torch.ones(1000)}, "iter": 1})
-    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    content = example(path)
+    path.write_bytes(content[: len(content) * percent // 100])
     with pytest.raises(CheckpointError, match="damaged"):
         read_checkpoint(path)
+
+
+@given(st.data())
+def test_a_changed_bit_is_noticed_wherever_it_is(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("bits") / "model_1.pt"
+    content = bytearray(example(path))
+    place, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_checkpoint(path)
+
+
+def test_a_file_of_another_trainer_has_its_archives_checksums(tmp_path):
+    path = tmp_path / "model_1.pt"
+    torch.save({"model_state_dict": {"w": torch.arange(1000.0)}}, path)
+    assert read_checkpoint(path)["model_state_dict"]["w"][7] == 7
+    content = bytearray(path.read_bytes())
+    content[content.index(torch.arange(100.0, 110.0).numpy().tobytes())] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"the checksum of .* is wrong"):
+        read_checkpoint(path)
+
+
+def test_the_newest_whole_checkpoint_is_found_and_offered(tmp_path):
+    for iteration in (1, 2, 3, 4):
+        content = example(tmp_path / f"model_{iteration}.pt", iteration)
+        if iteration > 2:
+            (tmp_path / f"model_{iteration}.pt").write_bytes(content[:-100])
+    assert find_checkpoint(tmp_path).name == "model_2.pt"
+    with pytest.raises(CheckpointError, match=r"model_4.pt is damaged .*; take model_2.pt \(--checkpoint 2\)"):
+        read_checkpoint(find_checkpoint(tmp_path, 4))
 
 
 def test_foreign_and_future_files_are_refused(tmp_path):
@@ -70,7 +102,7 @@ def test_the_newest_checkpoint_goes_by_number(tmp_path):
     run = tmp_path / "2026-01-01"
     run.mkdir()
     for name in ("model_9.pt", "model_10.pt", "model_best.pt"):
-        (run / name).touch()
+        example(run / name)
     assert find_checkpoint(run).name == "model_10.pt" and find_checkpoint(run, 9).name == "model_9.pt"
     with pytest.raises(CheckpointError, match="no checkpoint of iteration 3; it has 9, 10"):
         find_checkpoint(run, 3)

@@ -1,0 +1,53 @@
+"""A logger that outlasts a full disk."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Callable, Deque
+
+from rsl_rl.loggers.logger import Logger, Record
+
+_MOST_RECORDS = 100_000
+
+
+class PatientLogger(Logger):
+    """Keeps what another logger could not write, and offers it again with the next record; the user is told when that
+    begins and when it ends."""
+
+    def __init__(self, inner: Logger, tell: Callable[[str], None]):
+        self._inner, self._tell = inner, tell
+        self._waiting: Deque[Record] = deque(maxlen=_MOST_RECORDS)
+        self._failing = False
+
+    def start(self, first_iteration: int, last_iteration: int) -> None:
+        self._inner.start(first_iteration, last_iteration)
+
+    def write(self, record: Record) -> None:
+        self._waiting.append(record)
+        name = type(self._inner).__name__
+        try:
+            while self._waiting:
+                self._inner.write(self._waiting[0])
+                self._waiting.popleft()
+        except OSError as error:
+            if not self._failing:
+                self._tell(f"warning: {name} cannot write: {error}; its records wait until it can")
+            self._failing = True
+            return
+        if self._failing:
+            self._tell(f"{name} writes again, and has written what waited")
+        self._failing = False
+
+    def note(self, text: str) -> None:
+        self._inner.note(text)
+
+    def sync(self) -> None:
+        try:
+            self._inner.sync()
+        except OSError as error:
+            self._tell(f"warning: {type(self._inner).__name__} is not sure to be on the disk: {error}")
+
+    def close(self) -> None:
+        if self._waiting:
+            self._tell(f"warning: {len(self._waiting)} records of {type(self._inner).__name__} are lost")
+        self._inner.close()

@@ -1,0 +1,34 @@
+from rsl_rl.loggers import Logger, PatientLogger
+
+
+class Sink(Logger):
+    full = False
+
+    def __init__(self):
+        self.records = []
+
+    def write(self, record):
+        if self.full:
+            raise OSError("no space")
+        self.records.append(record["iteration"])
+
+
+def test_what_could_not_be_written_is_written_later_in_order():
+    sink, said = Sink(), []
+    logger = PatientLogger(sink, said.append)
+    for iteration in range(1, 8):
+        sink.full = 3 <= iteration <= 5
+        logger.write({"iteration": iteration})
+    logger.close()
+    assert sink.records == [1, 2, 3, 4, 5, 6, 7]
+    assert len(said) == 2 and "Sink cannot write: no space" in said[0] and "Sink writes again" in said[1]
+
+
+def test_what_is_lost_in_the_end_is_told():
+    sink, said = Sink(), []
+    logger = PatientLogger(sink, said.append)
+    sink.full = True
+    for iteration in (1, 2):
+        logger.write({"iteration": iteration})
+    logger.close()
+    assert "2 records of Sink are lost" in said[-1]

@@ -1,0 +1,58 @@
+import os
+
+import pytest
+
+from rsl_rl.utils.files import AppendFile, remove_parts, write_whole
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "a"
+    write_whole(path, b"old")
+    write_whole(path, b"new")
+    assert path.read_bytes() == b"new" and [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    (tmp_path / ".model_1.pt.77.part").write_bytes(b"half")
+    (tmp_path / "model_1.pt").write_bytes(b"whole")
+    remove_parts(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model_1.pt"]
+
+
+class Device:
+    """A file that takes a few bytes at a time, and none beyond its room."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def write(self, view):
+        if self.room == 0:
+            raise OSError("no room")
+        size = min(3, self.room, len(view))
+        self.room -= size
+        return self.file.write(view[:size])
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
+def test_bytes_are_appended_whole_or_not_at_all(tmp_path):
+    file = AppendFile(tmp_path / "a")
+    file.append(b"0123456789")
+    file._file = Device(file._file, room=5)
+    with pytest.raises(OSError, match="no room"):
+        file.append(b"abcdefgh")
+    assert (tmp_path / "a").read_bytes() == b"0123456789"
+    file._file.room = 100
+    file.append(b"abcdefgh")
+    file.sync()
+    file.close()
+    assert (tmp_path / "a").read_bytes() == b"0123456789abcdefgh"
+
+
+def test_a_name_is_on_the_disk_when_the_call_returns(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")) or fsync(fd))
+    write_whole(tmp_path / "a", b"content")
+    assert len(synced) == 2 and synced[0].endswith(".part") and synced[1] == str(tmp_path)
