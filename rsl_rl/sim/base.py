@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Sequence, Tuple
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -61,7 +61,33 @@ class Sim(ABC):
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         """Give the robots marked in mask [N] these velocities (world; body), as a push would."""
 
+    # What a run needs to go on, and what a single step can be repeated from.
+
+    @abstractmethod
+    def state_dict(self) -> Dict[str, Any]:
+        """Return all that the next steps depend on, the parameters of each robot included."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` gave, bit by bit; another number of robots is a ValueError."""
+
+    @abstractmethod
+    def physics_state(self) -> Tensor:
+        """Return what the next ``step`` depends on apart from its targets and the parameters, [N, S]."""
+
+    @abstractmethod
+    def set_physics_state(self, state: Tensor) -> None:
+        """Put every robot into a state [N, S] that :meth:`physics_state` gave."""
+
     # Parameters of each robot; the defaults are the model file's.
+
+    @abstractmethod
+    def parameters_of(self, robot: int) -> Dict[str, Tensor]:
+        """Return what was set of friction [], payload [], stiffness [J] and damping [J] for a robot."""
+
+    @abstractmethod
+    def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
+        """Set friction [N], payload [N], and stiffness with damping [N, J], those that are given."""
 
     @abstractmethod
     def set_friction(self, friction: Tensor) -> None:

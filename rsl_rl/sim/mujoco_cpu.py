@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Iterator, Union
+from typing import Any, Dict, Iterator, Mapping, Union
 
 import mujoco
 import numpy as np
@@ -26,6 +26,9 @@ from rsl_rl.utils.host import available_cpus
 
 _BROKEN = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1)
 """Warnings after which MuJoCo has silently put a world back to its default state."""
+
+_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged")
+"""What the last step left beside the state."""
 
 
 class MujocoSim(Sim):
@@ -47,7 +50,9 @@ class MujocoSim(Sim):
         self._ctrl = torch.from_numpy(self._batch.bind("ctrl"))
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
+        self._warmstart = torch.from_numpy(self._batch.bind("qacc_warmstart"))
         self._warnings = np.zeros((num_envs, 3), dtype=np.int64)
+        self._parameters: Dict[str, Tensor] = {}  # of each robot, as they were set
         self._allocate()
         self._refresh_state()
 
@@ -127,7 +132,49 @@ class MujocoSim(Sim):
         self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
         self._refresh_state()
 
+    def state_dict(self) -> Dict[str, Any]:
+        return {
+            "state": self._state.clone(),
+            "outputs": {name: getattr(self, name).clone() for name in _OUTPUTS},
+            "parameters": {name: value.clone() for name, value in self._parameters.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state["state"].shape != self._state.shape:
+            got, own = list(state["state"].shape), list(self._state.shape)
+            raise ValueError(
+                f"the physics saved is of [robots, numbers] {got} and this simulation has {own}; take as many robots "
+                "and the model that the run began with"
+            )
+        self.set_parameters(state["parameters"])
+        self._state.copy_(state["state"])
+        self._refresh_state()
+        for name, value in state["outputs"].items():
+            getattr(self, name).copy_(value)
+
+    def physics_state(self) -> Tensor:
+        return torch.cat((self._qpos, self._qvel, self._warmstart), dim=1)
+
+    def set_physics_state(self, state: Tensor) -> None:
+        parts = state.split([x.shape[1] for x in (self._qpos, self._qvel, self._warmstart)], dim=1)
+        for own, part in zip((self._qpos, self._qvel, self._warmstart), parts):
+            own.copy_(part)
+        self._refresh_state()
+
+    def parameters_of(self, robot: int) -> Dict[str, Tensor]:
+        return {name: value[robot].clone() for name, value in self._parameters.items()}
+
+    def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
+        given = {name: value.cpu() for name, value in parameters.items()}
+        if "friction" in given:
+            self.set_friction(given["friction"])
+        if "payload" in given:
+            self.set_root_payload(given["payload"])
+        if "stiffness" in given:
+            self.set_gains(given["stiffness"], given["damping"])
+
     def set_friction(self, friction: Tensor) -> None:
+        self._parameters["friction"] = friction.clone()
         self._batch.expand("geom_friction")[:, :, 0] = friction.numpy()[:, None]
 
     def set_root_payload(self, mass: Tensor) -> None:
@@ -137,12 +184,14 @@ class MujocoSim(Sim):
         scale = 1.0 + mass.double().numpy() / trunk_mass
         if scale.min() <= 0:
             raise ValueError(f"a payload of {float(mass.min()):g} kg takes off more than the trunk's {trunk_mass:g} kg")
+        self._parameters["payload"] = mass.clone()
         masses[:, trunk] = self.model.body_mass[trunk] * scale
         inertias[:, trunk] = self.model.body_inertia[trunk] * scale[:, None]
         self._batch.set_const()
         self.total_mass.copy_(torch.from_numpy(masses.sum(axis=1)))
 
     def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
+        self._parameters.update(stiffness=stiffness.clone(), damping=damping.clone())
         gain, bias = self._batch.expand("actuator_gainprm"), self._batch.expand("actuator_biasprm")
         gain[:, :, 0] = stiffness.numpy()
         bias[:, :, 1] = -stiffness.numpy()

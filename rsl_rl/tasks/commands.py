@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Dict, Mapping
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,14 @@ class VelocityCommands:
         self._steps = max(1, round(cfg.resampling_time / control_dt))
         self._age = torch.zeros(num_envs, dtype=torch.long, device=generator.device)
         self._generator = generator
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """Return how long each robot has had its command."""
+        return {"age": self._age.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what :meth:`state_dict` gave."""
+        self._age.copy_(state["age"])
 
     def due(self) -> Tensor:
         """Let one control step pass and return where a new command is due: [N] bool."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -12,8 +12,9 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 from rsl_rl.sim import SIMS
 from rsl_rl.sim.base import Sim
-from rsl_rl.tasks import rewards, terminations
+from rsl_rl.tasks import faults, rewards, terminations
 from rsl_rl.tasks.commands import VelocityCommands
+from rsl_rl.tasks.flight_recorder import FlightRecorder
 from rsl_rl.tasks.observations import Mirror, ObservationGroup, mirror_of_kind
 from rsl_rl.tasks.randomization import push, randomize_models, uniform
 from rsl_rl.tasks.robot_state import RobotState
@@ -27,7 +28,8 @@ class LeggedRobot(VecEnv):
 
     One control step: actions become joint targets; physics; terminations and rewards of the state reached; its
     observation, which is ``final_obs`` of the episodes that end; then resets, new commands and pushes; then the
-    observation to act on next.
+    observation to act on next. Robots that broke (see rsl_rl.tasks.faults) are reset too, and told of in
+    ``extras["invalid"]``.
     """
 
     def __init__(self, cfg: LeggedRobotConfig, device: str = "cpu", seed: int = 0):
@@ -47,7 +49,6 @@ class LeggedRobot(VecEnv):
         self._rewards = {_reward_term(name): weight for name, weight in cfg.rewards.weights.items()}
         self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
         self.state.contact_force(cfg.terminations.contact_links + cfg.rewards.collision_links)  # a typo fails here
-        self.num_diverged = torch.zeros((), dtype=torch.long, device=self.device)  # robots lost by the engine so far
         randomize_models(self.sim, self.state, cfg.randomization, cfg.control, self._generator)
         self._policy_group = ObservationGroup(cfg.policy_observations, self.state, self._generator)
         self._critic_group = ObservationGroup(
@@ -57,6 +58,7 @@ class LeggedRobot(VecEnv):
         self.num_privileged_obs = sum(self._critic_group.sizes) if cfg.critic_observations else None
         self.extras: Dict[str, Any] = {}
         self.observers: List[Callable[[RobotState, Tensor], None]] = []  # told of every step, before the resets
+        self._recorder = FlightRecorder(self.sim, faults.CAUSES)
         self.reset()
 
     def get_observations(self) -> Observations:
@@ -77,16 +79,26 @@ class LeggedRobot(VecEnv):
         cfg, state = self.cfg, self.state
         state.previous_action.copy_(state.action)
         state.action.copy_(actions.clamp(-cfg.control.action_clip, cfg.control.action_clip))
-        self.sim.step(self._default_joint_pos + cfg.control.action_scale * state.action, cfg.sim.decimation)
+        targets = self._default_joint_pos + cfg.control.action_scale * state.action
+        self._recorder.before_step(targets)
+        self.sim.step(targets, cfg.sim.decimation)
         self.episode_length_buf += 1
         state.refresh()
 
-        terminated = self._terminated()
+        terms = self._reward_terms()
+        reward = terms.sum(dim=0)
+        final_obs = self._compute_observations()
+        found = faults.find_faults(state, cfg.terminations, reward, final_obs)
+        masks = torch.stack(tuple(found.values()))
+        rows = {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
+        self._recorder.after_step(masks, rows)
+        broken = masks.any(dim=0)
+        terminated = self._terminated() | broken
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         done = terminated | time_outs
-        reward = self._reward()
-        final_obs = self._compute_observations()
-        self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": self._log(done, time_outs)}
+        reward = self._reward(terms, broken)
+        log = self._log(done, time_outs, broken)
+        self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
         for observer in self.observers:
             observer(state, done)
 
@@ -102,30 +114,31 @@ class LeggedRobot(VecEnv):
 
     def _terminated(self) -> Tensor:
         cfg, state = self.cfg.terminations, self.state
-        diverged = terminations.diverged(state)
-        self.num_diverged += diverged.sum()
-        return terminations.forbidden_contact(state, cfg) | terminations.tilted(state, cfg) | diverged
+        return terminations.forbidden_contact(state, cfg) | terminations.tilted(state, cfg)
 
-    def _reward(self) -> Tensor:
-        """Sum the weighted terms [N]; a robot that the engine lost gets nothing."""
+    def _reward_terms(self) -> Tensor:
+        """Return the weighted terms [terms, N]."""
         cfg, dt = self.cfg.rewards, self.cfg.sim.control_dt
-        terms = torch.stack([term(self.state, cfg) * (weight * dt) for term, weight in self._rewards.items()])
-        terms.masked_fill_(self.sim.diverged, 0.0)
+        return torch.stack([term(self.state, cfg) * (weight * dt) for term, weight in self._rewards.items()])
+
+    def _reward(self, terms: Tensor, broken: Tensor) -> Tensor:
+        """Sum the terms [terms, N]; a broken robot gets nothing."""
+        terms.masked_fill_(broken, 0.0)
         self._episode_sums += terms
         reward = terms.sum(dim=0)
-        return reward.clamp(min=0.0) if cfg.only_positive else reward
+        return reward.clamp(min=0.0) if self.cfg.rewards.only_positive else reward
 
-    def _log(self, done: Tensor, time_outs: Tensor) -> Dict[str, Tensor]:
+    def _log(self, done: Tensor, time_outs: Tensor, broken: Tensor) -> Dict[str, Tensor]:
         """Return what the loggers average: NaN in the rows of robots that have nothing to say in this step."""
-        per_second = self._episode_sums / self.cfg.episode_length
-        per_second = torch.where(done, per_second, torch.full_like(per_second, math.nan))
+        silence = torch.full_like(self.state.base_height, math.nan)
+        per_second = torch.where(done & ~broken, self._episode_sums / self.cfg.episode_length, silence)
         self._episode_sums.masked_fill_(done, 0.0)
         log = {f"rew_{name.rpartition(':')[2]}": row for name, row in zip(self.cfg.rewards.weights, per_second)}
         state = self.state
-        log["lin_vel_error"] = (state.command[:, :2] - state.base_lin_vel[:, :2]).norm(dim=1)
-        log["yaw_rate_error"] = (state.command[:, 2] - state.base_ang_vel[:, 2]).abs()
-        log["fall_rate"] = torch.where(done, (~time_outs).float(), torch.full_like(state.base_height, math.nan))
-        log["diverged"] = self.sim.diverged.float()
+        error = state.command - torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)
+        log["lin_vel_error"] = torch.where(broken, silence, error[:, :2].norm(dim=1))
+        log["yaw_rate_error"] = torch.where(broken, silence, error[:, 2].abs())
+        log["fall_rate"] = torch.where(done & ~broken, (~time_outs).float(), silence)
         return log
 
     def _reset(self, mask: Tensor) -> None:
@@ -151,9 +164,59 @@ class LeggedRobot(VecEnv):
         return groups
 
     def _observe(self) -> None:
-        self._observations = self._compute_observations()
-        self.obs_buf = self._observations["policy"]
-        self.privileged_obs_buf: Optional[Tensor] = self._observations.get("critic")
+        self._show(self._compute_observations())
+
+    def _show(self, groups: Dict[str, Tensor]) -> None:
+        self._observations = groups
+        self.obs_buf = groups["policy"]
+        self.privileged_obs_buf: Optional[Tensor] = groups.get("critic")
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Return all that the next steps depend on: physics, episodes, commands, random draws."""
+        return {
+            "sim": self.sim.state_dict(),
+            "robots": self.state.state_dict(),
+            "commands": self.commands.state_dict(),
+            "episode_length": self.episode_length_buf.clone(),
+            "episode_sums": dict(zip(self.cfg.rewards.weights, self._episode_sums.clone())),
+            "observations": {name: group.clone() for name, group in self._observations.items()},
+            "generator": self._generator.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` gave, bit by bit; another number of robots is a ValueError."""
+        self.sim.load_state_dict(state["sim"])
+        self.state.load_state_dict(state["robots"])
+        self.commands.load_state_dict(state["commands"])
+        self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
+        for own, name in zip(self._episode_sums, self.cfg.rewards.weights):
+            own.copy_(state["episode_sums"].get(name, torch.zeros_like(own)))
+        self._generator.set_state(state["generator"].cpu())
+        self._show({name: group.to(self.device, copy=True) for name, group in state["observations"].items()})
+        self._recorder = FlightRecorder(self.sim, faults.CAUSES)
+
+    def postmortem(self, cause: str) -> Optional[Dict[str, Any]]:
+        """Tell of the first robot that broke for one of the causes in ``extras["invalid"]``: numbers by name, the term
+        to blame, and, for physics to repeat them, its last states, targets and parameters; None where there was none.
+        """
+        event = self._recorder.read(cause)
+        if event is None:
+            return None
+        robot = int(event["environment"])
+        groups = {"policy": self._policy_group, "critic": self._critic_group}
+        values = {
+            "velocities": dict(zip(faults.velocity_names(self.state), event["velocities"].tolist())),
+            "rewards": dict(zip(self.cfg.rewards.weights, event["rewards"].tolist())),
+            "observations": {
+                f"{name} {term}": value
+                for name, group in groups.items()
+                if name in event
+                for term, value in group.split(event[name]).items()
+            },
+        }
+        physics = {"states": event["states"], "targets": event["targets"], "parameters": self.sim.parameters_of(robot)}
+        blamed = {"environment": robot, "term": faults.culprit(cause, values)}
+        return {**blamed, **values, "robot": self.cfg.robot, "physics": physics}
 
     def mirrors(self) -> Dict[str, Mirror]:
         """Return the left-right mirror image of each observation group and of "actions"."""

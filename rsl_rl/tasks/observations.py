@@ -151,6 +151,10 @@ class ObservationGroup:
             x.addcmul_(2 * torch.rand(x.shape, device=x.device, generator=self._generator) - 1, self._noise)
         return x
 
+    def split(self, x: Tensor) -> Dict[str, List[float]]:
+        """Cut the observation of one robot [D] into its terms."""
+        return {name: part.tolist() for name, part in zip(self.terms, x.split(self.sizes))}
+
     def describe(self) -> List[Dict[str, Any]]:
         """Return name, size, scale and frame of each term in order."""
         return [

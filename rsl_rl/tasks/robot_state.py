@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Dict, Mapping, Tuple
 
 import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Sim
 from rsl_rl.utils.rotations import rotate_inverse
+
+_REMEMBERED = (
+    "command",
+    "action",
+    "previous_action",
+    "last_joint_vel",
+    "foot_contact",
+    "foot_touchdown",
+    "air_time",
+    "friction",
+    "payload",
+    "_touching",
+)
+"""What the state keeps from step to step."""
 
 
 class RobotState:
@@ -38,6 +52,16 @@ class RobotState:
         self._touching = zeros(num_feet, dtype=torch.bool)
         self._link_indices: Dict[Tuple[str, ...], Tensor] = {}
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
+        self.refresh_pose()
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """Return what does not follow from the state of the simulation."""
+        return {name: getattr(self, name).clone() for name in _REMEMBERED}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what :meth:`state_dict` gave; the simulation has its own state back already."""
+        for name in _REMEMBERED:
+            setattr(self, name, state[name].to(self.sim.device, copy=True))
         self.refresh_pose()
 
     def refresh_pose(self) -> None:

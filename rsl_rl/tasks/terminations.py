@@ -18,8 +18,3 @@ def forbidden_contact(state: RobotState, cfg: TerminationConfig) -> Tensor:
 def tilted(state: RobotState, cfg: TerminationConfig) -> Tensor:
     """The trunk leans further than allowed."""
     return -state.gravity[:, 2] < math.cos(cfg.max_tilt)
-
-
-def diverged(state: RobotState) -> Tensor:
-    """The engine lost this robot."""
-    return state.sim.diverged

@@ -96,7 +96,9 @@ def test_a_robot_that_the_engine_lost_is_reset_counted_and_unrewarded(tmp_path, 
     env.sim.set_root_velocity(torch.tensor([True, False, False, False]), torch.full((4, 3), 1e12), torch.zeros(4, 3))
     obs, reward, done, extras = env.step(torch.zeros(4, 12))
     assert done[0] and not extras["time_outs"][0] and reward[0] == 0
-    assert extras["log"]["diverged"].tolist() == [1, 0, 0, 0] and env.num_diverged == 1
+    assert {cause: mask.tolist() for cause, mask in extras["invalid"].items() if mask.any()} == {
+        "engine": [True, False, False, False]
+    }
     for group in (*obs.values(), *extras["final_obs"].values()):
         assert torch.isfinite(group).all()
 
