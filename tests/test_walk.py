@@ -46,17 +46,20 @@ def test_a_go2_without_a_sense_of_velocity_walks(run_script, root):
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
 
 
-def test_two_trainings_with_one_seed_give_equal_weights(run_script, root):
-    """Twenty iterations of the real task, in two processes."""
-    experiment = f"same-{uuid.uuid4().hex[:8]}"
-    arguments = ("--task", "go2_flat", "--experiment_name", experiment, "--num_envs", "64", "--max_iterations", "20")
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_two_trainings_with_one_seed_give_equal_weights(run_script, root, deterministic):
+    """Iterations of the real task, in two processes."""
+    experiment, iterations = f"same-{uuid.uuid4().hex[:8]}", "5" if deterministic else "20"
+    arguments = ["--task", "go2_flat", "--experiment_name", experiment, "--num_envs", "64"]
+    arguments += ["--max_iterations", iterations, *(["--deterministic"] if deterministic else [])]
     try:
         for name in ("a", "b"):
-            assert run_script("scripts/train.py", *arguments, "--run_name", name).returncode == 0
-        a, b = (
-            torch.load(path, weights_only=True) for path in sorted((root / "logs" / experiment).glob("*/model_20.pt"))
-        )
+            done = run_script("scripts/train.py", *arguments, "--run_name", name)
+            assert done.returncode == 0 and ("note: deterministic: " in done.stdout) == deterministic, done.stderr
+        paths = sorted((root / "logs" / experiment).glob(f"*/model_{iterations}.pt"))
+        a, b = (torch.load(path, weights_only=True) for path in paths)
         for key, value in a["model_state_dict"].items():
             assert torch.equal(value, b["model_state_dict"][key]), key
+        assert f"deterministic: {str(deterministic).lower()}" in (paths[0].parent / "config.yaml").read_text()
     finally:
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)

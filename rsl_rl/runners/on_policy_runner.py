@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import torch
+from torch import Tensor
 
 from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.env.contract import check_vec_env, standardize_step
+from rsl_rl.env.contract import can_reset_some, check_vec_env, standardize_step
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.exporters import export_torchscript
-from rsl_rl.loggers import LOGGERS, ConsoleLogger, EpisodeStats, JsonlLogger, Logger, RecentEpisodes, Record
+from rsl_rl.loggers import EpisodeStats, RecentEpisodes, Record
 from rsl_rl.runners.acceleration import accelerate
-from rsl_rl.runners.checkpoint import (
-    FORMAT,
-    CheckpointError,
-    random_states,
-    read_checkpoint,
-    restore_random_states,
-    write_checkpoint,
-)
+from rsl_rl.runners.checkpoint import FORMAT, CheckpointError, read_checkpoint, write_checkpoint
+from rsl_rl.runners.guard import Guard
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.policy_setup import resolve_groups, resolve_mirrors
-from rsl_rl.utils.config_io import from_dict, to_dict, write_yaml
-from rsl_rl.utils.git_state import write_git_state
+from rsl_rl.runners.postmortem import Coroner
+from rsl_rl.runners.recovery import Recovery, TrainingError
+from rsl_rl.runners.run_log import RunLog
+from rsl_rl.runners.saving import CheckpointSaver
+from rsl_rl.utils.config_io import from_dict
+from rsl_rl.utils.seeding import random_states, restore_random_states
 
 
 class OnPolicyRunner:
@@ -58,12 +55,15 @@ class OnPolicyRunner:
         self.current_learning_iteration = 0
         self.tot_timesteps = 0  # environment steps so far
         self.tot_time = 0.0  # seconds of collecting and learning so far
+        self._num_rollbacks = 0
+        self._guard = Guard(self.alg.actor_critic, self.train_cfg.safety, env.num_envs, self.device)
         self._stats = EpisodeStats(env.num_envs, self.device)
         self._recent = RecentEpisodes()
-        self._git_files: List[Path] = [Path(__file__)]
-        self._logger_class = LOGGERS.load(self.cfg.logger) if self.log_dir is not None else None
-        self._loggers: List[Logger] = []
+        self._run_log = RunLog(self.log_dir, self.train_cfg, getattr(env, "cfg", None))
+        self._saver = CheckpointSaver(self.log_dir, self.cfg, self._run_log.tell)
+        self._coroner = Coroner(self.log_dir, env, self._guard, self._run_log.tell)
         self.stop_requested = False
+        self.out_of_time = False  # max_time ended the last learn()
 
     def _build_algorithm(self) -> PPO:
         env, obs, policy_cfg = self.env, self.env.get_observations(), self.policy_cfg
@@ -79,27 +79,34 @@ class OnPolicyRunner:
     # Training
 
     def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
-        """Train for a number of updates more; a checkpoint is saved every ``save_interval`` of them and at the end."""
+        """Train for a number of updates more, or until ``request_stop`` or ``max_time``.
+
+        A checkpoint is saved at the start, every ``save_interval`` updates and at the end. A learner that cannot go on,
+        or a last checkpoint that cannot be saved, is a TrainingError.
+        """
         first = self.current_learning_iteration
         last = first + num_learning_iterations
-        self.stop_requested = False
+        self.stop_requested = self.out_of_time = False
         if init_at_random_ep_len:
             self._randomize_episode_lengths()
-        if self.log_dir is not None:
-            self._write_provenance(self.log_dir)
-        self._loggers = self._loggers or self._make_loggers()
+        self._recovery = Recovery(self.alg, self.train_cfg.safety, first, self._num_rollbacks)
         self.train_mode()
         obs = self.env.get_observations()
-        with contextlib.ExitStack() as open_loggers:
-            for logger in self._loggers:
-                open_loggers.callback(logger.close)
-                logger.start(first, last)
-            while self.current_learning_iteration < last and not self.stop_requested:
+        try:
+            self._run_log.start(first, last)
+            self.save_to_log_dir()  # from here on a killed run can be resumed
+            began = time.monotonic()
+            while self.current_learning_iteration < last and not self.stop_requested and not self.out_of_time:
+                iteration_began = time.monotonic()
                 obs = self._iterate(obs)
-                if self.current_learning_iteration % self.save_interval == 0:
+                if self._saver.due(self.current_learning_iteration):
                     self.save_to_log_dir()
-            if self.current_learning_iteration % self.save_interval != 0:
-                self.save_to_log_dir()
+                now = time.monotonic()
+                self.out_of_time = 0 < self.cfg.max_time < (now - began) + (now - iteration_began)
+            if not self.save_to_log_dir():
+                raise TrainingError(f"iteration {self.current_learning_iteration} could not be saved in {self.log_dir}")
+        finally:
+            self._run_log.close()
 
     def request_stop(self) -> None:
         """Have ``learn`` finish the iteration at hand, save and return."""
@@ -120,15 +127,13 @@ class OnPolicyRunner:
         collected = time.perf_counter()
         metrics = self.alg.update()
         metrics["noise_std"] = self.alg.actor_critic.noise_std().detach().mean()
-        names, sums = self._stats.pop()
-        numbers = torch.cat((torch.stack(list(metrics.values())), sums.flatten())).tolist()  # sync: the only one
-        scalars, pairs = numbers[: len(metrics)], numbers[len(metrics) :]
-        episode_sums = dict(zip(names, map(list, zip(pairs[::2], pairs[1::2]))))
+        numbers, episode_sums = self._fetch(metrics)
         learned = time.perf_counter()
         self.current_learning_iteration += 1
         num_steps = self.num_steps_per_env * self.env.num_envs
         self.tot_timesteps += num_steps
         self.tot_time += learned - began
+        skipped_in_row, to_reset = numbers.pop("skipped_in_row"), numbers.pop("to_reset")
         record: Record = {
             "iteration": self.current_learning_iteration,
             "env_steps": self.tot_timesteps,
@@ -137,29 +142,48 @@ class OnPolicyRunner:
             "steps_per_s": num_steps / (learned - began),
         }
         record.update(self._episode_record(episode_sums))
-        record.update(zip(metrics, scalars))
-        self.log(record)
-        broken = [name for name, value in zip(metrics, scalars) if not math.isfinite(value)]
-        if broken:
-            raise FloatingPointError(
-                f"{', '.join(broken)} not finite in iteration {self.current_learning_iteration}, which is not saved: "
-                "go on from the last checkpoint with a lower learning rate, and look for the cause in the environment"
-            )
-        return obs
+        record.update(numbers)
+        self._run_log.write(record)
+        self._coroner.look(numbers, self.current_learning_iteration)
+        if self._recovery.needed(skipped_in_row):
+            self._run_log.tell(self._recovery.roll_back())
+            self._num_rollbacks = self._recovery.num_rollbacks
+        elif numbers["skipped_steps"] == 0 and self.current_learning_iteration % self.save_interval == 0:
+            self._recovery.keep(self.current_learning_iteration)
+        return self._reset_broken() if to_reset else obs
+
+    def _fetch(self, metrics: Dict[str, Tensor]) -> Tuple[Dict[str, float], Dict[str, List[float]]]:
+        """Bring an iteration's numbers to the host: metrics and faults, and each episode term's sum and count."""
+        fault_names, faults = self._guard.pop()
+        term_names, sums = self._stats.pop()
+        names = [*metrics, *fault_names]
+        values = torch.cat((torch.stack(list(metrics.values())), faults, sums.flatten())).tolist()  # sync: the only one
+        pairs = values[len(names) :]
+        return dict(zip(names, values)), dict(zip(term_names, map(list, zip(pairs[::2], pairs[1::2]))))
 
     @torch.no_grad()
     def _collect(self, obs: Observations) -> Observations:
         """Step the environment T times and return the observations after the last step."""
-        policy, device = self.alg.actor_critic, self.device
         self.alg.storage.clear()  # an interrupted rollout may have left rows
-        for _ in range(self.num_steps_per_env):
-            actions = self.alg.act(policy.actor_obs(obs).to(device), policy.critic_obs(obs).to(device))
-            obs, reward, done, extras = standardize_step(self.env.step(actions.to(self.env.device)))
-            reward, done = reward.to(device), done.to(device)
-            self.alg.process_env_step(reward, done, extras)
-            self._stats.record(reward, done, extras.get("log") or extras.get("episode") or {})
-        self.alg.compute_returns(policy.critic_obs(obs).to(device))
+        inputs = self._guard.look(obs)
+        for t in range(self.num_steps_per_env):
+            actions = self.alg.act(*inputs)
+            result = standardize_step(self.env.step(actions.to(self.env.device)))
+            outcome = self._guard.judge(result, self.alg.transition.actions, t)
+            self.alg.process_env_step(outcome.reward, outcome.done, outcome.infos)
+            log = result.extras.get("log") or result.extras.get("episode") or {}
+            self._stats.record(outcome.reward, outcome.done, outcome.infos["valid"], log)
+            obs, inputs = result.obs, outcome.inputs
+        self.alg.compute_returns(inputs.critic_obs)
         return obs
+
+    def _reset_broken(self) -> Observations:
+        """Start the environments anew that broke and did not do so by themselves; where the environment cannot, they
+        are left out for as long as they are broken."""
+        if can_reset_some(self.env):
+            self.env.reset(self._guard.to_reset.nonzero().squeeze(-1).to(self.env.device))
+            self._guard.forget_resets()
+        return self.env.get_observations()
 
     def _episode_record(self, sums: Dict[str, List[float]]) -> Record:
         (return_sum, count), (length_sum, _) = sums.pop("return"), sums.pop("length")
@@ -168,11 +192,6 @@ class OnPolicyRunner:
         record: Record = {"mean_reward": mean_reward, "mean_episode_length": mean_length}
         record.update({name: total / number if number else None for name, (total, number) in sums.items()})
         return record
-
-    def log(self, record: Record) -> None:
-        """Send one iteration's numbers to every logger."""
-        for logger in self._loggers:
-            logger.write(record)
 
     def train_mode(self) -> None:
         """Put the networks into training mode."""
@@ -186,75 +205,75 @@ class OnPolicyRunner:
 
     def add_git_repo_to_log(self, file_in_repo: Union[str, Path]) -> None:
         """Have the state of the repository around a file kept with the run."""
-        self._git_files.append(Path(file_in_repo))
+        self._run_log.add_git_repo(file_in_repo)
 
-    def _write_provenance(self, log_dir: Path) -> None:
-        """Keep what this training is made of; going on with a run leaves the first account as it was."""
-        ending = f"_from_{self.current_learning_iteration}" if (log_dir / "config.yaml").exists() else ""
-        log_dir.mkdir(parents=True, exist_ok=True)
-        config = to_dict(self.train_cfg)
-        config.setdefault("env", to_dict(getattr(self.env, "cfg", None)))
-        write_yaml(config, log_dir / f"config{ending}.yaml")
-        write_git_state(self._git_files, log_dir / f"git{ending}")
-
-    def _make_loggers(self) -> List[Logger]:
-        loggers: List[Logger] = [ConsoleLogger(self.cfg.experiment_name)]
-        if self.log_dir is not None and self._logger_class is not None:
-            loggers.append(JsonlLogger(self.log_dir / "metrics.jsonl"))
-            loggers.append(self._logger_class(self.log_dir, to_dict(self.train_cfg)))
-        return loggers
-
-    def save_to_log_dir(self) -> Optional[Path]:
-        """Save the checkpoint of the current iteration in the run folder, if there is one, and return its path."""
-        if self.log_dir is None:
-            return None
-        path = self.log_dir / f"model_{self.current_learning_iteration}.pt"
-        self.save(path)
-        return path
+    def save_to_log_dir(self) -> bool:
+        """Save the checkpoint of the current iteration in the run folder, if there is one and it is not there yet;
+        return whether that worked."""
+        self._run_log.sync()
+        return self._saver.save(self.current_learning_iteration, self._state)
 
     def save(self, path: Union[str, Path], infos: Optional[Dict[str, Any]] = None) -> None:
         """Write a checkpoint: the learner, the random generators, the counters, and the environment where it can."""
+        write_checkpoint(Path(path), self._state(infos))
+
+    def _state(self, infos: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        """Return all that a run needs to go on as if it had never stopped."""
         state_of_env = getattr(self.env, "state_dict", None)
-        write_checkpoint(
-            Path(path),
-            {
-                "format": FORMAT,
-                "model_state_dict": self.alg.actor_critic.state_dict(),
-                "optimizer_state_dict": self.alg.optimizer.state_dict(),
-                "iter": self.current_learning_iteration,
-                "infos": infos,
-                "learning_rate": self.alg.learning_rate,
-                "rng": random_states(),
-                "env": state_of_env() if state_of_env is not None else None,
-                "memory": self.alg.actor_critic.get_hidden_states(),  # of the episodes in "env"
-                "counters": {"env_steps": self.tot_timesteps, "time_s": self.tot_time},
+        return {
+            "format": FORMAT,
+            **self.alg.state_dict(),
+            "iter": self.current_learning_iteration,
+            "infos": infos,
+            "rng": random_states(),
+            "env": state_of_env() if state_of_env is not None else None,
+            "memory": self.alg.actor_critic.get_hidden_states(),  # of the episodes in "env"
+            "episodes": {"running": self._stats.state_dict(), "recent": self._recent.state_dict()},
+            "counters": {
+                "env_steps": self.tot_timesteps,
+                "time_s": self.tot_time,
+                "rollbacks": self._num_rollbacks,
             },
-        )
+        }
 
     def load(self, path: Union[str, Path], load_optimizer: bool = True) -> Optional[Dict[str, Any]]:
         """Take over a checkpoint and return its infos; with ``load_optimizer=False`` only the weights and counters.
 
-        A file that is damaged, or whose networks are of other sizes than this runner's, is a :class:`CheckpointError`.
+        A file that is damaged, whose weights are not finite, or whose networks are of other sizes than this runner's,
+        is a :class:`CheckpointError`.
         """
         state = read_checkpoint(Path(path), self.device)
+        for name, value in state["model_state_dict"].items():
+            if isinstance(value, Tensor) and not torch.isfinite(value).all():
+                raise CheckpointError(f"{path} holds weights that are not finite, in {name}; take an earlier one")
         try:
-            self.alg.actor_critic.load_state_dict(state["model_state_dict"])
-            if load_optimizer:
-                self.alg.optimizer.load_state_dict(state["optimizer_state_dict"])
+            self.alg.load_state_dict(state, load_optimizer)
         except (RuntimeError, KeyError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise CheckpointError(f"{path} does not fit the policy as configured: {reason}") from error
         self.current_learning_iteration = state.get("iter", 0)
         counters = state.get("counters", {})
         self.tot_timesteps, self.tot_time = counters.get("env_steps", 0), counters.get("time_s", 0.0)
+        self._num_rollbacks = counters.get("rollbacks", 0)
+        self._saver.take_note(self.current_learning_iteration)
         self.alg.actor_critic.reset()
         if load_optimizer:
-            restore_env = getattr(self.env, "load_state_dict", None)
-            if state.get("env") is not None and restore_env is not None:
-                restore_env(state["env"])
-                self.alg.actor_critic.set_hidden_states(state.get("memory", (None, None)))
+            self._load_episodes(state)
             restore_random_states(state.get("rng"))
         return state.get("infos")
+
+    def _load_episodes(self, state: Mapping[str, Any]) -> None:
+        """Have the environment, the memories and the statistics go on with the episodes of a checkpoint, if the
+        environment can."""
+        restore_env = getattr(self.env, "load_state_dict", None)
+        if state.get("env") is None or restore_env is None:
+            return
+        restore_env(state["env"])
+        self.alg.actor_critic.set_hidden_states(state.get("memory", (None, None)))
+        episodes = state.get("episodes")
+        if episodes is not None:
+            self._stats.load_state_dict(episodes["running"])
+            self._recent.load_state_dict(episodes["recent"])
 
     def get_inference_policy(self, device: Union[str, torch.device, None] = None) -> InferencePolicy:
         """Return the policy of this moment as a function from observations to mean actions; see InferencePolicy."""

@@ -1,0 +1,72 @@
+"""What a run writes down beside its checkpoints: how it was made, how it goes, what happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, List, Optional, Union
+
+from rsl_rl.config.learn import LearnConfig
+from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, PatientLogger, Record
+from rsl_rl.utils.config_io import to_dict, write_yaml
+from rsl_rl.utils.files import remove_parts
+from rsl_rl.utils.git_state import write_git_state
+
+
+class RunLog:
+    """The config and git state of a run, and its loggers; without a folder, the console alone."""
+
+    def __init__(self, folder: Optional[Path], cfg: LearnConfig, env_cfg: Any):
+        self.folder = folder
+        self._cfg, self._env_cfg = cfg, env_cfg
+        self._git_files: List[Path] = [Path(__file__)]
+        self._logger_class = LOGGERS.load(cfg.runner.logger) if folder is not None else None
+        self._loggers: List[Logger] = []
+
+    def add_git_repo(self, file_in_repo: Union[str, Path]) -> None:
+        """Keep the state of the repository around a file too."""
+        self._git_files.append(Path(file_in_repo))
+
+    def start(self, first_iteration: int, last_iteration: int) -> None:
+        """Write down what the training is made of, and open the loggers."""
+        if self.folder is not None:
+            self._write_provenance(self.folder, first_iteration)
+            remove_parts(self.folder)
+        self._loggers = self._loggers or self._make_loggers()
+        for logger in self._loggers:
+            logger.start(first_iteration, last_iteration)
+
+    def _write_provenance(self, folder: Path, iteration: int) -> None:
+        """Keep what this training is made of; going on with a run leaves the first account as it was."""
+        ending = f"_from_{iteration}" if (folder / "config.yaml").exists() else ""
+        folder.mkdir(parents=True, exist_ok=True)
+        config = to_dict(self._cfg)
+        config.setdefault("env", to_dict(self._env_cfg))
+        write_yaml(config, folder / f"config{ending}.yaml")
+        write_git_state(self._git_files, folder / f"git{ending}")
+
+    def _make_loggers(self) -> List[Logger]:
+        loggers: List[Logger] = [ConsoleLogger(self._cfg.runner.experiment_name)]
+        if self.folder is not None and self._logger_class is not None:
+            files = JsonlLogger(self.folder / "metrics.jsonl"), self._logger_class(self.folder, to_dict(self._cfg))
+            loggers += [PatientLogger(logger, self.tell) for logger in files]
+        return loggers
+
+    def write(self, record: Record) -> None:
+        """Send one iteration's numbers to every logger."""
+        for logger in self._loggers:
+            logger.write(record)
+
+    def tell(self, text: str) -> None:
+        """Tell the user of an event, in one line."""
+        for logger in self._loggers:
+            logger.note(text)
+
+    def sync(self) -> None:
+        """Have the disk hold all that was written."""
+        for logger in self._loggers:
+            logger.sync()
+
+    def close(self) -> None:
+        """Release the files; ``start`` may follow."""
+        for logger in self._loggers:
+            logger.close()

@@ -1,0 +1,229 @@
+"""What a training outlasts, and what it says when it cannot go on."""
+
+import json
+import math
+import subprocess
+import types
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rsl_rl.config.learn import SafetyConfig
+from rsl_rl.config.policy import ActorCriticRecurrentConfig
+from rsl_rl.config.task import ToyConfig
+from rsl_rl.env import VecEnv
+from rsl_rl.runners import OnPolicyRunner, TrainingError
+from rsl_rl.runners.checkpoint import read_checkpoint
+from rsl_rl.tasks.toy import PointEnv
+
+TOY = ToyConfig(num_envs=16, episode_steps=10)
+
+
+class Faulty(PointEnv):
+    """A toy that alters some of its steps, counted from 0, on the way out, once training has begun."""
+
+    def __init__(self, alter, steps, cfg=TOY):
+        super().__init__(cfg)
+        self.alter, self.steps, self.time = alter, steps, None
+
+    def step(self, actions):
+        result = super().step(actions)
+        if self.time is not None:
+            if self.time in self.steps:
+                result = self.alter(self, result)
+            self.time += 1
+        return result
+
+
+def no_reward(env, result):
+    reward = result.reward.clone()
+    reward[3] = math.nan
+    return result._replace(reward=reward)
+
+
+def no_observation(env, result):
+    obs = result.obs["policy"].clone()
+    obs[3] = math.inf
+    return result._replace(obs={"policy": obs})
+
+
+def nothing_at_all(env, result):
+    return result._replace(reward=result.reward * math.nan)
+
+
+def train(cfg, env, folder=None, iterations=6):
+    torch.manual_seed(5)
+    runner = OnPolicyRunner(env, cfg, folder)
+    env.time = 0
+    runner.learn(iterations)
+    return runner
+
+
+def records_of(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def all_finite(runner):
+    return all(torch.isfinite(p).all() for p in runner.alg.actor_critic.parameters())
+
+
+def test_a_broken_reward_is_left_out_counted_and_told(small_cfg, tmp_path, capsys):
+    runner = train(small_cfg, Faulty(no_reward, {10, 11}), tmp_path)
+    records = records_of(tmp_path)
+    assert [record["faults/reward"] for record in records] == [0, 2, 0, 0, 0, 0]
+    assert [record["excluded_steps"] for record in records] == [0, 2, 0, 0, 0, 0]
+    assert all(record["skipped_steps"] == 0 and math.isfinite(record["mean_reward"] or 0) for record in records)
+    assert all_finite(runner)
+    line = "fault: reward (nan) in environment 3, iteration 2, step 2; 2 such steps in this iteration are left out"
+    assert capsys.readouterr().out.count(line) == 1
+    case = torch.load(tmp_path / "postmortem" / "reward_2.pt", weights_only=True)
+    assert (case["cause"], case["environment"], case["step"]) == ("reward", 3, 2)
+    assert math.isnan(case["seen_by_learner"]["reward"]) and case["env"] is None
+    assert json.loads((tmp_path / "postmortem" / "reward_2.json").read_text())["seen_by_learner"]["reward"] == "nan"
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_after_a_broken_observation_the_next_step_is_left_out_too_and_the_environment_is_reset(
+    small_cfg, tmp_path, memory
+):
+    if memory:
+        nets = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,)}
+        small_cfg = replace(small_cfg, policy=ActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=8, **nets))
+    env = Faulty(no_observation, {7, 12})  # the last step of a rollout, and one in the middle
+    asked = []
+    reset = env.reset
+    env.reset = lambda ids=None: asked.append(ids.tolist()) or reset(ids)
+    runner = train(small_cfg, env, tmp_path)
+    records = records_of(tmp_path)
+    assert [record["faults/observation"] for record in records] == [1, 1, 0, 0, 0, 0]
+    # After the first rollout the environment is reset, and its next observation is sound.
+    assert [record["excluded_steps"] for record in records] == [1, 2, 0, 0, 0, 0]
+    assert asked == [[3], [3]] and all_finite(runner)
+    for state in (s for s in runner.alg.actor_critic.get_hidden_states() if s is not None):
+        assert torch.isfinite(state if isinstance(state, torch.Tensor) else torch.stack(state)).all()
+
+
+def test_the_others_learn_as_if_nothing_had_happened(small_cfg):
+    """The update of a rollout with a broken environment is that of a rollout in which this environment did something
+    else: nothing of it reaches the weights."""
+    weights = []
+    for alter in (no_reward, lambda env, result: no_reward(env, result)._replace(obs=no_observation(env, result).obs)):
+        runner = train(small_cfg, Faulty(alter, set(range(8))), iterations=1)
+        weights.append(torch.cat([p.detach().flatten() for p in runner.alg.actor_critic.parameters()]))
+    # Adam's first steps divide gradients by themselves, so rounding shows; a NaN or a stray sample would be a million.
+    torch.testing.assert_close(weights[0], weights[1], atol=2e-3, rtol=0)
+
+
+@pytest.mark.parametrize("reset", [None, lambda: None, VecEnv.reset], ids=["none", "of all alone", "not implemented"])
+def test_an_environment_that_cannot_be_reset_is_left_out_while_it_is_broken(small_cfg, tmp_path, reset):
+    env = Faulty(no_observation, set(range(8, 30)))
+    env.reset = types.MethodType(reset, env) if reset is VecEnv.reset else reset
+    runner = train(small_cfg, env, tmp_path)
+    assert [record["excluded_steps"] for record in records_of(tmp_path)] == [0, 8, 8, 7, 0, 0] and all_finite(runner)
+
+
+def test_a_learner_that_loses_itself_goes_back_with_a_lower_step_size(small_cfg, tmp_path, capsys):
+    cfg = replace(
+        small_cfg,
+        algorithm=replace(small_cfg.algorithm, schedule="fixed", learning_rate=1e-3),
+        safety=SafetyConfig(max_skipped_steps=6, rollback_factor=0.25),
+    )
+    env = Faulty(nothing_at_all, set(range(16, 32)))  # all of the third and fourth rollout: 8 gradient steps
+    runner = train(cfg, env, tmp_path)
+    assert [record["skipped_steps"] for record in records_of(tmp_path)] == [0, 0, 4, 4, 0, 0]
+    assert "back to the learner of iteration 2, learning rate 0.00025 (return 1 of 3)" in capsys.readouterr().out
+    assert runner.alg.learning_rate == pytest.approx(2.5e-4) and all_finite(runner)
+    good = read_checkpoint(tmp_path / "model_2.pt")["model_state_dict"]
+    back = read_checkpoint(tmp_path / "model_4.pt")
+    assert all(torch.equal(good[name], value) for name, value in back["model_state_dict"].items())
+    assert back["counters"]["rollbacks"] == 1 and back["learning_rate"] == pytest.approx(2.5e-4)
+
+
+def test_a_learner_that_keeps_losing_itself_fails_and_says_so(small_cfg, tmp_path):
+    cfg = replace(small_cfg, safety=SafetyConfig(max_skipped_steps=4, max_rollbacks=2))
+    with pytest.raises(TrainingError, match=r"4 gradient steps in a row .* after 2 of 2 returns .*learning_rate"):
+        train(cfg, Faulty(nothing_at_all, set(range(16, 1000))), tmp_path, iterations=50)
+    assert [record["iteration"] for record in records_of(tmp_path)] == [1, 2, 3, 4, 5]
+    assert sorted(path.name for path in tmp_path.glob("model_*.pt")) == ["model_0.pt", "model_2.pt", "model_4.pt"]
+
+
+def test_old_checkpoints_are_deleted_as_asked(small_cfg, tmp_path):
+    cfg = replace(small_cfg, runner=replace(small_cfg.runner, save_interval=1, keep_last=2, keep_every=4))
+    train(cfg, Faulty(no_reward, ()), tmp_path, iterations=7)
+    assert sorted(path.name for path in tmp_path.glob("model_*.pt")) == [
+        f"model_{iteration}.pt" for iteration in (0, 4, 6, 7)
+    ]
+
+
+def test_the_clock_ends_a_training(small_cfg, tmp_path):
+    cfg = replace(small_cfg, runner=replace(small_cfg.runner, max_time=0.5, save_interval=10**6))
+    runner = train(cfg, Faulty(no_reward, ()), tmp_path, iterations=10**6)
+    assert runner.out_of_time and not runner.stop_requested
+    assert (tmp_path / f"model_{runner.current_learning_iteration}.pt").exists()
+    runner.cfg = replace(runner.cfg, max_time=0.0)
+    runner.learn(1)
+    assert not runner.out_of_time
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of one megabyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small disk needs root")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_stops_no_training(small_cfg, small_disk, capsys):
+    cfg = replace(small_cfg, runner=replace(small_cfg.runner, save_interval=2, logger="tensorboard"))
+    run = small_disk / "run"
+
+    class Filling(Faulty):
+        """Fills the disk after the first checkpoints, and makes room again later."""
+
+        def step(self, actions):
+            if self.time == 8 * 5:
+                with (small_disk / "full").open("wb", buffering=0) as file, pytest.raises(OSError):
+                    while True:
+                        file.write(b"0" * 1024)
+            if self.time == 8 * 12:
+                (small_disk / "full").unlink()
+            return super().step(actions)
+
+    runner = train(cfg, Filling(no_reward, ()), run, iterations=15)
+    said = capsys.readouterr().out
+    attempts = [line for line in said.splitlines() if "could not be saved" in line]
+    # At 6, then after pauses of 1, 2 and 2 iterations, until there is room: one line each.
+    assert [line.split()[1] for line in attempts] == [
+        "model_6.pt",
+        "model_7.pt",
+        "model_8.pt",
+        "model_10.pt",
+        "model_12.pt",
+    ]
+    assert all("No space left" in line and "next attempt after iteration" in line for line in attempts)
+    assert "JsonlLogger cannot write" in said and "JsonlLogger writes again" in said
+    assert [record["iteration"] for record in records_of(run)] == list(range(1, 16))
+    kept = {path.name for path in run.glob("model_*.pt")}
+    assert {"model_0.pt", "model_2.pt", "model_4.pt", "model_14.pt", "model_15.pt"} <= kept
+    assert all(read_checkpoint(path)["iter"] >= 0 for path in run.glob("model_*.pt")) and not list(run.glob(".*.part"))
+    assert runner.current_learning_iteration == 15
+
+
+def test_a_last_checkpoint_that_cannot_be_saved_is_a_failure(small_cfg, tmp_path):
+    run = tmp_path / "run"
+
+    class Vanishing(Faulty):
+        def step(self, actions):
+            if self.time == 10:
+                import shutil
+
+                shutil.rmtree(run)
+            return super().step(actions)
+
+    with pytest.raises(TrainingError, match="iteration 3 could not be saved in"):
+        train(small_cfg, Vanishing(no_reward, ()), run, iterations=3)

@@ -1,0 +1,105 @@
+"""A training that is told to stop: real processes and real signals, in every phase of an iteration."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from rsl_rl.runners.checkpoint import read_checkpoint
+
+PHASES = {  # where the signal strikes: a function, and the number of its call (16 steps, 8 gradient steps an iteration)
+    "rollout": ("rsl_rl.tasks.toy.PointEnv.step", 3 + 16 * 2 + 5),  # the first three check the environment
+    "update": ("rsl_rl.algorithms.ppo.PPO.learning_step", 8 * 2 + 3),
+    "save": ("os.fsync", 8),
+}
+
+DRIVER = """
+import os, runpy, signal, sys
+import rsl_rl.algorithms.ppo, rsl_rl.tasks.toy
+owner, _, name = {target!r}.rpartition(".")
+owner, original, calls = eval(owner), eval({target!r}), 0
+def strike(*args):
+    global calls
+    calls += 1
+    if calls == {call}:
+        print("struck", flush=True)
+        for number in {signals}:
+            os.kill(os.getpid(), number)
+    return original(*args)
+setattr(owner, name, strike)
+sys.argv = ["train.py", *{arguments!r}]
+runpy.run_path("scripts/train.py", run_name="__main__")
+"""
+
+
+@pytest.fixture
+def experiment(root):
+    name = f"signals-{uuid.uuid4().hex[:8]}"
+    yield name
+    shutil.rmtree(root / "logs" / name, ignore_errors=True)
+
+
+def train(root, experiment, phase, *signals):
+    target, call = PHASES[phase]
+    arguments = ["--task", "toy", "--experiment_name", experiment, "--max_iterations", "100000"]
+    arguments += ["--save_interval", "3", "--algorithm.num_learning_epochs", "2"]
+    code = DRIVER.format(target=target, call=call, signals=[int(number) for number in signals], arguments=arguments)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "number", "code"),
+    [
+        ("rollout", signal.SIGTERM, 143),
+        ("update", signal.SIGTERM, 143),
+        ("save", signal.SIGTERM, 143),
+        ("rollout", signal.SIGINT, 130),
+        ("update", signal.SIGUSR1, 143),
+    ],
+)
+def test_a_signal_ends_the_iteration_and_the_run_goes_on_later(run_script, root, experiment, phase, number, code):
+    done = train(root, experiment, phase, number)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    before, _, after = done.stdout.partition("struck")
+    assert before and after.count("iteration") - after.count("after iteration") <= 1  # the one at hand, and no other
+    (run,) = (root / "logs" / experiment).iterdir()
+    last = int(after.split("after iteration ")[1].split()[0])
+    assert f"interrupted by {number.name} after iteration {last} and saved" in after
+    assert read_checkpoint(run / f"model_{last}.pt")["iter"] == last
+    resumed = ("--task", "toy", "--experiment_name", experiment, "--resume", "--max_iterations", str(last + 1))
+    assert run_script("scripts/train.py", *resumed).returncode == 0
+    lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert lines == list(range(1, last + 2))
+
+
+def test_a_second_interrupt_leaves_at_once(root, experiment):
+    done = train(root, experiment, "rollout", signal.SIGINT, signal.SIGINT)
+    assert done.returncode == 130 and "left at once" in done.stderr and "Traceback" not in done.stderr
+    assert "iteration 3" not in done.stdout
+    (run,) = (root / "logs" / experiment).iterdir()
+    assert (run / "model_0.pt").exists()
+
+
+def test_the_clock_ends_a_run_as_a_signal_does(run_script, root, experiment):
+    done = run_script(
+        "scripts/train.py", "--task", "toy", "--experiment_name", experiment, "--max_iterations", "100000",
+        "--max_time", "1.5",
+    )  # fmt: skip
+    assert done.returncode == 143 and "interrupted by max_time after iteration" in done.stdout, done.stderr
+
+
+def test_a_training_that_cannot_go_on_is_one_line_and_exit_code_1(run_script, root, experiment):
+    done = run_script(
+        "scripts/train.py", "--task", "toy", "--experiment_name", experiment, "--safety.max_reward", "1e-30",
+        "--safety.max_rollbacks", "0",
+    )  # fmt: skip
+    assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1
+    assert "train.py: failed after iteration 1: 20 gradient steps in a row" in done.stderr
+    assert "fault: reward" in done.stdout and "postmortem/reward_1.json" in done.stdout
