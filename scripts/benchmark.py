@@ -11,14 +11,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import tyro
 
-from benchmarks import learner, simulator, training
+from benchmarks import faults, learner, simulator, training
 from scripts.command_line import one_line_complaints, usage_errors
 
-BENCHMARKS = {"learner": learner.Learner, "sim": simulator.Simulator, "train": training.Training}
+BENCHMARKS = {
+    "learner": learner.Learner,
+    "sim": simulator.Simulator,
+    "train": training.Training,
+    "faults": faults.Faults,
+}
 MEASURE = {
     learner.Learner: learner.measure,
     simulator.Simulator: simulator.measure,
     training.Training: training.measure,
+    faults.Faults: faults.measure,
 }
 
 

@@ -1,12 +1,21 @@
 """The benchmark's own promises; what it measures is in benchmarks/README.md, and no test asserts a time."""
 
+import contextlib
 import json
 import math
+from dataclasses import replace
+from typing import get_args
 
 import pytest
+import torch
 
+from benchmarks.faults import Kind, complaints, endings, summary
+from benchmarks.faulty_point import KINDS
 from benchmarks.pairing import Spread, Worker, alternate, ratios, spreads
 from benchmarks.training import as_arguments, estimate, first_pass, progress
+from benchmarks.unprotected import unprotected
+from configs.go2_flat import Go2Flat
+from rsl_rl.runners import OnPolicyRunner
 
 SMALL = ("--num_steps", "4", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "2")
 
@@ -131,6 +140,96 @@ def test_overrides_are_arguments():
     ]  # fmt: skip
 
 
+FAULTY = ("--num_envs", "64", "--num_steps", "16", "--iterations", "20", "--seeds", "1", "2")
+
+
+def test_a_training_with_faults_is_compared_with_one_without_and_a_peers(run_script, peer):
+    arguments = ("--kinds", "reward nan", "broken for good", "--rates", "1e-2", "--pairs", "1", "--num_robots", "4")
+    done = run_script("scripts/benchmark.py", "faults", *FAULTY, *arguments, "--peer", str(peer))
+    result = result_of(done)
+    assert [(case["kind"], case["rate"]) for case in result["cases"]] == [
+        ("none", 0), ("reward nan", 0.01), ("broken for good", 0),
+    ]  # fmt: skip
+    none, reward, for_good = (case["ours"] for case in result["cases"])
+    assert none["ratio"] == 1 and none["broken"] == none["left_out"] == 0
+    assert result["cases"][1]["expected_events"] == pytest.approx(2 * 64 * 16 * 20 * 0.01)
+    assert 300 < reward["events"] == reward["broken"] == reward["counted"] == reward["left_out"]
+    assert for_good["events"] == 2 and for_good["broken"] == for_good["counted"]
+    assert result["cases"][0]["peer"] == ["2 of 2: 1.00 of its return without faults"]
+    (ending,) = result["cases"][1]["peer"]
+    assert ending.startswith(
+        "2 of 2: ValueError: The rewards returned by the environment contain NaN values, iteration"
+    )
+    assert "reward nan 0.01" in done.stdout and "loss of throughput" in done.stdout
+    cost = result["cost"]
+    ways = cost["seconds"]["with"]["median"], cost["seconds"]["without"]["median"]
+    assert min(ways) > 0 and cost["ratio"]["median"] == pytest.approx(ways[0] / ways[1])
+    assert cost["throughput_loss"] == pytest.approx(1 - ways[1] / ways[0])
+
+
+def test_trainings_that_suffer_are_a_failure(run_script):
+    """After one update, two policies are as good as chance makes them."""
+    arguments = ("--kinds", "physics nan", "--rates", "0.5", "--iterations", "1", "--pairs", "0")
+    done = run_script("scripts/benchmark.py", "faults", *FAULTY, *arguments)
+    assert done.returncode == 1 and "physics nan 0.5 led to" in done.stderr
+
+
+def test_without_protection_the_training_is_the_same_while_nothing_breaks(small_cfg):
+    def weights_after(way):
+        torch.manual_seed(0)
+        runner = OnPolicyRunner(replace(Go2Flat().env, num_envs=4).build(seed=0), small_cfg)
+        with way(runner):
+            runner.learn(2)
+        return runner, torch.cat([p.detach().flatten() for p in runner.alg.actor_critic.parameters()])
+
+    (runner, protected), (_, bare) = weights_after(lambda _: contextlib.nullcontext()), weights_after(unprotected)
+    torch.testing.assert_close(protected, bare)
+    runner.env.sim.set_root_velocity(torch.ones(4).bool(), torch.full((4, 3), 1e3), torch.zeros(4, 3))
+    with unprotected(runner):
+        assert not any(rows.any() for rows in runner.env.step(torch.zeros(4, 12)).extras["invalid"].values())
+    runner.env.sim.set_root_velocity(torch.ones(4).bool(), torch.full((4, 3), 1e3), torch.zeros(4, 3))
+    assert runner.env.step(torch.zeros(4, 12)).extras["invalid"]["state"].all()
+
+
+A_RUN = {
+    "error": None, "not_finite": None, "iterations": 9, "return": 0.9, "events": 2, "unusable": 3, "left_out": 3,
+    "skipped": 0, "broken": {"reward": 2}, "counted": {"reward": 2},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, None),
+        ({"return": 0.87}, None),
+        ({"return": 0.85}, "led to 0.944 of the return without"),
+        ({"return": 0.96}, "led to 1.067 of the return without"),
+        ({"return": torch.nan}, "led to no number of the return without"),
+        ({"counted": {"reward": 1}}, "broke 2 things in 3 steps and 1 in 3 were counted"),
+        ({"left_out": 2}, "broke 2 things in 3 steps and 2 in 2 were counted"),
+        ({"not_finite": 4}, "left weights that are not finite"),
+        ({"error": "ValueError: NaN"}, "ended the training with ValueError: NaN"),
+    ],
+)
+def test_what_a_training_suffers_is_said(changes, words):
+    case = {"kind": "reward nan", "rate": 0.01, "ours": summary([{**A_RUN, **changes}], [A_RUN])}
+    assert complaints(case) == ([] if words is None else [f"reward nan 0.01 {words}"])
+
+
+def test_endings_of_one_kind_are_told_once():
+    runs = [{**A_RUN, "error": "ValueError: NaN. A bug.", "iterations": i} for i in (0, 4)]
+    runs += [{**A_RUN, "not_finite": 7}, {**A_RUN, "return": 0.45}]
+    assert endings(runs, [A_RUN] * 4) == [
+        "2 of 4: ValueError: NaN, iteration 1-5",
+        "1 of 4: weights not finite, iteration 7",
+        "1 of 4: 0.50 of its return without faults",
+    ]
+
+
+def test_every_fault_can_be_asked_for():
+    assert get_args(Kind) == tuple(kind for kind in KINDS if kind != "none")
+
+
 def test_workers_take_turns_and_warm_up_first():
     order = []
 
@@ -207,6 +306,13 @@ def test_what_a_worker_prints_is_no_answer(tmp_path):
         (("train", "--seeds", "1", "1"), "names a seed twice"),
         (("train", "--overrides", "num_envs"), "write FIELD=VALUE"),
         (("train", "--seconds", "0.001"), "less than one control step"),
+        (("faults", "--rates", "0"), "--rates 0.0: give a probability, above 0"),
+        (("faults", "--rates"), "--rates is empty"),
+        (("faults", "--seeds"), "--seeds is empty"),
+        (("faults", "--pairs", "-1"), "--pairs -1: give a whole number of at least 0"),
+        (("faults", "--kinds", "reward zero"), "'reward zero'"),
+        (("faults", "--peer", "nowhere"), "pip install --no-deps --target nowhere rsl-rl-lib"),
+        (("faults", "--kinds", "--task", "toy", "--seeds", "1"), "--task toy has no robots"),
         (("walk",), "walk"),
     ],
 )

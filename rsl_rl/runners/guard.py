@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,9 @@ from torch import Tensor
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.env.vec_env import Observations, StepResult
 from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.storage.rollout_storage import RolloutStorage
 from rsl_rl.utils.first_events import FirstEvents
+from rsl_rl.utils.looking import surely_none, surely_within
 
 
 class Inputs(NamedTuple):
@@ -29,6 +31,10 @@ class Outcome(NamedTuple):
     infos: Dict[str, Any]  # for PPO.process_env_step: time_outs, final_obs, and valid [N] bool
 
 
+_OWN_CAUSES = ("reward", "observation", "final_observation")
+"""What the guard finds by itself; an environment may name more."""
+
+
 class Guard:
     """Finds environments whose observation or reward is not finite or larger than ``cfg`` allows, or which say
     themselves that they broke, and takes their transitions out of what is learned from.
@@ -41,8 +47,8 @@ class Guard:
     def __init__(self, policy: ActorCritic, cfg: SafetyConfig, num_envs: int, device: torch.device):
         self._policy, self._cfg, self._device = policy, cfg, device
         self._one_input = policy.cfg.critic_groups in ((), policy.cfg.actor_groups)
-        self._inputs = Inputs(torch.empty(0), torch.empty(0))  # acted on last, clean
-        self._blind = torch.zeros(num_envs, dtype=torch.bool, device=device)  # for want of an observation
+        self._blind = torch.zeros(num_envs, dtype=torch.bool, device=device)  # acts on a broken observation
+        self._all = ~self._blind
         self.to_reset = torch.zeros_like(self._blind)  # [N] bool
         self._excluded = torch.zeros((), device=device)
         self._counts: Dict[Tuple[str, ...], Tensor] = {}  # causes -> [len(causes)] steps in this rollout
@@ -50,60 +56,88 @@ class Guard:
 
     def look(self, obs: Observations) -> Inputs:
         """Return what the networks read of an observation that no transition led to."""
-        raw, self._blind = self._read(obs)
-        self._inputs = self._clean(raw)
-        return self._inputs
+        raw = self._read(obs)
+        self._blind = self._broken(raw)
+        return self._clean(raw)
 
-    def _read(self, obs: Observations) -> Tuple[Inputs, Tensor]:
-        """Pick out of an observation what the networks read, and tell where it is broken [N]."""
+    def _read(self, obs: Observations) -> Inputs:
         actor_obs = self._policy.actor_obs(obs).to(self._device)
-        broken = self._too_large(actor_obs)
-        if self._one_input:
-            return Inputs(actor_obs, actor_obs), broken
-        critic_obs = self._policy.critic_obs(obs).to(self._device)
-        return Inputs(actor_obs, critic_obs), broken | self._too_large(critic_obs)
+        return Inputs(actor_obs, actor_obs if self._one_input else self._policy.critic_obs(obs).to(self._device))
 
-    def _too_large(self, obs: Tensor) -> Tensor:
-        return ~(obs.abs().amax(dim=1) <= self._cfg.max_observation)  # NaN compares as too large
+    def _broken(self, raw: Inputs) -> Tensor:
+        """Tell which environments' observations cannot be used, [N] bool."""
+        broken = _exceeds(raw.actor_obs, self._cfg.max_observation)
+        return broken if self._one_input else broken | _exceeds(raw.critic_obs, self._cfg.max_observation)
 
     def _clean(self, raw: Inputs) -> Inputs:
         rows = self._blind.unsqueeze(1)
         actor_obs = raw.actor_obs.masked_fill(rows, 0.0)
         return Inputs(actor_obs, actor_obs if self._one_input else raw.critic_obs.masked_fill(rows, 0.0))
 
-    def judge(self, result: StepResult, actions: Tensor, step: int) -> Outcome:
-        """Take in what an environment made of actions [N, A]; ``step`` is a number for the records."""
-        acted_on, acted_blind = self._inputs, self._blind
+    def judge(self, result: StepResult, acted_on: RolloutStorage.Transition, step: int) -> Outcome:
+        """Take in what an environment made of a transition's actions; ``step`` is a number for the records."""
         reward, done = result.reward.to(self._device), result.done.to(self._device)
-        raw, self._blind = self._read(result.obs)
-        self._inputs = self._clean(raw)
-        masks = {cause: mask.to(self._device) for cause, mask in result.extras.get("invalid", {}).items()}
-        admitted = torch.stack(list(masks.values())).any(dim=0) if masks else torch.zeros_like(done)
+        raw = self._read(result.obs)
         infos = {name: result.extras[name] for name in ("time_outs", "final_obs") if name in result.extras}
-        found = {"reward": ~(reward.abs() <= self._cfg.max_reward) & ~admitted, "observation": self._blind}
         if "final_obs" in infos:
-            infos["final_obs"], broken = self._final_obs(infos["final_obs"])
-            found["final_observation"] = broken & done & ~admitted
-        masks.update((cause, masks[cause] | mask if cause in masks else mask) for cause, mask in found.items())
-        causes, stacked = tuple(masks), torch.stack(list(masks.values()))
-        broken = stacked.any(dim=0)
+            infos["final_obs"] = self._policy.critic_obs(infos["final_obs"]).to(self._device)
+        masks = {cause: mask.to(self._device) for cause, mask in result.extras.get("invalid", {}).items()}
+        causes = tuple(dict.fromkeys((*masks, *_OWN_CAUSES)))
+        self._counts.setdefault(causes, torch.zeros(len(causes), device=self._device))
+        if self._surely_sound(raw, reward, infos.get("final_obs"), masks):
+            infos["valid"] = self._all
+            return Outcome(raw, reward, done, infos)
+        acted_blind, self._blind = self._blind, self._broken(raw)
+        broken = self._find(masks, reward, done, infos)
+        self._count(masks, step, acted_on, reward, raw)
         invalid = broken | acted_blind
         self.to_reset = (self.to_reset | broken) & ~done
         self._excluded = self._excluded + invalid.sum()
-        self._counts[causes] = self._counts.get(causes, 0) + stacked.sum(dim=1)
+        infos["valid"] = ~invalid
+        return Outcome(self._clean(raw), reward.masked_fill(invalid, 0.0), done | invalid, infos)
+
+    def _surely_sound(
+        self, raw: Inputs, reward: Tensor, final_obs: Optional[Tensor], masks: Mapping[str, Tensor]
+    ) -> bool:
+        """Tell whether nothing is known to be broken, nor was; on a GPU, which would have to be waited for, nobody
+        knows."""
+        limit = self._cfg.max_observation
+        return (
+            all(surely_none(mask) for mask in (self._blind, self.to_reset, *masks.values()))
+            and surely_within(reward, self._cfg.max_reward)
+            and surely_within(raw.actor_obs, limit)
+            and (self._one_input or surely_within(raw.critic_obs, limit))
+            and (final_obs is None or surely_within(final_obs, limit))
+        )
+
+    def _find(self, masks: Dict[str, Tensor], reward: Tensor, done: Tensor, infos: Dict[str, Any]) -> Tensor:
+        """Add the own causes to the environment's masks, and return where any holds; put zeros into broken final
+        observations."""
+        admitted = torch.stack([torch.zeros_like(done), *masks.values()]).any(dim=0)
+        found = {"reward": _exceeds(reward.unsqueeze(1), self._cfg.max_reward) & ~admitted, "observation": self._blind}
+        found["final_observation"] = torch.zeros_like(done)
+        if "final_obs" in infos:
+            broken = _exceeds(infos["final_obs"], self._cfg.max_observation)
+            found["final_observation"] = broken & done & ~admitted
+            infos["final_obs"] = infos["final_obs"].masked_fill(broken.unsqueeze(1), 0.0)
+        for cause, mask in found.items():
+            masks[cause] = masks[cause] | mask if cause in masks else mask
+        return torch.stack(list(masks.values())).any(dim=0)
+
+    def _count(
+        self,
+        masks: Mapping[str, Tensor],
+        step: int,
+        acted_on: RolloutStorage.Transition,
+        reward: Tensor,
+        raw: Inputs,
+    ) -> None:
+        causes, stacked = tuple(masks), torch.stack(list(masks.values()))
+        self._counts[causes] = self._counts[causes] + stacked.sum(dim=1)
         if self._first is None or self._first.kinds != causes:
             self._first = FirstEvents(causes, self._device)
-        rows = {"actor_obs": acted_on.actor_obs, "action": actions.to(self._device), "reward": reward}
-        rows.update(next_actor_obs=raw.actor_obs, next_critic_obs=raw.critic_obs)
-        self._first.record(stacked, step, rows)
-        infos["valid"] = ~invalid
-        return Outcome(self._inputs, reward.masked_fill(invalid, 0.0), done | invalid, infos)
-
-    def _final_obs(self, final_obs: Any) -> Tuple[Tensor, Tensor]:
-        """Return what the critic reads of the last observations, zero where broken, and where that is."""
-        x = self._policy.critic_obs(final_obs).to(self._device)
-        broken = self._too_large(x)
-        return x.masked_fill(broken.unsqueeze(1), 0.0), broken
+        rows = {"actor_obs": acted_on.observations, "action": acted_on.actions, "reward": reward}
+        self._first.record(stacked, step, {**rows, "next_actor_obs": raw.actor_obs, "next_critic_obs": raw.critic_obs})
 
     def first_event(self, cause: str) -> Optional[Dict[str, Tensor]]:
         """Return what the first environment that broke for a cause had seen, done and become, raw; see FirstEvents."""
@@ -115,10 +149,15 @@ class Guard:
         names, numbers = ["excluded_steps", "to_reset"], [self._excluded.view(1), self.to_reset.sum().float().view(1)]
         for causes, counts in self._counts.items():
             names += [f"faults/{cause}" for cause in causes]
-            numbers.append(counts.float())
+            numbers.append(counts)
         self._counts, self._excluded = {}, torch.zeros_like(self._excluded)
         return names, torch.cat(numbers)
 
     def forget_resets(self) -> None:
         """Take note that the environments in ``to_reset`` have been reset."""
         self.to_reset = torch.zeros_like(self.to_reset)
+
+
+def _exceeds(x: Tensor, limit: float) -> Tensor:
+    """Tell which rows of x [N, D] hold a number larger than a limit, or none, [N] bool."""
+    return ~(x.abs().amax(dim=1) <= limit)  # NaN compares as too large

@@ -169,7 +169,7 @@ class OnPolicyRunner:
         for t in range(self.num_steps_per_env):
             actions = self.alg.act(*inputs)
             result = standardize_step(self.env.step(actions.to(self.env.device)))
-            outcome = self._guard.judge(result, self.alg.transition.actions, t)
+            outcome = self._guard.judge(result, self.alg.transition, t)
             self.alg.process_env_step(outcome.reward, outcome.done, outcome.infos)
             log = result.extras.get("log") or result.extras.get("episode") or {}
             self._stats.record(outcome.reward, outcome.done, outcome.infos["valid"], log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -72,8 +72,9 @@ class Sim(ABC):
         """Go on from what :meth:`state_dict` gave, bit by bit; another number of robots is a ValueError."""
 
     @abstractmethod
-    def physics_state(self) -> Tensor:
-        """Return what the next ``step`` depends on apart from its targets and the parameters, [N, S]."""
+    def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
+        """Return what the next ``step`` depends on apart from its targets and the parameters, [N, S]; in ``out`` where
+        given."""
 
     @abstractmethod
     def set_physics_state(self, state: Tensor) -> None:

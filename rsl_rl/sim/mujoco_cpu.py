@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, Iterator, Mapping, Union
+from typing import Any, Dict, Iterator, Mapping, Optional, Union
 
 import mujoco
 import numpy as np
@@ -51,7 +51,6 @@ class MujocoSim(Sim):
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
         self._warmstart = torch.from_numpy(self._batch.bind("qacc_warmstart"))
-        self._warnings = np.zeros((num_envs, 3), dtype=np.int64)
         self._parameters: Dict[str, Tensor] = {}  # of each robot, as they were set
         self._allocate()
         self._refresh_state()
@@ -83,11 +82,11 @@ class MujocoSim(Sim):
 
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         self._ctrl.copy_(joint_targets)
+        warnings = self._batch.warning[:, _BROKEN, 1]  # counts that start anew where the engine resets a world
+        warnings[:] = 0
         with _quiet():
             self._batch.step(nstep=num_substeps)
-        warnings = self._batch.warning[:, _BROKEN, 1]
-        self.diverged.copy_(torch.from_numpy((warnings > self._warnings).any(axis=1)))
-        self._warnings[:] = warnings
+        self.diverged.copy_(torch.from_numpy((warnings > 0).any(axis=1)))
         self._refresh_state()
         self.joint_torque.copy_(self._torque)
         self.contact_force.copy_(self._sensors[:, self._columns["_contact"]].unflatten(1, (-1, 3))).neg_()
@@ -152,8 +151,8 @@ class MujocoSim(Sim):
         for name, value in state["outputs"].items():
             getattr(self, name).copy_(value)
 
-    def physics_state(self) -> Tensor:
-        return torch.cat((self._qpos, self._qvel, self._warmstart), dim=1)
+    def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
+        return torch.cat((self._qpos, self._qvel, self._warmstart), dim=1, out=out)
 
     def set_physics_state(self, state: Tensor) -> None:
         parts = state.split([x.shape[1] for x in (self._qpos, self._qvel, self._warmstart)], dim=1)

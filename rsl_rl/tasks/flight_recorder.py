@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional, Sequence
+from typing import Callable, Dict, Mapping, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Sim
 from rsl_rl.utils.first_events import FirstEvents
+from rsl_rl.utils.looking import surely_none
 
 NUM_STEPS = 8
 """Control steps that are remembered."""
@@ -23,20 +24,23 @@ class FlightRecorder:
         self._step = 0
         self._first = FirstEvents(causes, sim.device)
         states = sim.physics_state()
-        self._states = states.new_zeros(len(states), NUM_STEPS, states.shape[1])
-        self._targets = torch.zeros(len(states), NUM_STEPS, len(sim.joint_names), device=sim.device)
+        self._states = states.new_zeros(NUM_STEPS, *states.shape)
+        self._targets = torch.zeros(NUM_STEPS, len(states), len(sim.joint_names), device=sim.device)
 
     def before_step(self, joint_targets: Tensor) -> None:
         """Remember where a control step with joint targets [N, J] begins."""
         slot = self._step % NUM_STEPS
-        self._states[:, slot] = self._sim.physics_state()
-        self._targets[:, slot] = joint_targets
+        self._sim.physics_state(out=self._states[slot])
+        self._targets[slot] = joint_targets
         self._step += 1
 
-    def after_step(self, broken: Tensor, rows: Mapping[str, Tensor]) -> None:
-        """Keep what led to the step just taken where broken [causes, N] says so for the first time, and rows [N, ...]
-        of what came of it."""
-        self._first.record(broken, self._step, {"states": self._states, "targets": self._targets, **rows})
+    def after_step(self, broken: Tensor, rows: Callable[[], Mapping[str, Tensor]]) -> None:
+        """Keep what led to the step just taken where broken [causes, N] says so for the first time, and what came of
+        it: ``rows`` makes tensors [N, ...]."""
+        if surely_none(broken):
+            return
+        past = {"states": self._states.transpose(0, 1), "targets": self._targets.transpose(0, 1)}
+        self._first.record(broken, self._step, {**past, **rows()})
 
     def read(self, cause: str) -> Optional[Dict[str, Tensor]]:
         """Return the robot's number ("environment"), "states" [steps, S] before each of its last steps, the oldest

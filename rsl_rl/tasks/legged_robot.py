@@ -90,8 +90,9 @@ class LeggedRobot(VecEnv):
         final_obs = self._compute_observations()
         found = faults.find_faults(state, cfg.terminations, reward, final_obs)
         masks = torch.stack(tuple(found.values()))
-        rows = {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
-        self._recorder.after_step(masks, rows)
+        self._recorder.after_step(
+            masks, lambda: {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
+        )
         broken = masks.any(dim=0)
         terminated = self._terminated() | broken
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated

@@ -7,6 +7,8 @@ from typing import Dict, Mapping, Optional, Sequence
 import torch
 from torch import Tensor
 
+from rsl_rl.utils.looking import surely_none
+
 
 class FirstEvents:
     """Keeps, for each kind of event, what the first environment that met with it looked like at that moment.
@@ -23,6 +25,8 @@ class FirstEvents:
     def record(self, masks: Tensor, step: int, rows: Mapping[str, Tensor]) -> None:
         """Take in one step: masks [kinds, N] bool say where each kind of event happens, rows [N, ...] what every
         environment looks like. The names of rows are the same in every call."""
+        if surely_none(masks):
+            return
         first = masks.to(torch.uint8).argmax(dim=1)  # the environment, where there is one
         new = masks.any(dim=1) & ~self._seen
         self._keep("environment", new, first)
@@ -39,7 +43,7 @@ class FirstEvents:
     def read(self, kind: str) -> Optional[Dict[str, Tensor]]:
         """Return the rows of the first event of a kind, and its "environment" and "step", on the CPU; None where there
         was none."""
-        if kind not in self.kinds or not self._seen[self.kinds.index(kind)]:
+        i = self.kinds.index(kind) if kind in self.kinds else -1
+        if i < 0 or not self._seen[i]:
             return None
-        i = self.kinds.index(kind)
         return {name: values[i].cpu().clone() for name, values in self._kept.items()}

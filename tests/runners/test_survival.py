@@ -13,11 +13,20 @@ from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.config.policy import ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import VecEnv
-from rsl_rl.runners import OnPolicyRunner, TrainingError
+from rsl_rl.runners import OnPolicyRunner, TrainingError, guard
 from rsl_rl.runners.checkpoint import read_checkpoint
 from rsl_rl.tasks.toy import PointEnv
+from rsl_rl.utils import first_events
 
 TOY = ToyConfig(num_envs=16, episode_steps=10)
+
+
+@pytest.fixture(params=["cpu", "gpu"], autouse=True)
+def _asks(request, monkeypatch):
+    """On a CPU the guard looks before it works; what it does on a GPU, where it never looks, is tested here too."""
+    if request.param == "gpu":
+        monkeypatch.setattr(guard, "surely_within", lambda x, limit: False)
+        monkeypatch.setattr(first_events, "surely_none", lambda mask: False)
 
 
 class Faulty(PointEnv):
@@ -68,6 +77,37 @@ def all_finite(runner):
     return all(torch.isfinite(p).all() for p in runner.alg.actor_critic.parameters())
 
 
+@pytest.mark.parametrize("memory", [False, True])
+def test_looking_first_changes_nothing(small_cfg, monkeypatch, memory):
+    if memory:
+        small_cfg = with_memory(small_cfg)
+    weights = []
+    for looks in (True, False):
+        if not looks:
+            monkeypatch.setattr(guard, "surely_within", lambda x, limit: False)
+        runner = train(small_cfg, Faulty(no_reward, {11}))
+        weights.append(torch.cat([p.detach().flatten() for p in runner.alg.actor_critic.parameters()]))
+    assert torch.equal(*weights)
+
+
+def with_memory(cfg):
+    nets = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,)}
+    return replace(cfg, policy=ActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=8, **nets))
+
+
+def test_an_environment_may_name_causes_as_the_guard_does(small_cfg, tmp_path):
+    def says_so(env, result):
+        broken = torch.arange(16) == 3
+        return result._replace(done=result.done | broken, extras={**result.extras, "invalid": {"reward": broken}})
+
+    nothing = {"reward": torch.zeros(16, dtype=torch.bool)}
+    env = Faulty(says_so, {10})
+    step = env.step
+    env.step = lambda actions: (lambda r: r._replace(extras={"invalid": nothing, **r.extras}))(step(actions))
+    train(small_cfg, env, tmp_path)
+    assert [record["faults/reward"] for record in records_of(tmp_path)] == [0, 1, 0, 0, 0, 0]
+
+
 def test_a_broken_reward_is_left_out_counted_and_told(small_cfg, tmp_path, capsys):
     runner = train(small_cfg, Faulty(no_reward, {10, 11}), tmp_path)
     records = records_of(tmp_path)
@@ -88,8 +128,7 @@ def test_after_a_broken_observation_the_next_step_is_left_out_too_and_the_enviro
     small_cfg, tmp_path, memory
 ):
     if memory:
-        nets = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,)}
-        small_cfg = replace(small_cfg, policy=ActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=8, **nets))
+        small_cfg = with_memory(small_cfg)
     env = Faulty(no_observation, {7, 12})  # the last step of a rollout, and one in the middle
     asked = []
     reset = env.reset

@@ -1,0 +1,140 @@
+"""A worker: iterations of a training with and without what protects it from faults, in turns.
+
+Without is what a trainer would do that trusts its environment and its gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import math
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, cast
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from benchmarks.serving import Figures, serve
+from configs import EXPERIMENTS
+from rsl_rl.algorithms.adam import FlatAdam
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.env.vec_env import Observations, StepResult
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.runners.guard import Inputs, Outcome
+from rsl_rl.sim.base import Sim
+from rsl_rl.storage.rollout_storage import RolloutStorage
+from rsl_rl.tasks import faults
+from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.utils.host import prepare_host
+from rsl_rl.utils.seeding import seed_everything
+
+
+class TrustingGuard:
+    """Stands in for a Guard, and takes everything for sound."""
+
+    def __init__(self, policy: ActorCritic, num_envs: int, device: torch.device):
+        self._policy, self._device = policy, device
+        self.to_reset = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        self._valid = ~self.to_reset
+        self._nothing = torch.zeros(2, device=device)
+
+    def look(self, obs: Observations) -> Inputs:
+        actor_obs = self._policy.actor_obs(obs).to(self._device)
+        return Inputs(actor_obs, self._policy.critic_obs(obs).to(self._device))
+
+    def judge(self, result: StepResult, acted_on: RolloutStorage.Transition, step: int) -> Outcome:
+        infos = {**result.extras, "valid": self._valid}
+        return Outcome(self.look(result.obs), result.reward.to(self._device), result.done.to(self._device), infos)
+
+    def first_event(self, cause: str) -> Optional[Dict[str, Tensor]]:
+        return None
+
+    def pop(self) -> Tuple[List[str], Tensor]:
+        return ["excluded_steps", "to_reset"], self._nothing
+
+    def forget_resets(self) -> None:
+        pass
+
+
+class NoRecorder:
+    """Stands in for a FlightRecorder, and forgets."""
+
+    def __init__(self, sim: Sim, causes: Sequence[str]):
+        pass
+
+    def before_step(self, joint_targets: Tensor) -> None:
+        pass
+
+    def after_step(self, broken: Tensor, rows: Callable[[], Mapping[str, Tensor]]) -> None:
+        pass
+
+    def read(self, cause: str) -> Optional[Dict[str, Tensor]]:
+        return None
+
+
+@torch.no_grad()
+def plain_step(self: FlatAdam, usable: Tensor) -> Tensor:
+    """Stands in for FlatAdam.step_if, and takes every step."""
+    for group in self._gradient_groups:
+        group.mul_((self.max_grad_norm / (torch.linalg.vector_norm(group) + 1e-6)).clamp(max=1.0))
+    settings = self.param_groups[0]
+    beta1, beta2 = settings["betas"]
+    self._step.add_(1.0)
+    self._first.lerp_(self._gradients, 1.0 - beta1)
+    self._second.mul_(beta2).addcmul_(self._gradients, self._gradients, value=1.0 - beta2)
+    unbias_first, unbias_second = (-torch.expm1(self._step * math.log(beta)) for beta in (beta1, beta2))
+    scale = self._second.sqrt().div_(unbias_second.sqrt()).add_(settings["eps"])
+    self._values.addcmul_(torch.div(self._first, scale, out=scale), -settings["lr"] / unbias_first)
+    return usable
+
+
+@contextlib.contextmanager
+def unprotected(runner: OnPolicyRunner) -> Iterator[None]:
+    """Have a runner whose environment is a LeggedRobot do without protection."""
+    env = cast(LeggedRobot, runner.env)
+    sound = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+    nothing_found = dict.fromkeys(faults.CAUSES, sound)
+
+    trusting = TrustingGuard(runner.alg.actor_critic, env.num_envs, runner.device)
+    with contextlib.ExitStack() as stack:
+        for target, name, double in (
+            (runner, "_guard", trusting),
+            (env, "_recorder", NoRecorder(env.sim, faults.CAUSES)),
+            (faults, "find_faults", lambda *_: nothing_found),
+            (FlatAdam, "step_if", plain_step),
+        ):
+            stack.enter_context(mock.patch.object(target, name, double))
+        yield
+
+
+def build(settings: dict) -> Callable[[], Figures]:
+    """Return what runs a pair of iterations, in another order each time, and returns the seconds of both."""
+    prepare_host()
+    seed_everything(settings["seed"])
+    cfg = EXPERIMENTS.load(settings["task"])()
+    if not isinstance(cfg.env, LeggedRobotConfig):
+        raise ValueError(f"--task {settings['task']} has no robots; take a legged robot's, such as go2_flat")
+    env = dataclasses.replace(cfg.env, num_envs=settings["num_robots"]).build(settings["device"], settings["seed"])
+    runner = OnPolicyRunner(env, cfg, device=settings["device"])
+    ways = {"with": contextlib.nullcontext, "without": lambda: unprotected(runner)}
+    orders = itertools.cycle((("with", "without"), ("without", "with")))
+    runner.learn(1, init_at_random_ep_len=True)
+
+    def measure() -> Figures:
+        return {way: seconds_of_an_iteration(runner, ways[way]()) for way in next(orders)}
+
+    return measure
+
+
+def seconds_of_an_iteration(runner: OnPolicyRunner, way: Any) -> float:
+    """Return how long collecting and learning take once."""
+    before = runner.tot_time
+    with way:
+        runner.learn(1)
+    return runner.tot_time - before
+
+
+if __name__ == "__main__":
+    serve(build)
