@@ -39,12 +39,9 @@ INTERRUPTED, TERMINATED = 130, 143
 def main(args: Arguments) -> int:
     cfg = args.cfg
     with usage_errors():
-        runner, resumed, notes = set_up(args)
+        runner, notes = set_up(args)
     for note in (*runner.env_corrections, *notes):
         print(f"note: {note}")
-    restorable = hasattr(runner.env, "load_state_dict")
-    if resumed and not restorable:
-        print(f"note: {type(runner.env).__name__} keeps no state of its own; its episodes start anew")
     print(f"{cfg.task}: {runner.env.num_envs} environments on {runner.env.device}, networks on {runner.device}")
     print(f"run: {runner.log_dir}")
     received = stop_at_signals(runner)
@@ -52,7 +49,7 @@ def main(args: Arguments) -> int:
     from rsl_rl.runners import TrainingError
 
     try:
-        runner.learn(left, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not (resumed and restorable))
+        runner.learn(left, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
     except (TrainingError, OSError) as error:
         print(f"train.py: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
         return 1
@@ -65,8 +62,8 @@ def main(args: Arguments) -> int:
     return 0
 
 
-def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, bool, List[str]]":
-    """Build everything; also tell whether a run is resumed, and what the user should know.
+def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, List[str]]":
+    """Build everything, with the state of an earlier run if one is resumed; also tell what the user should know.
 
     Where something is wrong, no new run folder is left.
     """
@@ -93,7 +90,7 @@ def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, bool, List[str]]":
         name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
         folder = make_run_folder(LOGS / cfg.runner.experiment_name, name)
         try:
-            return OnPolicyRunner(env, cfg, folder, cfg.rl_device), False, notes
+            return OnPolicyRunner(env, cfg, folder, cfg.rl_device), notes
         except BaseException:
             discard_run_folder(folder)
             raise
@@ -103,11 +100,13 @@ def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, bool, List[str]]":
         raise ValueError(
             f"{checkpoint} has reached max_iterations={cfg.runner.max_iterations}; give --max_iterations more"
         )
+    if not runner.episodes_restored:
+        notes.append(f"{checkpoint.name} holds no state of {type(env).__name__}; its episodes start anew")
     newest = checkpoints_of(checkpoint.parent)[-1]
     if args.flags.checkpoint == -1 and newest != checkpoint:
         notes.append(f"{newest.name} is damaged; going on from {checkpoint.name}")
     supersede_after(checkpoint.parent, runner.current_learning_iteration)
-    return runner, True, notes
+    return runner, notes
 
 
 def stop_at_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:

@@ -78,7 +78,7 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert lines == [1, 2, 3, 4, 5]
     assert torch.load(run / "model_5.pt", weights_only=True)["iter"] == 5
-    assert "keeps no state" not in done.stdout
+    assert "holds no state" not in done.stdout
 
     done = run_script(*short)
     assert done.returncode == 2 and "has reached max_iterations=3" in done.stderr
@@ -181,3 +181,40 @@ def test_a_task_without_a_gate_says_so(run_script, root, experiment):
             and "ToyConfig describes no legged robot" in done.stderr
             and len(done.stderr.strip().splitlines()) == 1
         )
+
+
+STATELESS = """
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from configs.toy import Toy
+from rsl_rl.config.task import ToyConfig
+from rsl_rl.tasks.toy import PointEnv
+
+
+class ForgetfulPoint(PointEnv):
+    state_dict = load_state_dict = None
+
+
+@dataclass(frozen=True)
+class ForgetfulToy(ToyConfig):
+    builds: ClassVar[str] = "forgetful:ForgetfulPoint"
+
+
+@dataclass(frozen=True)
+class Forgetful(Toy):
+    task: str = "forgetful:Forgetful"
+    env: ForgetfulToy = field(default_factory=ForgetfulToy)
+"""
+
+
+def test_an_environment_without_a_state_goes_on_with_new_episodes_and_the_user_is_told(
+    run_script, root, tmp_path, experiment
+):
+    (tmp_path / "forgetful.py").write_text(STATELESS)
+    arguments = ("scripts/train.py", "--task", "forgetful:Forgetful", "--experiment_name", f"{experiment}-forgetful")
+    done = run_script(*arguments, *TINY, "--max_iterations", "2", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0 and "start anew" not in done.stdout, done.stderr
+    done = run_script(*arguments, "--resume", "--max_iterations", "3", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "note: model_2.pt holds no state of ForgetfulPoint; its episodes start anew" in done.stdout

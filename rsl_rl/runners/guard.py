@@ -83,7 +83,8 @@ class Guard:
             infos["final_obs"] = self._policy.critic_obs(infos["final_obs"]).to(self._device)
         masks = {cause: mask.to(self._device) for cause, mask in result.extras.get("invalid", {}).items()}
         causes = tuple(dict.fromkeys((*masks, *_OWN_CAUSES)))
-        self._counts.setdefault(causes, torch.zeros(len(causes), device=self._device))
+        if causes not in self._counts:
+            self._counts[causes] = torch.zeros(len(causes), device=self._device)
         if self._surely_sound(raw, reward, infos.get("final_obs"), masks):
             infos["valid"] = self._all
             return Outcome(raw, reward, done, infos)

@@ -63,6 +63,8 @@ class OnPolicyRunner:
         self._saver = CheckpointSaver(self.log_dir, self.cfg, self._run_log.tell)
         self._coroner = Coroner(self.log_dir, env, self._guard, self._run_log.tell)
         self.stop_requested = False
+        self._stopped = False  # a request has ended a learn()
+        self.episodes_restored = False  # load() has found the environment's episodes, and it took them over
         self.out_of_time = False  # max_time ended the last learn()
 
     def _build_algorithm(self) -> PPO:
@@ -86,7 +88,9 @@ class OnPolicyRunner:
         """
         first = self.current_learning_iteration
         last = first + num_learning_iterations
-        self.stop_requested = self.out_of_time = False
+        if self._stopped:  # by an earlier request, and not by one that came before this call
+            self.stop_requested = False
+        self._stopped = self.out_of_time = False
         if init_at_random_ep_len:
             self._randomize_episode_lengths()
         self._recovery = Recovery(self.alg, self.train_cfg.safety, first, self._num_rollbacks)
@@ -106,11 +110,12 @@ class OnPolicyRunner:
             if not self.save_to_log_dir():
                 raise TrainingError(f"iteration {self.current_learning_iteration} could not be saved in {self.log_dir}")
         finally:
+            self._stopped = self.stop_requested
             self._run_log.close()
 
     def request_stop(self) -> None:
         """Have ``learn`` finish the iteration at hand, save and return."""
-        self.stop_requested = True
+        self.stop_requested, self._stopped = True, False
 
     def _randomize_episode_lengths(self) -> None:
         """Set the running episodes to random ages, so that not all of them time out at once."""
@@ -269,6 +274,7 @@ class OnPolicyRunner:
         if state.get("env") is None or restore_env is None:
             return
         restore_env(state["env"])
+        self.episodes_restored = True
         self.alg.actor_critic.set_hidden_states(state.get("memory", (None, None)))
         episodes = state.get("episodes")
         if episodes is not None:

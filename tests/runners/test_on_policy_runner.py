@@ -250,6 +250,10 @@ def test_a_stop_finishes_the_iteration_and_a_failure_can_be_followed_by_learning
     runner.learn(10)
     assert runner.stop_requested and runner.current_learning_iteration == 2 and (tmp_path / "model_2.pt").exists()
 
+    runner.request_stop()  # before it begins: nothing is learned
+    runner.learn(1)
+    assert runner.current_learning_iteration == 2
+
     def fail():
         raise RuntimeError("the simulator is gone")
 
