@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import io
+import os
 import re
 import sys
 from pathlib import Path
@@ -45,6 +46,14 @@ def fail(message: str) -> None:
     """Print one line and leave with the exit code of wrong usage."""
     print(f"{Path(sys.argv[0]).name}: error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(2)
+
+
+def say(text: str) -> None:
+    """Print a line, if anybody reads it: a closed pipe or a full disk ends nothing."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again when it ends
 
 
 @contextlib.contextmanager
@@ -91,8 +100,10 @@ def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence
 
 
 def _refuse_what_would_do_nothing(flags: Any, cfg: TrainConfig) -> None:
-    if not flags.resume and (flags.load_run, flags.checkpoint) != ("-1", -1):
-        raise ValueError("--load_run and --checkpoint say what to go on from; add --resume, or leave them out")
+    if not flags.resume and ((flags.load_run, flags.checkpoint) != ("-1", -1) or flags.fresh_episodes):
+        raise ValueError(
+            "--load_run, --checkpoint and --fresh_episodes say what to go on from; add --resume, or leave them out"
+        )
     if cfg.acceleration.cuda_graphs and cfg.rl_device.startswith("cpu"):
         raise ValueError(
             "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
@@ -118,6 +129,7 @@ def _peek(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--help", "-h", action="store_true")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--load_run", default="-1")
+    parser.add_argument("--checkpoint", default="-1")
     parser.add_argument("--runner.experiment_name", dest="experiment_name")
     parser.add_argument("--env.sim.backend", dest="sim_backend")
     try:
@@ -129,10 +141,10 @@ def _peek(argv: Sequence[str]) -> argparse.Namespace:
 
 def _read_run(early: argparse.Namespace, cfg: TrainConfig) -> Tuple[Path, TrainConfig]:
     """Find the run that --load_run names and read the config that it was trained with."""
-    from rsl_rl.runners.checkpoint import find_run  # imports torch, which --help has no time for
+    from rsl_rl.runners.checkpoint import config_of, find_run  # import torch, which --help has no time for
 
     run = find_run(LOGS / (early.experiment_name or cfg.runner.experiment_name), early.load_run or "''")
-    path = run / "config.yaml"
+    path = config_of(run, int(early.checkpoint) if early.checkpoint.isdecimal() else -1)
     if not path.is_file():
         raise ValueError(f"{run} is no run's folder: it has no config.yaml; name another with --load_run")
     values = read_yaml(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, List, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.command_line import LOGS, Arguments, parse, usage_errors
+from scripts.command_line import LOGS, Arguments, parse, say, usage_errors
 
 if TYPE_CHECKING:
     from rsl_rl.runners import OnPolicyRunner
@@ -28,6 +28,8 @@ class Flags:
     """Folder of the run to resume; -1 for the newest."""
     checkpoint: int = -1
     """Iteration to resume from; -1 for the newest that is whole."""
+    fresh_episodes: bool = False
+    """With --resume: begin new episodes instead of going on with those of the run, so that num_envs may change."""
     headless: bool = True
     """Accepted for legged_gym's users; training never opens a window."""
 
@@ -35,46 +37,40 @@ class Flags:
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C, and after SIGTERM, SIGUSR1 or max_time; the run is saved."""
 
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)]
+"""What ends a training in an orderly way; SLURM sends SIGUSR1 before the end, if asked to."""
+
 
 def main(args: Arguments) -> int:
     cfg = args.cfg
+    leave_at_signals()
     with usage_errors():
         runner, notes = set_up(args)
     for note in (*runner.env_corrections, *notes):
-        print(f"note: {note}")
-    print(f"{cfg.task}: {runner.env.num_envs} environments on {runner.env.device}, networks on {runner.device}")
-    print(f"run: {runner.log_dir}")
+        say(f"note: {note}")
+    say(f"{cfg.task}: {runner.env.num_envs} environments on {runner.env.device}, networks on {runner.device}")
+    say(f"run: {runner.log_dir}")
     received = stop_at_signals(runner)
-    left = cfg.runner.max_iterations - runner.current_learning_iteration
     from rsl_rl.runners import TrainingError
 
+    left = cfg.runner.max_iterations - runner.current_learning_iteration
     try:
         runner.learn(left, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
     except (TrainingError, OSError) as error:
         print(f"train.py: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
         return 1
-    if runner.stop_requested or runner.out_of_time:
+    done = runner.current_learning_iteration
+    if done < cfg.runner.max_iterations:
         reason = received[0].name if received else "max_time"
-        done = runner.current_learning_iteration
-        print(f"interrupted by {reason} after iteration {done} and saved; go on with --resume")
+        say(f"interrupted by {reason} after iteration {done} and saved; go on with --resume")
         return INTERRUPTED if signal.SIGINT in received else TERMINATED
-    print(f"done: {runner.log_dir}")
+    say(f"done: {runner.log_dir}")
     return 0
 
 
 def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, List[str]]":
-    """Build everything, with the state of an earlier run if one is resumed; also tell what the user should know.
-
-    Where something is wrong, no new run folder is left.
-    """
-    from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.runners.checkpoint import (
-        checkpoints_of,
-        discard_run_folder,
-        find_checkpoint,
-        make_run_folder,
-        supersede_after,
-    )
+    """Build everything, with the state of an earlier run if one is resumed; also tell what the user should know."""
+    from rsl_rl.runners.checkpoint import find_checkpoint
     from rsl_rl.utils.host import prepare_host
     from rsl_rl.utils.seeding import make_deterministic, require_device, seed_everything
 
@@ -87,26 +83,53 @@ def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, List[str]]":
     seed_everything(cfg.seed)
     env = cfg.env.build(device=cfg.sim_device, seed=cfg.seed)
     if checkpoint is None:
-        name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
-        folder = make_run_folder(LOGS / cfg.runner.experiment_name, name)
-        try:
-            return OnPolicyRunner(env, cfg, folder, cfg.rl_device), notes
-        except BaseException:
-            discard_run_folder(folder)
-            raise
-    runner = OnPolicyRunner(env, cfg, checkpoint.parent, cfg.rl_device)
-    runner.load(checkpoint)
-    if runner.current_learning_iteration >= cfg.runner.max_iterations:
-        raise ValueError(
-            f"{checkpoint} has reached max_iterations={cfg.runner.max_iterations}; give --max_iterations more"
-        )
+        return begin(env, cfg), notes
+    runner, more_notes = go_on(env, args, checkpoint)
+    return runner, notes + more_notes
+
+
+def begin(env: Any, cfg: Any) -> "OnPolicyRunner":
+    """Make a run with a new folder; where something is wrong, none is left."""
+    from rsl_rl.runners import OnPolicyRunner
+    from rsl_rl.runners.checkpoint import discard_run_folder, make_run_folder
+
+    name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
+    folder = make_run_folder(LOGS / cfg.runner.experiment_name, name)
+    try:
+        return OnPolicyRunner(env, cfg, folder, cfg.rl_device)
+    except BaseException:
+        discard_run_folder(folder)
+        raise
+
+
+def go_on(env: Any, args: Arguments, checkpoint: Path) -> "Tuple[OnPolicyRunner, List[str]]":
+    """Take up a run at a checkpoint; also tell what is not as it was."""
+    from rsl_rl.runners import OnPolicyRunner
+    from rsl_rl.runners.checkpoint import checkpoints_of
+
+    flags, limit, notes = args.flags, args.cfg.runner.max_iterations, []
+    runner = OnPolicyRunner(env, args.cfg, checkpoint.parent, args.cfg.rl_device)
+    runner.load(checkpoint, load_env=not flags.fresh_episodes)
+    if runner.current_learning_iteration >= limit:
+        raise ValueError(f"{checkpoint} has reached max_iterations={limit}; give --max_iterations more")
     if not runner.episodes_restored:
-        notes.append(f"{checkpoint.name} holds no state of {type(env).__name__}; its episodes start anew")
+        reason = "--fresh_episodes" if flags.fresh_episodes else f"{checkpoint.name} holds no state of them"
+        notes.append(f"the episodes of {type(env).__name__} start anew: {reason}")
     newest = checkpoints_of(checkpoint.parent)[-1]
-    if args.flags.checkpoint == -1 and newest != checkpoint:
+    if flags.checkpoint == -1 and newest != checkpoint:
         notes.append(f"{newest.name} is damaged; going on from {checkpoint.name}")
-    supersede_after(checkpoint.parent, runner.current_learning_iteration)
     return runner, notes
+
+
+def leave_at_signals() -> None:
+    """Have signals end the process with one line, while there is nothing to save yet."""
+
+    def leave(number: int, frame: Any) -> None:
+        print(f"train.py: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
+        raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
+
+    for number in SIGNALS:
+        signal.signal(number, leave)
 
 
 def stop_at_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
@@ -121,9 +144,8 @@ def stop_at_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
         received.append(signal.Signals(number))
         runner.request_stop()
 
-    for name in ("SIGINT", "SIGTERM", "SIGUSR1"):  # SIGUSR1: what SLURM sends before the end, where it exists
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), stop)
+    for number in SIGNALS:
+        signal.signal(number, stop)
     return received
 
 

@@ -1,6 +1,7 @@
 """A training that is told to stop: real processes and real signals, in every phase of an iteration."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -103,3 +104,19 @@ def test_a_training_that_cannot_go_on_is_one_line_and_exit_code_1(run_script, ro
     assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1
     assert "train.py: failed after iteration 1: 20 gradient steps in a row" in done.stderr
     assert "fault: reward" in done.stdout and "postmortem/reward_1.json" in done.stdout
+
+
+@pytest.mark.parametrize("where", ["a pipe that nobody reads", "a full disk"])
+def test_a_console_that_is_gone_ends_no_training(root, experiment, where):
+    arguments = ["--task", "toy", "--experiment_name", experiment, "--max_iterations", "20", "--save_interval", "10"]
+    reading, writing = os.pipe()
+    console = writing if where == "a pipe that nobody reads" else os.open("/dev/full", os.O_WRONLY)
+    process = subprocess.Popen(
+        [sys.executable, "scripts/train.py", *arguments], cwd=root, stdout=console, stderr=subprocess.PIPE, text=True
+    )
+    os.close(reading)
+    os.close(writing)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    (run,) = (root / "logs" / experiment).iterdir()
+    assert read_checkpoint(run / "model_20.pt")["iter"] == 20 and errors == ""

@@ -85,7 +85,7 @@ class SafetyConfig(Settings):
     """Gradient steps in a row that may be skipped, for a loss or gradient that is not finite or for want of samples;
     then the learner goes back to its last good state."""
     rollback_factor: float = 0.5
-    """Factor on the learning rate when the learner goes back."""
+    """Factor on the learning rate when the learner goes back; an adaptive schedule goes on from there."""
     max_rollbacks: int = 3
     """Times that the learner may go back; at the next one the training fails."""
 

@@ -139,12 +139,16 @@ class TerminationConfig(Settings):
     step [m/s]."""
     max_turning_speed: float = 500.0
     """The same for the trunk's turning and for joints [rad/s]."""
+    max_reward: float = 1e6
+    """The same for the size of a reward."""
+    max_observation: float = 1e6
+    """The same for the size of what a robot sees."""
 
     def __post_init__(self):
         super().__post_init__()
         require_unique(self, "contact_links")
         require_not_negative(self, "contact_force")
-        require_positive(self, "max_speed", "max_turning_speed")
+        require_positive(self, "max_speed", "max_turning_speed", "max_reward", "max_observation")
         require_field(self, "max_tilt", 0 < self.max_tilt <= 3.1416, " must lie in (0, 3.1416]")
 
 

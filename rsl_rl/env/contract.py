@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
+import re
 from typing import Any, Dict, List, Mapping, Optional
 
 import torch
 from torch import Tensor
 
 from rsl_rl.env.vec_env import StepResult, VecEnv
+from rsl_rl.utils.plain import require_plain
 
 _ATTRIBUTES = ("num_envs", "num_actions", "max_episode_length", "device")
 
@@ -44,20 +46,21 @@ def check_vec_env(env: VecEnv, num_steps: int = 3) -> List[str]:
                 "extras is the same dict every step, so its time_outs may be stale: they count only where done is set"
             )
         previous_extras = result[3]
+    report.state()
     report.finish()
     return report.corrections
 
 
 def can_reset_some(env: VecEnv) -> bool:
-    """Tell whether ``env.reset`` takes the indices of the environments to start anew."""
+    """Tell whether the first thing that ``env.reset`` takes are the indices of the environments to start anew.
+
+    A parameter is taken for them by its name, such as env_ids or indices: Gymnasium's is a seed.
+    """
     reset = getattr(env, "reset", None)
     if not callable(reset) or getattr(reset, "__func__", None) is VecEnv.reset:
         return False
-    try:
-        inspect.signature(reset).bind([0])
-    except TypeError:
-        return False
-    return True
+    names = list(inspect.signature(reset).parameters)
+    return bool(names) and re.search(r"(^|_)(ids?|idx|indices)$", names[0]) is not None
 
 
 def standardize_step(result: StepResult) -> StepResult:
@@ -113,6 +116,15 @@ class _Report:
         ages = getattr(env, "episode_length_buf", None)
         if ages is not None and self.column(ages, "episode_length_buf", columns=False) and not _is_whole(ages):
             self.error(f"episode_length_buf is {_dtype(ages)}; count control steps in int64")
+
+    def state(self) -> None:
+        """Something that a checkpoint can hold, where there is a state_dict."""
+        state_dict = getattr(self.env, "state_dict", None)
+        if callable(state_dict):
+            try:
+                require_plain(state_dict(), "state_dict()")
+            except ValueError as error:
+                self.error(str(error))
 
     def observations(self, obs: Any, source: str) -> None:
         """Groups [N, ...] of finite floats on the environment's device, the same ones every time."""

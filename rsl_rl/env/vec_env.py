@@ -28,7 +28,8 @@ class VecEnv(ABC):
     ``get_observations``. More methods are optional:
 
     - ``reset``, by which the runner starts broken instances anew that do not do so by themselves;
-    - ``state_dict()`` and ``load_state_dict(state)``, with everything that a resumed run needs of the environment;
+    - ``state_dict()`` and ``load_state_dict(state)``, with everything that a resumed run needs of the environment, in
+      tensors, plain numbers and texts, and lists, tuples and dicts of them;
     - ``postmortem(cause)``, a dict with what is known of the first instance that broke for a cause of
       ``extras["invalid"]``, its number under "environment" and what is to blame under "term";
     - ``mirrors()`` for symmetric policies, which gives the left-right mirror image of each observation group and of

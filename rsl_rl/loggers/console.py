@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from rich.console import Console
 from rich.live import Live
@@ -23,26 +23,37 @@ class ConsoleLogger(Logger):
         self._title = title
         self._console = console or Console()
         self._live: Optional[Live] = None
+        self._gone = False  # nobody reads what is shown: a closed pipe, a full disk
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         self._first, self._last, self._began = first_iteration, last_iteration, time.monotonic()
         if self._console.is_terminal:
             self._live = Live(console=self._console, refresh_per_second=4, transient=False)
-            self._live.start()
+            self._show(self._live.start)
 
     def write(self, record: Record) -> None:
         if self._live is not None:
-            self._live.update(self._table(record))
+            live, table = self._live, self._table(record)
+            self._show(lambda: live.update(table))
         else:
-            self._console.print(self._line(record), highlight=False, markup=False, soft_wrap=True)
+            self.note(self._line(record))
 
     def note(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._show(lambda: self._console.print(text, highlight=False, markup=False, soft_wrap=True))
 
     def close(self) -> None:
         if self._live is not None:
-            self._live.stop()
+            self._show(self._live.stop)
             self._live = None
+
+    def _show(self, work: Callable[[], None]) -> None:
+        """Write to the console; once that fails, never again, for a training goes on without an audience."""
+        if self._gone:
+            return
+        try:
+            work()
+        except (OSError, SystemExit):  # rich leaves the process where a pipe is closed
+            self._gone = True
 
     def _time_left(self, record: Record) -> float:
         done = (record["iteration"] or 0) - self._first

@@ -41,6 +41,11 @@ class EpisodeStats:
             sums = torch.stack((block.masked_fill_(~finite, 0.0).sum(dim=1), finite.sum(dim=1)), dim=1)
             self._sums[names] = self._sums[names] + sums if names in self._sums else sums
 
+    def forget(self, mask: Tensor) -> None:
+        """Begin the episodes of the environments marked in mask [N] anew; the old ones count for nothing."""
+        self._return.masked_fill_(mask, 0.0)
+        self._length.masked_fill_(mask, 0.0)
+
     def state_dict(self) -> Dict[str, Tensor]:
         """Return what the running episodes have gathered so far."""
         return {"return": self._return.clone(), "length": self._length.clone()}

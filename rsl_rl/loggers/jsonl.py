@@ -45,6 +45,6 @@ class JsonlLogger(Logger):
 def _iteration_of(line: bytes) -> float:
     """The iteration that a line tells of; infinity for a line that a crash has cut off."""
     try:
-        return json.loads(line)["iteration"]
+        return json.loads(line)["iteration"] if line.endswith(b"\n") else math.inf
     except (ValueError, KeyError, TypeError):
         return math.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Callable, Deque
+from typing import Callable, Deque, Optional, Tuple
 
 from rsl_rl.loggers.logger import Logger, Record
 
@@ -18,14 +18,23 @@ class PatientLogger(Logger):
         self._inner, self._tell = inner, tell
         self._waiting: Deque[Record] = deque(maxlen=_MOST_RECORDS)
         self._failing = False
+        self._to_start: Optional[Tuple[int, int]] = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
-        self._inner.start(first_iteration, last_iteration)
+        self._to_start = first_iteration, last_iteration
+        self._work_off()
 
     def write(self, record: Record) -> None:
         self._waiting.append(record)
+        self._work_off()
+
+    def _work_off(self) -> None:
+        """Start the logger where it has not, and write what waits, as far as possible."""
         name = type(self._inner).__name__
         try:
+            if self._to_start is not None:
+                self._inner.start(*self._to_start)
+                self._to_start = None
             while self._waiting:
                 self._inner.write(self._waiting[0])
                 self._waiting.popleft()

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Union
 import torch
 
 from rsl_rl.utils.files import write_whole
+from rsl_rl.utils.plain import require_plain
 
 FORMAT = 1
 """Version of the layout; raised when a reader of today could not understand it."""
@@ -31,7 +32,9 @@ class CheckpointError(ValueError):
 
 
 def write_checkpoint(path: Path, state: Dict[str, Any]) -> None:
-    """Save a dict of tensors and plain values, whole or not at all, with its SHA-256 at the end."""
+    """Save a dict of tensors and plain values, whole or not at all, with its SHA-256 at the end; anything else in it is
+    a ValueError."""
+    require_plain(state, "the checkpoint")
     buffer = io.BytesIO()
     torch.save(state, buffer)
     archive = buffer.getbuffer()[:-_NO_COMMENT]  # a zip archive ends with the length of a comment and the comment
@@ -133,12 +136,26 @@ def find_run(experiment: Path, name: str = "-1") -> Path:
 
 
 def supersede_after(run: Path, iteration: int) -> None:
-    """Move the checkpoints after an iteration to ``superseded/``: training goes on from that one, and they are another
-    branch."""
-    for path in checkpoints_of(run):
-        if iteration_of(path) > iteration:
-            (run / "superseded").mkdir(exist_ok=True)
-            os.replace(path, run / "superseded" / path.name)
+    """Move the checkpoints after an iteration, and the configs of starts after it, to ``superseded/``: training goes on
+    from that one, and they are another branch."""
+    late = [path for path in checkpoints_of(run) if iteration_of(path) > iteration]
+    late += [path for start, path in _later_configs(run).items() if start > iteration]
+    for path in late:
+        (run / "superseded").mkdir(exist_ok=True)
+        os.replace(path, run / "superseded" / path.name)
+
+
+def config_of(run: Path, iteration: int = -1) -> Path:
+    """Return the file with the config that a run had at an iteration (-1: last): ``config.yaml``, or
+    ``config_from_<start>.yaml`` of the last time that it was gone on with."""
+    starts = _later_configs(run)
+    passed = [start for start in starts if iteration == -1 or start <= iteration]
+    return starts[max(passed)] if passed else run / "config.yaml"
+
+
+def _later_configs(run: Path) -> Dict[int, Path]:
+    matches = {path: re.fullmatch(r"config_from_(\d+)\.yaml", path.name) for path in run.glob("config_from_*.yaml")}
+    return {int(match.group(1)): path for path, match in matches.items() if match}
 
 
 def prune_checkpoints(run: Path, keep_last: int, keep_every: int) -> None:

@@ -52,7 +52,7 @@ class Guard:
         self.to_reset = torch.zeros_like(self._blind)  # [N] bool
         self._excluded = torch.zeros((), device=device)
         self._counts: Dict[Tuple[str, ...], Tensor] = {}  # causes -> [len(causes)] steps in this rollout
-        self._first: Optional[FirstEvents] = None
+        self._first: Dict[Tuple[str, ...], FirstEvents] = {}
 
     def look(self, obs: Observations) -> Inputs:
         """Return what the networks read of an observation that no transition led to."""
@@ -135,24 +135,26 @@ class Guard:
     ) -> None:
         causes, stacked = tuple(masks), torch.stack(list(masks.values()))
         self._counts[causes] = self._counts[causes] + stacked.sum(dim=1)
-        if self._first is None or self._first.kinds != causes:
-            self._first = FirstEvents(causes, self._device)
+        if causes not in self._first:
+            self._first[causes] = FirstEvents(causes, self._device)
         rows = {"actor_obs": acted_on.observations, "action": acted_on.actions, "reward": reward}
-        self._first.record(stacked, step, {**rows, "next_actor_obs": raw.actor_obs, "next_critic_obs": raw.critic_obs})
+        self._first[causes].record(
+            stacked, step, {**rows, "next_actor_obs": raw.actor_obs, "next_critic_obs": raw.critic_obs}
+        )
 
     def first_event(self, cause: str) -> Optional[Dict[str, Tensor]]:
         """Return what the first environment that broke for a cause had seen, done and become, raw; see FirstEvents."""
-        return self._first.read(cause) if self._first is not None else None
+        return next(filter(None, (events.read(cause) for events in self._first.values())), None)
 
     def pop(self) -> Tuple[List[str], Tensor]:
         """Return names, and on the device a number each: steps left out of the rollout, environments that wait for a
         reset, and steps for each cause; start the next rollout."""
-        names, numbers = ["excluded_steps", "to_reset"], [self._excluded.view(1), self.to_reset.sum().float().view(1)]
-        for causes, counts in self._counts.items():
-            names += [f"faults/{cause}" for cause in causes]
-            numbers.append(counts)
+        totals = {"excluded_steps": self._excluded, "to_reset": self.to_reset.sum().float()}
+        for causes, counts in self._counts.items():  # an environment may name other causes in other steps
+            for name, count in zip((f"faults/{cause}" for cause in causes), counts):
+                totals[name] = totals[name] + count if name in totals else count
         self._counts, self._excluded = {}, torch.zeros_like(self._excluded)
-        return names, torch.cat(numbers)
+        return list(totals), torch.stack(list(totals.values()))
 
     def forget_resets(self) -> None:
         """Take note that the environments in ``to_reset`` have been reset."""

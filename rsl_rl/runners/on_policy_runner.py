@@ -46,6 +46,7 @@ class OnPolicyRunner:
         self.train_cfg = train_cfg if isinstance(train_cfg, LearnConfig) else from_dict(LearnConfig, train_cfg)
         self.cfg, self.alg_cfg = self.train_cfg.runner, self.train_cfg.algorithm
         self.num_steps_per_env, self.save_interval = self.cfg.num_steps_per_env, self.cfg.save_interval
+        self._num_gradient_steps = self.alg_cfg.num_learning_epochs * self.alg_cfg.num_mini_batches  # of an update
         self.env = env
         self.device = torch.device(device)
         self.log_dir = Path(log_dir) if log_dir is not None else None
@@ -153,7 +154,10 @@ class OnPolicyRunner:
         if self._recovery.needed(skipped_in_row):
             self._run_log.tell(self._recovery.roll_back())
             self._num_rollbacks = self._recovery.num_rollbacks
-        elif numbers["skipped_steps"] == 0 and self.current_learning_iteration % self.save_interval == 0:
+        elif (
+            numbers["skipped_steps"] < self._num_gradient_steps
+            and self.current_learning_iteration % self.save_interval == 0
+        ):
             self._recovery.keep(self.current_learning_iteration)
         return self._reset_broken() if to_reset else obs
 
@@ -186,7 +190,10 @@ class OnPolicyRunner:
         """Start the environments anew that broke and did not do so by themselves; where the environment cannot, they
         are left out for as long as they are broken."""
         if can_reset_some(self.env):
-            self.env.reset(self._guard.to_reset.nonzero().squeeze(-1).to(self.env.device))
+            mask = self._guard.to_reset
+            self.env.reset(mask.nonzero().squeeze(-1).to(self.env.device))
+            self.alg.actor_critic.reset(mask)
+            self._stats.forget(mask)
             self._guard.forget_resets()
         return self.env.get_observations()
 
@@ -241,8 +248,13 @@ class OnPolicyRunner:
             },
         }
 
-    def load(self, path: Union[str, Path], load_optimizer: bool = True) -> Optional[Dict[str, Any]]:
-        """Take over a checkpoint and return its infos; with ``load_optimizer=False`` only the weights and counters.
+    def load(
+        self, path: Union[str, Path], load_optimizer: bool = True, load_env: bool = True
+    ) -> Optional[Dict[str, Any]]:
+        """Take over a checkpoint and return its infos.
+
+        With ``load_optimizer=False`` it is only the weights and counters; with ``load_env=False`` all but the running
+        episodes, so that there may be more or fewer environments.
 
         A file that is damaged, whose weights are not finite, or whose networks are of other sizes than this runner's,
         is a :class:`CheckpointError`.
@@ -259,27 +271,28 @@ class OnPolicyRunner:
         self.current_learning_iteration = state.get("iter", 0)
         counters = state.get("counters", {})
         self.tot_timesteps, self.tot_time = counters.get("env_steps", 0), counters.get("time_s", 0.0)
-        self._num_rollbacks = counters.get("rollbacks", 0)
         self._saver.take_note(self.current_learning_iteration)
         self.alg.actor_critic.reset()
+        self.episodes_restored = False
         if load_optimizer:
-            self._load_episodes(state)
+            self._num_rollbacks = counters.get("rollbacks", 0)
+            self._load_episodes(state, load_env)
             restore_random_states(state.get("rng"))
         return state.get("infos")
 
-    def _load_episodes(self, state: Mapping[str, Any]) -> None:
+    def _load_episodes(self, state: Mapping[str, Any], load_env: bool) -> None:
         """Have the environment, the memories and the statistics go on with the episodes of a checkpoint, if the
         environment can."""
+        episodes = state.get("episodes", {})
+        self._recent.load_state_dict(episodes.get("recent", []))
         restore_env = getattr(self.env, "load_state_dict", None)
-        if state.get("env") is None or restore_env is None:
+        if not load_env or state.get("env") is None or restore_env is None:
             return
         restore_env(state["env"])
         self.episodes_restored = True
         self.alg.actor_critic.set_hidden_states(state.get("memory", (None, None)))
-        episodes = state.get("episodes")
-        if episodes is not None:
+        if "running" in episodes:
             self._stats.load_state_dict(episodes["running"])
-            self._recent.load_state_dict(episodes["recent"])
 
     def get_inference_policy(self, device: Union[str, torch.device, None] = None) -> InferencePolicy:
         """Return the policy of this moment as a function from observations to mean actions; see InferencePolicy."""

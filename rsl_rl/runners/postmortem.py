@@ -33,14 +33,14 @@ class Coroner:
             cause = name[len(_PREFIX) :] if name.startswith(_PREFIX) else None
             if cause is None or count == 0 or cause in self._known:
                 continue
-            self._known.add(cause)
             event = self._guard.first_event(cause)
             if event is not None:
+                self._known.add(cause)
                 self._report(cause, count, iteration, event)
 
     def _report(self, cause: str, count: float, iteration: int, event: Dict[str, Tensor]) -> None:
         environment, step = int(event.pop("environment")), int(event.pop("step"))
-        details = self._ask_env(cause) if self._ask_env is not None else None
+        details = self._details(cause)
         if details and details.get("environment", environment) != environment:  # one that broke before training
             environment, event = details["environment"], {}
         term = (details or {}).get("term") or _culprit(cause, event)
@@ -68,10 +68,18 @@ class Coroner:
             torch.save(case, packed)
             write_whole(self._folder / f"{stem}.pt", packed.getvalue())
             write_whole(self._folder / f"{stem}.json", (json.dumps(_plain(case), indent=1) + "\n").encode())
-        except OSError as error:
+        except Exception as error:  # of the disk, or of what an environment says; neither is worth a training
             self._tell(f"{line}; the post-mortem could not be written ({error})")
             return
         self._tell(f"{line}; see postmortem/{stem}.json")
+
+    def _details(self, cause: str) -> Optional[Dict[str, Any]]:
+        """Ask the environment what it knows; its own mistakes there end no training."""
+        try:
+            return self._ask_env(cause) if self._ask_env is not None else None
+        except Exception as error:
+            self._tell(f"warning: the environment's postmortem('{cause}') failed: {type(error).__name__}: {error}")
+            return None
 
 
 def _culprit(cause: str, event: Mapping[str, Tensor]) -> str:

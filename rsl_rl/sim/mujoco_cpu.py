@@ -143,7 +143,7 @@ class MujocoSim(Sim):
             got, own = list(state["state"].shape), list(self._state.shape)
             raise ValueError(
                 f"the physics saved is of [robots, numbers] {got} and this simulation has {own}; take as many robots "
-                "and the model that the run began with"
+                "and the model that the run began with, or load it with load_env=False (--fresh_episodes)"
             )
         self.set_parameters(state["parameters"])
         self._state.copy_(state["state"])

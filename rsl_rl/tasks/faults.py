@@ -15,8 +15,8 @@ CAUSES = ("engine", "state", "reward_term", "observation_term")
 """The engine gave a robot up; its state is not finite or absurdly fast; its reward is not finite or absurdly large; so
 is something that it sees."""
 
-_LARGEST = 1e6
-"""What no reward and no term of an observation comes near to while physics is sound."""
+_FAR = 1e6
+"""Distance from the origin that no robot walks in an episode [m]."""
 
 
 def find_faults(
@@ -27,7 +27,9 @@ def find_faults(
     if _surely_sound(state, cfg, reward, groups):
         return dict.fromkeys(CAUSES, torch.zeros_like(state.sim.diverged))
     seen = torch.stack([group.abs().amax(dim=1) for group in groups.values()]).amax(dim=0)
-    sound = torch.stack((~state.sim.diverged, _sound_state(state, cfg), reward.abs() <= _LARGEST, seen <= _LARGEST))
+    sound = torch.stack(
+        (~state.sim.diverged, _sound_state(state, cfg), reward.abs() <= cfg.max_reward, seen <= cfg.max_observation)
+    )
     broken = ~sound  # NaN compares as not sound
     return dict(zip(CAUSES, broken & (broken.cumsum(dim=0) == 1)))
 
@@ -36,9 +38,10 @@ def _surely_sound(state: RobotState, cfg: TerminationConfig, reward: Tensor, gro
     """Tell whether nothing is known to be broken; on a GPU, which would have to be waited for, nobody knows."""
     sim, turning = state.sim, cfg.max_turning_speed
     limits = ((sim.root_lin_vel, cfg.max_speed), (sim.root_ang_vel, turning), (sim.joint_vel, turning))
-    positions = ((x, _LARGEST) for x in (sim.root_pos, sim.root_quat, sim.joint_pos))
-    seen = ((x, _LARGEST) for x in (reward, *groups.values()))
-    return surely_none(sim.diverged) and all(surely_within(x, limit) for x, limit in (*limits, *positions, *seen))
+    positions = ((x, _FAR) for x in (sim.root_pos, sim.root_quat, sim.joint_pos))
+    seen = ((x, cfg.max_observation) for x in groups.values())
+    given = (*limits, *positions, *seen, (reward, cfg.max_reward))
+    return surely_none(sim.diverged) and all(surely_within(x, limit) for x, limit in given)
 
 
 def broken_state(state: RobotState, cfg: TerminationConfig) -> Tensor:

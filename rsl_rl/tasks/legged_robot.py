@@ -133,7 +133,6 @@ class LeggedRobot(VecEnv):
         """Return what the loggers average: NaN in the rows of robots that have nothing to say in this step."""
         silence = torch.full_like(self.state.base_height, math.nan)
         per_second = torch.where(done & ~broken, self._episode_sums / self.cfg.episode_length, silence)
-        self._episode_sums.masked_fill_(done, 0.0)
         log = {f"rew_{name.rpartition(':')[2]}": row for name, row in zip(self.cfg.rewards.weights, per_second)}
         state = self.state
         error = state.command - torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)
@@ -156,6 +155,7 @@ class LeggedRobot(VecEnv):
             mask, root_pos, heading, velocity[:, :3], velocity[:, 3:], joint_pos, torch.zeros_like(joint_pos)
         )
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
+        self._episode_sums.masked_fill_(mask, 0.0)
         self.state.reset(mask)
 
     def _compute_observations(self) -> Dict[str, Tensor]:
@@ -230,10 +230,11 @@ class LeggedRobot(VecEnv):
 
     def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
         """Return what a robot must know to run a policy that reads these groups: SI units, radians, joints in order."""
-        control = self.cfg.control
+        control, commands = self.cfg.control, self.cfg.commands
         groups = {"policy": self._policy_group, "critic": self._critic_group}
         return {
             "control_period": self.cfg.sim.control_dt,
+            "command_ranges": [list(commands.lin_vel_x), list(commands.lin_vel_y), list(commands.yaw_rate)],
             "observations": [term for group in actor_groups for term in groups[group].describe()],
             "joint_names": list(self.sim.joint_names),
             "default_joint_pos": list(self.robot.default_joint_pos),

@@ -29,6 +29,14 @@ def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
     assert [json.loads(line)["iteration"] for line in path.read_text().splitlines()] == [1, 2, 3, 4]
 
 
+def test_a_line_without_its_end_is_not_gone_on_with(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    write(path, [1, 2], first=0)
+    path.write_bytes(path.read_bytes()[:-1])
+    write(path, [2, 3], first=1)
+    assert [json.loads(line)["iteration"] for line in path.read_text().splitlines()] == [1, 2, 3]
+
+
 def test_the_old_file_stays_whole_until_the_shorter_one_is(tmp_path, monkeypatch):
     path = tmp_path / "metrics.jsonl"
     write(path, [1, 2, 3], first=0)

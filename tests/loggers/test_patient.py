@@ -24,6 +24,24 @@ def test_what_could_not_be_written_is_written_later_in_order():
     assert len(said) == 2 and "Sink cannot write: no space" in said[0] and "Sink writes again" in said[1]
 
 
+def test_a_logger_that_could_not_start_starts_later():
+    class Unstarted(Sink):
+        full, started = True, None
+
+        def start(self, first_iteration, last_iteration):
+            if self.full:
+                raise OSError("no space")
+            self.started = first_iteration, last_iteration
+
+    sink, said = Unstarted(), []
+    logger = PatientLogger(sink, said.append)
+    logger.start(3, 9)
+    logger.write({"iteration": 4})
+    sink.full = False
+    logger.write({"iteration": 5})
+    assert sink.started == (3, 9) and sink.records == [4, 5]
+
+
 def test_what_is_lost_in_the_end_is_told():
     sink, said = Sink(), []
     logger = PatientLogger(sink, said.append)

@@ -13,7 +13,7 @@ from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, 
 from rsl_rl.config.task import RecallConfig, ToyConfig
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.checkpoint import CheckpointError
+from rsl_rl.runners.checkpoint import CheckpointError, config_of
 from rsl_rl.tasks.toy import PointEnv, RecallEnv
 from rsl_rl.utils.config_io import read_yaml, to_dict
 
@@ -321,9 +321,22 @@ def test_a_rollout_too_small_for_its_mini_batches_is_refused(small_cfg):
 def test_going_on_leaves_the_first_account_as_it_was(small_cfg, tmp_path):
     runner = OnPolicyRunner(toy(), small_cfg, tmp_path)
     runner.learn(1)
-    before = (tmp_path / "config.yaml").read_text()
     runner.learn(1)
-    assert (tmp_path / "config.yaml").read_text() == before and (tmp_path / "config_from_1.yaml").exists()
+    assert not list(tmp_path.glob("config_from_*"))  # the same training
+    before = (tmp_path / "config.yaml").read_text()
+    other = replace(small_cfg, algorithm=replace(small_cfg.algorithm, entropy_coef=0.5))
+    resumed = OnPolicyRunner(toy(), other, tmp_path)
+    resumed.load(tmp_path / "model_1.pt")
+    resumed.learn(2)
+    assert (tmp_path / "config.yaml").read_text() == before
+    assert read_yaml(tmp_path / "config_from_1.yaml")["algorithm"]["entropy_coef"] == 0.5
+    assert config_of(tmp_path, 0).name == "config.yaml"
+    assert [config_of(tmp_path, n).name for n in (1, 3, -1)] == ["config_from_1.yaml"] * 3
+    assert [path.name for path in (tmp_path / "superseded").iterdir()] == ["model_2.pt"]
+    again = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    again.load(tmp_path / "model_0.pt")
+    again.learn(1)
+    assert config_of(tmp_path).name == "config_from_0.yaml"
 
 
 def test_groups_that_the_environment_lacks_are_refused(small_cfg):

@@ -6,6 +6,7 @@ import subprocess
 import types
 from dataclasses import replace
 
+import numpy
 import pytest
 import torch
 
@@ -21,8 +22,8 @@ from rsl_rl.utils import first_events
 TOY = ToyConfig(num_envs=16, episode_steps=10)
 
 
-@pytest.fixture(params=["cpu", "gpu"], autouse=True)
-def _asks(request, monkeypatch):
+@pytest.fixture(params=["cpu", "gpu"])
+def asks(request, monkeypatch):
     """On a CPU the guard looks before it works; what it does on a GPU, where it never looks, is tested here too."""
     if request.param == "gpu":
         monkeypatch.setattr(guard, "surely_within", lambda x, limit: False)
@@ -95,6 +96,7 @@ def with_memory(cfg):
     return replace(cfg, policy=ActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=8, **nets))
 
 
+@pytest.mark.usefixtures("asks")
 def test_an_environment_may_name_causes_as_the_guard_does(small_cfg, tmp_path):
     def says_so(env, result):
         broken = torch.arange(16) == 3
@@ -108,6 +110,7 @@ def test_an_environment_may_name_causes_as_the_guard_does(small_cfg, tmp_path):
     assert [record["faults/reward"] for record in records_of(tmp_path)] == [0, 1, 0, 0, 0, 0]
 
 
+@pytest.mark.usefixtures("asks")
 def test_a_broken_reward_is_left_out_counted_and_told(small_cfg, tmp_path, capsys):
     runner = train(small_cfg, Faulty(no_reward, {10, 11}), tmp_path)
     records = records_of(tmp_path)
@@ -123,6 +126,7 @@ def test_a_broken_reward_is_left_out_counted_and_told(small_cfg, tmp_path, capsy
     assert json.loads((tmp_path / "postmortem" / "reward_2.json").read_text())["seen_by_learner"]["reward"] == "nan"
 
 
+@pytest.mark.usefixtures("asks")
 @pytest.mark.parametrize("memory", [False, True])
 def test_after_a_broken_observation_the_next_step_is_left_out_too_and_the_environment_is_reset(
     small_cfg, tmp_path, memory
@@ -143,18 +147,72 @@ def test_after_a_broken_observation_the_next_step_is_left_out_too_and_the_enviro
         assert torch.isfinite(state if isinstance(state, torch.Tensor) else torch.stack(state)).all()
 
 
-def test_the_others_learn_as_if_nothing_had_happened(small_cfg):
-    """The update of a rollout with a broken environment is that of a rollout in which this environment did something
-    else: nothing of it reaches the weights."""
-    weights = []
-    for alter in (no_reward, lambda env, result: no_reward(env, result)._replace(obs=no_observation(env, result).obs)):
-        runner = train(small_cfg, Faulty(alter, set(range(8))), iterations=1)
-        weights.append(torch.cat([p.detach().flatten() for p in runner.alg.actor_critic.parameters()]))
-    # Adam's first steps divide gradients by themselves, so rounding shows; a NaN or a stray sample would be a million.
-    torch.testing.assert_close(weights[0], weights[1], atol=2e-3, rtol=0)
+@pytest.mark.usefixtures("asks")
+def test_nothing_of_a_broken_environment_reaches_the_gradient(small_cfg):
+    """Updates in which one environment gives other numbers, and breaks in every step: the same gradients."""
+    one_step = replace(small_cfg.algorithm, num_learning_epochs=1, num_mini_batches=1)
+    gradients = []
+    for junk in (0.0, 5.0):
+
+        def other(env, result, junk=junk):
+            return no_reward(env, result._replace(reward=result.reward + junk * (torch.arange(16) == 3)))
+
+        runner = train(replace(small_cfg, algorithm=one_step), Faulty(other, set(range(8))), iterations=1)
+        gradients.append(torch.cat([p.grad.flatten() for p in runner.alg.actor_critic.parameters()]))
+    sound = train(replace(small_cfg, algorithm=one_step), Faulty(no_reward, ()), iterations=1)
+    torch.testing.assert_close(*gradients, atol=1e-7, rtol=1e-6)
+    whole = torch.cat([p.grad.flatten() for p in sound.alg.actor_critic.parameters()])
+    assert gradients[0].abs().max() > 1e-3 and (gradients[0] - whole).abs().max() > 1e-4  # it is one less
 
 
-@pytest.mark.parametrize("reset", [None, lambda: None, VecEnv.reset], ids=["none", "of all alone", "not implemented"])
+@pytest.mark.usefixtures("asks")
+def test_an_environment_that_is_reset_begins_with_an_empty_memory_and_a_new_count(small_cfg):
+    cfg = replace(with_memory(small_cfg), runner=replace(small_cfg.runner, num_steps_per_env=8))
+    env = Faulty(no_reward, {2}, replace(TOY, episode_steps=100))
+    seen = []
+    reset = env.reset
+    env.reset = lambda env_ids=None: seen.append(env_ids.tolist()) or reset(env_ids)
+    runner = train(cfg, env, iterations=1)
+    assert seen == [[3]]
+    state = runner.alg.actor_critic.get_hidden_states()[0]
+    sizes = (state if isinstance(state, torch.Tensor) else state[0])[0].abs().sum(dim=1)
+    assert sizes[3] == 0 and (sizes > 0).sum() > 8
+    assert runner._stats.state_dict()["length"][3] == 0 and env.episode_length_buf[3] == 0
+
+
+@pytest.mark.usefixtures("asks")
+def test_causes_that_are_named_only_when_they_happen_are_counted_too(small_cfg, tmp_path, capsys):
+    def stops_now_and_then(env, result):
+        broken = torch.arange(16) == 5
+        sound = no_reward(env, result) if env.time == 12 else result
+        return sound._replace(done=sound.done | broken, extras={**sound.extras, "invalid": {"engine": broken}})
+
+    train(
+        small_cfg,
+        Faulty(lambda env, r: (no_reward if env.time == 10 else stops_now_and_then)(env, r), {10, 12}),
+        tmp_path,
+    )
+    record = records_of(tmp_path)[1]
+    assert (record["faults/engine"], record["faults/reward"], record["excluded_steps"]) == (1, 2, 3)
+    said = capsys.readouterr().out
+    assert "fault: engine in environment 5" in said and "fault: reward (nan) in environment 3" in said
+    assert {path.name for path in (tmp_path / "postmortem").glob("*.pt")} == {"engine_2.pt", "reward_2.pt"}
+
+
+def test_an_environment_that_fails_to_explain_itself_ends_nothing(small_cfg, tmp_path, capsys):
+    env = Faulty(no_reward, {10})
+    env.postmortem = lambda cause: {}[cause]
+    train(small_cfg, env, tmp_path)
+    said = capsys.readouterr().out
+    assert "warning: the environment's postmortem('reward') failed: KeyError" in said and "fault: reward" in said
+
+
+@pytest.mark.usefixtures("asks")
+@pytest.mark.parametrize(
+    "reset",
+    [None, lambda: None, lambda seed=None, options=None: 1 / 0, VecEnv.reset],
+    ids=["none", "of all alone", "by a seed", "not implemented"],
+)
 def test_an_environment_that_cannot_be_reset_is_left_out_while_it_is_broken(small_cfg, tmp_path, reset):
     env = Faulty(no_observation, set(range(8, 30)))
     env.reset = types.MethodType(reset, env) if reset is VecEnv.reset else reset
@@ -177,6 +235,27 @@ def test_a_learner_that_loses_itself_goes_back_with_a_lower_step_size(small_cfg,
     back = read_checkpoint(tmp_path / "model_4.pt")
     assert all(torch.equal(good[name], value) for name, value in back["model_state_dict"].items())
     assert back["counters"]["rollbacks"] == 1 and back["learning_rate"] == pytest.approx(2.5e-4)
+
+
+def test_the_way_back_is_to_the_last_state_with_a_step_taken(small_cfg, tmp_path, capsys):
+    cfg = replace(small_cfg, safety=SafetyConfig(max_skipped_steps=6))
+    env = Faulty(nothing_at_all, set(range(32, 48)))
+    torch.manual_seed(5)
+    runner = OnPolicyRunner(env, cfg, tmp_path)
+    step, calls = runner.alg.learning_step, []
+
+    def one_in_four_overflows(indices):
+        calls.append(None)
+        if len(calls) % 4 == 0:
+            runner.alg.storage.returns.fill_(math.inf)
+            runner.alg.storage._put_side_by_side()
+        return step(indices)
+
+    runner.alg.learning_step = one_in_four_overflows
+    env.time = 0
+    runner.learn(6)
+    assert [record["skipped_steps"] for record in records_of(tmp_path)][:4] == [1, 1, 1, 1]
+    assert "back to the learner of iteration 4" in capsys.readouterr().out
 
 
 def test_a_learner_that_keeps_losing_itself_fails_and_says_so(small_cfg, tmp_path):
@@ -203,6 +282,27 @@ def test_the_clock_ends_a_training(small_cfg, tmp_path):
     runner.cfg = replace(runner.cfg, max_time=0.0)
     runner.learn(1)
     assert not runner.out_of_time
+
+
+def test_recent_episodes_are_remembered_though_the_environment_forgets(small_cfg, tmp_path):
+    env = Faulty(no_reward, ())
+    env.state_dict = None
+    runner = train(small_cfg, env, tmp_path, iterations=2)
+    other = OnPolicyRunner(Faulty(no_reward, ()), small_cfg)
+    other.episodes_restored = True
+    other.load(tmp_path / "model_2.pt")
+    assert not other.episodes_restored and other._recent.means() == runner._recent.means() != (None, None)
+
+
+def test_a_state_that_no_checkpoint_can_hold_is_refused_before_training(small_cfg, tmp_path):
+    env = Faulty(no_reward, ())
+    env.state_dict = lambda: {"poses": [numpy.zeros(3)]}
+    with pytest.raises(
+        ValueError, match=r"state_dict\(\)\['poses'\]\[0\] is a numpy.ndarray, which a checkpoint cannot"
+    ):
+        OnPolicyRunner(env, small_cfg)
+    with pytest.raises(ValueError, match=r"the checkpoint\['infos'\]\['return'\] is a numpy.float64"):
+        OnPolicyRunner(Faulty(no_reward, ()), small_cfg).save(tmp_path / "model_1.pt", {"return": numpy.float64(1)})
 
 
 @pytest.fixture

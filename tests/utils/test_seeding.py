@@ -23,3 +23,15 @@ def test_a_device_that_is_not_there_is_named(device):
 
 def test_the_cpu_is_always_there():
     require_device("rl_device", "cpu")
+
+
+def test_what_deterministic_asks_for_is_on_from_then_on(run_script):
+    code = """
+import os, torch
+from rsl_rl.utils.seeding import make_deterministic
+notes = make_deterministic()
+assert torch.are_deterministic_algorithms_enabled() and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+assert all(note.startswith("deterministic: ") for note in notes) and len(notes) == 2
+"""
+    done = run_script("-c", code)
+    assert done.returncode == 0, done.stderr

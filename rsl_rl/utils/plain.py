@@ -1,0 +1,28 @@
+"""Values that a file can hold without holding code."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from torch import Tensor
+from torch.nn import Parameter
+
+_LEAVES = (bool, int, float, complex, str, bytes, type(None), Tensor, Parameter)
+
+
+def require_plain(value: Any, where: str) -> None:
+    """Raise a ValueError that names what a reader who executes nothing (torch.load with weights_only) would refuse."""
+    kind = type(value)
+    if kind in (dict, OrderedDict):
+        for key, item in value.items():
+            require_plain(key, f"a key of {where}")
+            require_plain(item, f"{where}[{key!r}]")
+    elif kind in (list, tuple):
+        for i, item in enumerate(value):
+            require_plain(item, f"{where}[{i}]")
+    elif kind not in _LEAVES:
+        raise ValueError(
+            f"{where} is a {kind.__module__}.{kind.__qualname__}, which a checkpoint cannot hold; give tensors, "
+            "numbers, texts, and lists, tuples and dicts of them (torch.from_numpy(array), float(number))"
+        )
