@@ -156,7 +156,7 @@ class ObservationGroup:
         return {name: part.tolist() for name, part in zip(self.terms, x.split(self.sizes))}
 
     def describe(self) -> List[Dict[str, Any]]:
-        """Return name, size, scale and frame of each term in order."""
+        """Return name, size, scale and frame of each term in order; "joint" has one number a joint, in their order."""
         return [
             {"name": name, "size": size, "scale": term.scale, "frame": TERMS[name].frame}
             for (name, term), size in zip(self.terms.items(), self.sizes)

@@ -73,11 +73,11 @@ def test_files_act_like_the_policy_over_a_real_rollout_with_resets(name, tmp_pat
     """20 s of one robot that falls now and then; the policy's own actions drive it."""
     from dataclasses import replace
 
-    from configs import EXPERIMENTS
+    from configs.go2_flat_blind import blind_task
+    from configs.train_config import TrainConfig
     from rsl_rl.runners import OnPolicyRunner
 
-    cfg = EXPERIMENTS.load("go2_flat_blind")()
-    cfg = replace(cfg, policy=POLICIES[name], env=replace(cfg.env, num_envs=4))
+    cfg = TrainConfig(task="go2_flat_blind", policy=POLICIES[name], env=replace(blind_task(), num_envs=4))
     env = cfg.env.build(seed=1)
     runner = OnPolicyRunner(env, cfg)
     runner.learn(2)  # the normaliser has seen something

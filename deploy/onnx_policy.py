@@ -1,0 +1,150 @@
+"""Run an exported policy on a robot: what its sensors say in SI units goes in, joint targets [rad] come out.
+
+Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to the robot.
+
+    policy = OnnxPolicy("policy.onnx", joint_names=("FR_hip_joint", ...))  # in the order in which the robot lists them
+    while True:  # once in policy.control_period seconds; policy.reset() where an episode starts anew
+        targets = policy(command=(0.5, 0.0, 0.0), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
+
+The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+Network = Callable[..., Sequence[np.ndarray]]
+"""obs [1, D] and memories to actions [1, A] and the memories' next values."""
+Vector = Union[Sequence[float], np.ndarray, None]
+
+NEEDED = "inputs observations joint_names default_joint_pos action_scale action_clip stiffness damping torque_limits"
+FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command"), "base")
+FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
+"""The observation terms that a robot can supply, and the frame of each."""
+
+
+class Policy:
+    """A network with its description (policy.json) around it; keeps the last action and the network's memories."""
+
+    def __init__(self, description: Mapping[str, Any], network: Network, joint_names: Optional[Sequence[str]] = None):
+        missing = [name for name in (*NEEDED.split(), "control_period") if name not in description]
+        if missing:
+            raise ValueError(f"the policy's description lacks {', '.join(missing)}; export the policy again")
+        own = list(description["joint_names"])
+        self.joint_names: List[str] = list(own if joint_names is None else joint_names)
+        if sorted(own) != sorted(self.joint_names):
+            raise ValueError(f"got the joints {self.joint_names}; the policy moves {own}: name these, in any order")
+        self.description, self._network = description, network
+        self._terms = _check_terms(description)
+        self._robot_index = [self.joint_names.index(name) for name in own]  # of each of the policy's joints
+        self._default = np.array(description["default_joint_pos"], np.float32)  # in the policy's order
+        self._scale, self._clip = np.float32(description["action_scale"]), np.float32(description["action_clip"])
+        self._memory_shapes = [shape for name, shape in description["inputs"].items() if name != "obs"]
+        self.control_period: float = description["control_period"]
+        self.default_joint_pos = self._to_robot(self._default)
+        gains = (self._to_robot(np.array(description[name])) for name in ("stiffness", "damping", "torque_limits"))
+        self.stiffness, self.damping, self.torque_limits = gains  # [N m/rad], [N m s/rad], [N m]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the past: an episode starts."""
+        self.last_action = np.zeros(len(self._default), np.float32)  # in the policy's order of joints
+        self._memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
+
+    def __call__(self, **state: Any) -> np.ndarray:
+        """Return joint targets [rad] in the order of ``joint_names``; takes what :meth:`observe` does."""
+        obs = self.observe(**state)
+        actions, *self._memories = self._network(obs[None], *self._memories)
+        self.last_action = np.clip(actions[0], -self._clip, self._clip)
+        return self._to_robot(self._default + self._scale * self.last_action)
+
+    def observe(
+        self,
+        command: Vector = None,
+        base_quat: Vector = None,
+        base_ang_vel: Vector = None,
+        joint_pos: Vector = None,
+        joint_vel: Vector = None,
+        base_lin_vel: Vector = None,
+        base_lin_vel_world: Vector = None,
+    ) -> np.ndarray:
+        """Return the observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z, base
+        to world; velocities in the base frame [rad/s], [m/s], the linear one also in the world frame; joints [rad],
+        [rad/s] in the order of ``joint_names``. What the policy does not sense may be left out."""
+        if base_quat is not None and not abs(np.linalg.norm(base_quat) - 1.0) < 0.01:
+            raise ValueError(f"base_quat={base_quat} is no rotation; give a unit quaternion w x y z")
+        if base_lin_vel is None and base_lin_vel_world is not None and base_quat is not None:
+            base_lin_vel = _to_base(base_quat, base_lin_vel_world)
+        values: Dict[str, Any] = {
+            "base_lin_vel": base_lin_vel,
+            "base_ang_vel": base_ang_vel,
+            "gravity": None if base_quat is None else _to_base(base_quat, (0.0, 0.0, -1.0)),
+            "command": command,
+            "joint_pos": None if joint_pos is None else self._from_robot(joint_pos) - self._default,
+            "joint_vel": None if joint_vel is None else self._from_robot(joint_vel),
+            "action": self.last_action,
+        }
+        return np.concatenate([_scaled(values[name], name, size, scale) for name, size, scale in self._terms])
+
+    def _from_robot(self, joints: Union[Sequence[float], np.ndarray]) -> np.ndarray:
+        if len(joints) != len(self.joint_names):
+            raise ValueError(f"{len(joints)} joint values; give one for each of {self.joint_names}")
+        return np.asarray(joints, np.float32)[self._robot_index]
+
+    def _to_robot(self, joints: np.ndarray) -> np.ndarray:
+        ordered = np.empty_like(joints)
+        ordered[self._robot_index] = joints
+        return ordered
+
+
+class OnnxPolicy(Policy):
+    """The policy in an ONNX file, which brings its description."""
+
+    def __init__(self, path: Union[str, Path], joint_names: Optional[Sequence[str]] = None):
+        super().__init__(*open_onnx(path), joint_names)
+
+
+def open_onnx(path: Union[str, Path]) -> Tuple[Mapping[str, Any], Network]:
+    """Load a file's description and its network; without onnxruntime it is an ImportError."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no file {path}; scripts/play.py writes policy.onnx into the run's exported/ folder")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError("onnxruntime is not installed; run: pip install onnxruntime") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # the networks are small
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [x.name for x in session.get_inputs()]
+    description = {name: json.loads(value) for name, value in session.get_modelmeta().custom_metadata_map.items()}
+    return description, lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(names, inputs)))]
+
+
+def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.float32]]:
+    """Return name, size and scale of the observation terms, which must be ones that this file knows how to build."""
+    terms = [(term["name"], term["size"], np.float32(term["scale"])) for term in description["observations"]]
+    unknown = [name for name, _, _ in terms if name not in FRAMES]
+    if unknown:
+        raise ValueError(f"no robot senses {', '.join(unknown)}; train a policy on some of {', '.join(FRAMES)}")
+    wrong = [term["name"] for term in description["observations"] if term["frame"] != FRAMES[term["name"]]]
+    size, expected = sum(size for _, size, _ in terms), description["inputs"]["obs"][-1]
+    if wrong or size != expected:
+        raise ValueError(f"frames of {wrong} are others than {FRAMES}, or the sizes' sum {size} is not {expected}")
+    return terms
+
+
+def _scaled(value: Any, name: str, size: int, scale: np.float32) -> np.ndarray:
+    array = np.full(0, np.nan) if value is None else np.asarray(value, np.float32)
+    if array.shape != (size,) or not np.isfinite(array).all():
+        source = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
+        raise ValueError(f"the policy senses {name}: give {source.get(name, name)}, {size} finite numbers; got {value}")
+    return array * scale
+
+
+def _to_base(quat: Any, vector: Any) -> np.ndarray:
+    """Turn a vector from the world frame into the base frame by a quaternion w x y z."""
+    w, axis, v = np.float32(quat[0]), np.asarray(quat[1:], np.float32), np.asarray(vector, np.float32)
+    twice_cross = 2 * np.cross(axis, v)
+    return v - w * twice_cross + np.cross(axis, twice_cross)

@@ -1,0 +1,177 @@
+"""Walk an exported policy in plain MuJoCo, one robot after the other, with nothing of rsl_rl but the file: sim-to-sim.
+
+    python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 32
+
+Needs numpy, onnxruntime and mujoco. The last line is JSON: fall_rate (falls per robot), lin_vel_error [m/s] and
+yaw_rate_error [rad/s], as scripts/evaluate.py defines them. The robots are the model as it stands; evaluate.py's differ
+from each other like those of the training, which --friction, --payload and --gains imitate.
+"""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+from onnx_policy import OnnxPolicy
+
+MODEL = Path(__file__).resolve().parent.parent / "rsl_rl" / "tasks" / "robots" / "go2" / "go2.xml"
+COMMAND_PERIOD = 10.0  # [s]
+MAX_TILT = 1.0  # [rad]
+FORBIDDEN_CONTACTS = ("trunk_contact", "head_contact")  # sensors; more than 1 N is a fall
+
+
+class Walker:
+    """One robot in MuJoCo: a free joint, then hinges, each with a position actuator."""
+
+    def __init__(self, mujoco, model_path, policy_path, height):
+        self._mujoco, self._height = mujoco, height
+        self.model = mujoco.MjModel.from_xml_path(str(model_path))
+        self.data = mujoco.MjData(self.model)
+        joints = self.model.actuator_trnid[:, 0]
+        self.policy = OnnxPolicy(policy_path, [self.model.joint(i).name for i in joints])
+        self._pos, self._vel = self.model.jnt_qposadr[joints], self.model.jnt_dofadr[joints]
+        self._substeps = round(self.policy.control_period / self.model.opt.timestep)
+        limits = self.policy.torque_limits
+        self.model.actuator_forcerange[:] = np.stack((-limits, limits), axis=1)
+        self._trunk = self.model.jnt_bodyid[0]
+        self.trunk_mass = float(self.model.body_mass[self._trunk])
+        self._inertia = self.model.body_inertia[self._trunk].copy()
+        self.set_gains(1.0, 1.0)
+
+    def set_gains(self, stiffness_scale, damping_scale):
+        """Make the actuators the PD loops that the policy was trained with, times factors [J]."""
+        stiffness, damping = self.policy.stiffness * stiffness_scale, self.policy.damping * damping_scale
+        self.model.actuator_gainprm[:, 0] = stiffness
+        self.model.actuator_biasprm[:, 1], self.model.actuator_biasprm[:, 2] = -stiffness, -damping
+
+    def set_body(self, friction, payload):
+        """Set the sliding friction of robot and floor, where one is given, and load the trunk [kg]."""
+        if friction is not None:
+            self.model.geom_friction[:, 0] = friction
+        scale = 1.0 + payload / self.trunk_mass
+        self.model.body_mass[self._trunk] = self.trunk_mass * scale
+        self.model.body_inertia[self._trunk] = self._inertia * scale
+        self._mujoco.mj_setConst(self.model, self.data)
+
+    def reset(self):
+        """Put the robot onto its feet."""
+        self._mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[:3] = 0.0, 0.0, self._height
+        self.data.qpos[self._pos] = self.policy.default_joint_pos
+        self._mujoco.mj_forward(self.model, self.data)
+        self.policy.reset()
+
+    def step(self, command):
+        """Sense, act, and let one control period pass."""
+        self.data.ctrl[:] = self.policy(
+            command=command,
+            base_quat=self.data.qpos[3:7],
+            base_lin_vel_world=self.data.qvel[:3],
+            base_ang_vel=self.data.qvel[3:6],
+            joint_pos=self.data.qpos[self._pos],
+            joint_vel=self.data.qvel[self._vel],
+        )
+        self._mujoco.mj_step(self.model, self.data, self._substeps)
+
+    def velocities(self):
+        """Return vx, vy [m/s] and yaw rate [rad/s] in the base frame, and whether the robot has fallen."""
+        base_to_world = np.empty(9)
+        self._mujoco.mju_quat2Mat(base_to_world, self.data.qpos[3:7])
+        rotation = base_to_world.reshape(3, 3)
+        forces = [np.linalg.norm(self.data.sensor(name).data) for name in FORBIDDEN_CONTACTS]
+        fallen = rotation[2, 2] < math.cos(MAX_TILT) or max(forces) > 1.0
+        vx, vy, _ = rotation.T @ self.data.qvel[:3]
+        return np.array((vx, vy, self.data.qvel[5])), fallen
+
+
+def draw_commands(ranges, robots, segments, seed):
+    """Draw commands [robots, segments, 3] uniformly from the ranges of the training."""
+    low, high = np.array(ranges).T
+    return np.random.default_rng(seed).uniform(low, high, (robots, segments, 3))
+
+
+def vary(walker, args, generator):
+    """Make the robot another one."""
+    friction = None if args.friction is None else generator.uniform(*args.friction)
+    walker.set_body(friction, generator.uniform(*args.payload))
+    walker.set_gains(*generator.uniform(*args.gains, (2, len(walker.policy.joint_names))))
+
+
+def walk(walker, commands, steps):
+    """Let a robot follow commands [segments, 3] and return what it did."""
+    falls, errors = 0, np.zeros(2)
+    per_command = round(COMMAND_PERIOD / walker.policy.control_period)
+    walker.reset()
+    for step in range(steps):
+        command = commands[step // per_command]
+        walker.step(command)
+        velocity, fallen = walker.velocities()
+        errors += np.hypot(*(velocity - command)[:2]), abs(velocity[2] - command[2])
+        if fallen:
+            falls += 1
+            walker.reset()
+    return np.array((falls, *(errors / steps)))
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("policy", type=Path, help="policy.onnx as play.py writes it")
+    parser.add_argument("--model", type=Path, default=MODEL, help="MJCF file of the robot on a floor")
+    parser.add_argument("--height", type=float, default=0.32, help="of the trunk at the start [m]")
+    parser.add_argument("--robots", type=int, default=32, help="how many walk, one after the other")
+    parser.add_argument("--seconds", type=float, default=20.0, help="time that each walks [s]")
+    parser.add_argument("--seed", type=int, default=0, help="of commands and robots")
+    ranges = {"type": float, "nargs": 2, "metavar": ("LOW", "HIGH")}
+    parser.add_argument("--friction", **ranges, help="range of the sliding friction; the model's own without it")
+    parser.add_argument("--payload", **ranges, default=(0.0, 0.0), help="range of the mass added to the trunk [kg]")
+    parser.add_argument("--gains", **ranges, default=(1.0, 1.0), help="range of the factors on each joint's gains")
+    parser.add_argument(
+        "--commands", type=Path, help="JSON list [robots][every 10 s][vx, vy, yaw rate] to follow instead"
+    )
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    try:
+        import mujoco
+
+        walker = Walker(mujoco, args.model, args.policy, args.height)
+        steps = round(args.seconds / walker.policy.control_period)
+        segments = math.ceil(args.seconds / COMMAND_PERIOD)
+        if args.robots < 1 or steps < 1:
+            raise ValueError(f"--robots {args.robots} and --seconds {args.seconds}: give positive numbers")
+        if min(args.payload) <= -walker.trunk_mass:
+            raise ValueError(
+                f"--payload {min(args.payload):g} takes off the trunk's {walker.trunk_mass:g} kg; give more"
+            )
+        if args.commands is not None:
+            commands = np.array(json.loads(args.commands.read_text()), float)
+        else:
+            commands = draw_commands(walker.policy.description["command_ranges"], args.robots, segments, args.seed)
+        if commands.ndim != 3 or commands.shape[1] < segments or commands.shape[2] != 3:
+            raise ValueError(f"--commands has the shape {commands.shape}; give [robots, {segments}, 3]")
+    except ModuleNotFoundError as error:
+        return fail(f"{error.name} is not installed; run: pip install {error.name}")
+    except Exception as error:  # onnxruntime's have no type in common
+        return fail(" ".join(str(error).split()))
+    results, generator = [], np.random.default_rng(args.seed + 1)
+    for followed in commands:
+        vary(walker, args, generator)
+        results.append(walk(walker, followed, steps))
+    fall_rate, lin_vel_error, yaw_rate_error = np.mean(results, axis=0)
+    numbers = {"fall_rate": fall_rate, "lin_vel_error": lin_vel_error, "yaw_rate_error": yaw_rate_error}
+    print(json.dumps({**numbers, "robots": len(commands), "seconds": args.seconds, "policy": str(args.policy)}))
+    return 0
+
+
+def fail(message):
+    """Say in one line what is wrong."""
+    print(f"sim_to_sim.py: error: {message}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""A walk of a trained policy, with what its robots sensed and what they were told: what exports are held against."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+
+class Rollout(NamedTuple):
+    """T control steps of N robots with J joints, on the CPU."""
+
+    joint_names: Tuple[str, ...]
+    obs: Tensor  # [T, N, D] what the policy saw
+    actions: Tensor  # [T, N, A] its answer
+    last_actions: Tensor  # [T, N, A] the action before, as the environment took it; zeros start an episode
+    sensed: Dict[str, Tensor]  # [T, N, k] each, at the time of obs; SI units
+    joint_targets: Tensor  # [T, N, J] what the simulation was handed [rad]
+    done: Tensor  # [T, N] bool: the episode ended with this step
+
+    @property
+    def num_resets(self) -> int:
+        return int(self.done.sum())
+
+
+def sensed_by_robot(env: Any) -> Dict[str, Tensor]:
+    """Return what the sensors of N legged robots would say at this moment, [N, k] each, in SI units.
+
+    The linear velocity is in the world frame, the angular one in the base frame; joints are in the simulation's order.
+    """
+    sim = env.sim
+    return {
+        "command": env.state.command,
+        "base_quat": sim.root_quat,
+        "base_lin_vel_world": sim.root_lin_vel,
+        "base_ang_vel": sim.root_ang_vel,
+        "joint_pos": sim.joint_pos,
+        "joint_vel": sim.joint_vel,
+    }
+
+
+@torch.no_grad()
+def record_rollout(env: Any, policy: Any, actor_groups: Sequence[str], num_steps: int) -> Rollout:
+    """Let the policy walk the robots of a LeggedRobot without observation noise, episodes from their start.
+
+    Joint targets are taken where physics takes them, at the simulation's ``step``.
+    """
+    rows: Dict[str, List[Tensor]] = {name: [] for name in ("obs", "actions", "last_actions", "joint_targets", "done")}
+    sensed: Dict[str, List[Tensor]] = {}
+    simulate = env.sim.step
+
+    def listen(joint_targets: Tensor, num_substeps: int) -> None:
+        rows["joint_targets"].append(joint_targets.cpu().clone())
+        simulate(joint_targets, num_substeps)
+
+    obs = env.reset()
+    policy.reset()
+    env.sim.step = listen
+    try:
+        for _ in range(num_steps):
+            for name, value in sensed_by_robot(env).items():
+                sensed.setdefault(name, []).append(value.cpu().clone())
+            rows["obs"].append(torch.cat([obs[group] for group in actor_groups], dim=-1).cpu().clone())
+            rows["last_actions"].append(env.state.action.cpu().clone())
+            actions = policy(obs)
+            rows["actions"].append(actions.cpu().clone())
+            obs, _, done, _ = env.step(actions)
+            policy.reset(done)
+            rows["done"].append(done.cpu().clone())
+    finally:
+        del env.sim.step  # the class has its own
+    stacked = {name: torch.stack(values) for name, values in rows.items()}
+    return Rollout(env.sim.joint_names, sensed={name: torch.stack(x) for name, x in sensed.items()}, **stacked)

@@ -1,0 +1,80 @@
+"""What play.py says and does about the files that it exports."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from configs.go2_flat import flat_task
+from configs.train_config import TrainConfig
+from rsl_rl.config.policy import ActorCriticConfig
+from rsl_rl.config.task import ObservationTerm
+from rsl_rl.exporters import policy_module
+from rsl_rl.runners import OnPolicyRunner
+from scripts import play
+from scripts.command_line import Arguments
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture
+def played(tmp_path, monkeypatch):
+    """Play a policy in this process: exit code and the exported/ folder."""
+    monkeypatch.setattr(play, "PARITY_SECONDS", 0.6)
+
+    def run(runner):
+        runner.log_dir.mkdir()
+        runner.save(runner.log_dir / "model_0.pt")
+        flags = play.Flags(num_envs=1, seconds=0.1, video=False)
+        return play.main(Arguments(flags, runner.train_cfg, runner.log_dir)), runner.log_dir / "exported"
+
+    return run
+
+
+def small_run(tmp_path, **observations):
+    env = replace(flat_task(), num_envs=4)
+    env = replace(env, policy_observations={**env.policy_observations, **observations})
+    cfg = TrainConfig(
+        task="go2_flat", policy=ActorCriticConfig(actor_hidden_dims=(16, 8), critic_hidden_dims=(8,)), env=env
+    )
+    return OnPolicyRunner(env.build(seed=1), cfg, log_dir=tmp_path / "run")
+
+
+def test_play_says_how_far_the_files_are(played, tmp_path, capsys):
+    code, folder = played(small_run(tmp_path))
+    out = capsys.readouterr().out
+    assert code == 0 and "parity: TorchScript acts like" in out and "parity: ONNX acts like" in out
+    content = json.loads((folder / "parity.json").read_text())
+    assert set(content["formats"]) == {"TorchScript", "ONNX"} and content["tolerance"] == 1e-5
+    assert (folder / "onnx_policy.py").read_text() == play.RUNNER.read_text()
+
+
+def test_play_exits_with_1_and_deletes_nothing_where_a_file_is_wrong(played, tmp_path, capsys, monkeypatch):
+    def shifted(policy):
+        module = policy_module(policy)
+        module.actor[-1].bias.data.add_(0.1)
+        return module
+
+    monkeypatch.setattr("rsl_rl.exporters.onnx.policy_module", shifted)
+    code, folder = played(small_run(tmp_path))
+    out = capsys.readouterr().out
+    assert code == 1 and "parity: TorchScript acts like" in out
+    assert "parity: ONNX does NOT act like the policy: actions differ first in step 0, robot" in out and "_joint" in out
+    assert {"policy.pt", "policy.onnx", "policy.json", "parity.json"} <= {path.name for path in folder.iterdir()}
+
+
+def test_without_onnxruntime_play_says_what_to_install_and_does_the_rest(played, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    code, folder = played(small_run(tmp_path))
+    out = capsys.readouterr().out
+    assert code == 0 and (folder / "policy.onnx").exists()
+    assert "parity: ONNX is not checked: onnxruntime is not installed; run: pip install onnxruntime\n" in out
+    assert set(json.loads((folder / "parity.json").read_text())["formats"]) == {"TorchScript"}
+
+
+def test_a_policy_that_senses_what_no_robot_can_is_exported_with_a_warning(played, tmp_path, capsys):
+    code, folder = played(small_run(tmp_path, friction=ObservationTerm(), air_time=ObservationTerm()))
+    out = capsys.readouterr().out
+    assert code == 0 and "not for robots: no robot senses friction, air_time; train a policy on some of" in out
+    assert json.loads((folder / "parity.json").read_text())["formats"]["ONNX"]["joint_targets"] is None
