@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Dict, List, Mapping, Optional, Protocol, Sequence
+import statistics
+from dataclasses import dataclass, replace
+from typing import Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations
-from rsl_rl.tasks.gait_meter import GaitMeter
+from rsl_rl.tasks.gait_meter import CommandBin, GaitMeter, pool
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.recorder import Recorder
 from rsl_rl.utils.registry import suggest
 
 _COMMAND_PERIOD = 10.0  # [s], whatever the task trains with
+
+RESAMPLES = 10_000
+"""Draws with replacement behind each bootstrap interval."""
 
 
 class ActingPolicy(Protocol):
@@ -54,26 +60,98 @@ def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes
     )
 
 
-@torch.no_grad()
-def evaluate(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, float]:
-    """Walk every robot for a time and return what it did.
+class Repetition(NamedTuple):
+    """What robots did in one evaluation."""
 
-    fall_rate (falls per robot), lin_vel_error (mean length of v_xy - command, base frame [m/s]), yaw_rate_error
-    [rad/s], action_rate (root mean square change of the joint target per control step [rad]), mean_torque (mean
-    magnitude [N m]), torque_saturation (share of joint samples at the limit), foot_slip (mean horizontal speed of feet
-    on the floor [m/s]), swing_height (mean highest point of a swing [m]), step_frequency (touchdowns of a foot per
-    second), duty_factor (share of time that a foot is on the floor) and cost_of_transport (mechanical work per weight
-    and distance).
-    """
-    meter = GaitMeter(env.cfg, env.robot)
+    numbers: Dict[str, float]  # GaitMeter.MEANINGS says what they are
+    falls: Dict[str, float]  # per robot, by cause; they add up to fall_rate
+    tracking: List[CommandBin]
+    recording: Dict[str, Tensor]  # of the first robot, see Recorder
+
+
+def evaluate(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, float]:
+    """Walk every robot for a time and return the numbers of :attr:`GaitMeter.MEANINGS`."""
+    return observe(env, policy, seconds).numbers
+
+
+@torch.no_grad()
+def observe(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Repetition:
+    """Walk every robot for a time and return all that there is to say about it."""
+    meter, recorder = GaitMeter(env.cfg, env.robot), Recorder(1, env.cfg.control.action_scale)
     obs = env.reset()
-    env.observers.append(meter)
+    env.observers += [meter, recorder]
     policy.reset()
     for _ in range(round(seconds / env.cfg.sim.control_dt)):
         obs, _, done, _ = env.step(policy(obs))
         policy.reset(done)
     env.observers.remove(meter)
-    return meter.result()
+    env.observers.remove(recorder)
+    return Repetition(meter.result(), meter.falls(), meter.tracking(), recorder.result())
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A checkpoint, and what robots did with it in each of several repetitions."""
+
+    name: str
+    """What tells it from the others of a comparison."""
+    checkpoint: str
+    env_steps: int
+    """That it was trained for."""
+    env_cfg: LeggedRobotConfig
+    """What it was judged in."""
+    foot_names: Tuple[str, ...]
+    repetitions: Sequence[Repetition]
+
+    @property
+    def numbers(self) -> Dict[str, float]:
+        """Means over the repetitions."""
+        return _means([repetition.numbers for repetition in self.repetitions])
+
+    @property
+    def intervals(self) -> Dict[str, Tuple[float, float]]:
+        """Where the means lie, by :func:`bootstrap_interval`; empty for a single repetition."""
+        if len(self.repetitions) < 2:
+            return {}
+        values = {name: [repetition.numbers[name] for repetition in self.repetitions] for name in self.numbers}
+        return {name: bootstrap_interval(value) for name, value in values.items()}
+
+    @property
+    def falls(self) -> Dict[str, float]:
+        """Falls per robot, by cause."""
+        return _means([repetition.falls for repetition in self.repetitions])
+
+    @property
+    def tracking(self) -> List[CommandBin]:
+        """The samples of all repetitions together."""
+        return pool([repetition.tracking for repetition in self.repetitions])
+
+    @property
+    def misses(self) -> List[str]:
+        """What keeps it from passing the gate."""
+        return gate_misses([repetition.numbers for repetition in self.repetitions], self.env_cfg.gate)
+
+
+def differences(judgements: Sequence[Judgement]) -> List[str]:
+    """Name the settings by which the judgements were not made alike, as runs with configs of their own bring them."""
+    first, compared = judgements[0].env_cfg, ("robot", "sim", "commands", "terminations", "randomization", "gate")
+    return [name for name in compared if any(getattr(one.env_cfg, name) != getattr(first, name) for one in judgements)]
+
+
+def _means(rows: Sequence[Mapping[str, float]]) -> Dict[str, float]:
+    return {name: statistics.fmean(row[name] for row in rows) for name in rows[0]}
+
+
+def bootstrap_interval(values: Sequence[float], level: float = 0.95, seed: int = 0) -> Tuple[float, float]:
+    """Return between which two values the mean of as many repetitions lies with a probability of ``level``.
+
+    By the percentiles of the means of RESAMPLES draws with replacement. Of a few repetitions, it is too narrow: three
+    say little about the spread of a fourth.
+    """
+    draws = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
+    means = np.asarray(values)[draws].mean(axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
 def gate_misses(results: Sequence[Mapping[str, float]], limits: Mapping[str, float]) -> List[str]:
