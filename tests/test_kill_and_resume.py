@@ -5,7 +5,7 @@ import pytest
 from tests.kill_and_resume import kill_and_resume
 
 
-@pytest.mark.parametrize("task", ["toy", "recall"])
+@pytest.mark.parametrize("task", ["recall", pytest.param("toy", marks=pytest.mark.slow)])
 def test_a_killed_training_goes_on_bit_by_bit(task):
     arguments = ["--task", task, "--num_envs", "16", "--save_interval", "5"]
     said = list(kill_and_resume(arguments, iterations=300, kills=2, seed=1))

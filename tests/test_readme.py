@@ -23,11 +23,15 @@ SCRIPTS = {  # command -> what makes it small; they run in this order, in an exp
     ),
     "scripts/train.py --task go2_flat --resume --max_iterations 200": ("--max_iterations", "2"),
     "scripts/evaluate.py --task go2_flat --num_seeds 3": ("--num_envs", "2", "--seconds", "0.1"),
+    "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5": (
+        *("--checkpoints", "1", "2", "--num_seeds", "2", "--num_envs", "2", "--seconds", "0.1"),
+    ),
     "scripts/play.py --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
     "scripts/train.py --task go2_flat --max_time 3500 --runner.keep_last 3 --runner.keep_every 100": (
         *(*TINY, "--max_iterations", "1"),
     ),
     "scripts/train.py --task go2_flat --resume": ("--max_iterations", "2"),
+    "scripts/play.py --task go2_flat --command 0.8,0,0": ("--num_envs", "1", "--seconds", "0.1", "--no_video"),
     "scripts/train.py --task recall": ("--max_iterations", "1"),
     "scripts/train.py --task go2_flat_blind --policy.rnn_type lstm --algorithm.unroll_len 12 --algorithm.burn_in 4": (
         "--num_envs",
@@ -57,7 +61,12 @@ BENCHMARKS = {  # command, with names of what the test gives it -> what makes it
 ELSEWHERE = {  # command -> the test or the job that runs it
     f".venv/bin/pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
+    ".venv/bin/python scripts/play.py --task go2_flat --viewer": "tests/tasks/test_viewer.py",
+    ".venv/bin/python scripts/play.py --task go2_flat --keyboard": "tests/tasks/test_viewer.py",
     ".venv/bin/python scripts/play.py --task go2_flat --postmortem engine_12": "tests/tasks/test_postmortem.py",
+    "python -m venv robot && robot/bin/pip install -c constraints.txt numpy onnxruntime mujoco": "tests/deploy, slow",
+    "robot/bin/python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 256 "
+    "--friction 0.4 1.25 --payload -1 2 --gains 0.9 1.1": "tests/deploy/test_sim_to_sim.py",
     "make walk": "tests/test_walk.py, slow",
     "make test": ".ci/run",
     "make check": ".ci/run",

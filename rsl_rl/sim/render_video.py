@@ -8,15 +8,12 @@ OpenGL drivers may be missing, or take the process down with them; the caller lo
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import List, Sequence, Tuple
 
-if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
-    os.environ["MUJOCO_GL"] = "egl"  # MuJoCo chooses its driver while it is imported
-
 import imageio
+import imageio_ffmpeg
 import mujoco
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -40,11 +37,15 @@ def render(
     places = grid(len(robots))
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
     camera.distance, camera.elevation, camera.azimuth = 2.0, -16.0, 125.0
+    imageio_ffmpeg.get_ffmpeg_exe()  # an error, before any work, where there is none
     font = ImageFont.load_default(size=18)
     frames: List[Image.Image] = []
     width, height = size
     with mujoco.Renderer(model, height, width) as renderer, imageio.get_writer(
-        path, fps=fps, macro_block_size=8
+        path,
+        format="FFMPEG",
+        fps=fps,
+        macro_block_size=8,  # type: ignore[arg-type]  # a name is as good as a plugin
     ) as video:
         for pose, caption in zip(poses, captions):
             for robot, place, q in zip(robots, places, pose):

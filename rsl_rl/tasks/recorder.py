@@ -13,8 +13,9 @@ from rsl_rl.tasks.robot_state import RobotState
 class Recorder:
     """An observer of :class:`LeggedRobot` that keeps every step of the first robots."""
 
-    def __init__(self, num_robots: int):
+    def __init__(self, num_robots: int, action_scale: float):
         self._n = num_robots
+        self._action_scale = action_scale  # [rad] per unit of action
         self._steps: List[Dict[str, Tensor]] = []
 
     def __call__(self, state: RobotState, done: Tensor) -> None:
@@ -27,6 +28,8 @@ class Recorder:
                 (state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1
             ),  # [n, 3] the same, measured
             "foot_contact": state.foot_contact,  # [n, F]
+            "target": state.default_joint_pos + self._action_scale * state.action,  # [n, J] [rad]
+            "target_change": self._action_scale * (state.action - state.previous_action),  # [n, J] [rad] in this step
             "torque": state.joint_torque,  # [n, J] [N m]
             "done": done,  # [n]
         }

@@ -14,7 +14,6 @@ from rsl_rl.sim.video import VideoError, write_video
 from rsl_rl.tasks.evaluation import ActingPolicy, for_evaluation
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.recorder import Recorder
-from rsl_rl.tasks.velocity_plot import plot_velocities
 
 _FRAME_RATE = 25.0  # of the film [1/s]
 
@@ -36,7 +35,7 @@ def for_replay(
 @torch.no_grad()
 def replay(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, Tensor]:
     """Let every robot walk for a time and return the recording, see :class:`Recorder`."""
-    recorder = Recorder(env.num_envs)
+    recorder = Recorder(env.num_envs, env.cfg.control.action_scale)
     obs = env.reset()
     policy.reset()
     env.observers.append(recorder)
@@ -47,14 +46,33 @@ def replay(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, 
     return recorder.result()
 
 
-def write_replay(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: bool) -> Iterator[str]:
-    """Write play.png and, if asked for, play.mp4; yield a line on each as it is done."""
+def write_replay(
+    recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: bool, plot: bool
+) -> Iterator[str]:
+    """Write what is asked for, pictures and a film; yield a line on each as it is done or cannot be done."""
     folder.mkdir(parents=True, exist_ok=True)
-    control_dt = env.cfg.sim.control_dt
-    plot_velocities(recording, control_dt, env.sim.foot_names, folder / "play.png")
-    yield f"plot: {folder / 'play.png'}"
-    if not video:
+    if plot:
+        yield from _write_plots(recording, env, folder)
+    if video:
+        yield _write_film(recording, env, folder / "play.mp4")
+
+
+def _write_plots(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path) -> Iterator[str]:
+    try:
+        from rsl_rl.tasks.replay_plot import plot_joints, plot_motion
+    except ModuleNotFoundError as error:
+        yield f"no plots: {error}; install the extra: pip install 'rsl-rl-lib[sim]'"
         return
+    control_dt, sim = env.cfg.sim.control_dt, env.sim
+    plot_motion(recording, control_dt, sim.foot_names, folder / "play.png")
+    yield f"plot: {folder / 'play.png'} (velocities, base height, action rate, gait)"
+    joints = folder / "play_joints.png"
+    plot_joints(recording, control_dt, sim.joint_names, sim.torque_limits.cpu(), len(sim.foot_names), joints)
+    yield f"plot: {joints} (joint positions and targets, torques and limits)"
+
+
+def _write_film(recording: Mapping[str, Tensor], env: LeggedRobot, path: Path) -> str:
+    control_dt = env.cfg.sim.control_dt
     stride = max(1, round(1 / (_FRAME_RATE * control_dt)))
     captions = [
         "commanded vx {:+.2f} vy {:+.2f} m/s, yaw {:+.2f} rad/s    measured {:+.2f} {:+.2f}, {:+.2f}".format(*c, *v)
@@ -62,7 +80,7 @@ def write_replay(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path
     ]
     poses = recording["pose"][::stride].double().numpy()
     try:
-        path = write_video(folder / "play.mp4", env.robot.model_path, poses, captions, 1 / (stride * control_dt))
-        yield f"video: {path} (at a glance: {path.with_name('play_frames.png')})"
+        write_video(path, env.robot.model_path, poses, captions, 1 / (stride * control_dt))
     except VideoError as error:
-        yield str(error)
+        return str(error)
+    return f"video: {path} (at a glance: {path.with_name('play_frames.png')})"

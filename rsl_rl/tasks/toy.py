@@ -71,8 +71,8 @@ class ToyEnv(VecEnv):
     def load_state_dict(self, state: Dict[str, Tensor]) -> None:
         if len(state["x"]) != self.num_envs:
             raise ValueError(
-                f"the state is of num_envs={len(state['x'])} and this environment has {self.num_envs}; take as many, or "
-                "load it with load_env=False (--fresh_episodes)"
+                f"the state is of num_envs={len(state['x'])} and this environment has {self.num_envs}; take as many, "
+                "or load it with load_env=False (--fresh_episodes)"
             )
         self.x = state["x"].to(self.device, copy=True)
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)

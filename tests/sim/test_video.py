@@ -55,3 +55,32 @@ def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(VideoError, match=r"pip install 'rsl-rl-lib\[video\]'"):
         video.write_video(tmp_path / "film.mp4", GO2.model_path, POSE[None, None], ["x"], 10)
+
+
+def test_drivers_are_tried_until_one_draws(tmp_path, monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setenv("DISPLAY", ":77")
+    monkeypatch.setattr(sys, "platform", "linux")
+    tried = []
+
+    def run(command, driver):
+        tried.append(driver)
+        return None if driver == "osmesa" else f"no {driver}"
+
+    monkeypatch.setattr(video, "_run", run)
+    assert write_video(tmp_path / "x.mp4", GO2.model_path, POSE[None, None], ["x"], 10) == tmp_path / "x.mp4"
+    assert tried == ["egl", "osmesa"]
+    assert video._drivers()[-1] == "glfw"
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    assert video._drivers() == ["osmesa"]  # the user's choice
+
+
+def test_without_ffmpeg_no_other_driver_is_tried(tmp_path, monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    (tmp_path / "imageio_ffmpeg.py").write_text("raise ModuleNotFoundError(\"No module named 'imageio_ffmpeg'\")\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    runs, real = [], video._run
+    monkeypatch.setattr(video, "_run", lambda *arguments: (runs.append(arguments), real(*arguments))[1])
+    with pytest.raises(VideoError, match=r"imageio_ffmpeg.*pip install 'rsl-rl-lib\[video\]'$"):
+        write_video(tmp_path / "film.mp4", GO2.model_path, POSE[None, None], ["x"], 10)
+    assert len(runs) == 1
