@@ -11,10 +11,10 @@ help:
 	@echo "make test       fast tests with coverage      make test-slow  trainings and other slow proofs"
 	@echo "make check      format, lint, types, Python 3.8 syntax"
 
-.venv/installed: setup.py constraints.txt
+.venv/installed: setup.py constraints.txt Makefile
 	test -x $(PY) || $(PYTHON) -m venv .venv || python3 -m venv .venv
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,video,export,dev]"
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,video,export,viewer,dev]"
 	touch $@
 
 walk: .venv/installed

@@ -170,9 +170,9 @@ def as_arguments(overrides: Sequence[str]) -> List[str]:
 
 
 def _checkpoints(folder: Path) -> List[int]:
-    from rsl_rl.runners.checkpoint import iteration_of
+    from rsl_rl.runners.checkpoint import checkpoints_of, iteration_of
 
-    return sorted(iteration_of(path) for path in folder.glob("model_*.pt"))
+    return [iteration_of(path) for path in checkpoints_of(folder) if iteration_of(path) > 0]  # 0 has learned nothing
 
 
 def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:

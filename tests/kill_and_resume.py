@@ -52,22 +52,19 @@ class Training:
 
     def kill(self, draw, within, while_saving):
         """Start it and kill it some time after its first iteration; say where, or None where it ended first."""
+        before, moment = self.newest(), draw.uniform(0.0, within)
         process = self.start()
-        before = self.newest()
-        moment = draw.uniform(0.0, within)
-        strike_at = None
+        while process.poll() is None and self.newest() <= before:
+            time.sleep(0.01)
+        folder, strike_at = self.folder, time.monotonic() + moment
         while process.poll() is None:
-            folder = self.folder
-            saving = folder is not None and any(folder.glob(".model_*.part"))
-            if strike_at is None and self.newest() > before:
-                strike_at = time.monotonic() + moment  # it trains: some time from now
-            due = strike_at is not None and time.monotonic() >= strike_at
-            if saving if while_saving and strike_at is not None else due:
+            parts = [name for name in os.listdir(folder) if name.endswith(".part")]
+            if parts if while_saving else time.monotonic() >= strike_at:
                 process.send_signal(signal.SIGKILL)
                 process.communicate()
-                parts = sorted(path.name for path in folder.glob(".model_*.part")) if folder else []
-                return f"killed after iteration {self.newest()}" + (f", writing {parts[0]}" if parts else "")
-            time.sleep(0.0002 if while_saving else 0.01)
+                left = [name for name in os.listdir(folder) if name.endswith(".part")]
+                return f"killed after iteration {self.newest()}" + (f", writing {left[0]}" if left else "")
+            time.sleep(0.0 if while_saving else 0.005)
         assert process.returncode == 0, process.communicate()[1]
         return None
 

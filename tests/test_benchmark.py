@@ -143,6 +143,7 @@ def test_overrides_are_arguments():
 FAULTY = ("--num_envs", "64", "--num_steps", "16", "--iterations", "20", "--seeds", "1", "2")
 
 
+@pytest.mark.slow
 def test_a_training_with_faults_is_compared_with_one_without_and_a_peers(run_script, peer):
     arguments = ("--kinds", "reward nan", "broken for good", "--rates", "1e-2", "--pairs", "1", "--num_robots", "4")
     done = run_script("scripts/benchmark.py", "faults", *FAULTY, *arguments, "--peer", str(peer))

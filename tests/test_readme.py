@@ -53,7 +53,7 @@ BENCHMARKS = {  # command, with names of what the test gives it -> what makes it
         *("--overrides", "num_envs=8", "max_iterations=1"),
     ),
     "scripts/benchmark.py faults --rates 1e-3 1e-2 --peer peer": (
-        *("--kinds", "reward nan", "--rates", "0.05", "--seeds", "1", "--num_envs", "64", "--iterations", "30"),
+        *("--kinds", "reward nan", "--rates", "0.05", "--seeds", "1", "--num_envs", "64", "--iterations", "20"),
         *("--num_robots", "4", "--pairs", "1", "--warm_up", "1"),
     ),
 }

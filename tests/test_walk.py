@@ -46,7 +46,7 @@ def test_a_go2_without_a_sense_of_velocity_walks(run_script, root):
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("deterministic", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_two_trainings_with_one_seed_give_equal_weights(run_script, root, deterministic):
     """Iterations of the real task, in two processes."""
     experiment, iterations = f"same-{uuid.uuid4().hex[:8]}", "5" if deterministic else "20"

@@ -68,7 +68,10 @@ class ScriptPolicy:
         return actions
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("gru", "lstm", "mlp") else name for name in POLICIES],
+)
 def test_files_act_like_the_policy_over_a_real_rollout_with_resets(name, tmp_path):
     """20 s of one robot that falls now and then; the policy's own actions drive it."""
     from dataclasses import replace

@@ -72,7 +72,7 @@ def walker():
     return (runner, *walk(runner, 0.6))
 
 
-@pytest.mark.parametrize("normalizer", [True, False], ids=["normaliser", "plain"])
+@pytest.mark.parametrize("normalizer", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["normaliser", "plain"])
 @pytest.mark.parametrize("name", POLICIES)
 def test_files_and_runner_act_like_the_policy_over_20_seconds_with_resets(name, normalizer, tmp_path):
     runner = lively_runner(replace(POLICIES[name], actor_obs_normalization=normalizer))

@@ -131,6 +131,7 @@ def test_the_gait_diagram_shows_when_feet_are_down(drawn):
     assert [line.get_xdata()[0] for line in fall] == pytest.approx([0.4])
 
 
+@pytest.mark.slow
 def test_two_checkpoints_and_two_runs_side_by_side(run_script, root, tmp_path):
     experiment = f"test-{uuid.uuid4().hex[:8]}"
     arguments = ("--task", "go2_flat", "--experiment_name", experiment)
