@@ -65,6 +65,7 @@ class ToyEnv(VecEnv):
         return {
             "x": self.x.clone(),
             "episode_length": self.episode_length_buf.clone(),
+            "obs": self.obs_buf.clone(),  # of the state when it was shown: ages may have been set since
             "generator": self._generator.get_state(),
         }
 
@@ -77,7 +78,7 @@ class ToyEnv(VecEnv):
         self.x = state["x"].to(self.device, copy=True)
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
         self._generator.set_state(state["generator"].cpu())
-        self.obs_buf = self._observe()
+        self.obs_buf = state["obs"].to(self.device, copy=True) if "obs" in state else self._observe()
 
 
 class PointEnv(ToyEnv):

@@ -43,3 +43,10 @@ def test_a_sign_is_shown_once_and_asked_for_until_the_end():
         assert (extras["final_obs"]["policy"] == 0).all()
     assert torch.equal(obs["policy"][:, 0], env.x) and (obs["policy"][:, 1] == 1).all()  # the next episode's
     assert (env.step(torch.zeros(50, 1)).reward == 0).all()
+
+
+def test_a_state_holds_what_was_shown_whatever_became_of_the_ages_since():
+    env, other = (RecallEnv(RecallConfig(num_envs=4), seed=seed) for seed in (1, 2))
+    env.episode_length_buf = torch.tensor([0, 3, 5, 7])
+    other.load_state_dict(env.state_dict())
+    assert torch.equal(env.get_observations()["policy"], other.get_observations()["policy"])
