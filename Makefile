@@ -14,7 +14,7 @@ help:
 .venv/installed: setup.py constraints.txt Makefile
 	test -x $(PY) || $(PYTHON) -m venv .venv || python3 -m venv .venv
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,video,export,viewer,dev]"
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,dev]"
 	touch $@
 
 walk: .venv/installed
@@ -24,7 +24,7 @@ walk: .venv/installed
 
 test: .venv/installed
 	$(RUN) coverage erase
-	$(RUN) coverage run -m pytest
+	$(RUN) coverage run -m pytest -n 2 --dist loadfile
 	$(RUN) coverage combine --quiet
 	$(RUN) coverage report
 

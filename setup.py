@@ -17,8 +17,11 @@ EXTRAS = {
     "viewer": ["mujoco>=4.0", "viser>=0.2.23", "trimesh"],
     "wandb": ["wandb"],
     "gym": ["gymnasium"],
-    "dev": ["pytest", "pytest-cov", "hypothesis", "ruff", "pyright[nodejs]", "vermin"],
-}
+    "dev": [
+        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis",
+        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",
+    ],
+}  # fmt: skip
 
 setup(
     name="rsl-rl-lib",
@@ -28,7 +31,7 @@ setup(
     long_description_content_type="text/markdown",
     license="BSD-3-Clause",
     packages=find_packages(include=["rsl_rl", "rsl_rl.*"]),
-    package_data={"rsl_rl.tasks.robots": ["*/*.xml"]},
+    package_data={"rsl_rl.tasks.robots": ["*/*.xml", "*/*.urdf"]},
     python_requires=">=3.8",
     install_requires=["torch>=2.1", "numpy", "tensorboard", "GitPython", "rich", "tyro", "PyYAML"],
     extras_require=EXTRAS,

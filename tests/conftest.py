@@ -5,8 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ and hasattr(
+    os, "sched_setaffinity"
+):  # each worker gets cores of its own before torch counts them
+    first, count = int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[first::count] or os.sched_getaffinity(0))
+
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
 
 from benchmarks.pairing import PEER_PACKAGES
@@ -58,21 +65,22 @@ def run_script(tmp_path: Path):
 def peer(pytestconfig) -> Path:
     """A folder with rsl-rl-lib 5.5.1, installed once and kept in pytest's cache."""
     folder = pytestconfig.cache.mkdir("rsl-rl-lib-5.5.1")
-    if not (folder / "complete").exists():
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--upgrade",
-            "--target",
-            str(folder),
-            *PEER_PACKAGES.split(),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            pytest.skip(f"rsl-rl-lib 5.5.1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
-        (folder / "complete").touch()
+    with FileLock(f"{folder}.lock"):  # other workers want it too
+        if not (folder / "complete").exists():
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-deps",
+                "--upgrade",
+                "--target",
+                str(folder),
+                *PEER_PACKAGES.split(),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                pytest.skip(f"rsl-rl-lib 5.5.1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+            (folder / "complete").touch()
     return folder

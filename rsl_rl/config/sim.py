@@ -14,20 +14,24 @@ class SimConfig(Settings):
 
     section: ClassVar[str] = "env.sim"
 
-    backend: str = "mujoco"
-    """Engine: mujoco (all CPU cores)."""
+    backend: str = "auto"
+    """Engine: mujoco (CPU cores), mujoco_warp (a GPU), isaacgym (a GPU, where Isaac Gym is installed), or auto:
+    mujoco_warp on a GPU and mujoco on a CPU."""
     dt: float = 0.005
     """Physics step [s]."""
     decimation: int = 4
     """Physics steps per control step."""
     num_threads: int = 0
     """CPU threads of the physics; 0 takes the cores that this process may use."""
+    max_contacts: int = 0
+    """Contacts per robot that mujoco_warp has room for; 0 makes room for all that the model can have at once."""
 
     def __post_init__(self):
         super().__post_init__()
         require_within(self, 1e-6, 0.1, "dt")
         require_counts(self, 1, "decimation", high=10_000)
         require_counts(self, 0, "num_threads", high=1024)
+        require_counts(self, 0, "max_contacts", high=10_000)
 
     @property
     def control_dt(self) -> float:

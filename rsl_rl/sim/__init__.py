@@ -2,4 +2,10 @@
 
 from rsl_rl.utils.registry import Registry
 
-SIMS = Registry("sim backend", {"mujoco": "rsl_rl.sim.mujoco_cpu:MujocoSim"})
+SIMS = Registry(
+    "sim backend",
+    {
+        "mujoco": "rsl_rl.sim.mujoco_cpu:MujocoSim",
+        "mujoco_warp": "rsl_rl.sim.mujoco_warp:MujocoWarpSim",
+    },
+)

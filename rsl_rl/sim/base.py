@@ -39,6 +39,7 @@ class Sim(ABC):
     foot_pos: Tensor  # [N, feet, 3] centre of the foot, world, before the last physics step
     foot_vel: Tensor  # [N, feet, 3] world, before the last physics step
     diverged: Tensor  # [N] bool: the last step broke down there; the state is the engine's default, to be reset
+    overflowed: Tensor  # [N] bool: contacts of the last step did not fit the engine's buffers, so its physics is wrong
 
     @abstractmethod
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:

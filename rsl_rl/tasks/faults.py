@@ -11,9 +11,9 @@ from rsl_rl.config.task import TerminationConfig
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.looking import surely_none, surely_within
 
-CAUSES = ("engine", "state", "reward_term", "observation_term")
-"""The engine gave a robot up; its state is not finite or absurdly fast; its reward is not finite or absurdly large; so
-is something that it sees."""
+CAUSES = ("engine", "contacts", "state", "reward_term", "observation_term")
+"""The engine gave a robot up; it had no room for all of its contacts; its state is not finite or absurdly fast; its
+reward is not finite or absurdly large; so is something that it sees."""
 
 _FAR = 1e6
 """Distance from the origin that no robot walks in an episode [m]."""
@@ -27,8 +27,9 @@ def find_faults(
     if _surely_sound(state, cfg, reward, groups):
         return dict.fromkeys(CAUSES, torch.zeros_like(state.sim.diverged))
     seen = torch.stack([group.abs().amax(dim=1) for group in groups.values()]).amax(dim=0)
+    sim, rewarded = state.sim, reward.abs() <= cfg.max_reward
     sound = torch.stack(
-        (~state.sim.diverged, _sound_state(state, cfg), reward.abs() <= cfg.max_reward, seen <= cfg.max_observation)
+        (~sim.diverged, ~sim.overflowed, _sound_state(state, cfg), rewarded, seen <= cfg.max_observation)
     )
     broken = ~sound  # NaN compares as not sound
     return dict(zip(CAUSES, broken & (broken.cumsum(dim=0) == 1)))
@@ -41,7 +42,8 @@ def _surely_sound(state: RobotState, cfg: TerminationConfig, reward: Tensor, gro
     positions = ((x, _FAR) for x in (sim.root_pos, sim.root_quat, sim.joint_pos))
     seen = ((x, cfg.max_observation) for x in groups.values())
     given = (*limits, *positions, *seen, (reward, cfg.max_reward))
-    return surely_none(sim.diverged) and all(surely_within(x, limit) for x, limit in given)
+    engine = surely_none(sim.diverged) and surely_none(sim.overflowed)
+    return engine and all(surely_within(x, limit) for x, limit in given)
 
 
 def broken_state(state: RobotState, cfg: TerminationConfig) -> Tensor:
@@ -69,6 +71,8 @@ def velocity_names(state: RobotState) -> Tuple[str, ...]:
 
 def culprit(cause: str, values: Mapping[str, Mapping[str, Any]]) -> str:
     """Name the term that broke a robot for a cause; ``values`` are numbers by section and name."""
+    if cause == "contacts":
+        return "more of them than env.sim.max_contacts; 0 makes room for all"
     section = {"state": "velocities", "reward_term": "rewards", "observation_term": "observations"}.get(cause)
     if section is None:
         return ""

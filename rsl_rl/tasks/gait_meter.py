@@ -132,7 +132,7 @@ class GaitMeter:
         """Book each fall under the first of the causes that holds."""
         cfg = self._cfg.terminations
         left = done
-        broken = {"engine": state.sim.diverged, "state": faults.broken_state(state, cfg)}
+        broken = {"engine": state.sim.diverged | state.sim.overflowed, "state": faults.broken_state(state, cfg)}
         for cause, where in {**broken, **terminations.failures(state, cfg)}.items():
             self._add(f"falls by {cause}", left & where)
             left = left & ~where

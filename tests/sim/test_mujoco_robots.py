@@ -8,17 +8,25 @@ import torch
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim import SIMS
 from rsl_rl.sim.mujoco_cpu import MujocoSim
+from rsl_rl.sim.mujoco_robots import MujocoRobots
+from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks.robots.go2 import GO2
 
 N = 4
 POSE = torch.tensor(GO2.default_joint_pos).repeat(N, 1)
 
 
-def make(num_envs: int = N, **settings) -> MujocoSim:
-    return MujocoSim(GO2.model_path, num_envs, SimConfig(**settings))
+@pytest.fixture(params=[MujocoSim, MujocoWarpSim], ids=["mujoco", "mujoco_warp"])
+def make(request):
+    """Build N robots on each of the engines that read the same model file; Warp's on its CPU device."""
+
+    def build(num_envs: int = N, **settings) -> MujocoRobots:
+        return request.param(GO2.model_path, num_envs, SimConfig(**settings), "cpu")
+
+    return build
 
 
-def stand(sim: MujocoSim, mask=None, height: float = 0.32) -> None:
+def stand(sim: MujocoRobots, mask=None, height: float = 0.32) -> None:
     n = sim.num_envs
     mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
     quat = torch.tensor([[1.0, 0, 0, 0]]).repeat(n, 1)
@@ -26,7 +34,7 @@ def stand(sim: MujocoSim, mask=None, height: float = 0.32) -> None:
     sim.reset(mask, pos, quat, torch.zeros(n, 3), torch.zeros(n, 3), POSE[:1].repeat(n, 1), torch.zeros(n, 12))
 
 
-def test_the_robot_is_the_published_one():
+def test_the_robot_is_the_published_one(make):
     sim = make()
     assert sim.total_mass[0].item() == pytest.approx(6.921 + 4 * (0.678 + 1.152 + 0.154 + 0.04), abs=1e-4)
     abduction, front_hip, rear_hip, knee = (-1.0472, 1.0472), (-1.5708, 3.4907), (-0.5236, 4.5379), (-2.7227, -0.83776)
@@ -49,7 +57,7 @@ def test_left_and_right_weigh_the_same():
     assert sideways == pytest.approx(0, abs=1e-9)
 
 
-def test_the_robot_stands_and_the_floor_carries_its_weight():
+def test_the_robot_stands_and_the_floor_carries_its_weight(make):
     sim = make()
     stand(sim)
     for _ in range(150):
@@ -64,7 +72,7 @@ def test_the_robot_stands_and_the_floor_carries_its_weight():
     assert (sim.joint_torque.abs() < sim.torque_limits).all()
 
 
-def test_every_world_steps_like_mujoco_itself():
+def test_every_world_steps_like_mujoco_itself(make):
     """One batch of four worlds against plain mj_step, one world at a time, in contact: equal to float32 rounding."""
     sim = make()
     stand(sim)
@@ -91,7 +99,7 @@ def test_every_world_steps_like_mujoco_itself():
     )
 
 
-def test_a_reset_touches_only_the_masked_robots():
+def test_a_reset_touches_only_the_masked_robots(make):
     sim = make()
     stand(sim)
     for _ in range(5):
@@ -100,9 +108,11 @@ def test_a_reset_touches_only_the_masked_robots():
     stand(sim, mask=torch.tensor([True, False, False, True]))
     torch.testing.assert_close(sim.joint_pos[[0, 3]], POSE[[0, 3]])
     assert torch.equal(sim.joint_pos[[1, 2]], before[[1, 2]])
+    for output in (sim.joint_torque, sim.contact_force):
+        assert (output[[0, 3]] == 0).all() and (output[[1, 2]] != 0).any()
 
 
-def test_after_a_reset_the_feet_are_where_the_pose_puts_them():
+def test_after_a_reset_the_feet_are_where_the_pose_puts_them(make):
     sim = make()
     stand(sim)
     for _ in range(5):
@@ -118,7 +128,7 @@ def test_after_a_reset_the_feet_are_where_the_pose_puts_them():
     assert torch.equal(sim.foot_pos[1:], old[1:]) and (sim.foot_vel[0] == 0).all()
 
 
-def test_a_reset_forgets_everything():
+def test_a_reset_forgets_everything(make):
     """A robot that was thrown about and reset goes on exactly like one that is new."""
     used, new = make(1), make(1)
     stand(used)
@@ -132,7 +142,7 @@ def test_a_reset_forgets_everything():
     assert torch.equal(used.joint_pos, new.joint_pos) and torch.equal(used.root_pos, new.root_pos)
 
 
-def test_a_push_changes_the_velocity_of_the_masked_robots():
+def test_a_push_changes_the_velocity_of_the_masked_robots(make):
     sim = make()
     stand(sim)
     push = torch.tensor([[0.5, -0.2, 0.0]]).repeat(N, 1)
@@ -141,7 +151,7 @@ def test_a_push_changes_the_velocity_of_the_masked_robots():
     assert (sim.root_lin_vel[1:] == 0).all()
 
 
-def test_every_robot_has_parameters_of_its_own():
+def test_every_robot_has_parameters_of_its_own(make):
     sim = make()
     sim.set_root_payload(torch.tensor([0.0, 1.0, 2.0, -1.0]))
     sim.set_friction(torch.tensor([0.05, 0.05, 1.0, 1.0]))
@@ -162,24 +172,40 @@ def test_every_robot_has_parameters_of_its_own():
     assert sim.root_lin_vel[0, 0] > 0.3 and sim.root_lin_vel[2, 0].abs() < 0.2
 
 
-def test_a_world_that_breaks_down_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_world_that_breaks_down_is_named_and_the_others_go_on(make, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sim = make()
     stand(sim)
     sim.set_root_velocity(torch.tensor([False, True, False, False]), torch.full((N, 3), 1e12), torch.full((N, 3), 1e12))
     sim.step(POSE, 4)
     assert sim.diverged.tolist() == [False, True, False, False]
-    for tensor in (sim.root_pos, sim.joint_pos, sim.joint_vel, sim.root_lin_vel):
-        assert torch.isfinite(tensor).all()
+    for name in ("root_pos", "joint_pos", "joint_vel", "root_lin_vel", "joint_torque", "contact_force", "foot_pos"):
+        assert torch.isfinite(getattr(sim, name)).all(), name
     sim.step(POSE, 4)
     assert not sim.diverged.any()  # named once
     assert list(tmp_path.iterdir()) == []  # and no log file in the user's folder
 
 
-def test_unknown_links_backends_and_devices_are_refused():
+def test_a_world_faster_than_anything_is_given_up_before_its_numbers_run_out(make):
+    sim = make()
+    stand(sim, height=2.0)
+    fast = torch.zeros(N, 3)
+    fast[2, 0] = 1e11
+    sim.set_root_velocity(torch.ones(N, dtype=torch.bool), fast, torch.zeros(N, 3))
+    sim.step(POSE, 1)
+    assert sim.diverged.tolist() == [False, False, True, False] and sim.root_lin_vel.abs().max() < 10
+
+
+def test_a_new_simulation_is_in_the_models_default_state(make):
+    sim = make()
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    state = torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1)
+    torch.testing.assert_close(state, torch.tensor(model.qpos0, dtype=torch.float32).repeat(N, 1))
+    assert (torch.cat((sim.root_lin_vel, sim.root_ang_vel, sim.joint_vel), dim=1) == 0).all()
+
+
+def test_unknown_links_backends_and_devices_are_refused(make):
     with pytest.raises(ValueError, match=r"unknown links \['FL_toe'\].*FL_foot"):
         make(1).link_indices(["FL_toe"])
     with pytest.raises(ValueError, match=r"unknown sim backend 'mujcoo'.*Did you mean 'mujoco'"):
         SIMS.load("mujcoo")
-    with pytest.raises(ValueError, match="sim_device=cuda: the backend 'mujoco' runs on the CPU"):
-        MujocoSim(GO2.model_path, 1, SimConfig(), device="cuda")

@@ -1,0 +1,174 @@
+"""What MuJoCo's engines share: what a model's names mean, and how the engine's arrays become a Sim's tensors.
+
+A model has one free joint first, hinges after it, one position actuator per hinge in the same order, and sensors named
+``<link>_contact`` (net force of the link on the floor), ``<foot>_pos`` and ``<foot>_vel`` (frame position and velocity
+of a foot in the world).
+"""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from rsl_rl.sim.base import Sim
+
+_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged", "overflowed")
+"""What the last step left beside the state."""
+
+
+class MujocoRobots(Sim):
+    """N worlds of one MJCF model; the module's docstring says what the model must name.
+
+    An engine binds the tensors below to its live arrays and implements how they advance.
+    """
+
+    _qpos: Tensor  # [N, 7 + J]
+    _qvel: Tensor  # [N, 6 + J]
+    _ctrl: Tensor  # [N, J]
+    _warmstart: Tensor  # [N, 6 + J] acceleration that the solver starts from
+    _sensors: Tensor  # [N, everything]
+    _torque: Tensor  # [N, J]
+
+    def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, dt: float, device: torch.device):
+        self.model = mujoco.MjModel.from_xml_path(str(model_path))
+        self.model.opt.timestep = dt
+        self.num_envs, self.device, self.dt = num_envs, device, dt
+        self._trunk = int(self.model.jnt_bodyid[0])
+        self._parameters: Dict[str, Tensor] = {}  # of each robot, as they were set
+        self._read_names()
+        self._allocate()
+
+    def _read_names(self) -> None:
+        model = self.model
+        sensors = [model.sensor(i) for i in range(model.nsensor)]
+        self.joint_names = tuple(model.joint(model.actuator_trnid[i, 0]).name for i in range(model.nu))
+        self.link_names = tuple(s.name[: -len("_contact")] for s in sensors if s.name.endswith("_contact"))
+        self.foot_names = tuple(s.name[: -len("_pos")] for s in sensors if s.name.endswith("_pos"))
+        columns = {
+            kind: np.concatenate([np.arange(s.adr[0], s.adr[0] + 3) for s in sensors if s.name.endswith(kind)])
+            for kind in ("_contact", "_pos", "_vel")
+        }
+        self._columns = {kind: torch.as_tensor(index, device=self.device) for kind, index in columns.items()}
+        self.joint_limits = torch.tensor(model.jnt_range[1:], dtype=torch.float32, device=self.device)
+        self.torque_limits = torch.tensor(model.actuator_forcerange[:, 1], dtype=torch.float32, device=self.device)
+        self.total_mass = torch.full((self.num_envs,), float(model.body_mass.sum()), device=self.device)
+
+    def _allocate(self) -> None:
+        def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(self.num_envs, *shape, dtype=dtype, device=self.device)
+
+        joints, links, feet = len(self.joint_names), len(self.link_names), len(self.foot_names)
+        self.root_pos, self.root_quat = tensor(3), tensor(4)
+        self.root_lin_vel, self.root_ang_vel = tensor(3), tensor(3)
+        self.joint_pos, self.joint_vel, self.joint_torque = tensor(joints), tensor(joints), tensor(joints)
+        self.contact_force, self.foot_pos, self.foot_vel = tensor(links, 3), tensor(feet, 3), tensor(feet, 3)
+        self.diverged, self.overflowed = tensor(dtype=torch.bool), tensor(dtype=torch.bool)
+
+    @abstractmethod
+    def _field(self, name: str) -> Tensor:
+        """Return a field of the model with a row for each world, [N, ...], to be written to."""
+
+    @abstractmethod
+    def _update_constants(self) -> None:
+        """Recompute what the engine derives from masses and inertias."""
+
+    def _refresh(self) -> None:
+        """Take in a finished step."""
+        self._refresh_state()
+        self.joint_torque.copy_(self._torque)
+        self.contact_force.copy_(self._sensed("_contact")).neg_()
+        self.foot_pos.copy_(self._sensed("_pos"))
+        self.foot_vel.copy_(self._sensed("_vel"))
+
+    def _refresh_state(self) -> None:
+        """Copy position and velocity out of the engine."""
+        self.root_pos.copy_(self._qpos[:, :3])
+        self.root_quat.copy_(self._qpos[:, 3:7])
+        self.joint_pos.copy_(self._qpos[:, 7:])
+        self.root_lin_vel.copy_(self._qvel[:, :3])
+        self.root_ang_vel.copy_(self._qvel[:, 3:6])
+        self.joint_vel.copy_(self._qvel[:, 6:])
+
+    def _sensed(self, kind: str) -> Tensor:
+        """Return the sensors whose names end so, [N, sensors, 3]."""
+        return self._sensors[:, self._columns[kind]].unflatten(1, (-1, 3))
+
+    def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
+        twist = torch.cat((lin_vel, ang_vel), dim=1).to(self._qvel.dtype)
+        self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
+        self._refresh_state()
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {
+            "state": self.physics_state(),
+            "outputs": {name: getattr(self, name).clone() for name in _OUTPUTS},
+            "parameters": {name: value.clone() for name, value in self._parameters.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        got, own = list(state["state"].shape), [self.num_envs, sum(part.shape[1] for part in self._state_parts())]
+        if got != own:
+            raise ValueError(
+                f"the physics saved is of [robots, numbers] {got} and this simulation has {own}; take as many robots "
+                "and the model that the run began with, or load it with load_env=False (--fresh_episodes)"
+            )
+        self.set_parameters(state["parameters"])
+        self.set_physics_state(state["state"])
+        for name, value in state["outputs"].items():
+            getattr(self, name).copy_(value)
+
+    def _state_parts(self) -> Tuple[Tensor, ...]:
+        return self._qpos, self._qvel, self._warmstart
+
+    def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
+        return torch.cat(self._state_parts(), dim=1, out=out)
+
+    def set_physics_state(self, state: Tensor) -> None:
+        parts = self._state_parts()
+        for own, part in zip(parts, state.split([part.shape[1] for part in parts], dim=1)):
+            own.copy_(part)
+        self._refresh_state()
+
+    def parameters_of(self, robot: int) -> Dict[str, Tensor]:
+        return {name: value[robot].clone() for name, value in self._parameters.items()}
+
+    def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
+        given = {name: value.to(self.device) for name, value in parameters.items()}
+        if "friction" in given:
+            self.set_friction(given["friction"])
+        if "payload" in given:
+            self.set_root_payload(given["payload"])
+        if "stiffness" in given:
+            self.set_gains(given["stiffness"], given["damping"])
+
+    def set_friction(self, friction: Tensor) -> None:
+        self._parameters["friction"] = friction.clone()
+        self._field("geom_friction")[:, :, 0] = friction.to(self._qpos.dtype).unsqueeze(1)
+
+    def set_root_payload(self, mass: Tensor) -> None:
+        trunk_mass = float(self.model.body_mass[self._trunk])
+        scale = 1.0 + mass.to(self._qpos.dtype) / trunk_mass
+        if bool((scale <= 0).any()):
+            raise ValueError(f"a payload of {float(mass.min()):g} kg takes off more than the trunk's {trunk_mass:g} kg")
+        self._parameters["payload"] = mass.clone()
+        masses = self._field("body_mass")
+        masses[:, self._trunk] = trunk_mass * scale
+        inertia = torch.as_tensor(self.model.body_inertia[self._trunk], device=self.device)
+        self._field("body_inertia")[:, self._trunk] = (inertia * scale.unsqueeze(1)).to(scale.dtype)
+        self._update_constants()
+        self.total_mass.copy_(masses.sum(dim=1))
+
+    def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
+        self._parameters.update(stiffness=stiffness.clone(), damping=damping.clone())
+        gain, bias = self._field("actuator_gainprm"), self._field("actuator_biasprm")
+        gain[:, :, 0] = stiffness.to(gain.dtype)
+        bias[:, :, 1] = -stiffness.to(bias.dtype)
+        bias[:, :, 2] = -damping.to(bias.dtype)

@@ -1,0 +1,182 @@
+"""Physics on a GPU: MuJoCo Warp, thousands of worlds a step, from the model file that the CPU engine reads.
+
+State stays on the device: arrays of the engine are seen as tensors without a copy, a control step is one recorded
+graph, and nothing here waits for the device once the simulation is built. Warp's CPU device runs the same code on one
+thread, for tests.
+"""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+import gc
+import os
+from typing import Any, Callable, ContextManager, Dict, Union
+
+import mujoco_warp as mjw  # before warp: without it, the missing package is named by what installs both
+import torch
+import warp as wp
+from torch import Tensor
+
+from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
+from rsl_rl.sim.mujoco_robots import MujocoRobots
+
+_RANDOMISED = ("geom_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
+_DERIVED = ("body_subtreemass", "dof_invweight0", "body_invweight0", "actuator_acc0")
+"""Fields of the model that every world has its own copy of: what is set, and what follows from masses and inertias."""
+
+_FULL = int(
+    mjw.OverflowType.NEFC
+    | mjw.OverflowType.NJMAX_NNZ
+    | mjw.OverflowType.BROADPHASE
+    | mjw.OverflowType.NARROWPHASE
+    | mjw.OverflowType.CCD
+    | mjw.OverflowType.HFIELD
+    | mjw.OverflowType.CONTACT_MATCH
+)
+"""Overflows by which contacts are lost; the engine also counts solvers that stop at their last iteration."""
+
+_MAX_STATE = 1e10
+"""Size of a position or velocity at which MuJoCo on a CPU gives a world up."""
+
+
+class MujocoWarpSim(MujocoRobots):
+    """N worlds on a GPU, or on Warp's CPU device. A world that diverges is back in its default state when ``step``
+    returns; a world whose contacts did not fit the engine's buffers is marked in ``overflowed``."""
+
+    def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cuda"):
+        wp.config.log_level = wp.LOG_ERROR  # else a line for each of dozens of kernels
+        wp.init()
+        super().__init__(model_path, num_envs, cfg.dt, _usable(device))
+        self._warp_device = wp.device_from_torch(self.device)
+        contacts = cfg.max_contacts or max_contacts(self.model)
+        try:
+            with wp.ScopedDevice(self._warp_device):
+                self._model = mjw.put_model(self.model, dict.fromkeys(_RANDOMISED + _DERIVED, num_envs))
+                self._set_options()
+                self._data = mjw.make_data(
+                    self.model, num_envs, nconmax=contacts, njmax=max_constraints(self.model, contacts)
+                )
+        except NotImplementedError as error:
+            raise ValueError(
+                f"MuJoCo Warp cannot simulate {model_path}: {error} Take --sim mujoco, or a model without that"
+            ) from error
+        self._qpos, self._qvel = wp.to_torch(self._data.qpos), wp.to_torch(self._data.qvel)
+        self._ctrl, self._warmstart = wp.to_torch(self._data.ctrl), wp.to_torch(self._data.qacc_warmstart)
+        self._sensors, self._torque = wp.to_torch(self._data.sensordata), wp.to_torch(self._data.actuator_force)
+        self._overflow = wp.to_torch(self._data.overflow)
+        self._default_qpos = self._qpos[:1].clone()
+        self._graphs: Dict[str, Any] = {}
+        self._compile()
+        self._refresh_state()
+
+    def _set_options(self) -> None:
+        option = self._model.opt
+        option.warn_overflow = 0  # would print from a kernel; ``overflowed`` tells it instead
+        option.deterministic = torch.are_deterministic_algorithms_enabled()
+        if self.device.type == "cuda":
+            option.graph_conditional = wp.is_conditional_graph_supported()  # by the driver
+
+    def _compile(self) -> None:
+        """Have every kernel built, which a recording would not survive, and undo what running them did."""
+        with self._torch_stream():
+            mjw.step(self._model, self._data)
+            self._sense_feet()
+        self._restore(torch.ones_like(self.diverged))
+
+    def step(self, joint_targets: Tensor, num_substeps: int) -> None:
+        self._ctrl.copy_(joint_targets)
+        self._overflow.zero_()
+        self._launch(f"{num_substeps} steps", lambda: self._advance(num_substeps))
+        self.overflowed.copy_((self._overflow & _FULL) != 0)
+        sound = (self._qpos.abs() <= _MAX_STATE).all(dim=1) & (self._qvel.abs() <= _MAX_STATE).all(dim=1)
+        self.diverged.copy_(~sound)  # NaN is not sound
+        self._restore(self.diverged)
+        self._refresh()
+        self._forget_outputs(self.diverged)
+
+    def _advance(self, num_substeps: int) -> None:
+        for _ in range(num_substeps):
+            mjw.step(self._model, self._data)
+
+    def _sense_feet(self) -> None:
+        """Compute the positions and velocities that belong to the present state, and what senses them."""
+        for compute in (mjw.kinematics, mjw.com_pos, mjw.sensor_pos, mjw.com_vel, mjw.sensor_vel):
+            compute(self._model, self._data)
+
+    def _restore(self, mask: Tensor) -> None:
+        """Put the worlds marked in mask [N] into the model's default state."""
+        rows = mask.unsqueeze(1)
+        self._qpos.copy_(torch.where(rows, self._default_qpos, self._qpos))
+        self._qvel.masked_fill_(rows, 0.0)
+        self._warmstart.masked_fill_(rows, 0.0)
+
+    def _forget_outputs(self, mask: Tensor) -> None:
+        rows = mask.unsqueeze(1)
+        self.joint_torque.masked_fill_(rows, 0.0)
+        for output in (self.contact_force, self.foot_pos, self.foot_vel):
+            output.masked_fill_(rows.unsqueeze(1), 0.0)
+
+    def reset(
+        self,
+        mask: Tensor,
+        root_pos: Tensor,
+        root_quat: Tensor,
+        root_lin_vel: Tensor,
+        root_ang_vel: Tensor,
+        joint_pos: Tensor,
+        joint_vel: Tensor,
+    ) -> None:
+        rows = mask.unsqueeze(1)
+        self._qpos.copy_(torch.where(rows, torch.cat((root_pos, root_quat, joint_pos), dim=1), self._qpos))
+        self._qvel.copy_(torch.where(rows, torch.cat((root_lin_vel, root_ang_vel, joint_vel), dim=1), self._qvel))
+        self._warmstart.masked_fill_(rows, 0.0)
+        self._refresh_state()
+        self._launch("feet", self._sense_feet)
+        self._forget_outputs(mask)
+        for feet, kind in ((self.foot_pos, "_pos"), (self.foot_vel, "_vel")):
+            feet.copy_(torch.where(rows.unsqueeze(1), self._sensed(kind), feet))
+
+    def _field(self, name: str) -> Tensor:
+        return wp.to_torch(getattr(self._model, name))
+
+    def _update_constants(self) -> None:
+        with self._torch_stream():
+            mjw.set_const(self._model, self._data)
+
+    def _launch(self, name: str, work: Callable[[], None]) -> None:
+        """Do work of the engine in order with what torch does, as one graph that is recorded the first time."""
+        if name not in self._graphs:
+            self._graphs[name] = self._record(work)
+        on_gpu = self.device.type == "cuda"
+        wp.capture_launch(self._graphs[name], stream=wp.stream_from_torch(self.device) if on_gpu else None)
+
+    def _record(self, work: Callable[[], None]) -> Any:
+        collecting = gc.isenabled()
+        gc.disable()  # to free an array while a GPU records would spoil the recording
+        try:
+            with wp.ScopedDevice(self._warp_device), wp.ScopedCapture() as capture:
+                work()
+        finally:
+            if collecting:
+                gc.enable()
+        return capture.graph
+
+    def _torch_stream(self) -> ContextManager[Any]:
+        """Have the engine work in order with torch's operations."""
+        if self.device.type == "cpu":
+            return wp.ScopedDevice(self._warp_device)
+        return wp.ScopedStream(wp.stream_from_torch(self.device))
+
+
+def _usable(device: str) -> torch.device:
+    """Return a device that both torch and Warp can use."""
+    wanted = torch.device(device)
+    if wanted.type not in ("cpu", "cuda"):
+        raise ValueError(f"sim_device={device}: the backend 'mujoco_warp' runs on cuda, or on cpu for tests")
+    if wanted.type == "cuda" and not (torch.cuda.is_available() and wp.is_cuda_available()):
+        raise ValueError(
+            f"sim_device={device}: there is no GPU that torch and Warp can use; take --sim mujoco --sim_device cpu"
+        )
+    return torch.device("cuda", torch.cuda.current_device()) if str(wanted) == "cuda" else wanted

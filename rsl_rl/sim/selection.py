@@ -1,0 +1,44 @@
+"""Which engine, and on which device: what "auto" stands for on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import NamedTuple
+
+import torch
+
+AUTO = "auto"
+
+_ON_GPU = {"mujoco_warp": "mujoco_warp", "isaacgym": "isaacgym"}
+"""Engines that compute on a GPU, and the package that each is made of."""
+
+
+class Place(NamedTuple):
+    """An engine and its device."""
+
+    backend: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.backend} on {self.device}"
+
+
+def choose(backend: str = AUTO, device: str = AUTO) -> Place:
+    """Return the best engine and device there are, as far as "auto" leaves the choice: MuJoCo Warp on a GPU, or MuJoCo
+    on the CPU where there is no GPU or no Warp."""
+    gpu = torch.cuda.is_available()
+    if device == AUTO:
+        wanted = backend if backend != AUTO else "mujoco_warp"
+        device = "cuda:0" if gpu and wanted in _ON_GPU and _installed(wanted) else "cpu"
+    if backend == AUTO:
+        backend = "mujoco" if device.startswith("cpu") else "mujoco_warp"
+    return Place(backend, device)
+
+
+def is_here(place: Place) -> bool:
+    """Tell whether this machine has an engine's package and its device."""
+    return _installed(place.backend) and (place.device.startswith("cpu") or torch.cuda.is_available())
+
+
+def _installed(backend: str) -> bool:
+    return backend not in _ON_GPU or importlib.util.find_spec(_ON_GPU[backend]) is not None

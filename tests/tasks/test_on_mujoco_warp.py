@@ -1,0 +1,111 @@
+"""The task and the learner on MuJoCo Warp: on Warp's CPU device, and on a GPU where there is one."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from configs.go2_flat import Go2Flat
+from rsl_rl.config.learn import LearnConfig
+from rsl_rl.runners import OnPolicyRunner, guard
+from rsl_rl.sim.mujoco_cpu import MujocoSim
+from rsl_rl.sim.mujoco_warp import MujocoWarpSim
+from rsl_rl.tasks import faults, flight_recorder
+from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.utils import first_events
+
+WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero")
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """Have nobody look at numbers, as nobody does on a GPU."""
+    for module in (faults, guard):
+        monkeypatch.setattr(module, "surely_within", lambda x, limit: False)
+    for module in (faults, guard, flight_recorder, first_events):
+        monkeypatch.setattr(module, "surely_none", lambda mask: False)
+
+
+def make(num_envs: int = 16, device: str = "cpu", **settings) -> LeggedRobot:
+    cfg = Go2Flat().env
+    return replace(cfg, num_envs=num_envs, sim=replace(cfg.sim, backend="mujoco_warp", **settings)).build(
+        device, seed=3
+    )
+
+
+def runner_of(env: LeggedRobot, cfg: LearnConfig, log_dir=None) -> OnPolicyRunner:
+    return OnPolicyRunner(env, replace(cfg, runner=replace(cfg.runner, num_steps_per_env=6)), log_dir, str(env.device))
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_a_rollout_asks_the_device_for_no_number_and_sends_it_none(small_cfg, monkeypatch):
+    """On a GPU each would be a wait: rewards, resets, commands, pushes, faults and episode statistics included."""
+    runner = runner_of(make(), small_cfg)
+    runner.learn(1)
+    obs = runner.env.get_observations()
+
+    def on_the_device_only(data, *args, **kwargs):
+        assert isinstance(data, torch.Tensor), f"{data} of the host goes to the device"
+        return data.to(*args, **kwargs)
+
+    for name in ("tensor", "as_tensor", "from_numpy"):
+        monkeypatch.setattr(torch, name, on_the_device_only)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        runner._collect(obs)
+    counts = {event.key: event.count for event in profile.key_averages()}
+    assert counts["aten::where"] >= 6  # the profiler saw the steps
+    assert [key for key in WAITING if key in counts] == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_a_rollout_on_a_gpu_waits_for_nothing(small_cfg):
+    runner = runner_of(make(64, "cuda"), small_cfg)
+    runner.learn(1)
+    obs = runner.env.get_observations()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        runner._collect(obs)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.isfinite(runner.alg.storage.rewards).all()
+
+
+def test_auto_takes_the_engine_of_the_device():
+    cfg = replace(Go2Flat().env, num_envs=2)
+    assert cfg.sim.backend == "auto"
+    assert isinstance(cfg.build("cpu").sim, MujocoSim) and isinstance(make(2).sim, MujocoWarpSim)
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_a_broken_world_is_left_out_and_starts_anew(small_cfg, tmp_path):
+    env = make(4)
+    env.sim._qvel[2] = torch.nan
+    extras = env.step(torch.zeros(4, 12)).extras
+    assert extras["invalid"]["engine"].tolist() == [False, False, True, False]
+    for _ in range(3):
+        result = env.step(torch.zeros(4, 12))
+        assert torch.isfinite(result.obs["critic"]).all() and not result.done.any()
+        assert not torch.stack(tuple(result.extras["invalid"].values())).any()
+
+
+def test_robots_without_room_for_their_contacts_are_counted_and_told_of(small_cfg, tmp_path, capsys):
+    runner = runner_of(make(4, max_contacts=1), small_cfg, tmp_path)
+    runner.learn(1)
+    told = capsys.readouterr().out
+    assert "fault: contacts (more of them than env.sim.max_contacts; 0 makes room for all) in environment" in told
+    assert (tmp_path / "postmortem" / "contacts_1.json").is_file()
+
+
+def test_training_goes_on_bit_by_bit_after_a_restart(small_cfg, tmp_path):
+    torch.manual_seed(1)
+    whole = runner_of(make(), small_cfg, tmp_path / "whole")
+    whole.learn(4)
+    torch.manual_seed(1)
+    first = runner_of(make(), small_cfg, tmp_path / "parts")
+    first.learn(2)
+    second = runner_of(make(), small_cfg, tmp_path / "parts")
+    second.load(tmp_path / "parts" / "model_2.pt")
+    second.learn(2)
+    expected, got = whole.alg.actor_critic.state_dict(), second.alg.actor_critic.state_dict()
+    assert all(torch.equal(got[name], expected[name]) for name in expected)
