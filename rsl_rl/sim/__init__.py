@@ -7,5 +7,6 @@ SIMS = Registry(
     {
         "mujoco": "rsl_rl.sim.mujoco_cpu:MujocoSim",
         "mujoco_warp": "rsl_rl.sim.mujoco_warp:MujocoWarpSim",
+        "isaacgym": "rsl_rl.sim.isaac_gym:IsaacGymSim",
     },
 )

@@ -1,0 +1,302 @@
+"""Physics of NVIDIA's Isaac Gym, Preview 4: PhysX through its tensor interface, on a GPU or on the CPU.
+
+**This backend has never run on the real engine**, which is no longer maintained and could not be had. Every call is
+checked against isaacgym-stubs by pyright, and the logic runs in tests on a double that enforces those signatures, the
+order of calls and the shapes of tensors, with MuJoCo for its physics. Open is what the engine alone can show: that the
+damping of a joint acts in effort mode, that PhysX takes the mean of two frictions, that the velocity of a trunk is that
+of its centre of mass, how the samples of a height field lie, and all numbers of contact.
+
+Everything that Isaac Gym sees differently from :class:`Sim` is converted here: quaternions x y z w; angular velocity in
+world axes; linear velocity of the trunk's centre of mass, not of its origin; DoFs and bodies in an order of its own;
+each robot elsewhere on the plane, so that a robot's world is the engine's, moved.
+
+The robot is the URDF beside the task's MJCF; joints, links and feet have the names and the order of the MJCF. PhysX
+tells nobody what it remembers from step to step, so that a resumed run is not bit-equal to one that never stopped.
+"""
+
+# pyright: reportMissingModuleSource=false
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Union
+
+try:  # before torch: Isaac Gym refuses to load after it
+    import isaacgym.gymtorch as gymtorch
+except ModuleNotFoundError as error:
+    if error.name != "isaacgym":
+        raise
+    raise ModuleNotFoundError(
+        "No module named 'isaacgym': the backend 'isaacgym' is NVIDIA's Isaac Gym Preview 4 for Python 3.6 to 3.8; "
+        "download it from developer.nvidia.com/isaac-gym and run 'pip install -e isaacgym/python'",
+        name="isaacgym",
+    ) from error
+except ImportError as error:
+    raise ValueError(f"Isaac Gym is there and does not load ({error}); import isaacgym before torch") from error
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.base import Sim
+from rsl_rl.sim.isaac_gym_ground import Ground, Plane
+from rsl_rl.sim.isaac_gym_model import FootKinematics, read_facts, rotation_matrix
+from rsl_rl.sim.isaac_gym_scene import Scene, usable_device
+from rsl_rl.sim.isaac_gym_viewer import IsaacGymViewer
+from rsl_rl.utils.rotations import rotate_inverse
+
+_STATE = ("root_pos", "root_quat", "root_lin_vel", "root_ang_vel", "joint_pos", "joint_vel")
+_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged", "overflowed")
+"""What the last step left beside the state."""
+
+
+class IsaacGymSim(Sim):
+    """N robots in one PhysX scene.
+
+    The state tensors are ours. What a task writes into them reaches the engine at the next ``step``, all robots written
+    to at once: the engine takes one write of states per step, and none before everything else is set up.
+
+    Each ``step`` after a write waits once for the GPU, to learn how many robots were written to: the engine wants their
+    numbers counted. Writing the states of all would spare that, and set robots anew that nobody touched.
+    """
+
+    def __init__(
+        self,
+        model_path: Union[str, os.PathLike],
+        num_envs: int,
+        cfg: SimConfig,
+        device: str = "cpu",
+        ground: Optional[Ground] = None,
+        headless: bool = True,
+    ):
+        mjcf = Path(model_path).resolve()
+        self.num_envs, self.device, self.dt = num_envs, usable_device(device), cfg.dt
+        facts, urdf = read_facts(mjcf), mjcf.with_suffix(".urdf")
+        self.joint_names, self.link_names, self.foot_names = facts.joint_names, facts.link_names, facts.foot_names
+        self._scene = Scene(urdf, facts, num_envs, cfg, self.device, ground or Plane(), headless)
+        self._gym, self._sim = self._scene.gym, self._scene.sim
+        self._prepared = False
+        self._dofs = torch.tensor(self._scene.dofs(self.joint_names), device=self.device)  # ours -> the engine's
+        self._bodies = torch.tensor(self._scene.bodies(self.link_names), device=self.device)
+        self._feet = FootKinematics(urdf, self.foot_names, self.joint_names, self.device)
+        self._origins, self._com = self._scene.origins.to(self.device), self._scene.trunk_com.to(self.device)
+        self._parameters: Dict[str, Tensor] = {}  # of each robot, as they were set
+        self._stiffness, self._damping = self._tensor(len(self._dofs)), self._tensor(len(self._dofs))
+        self._stiffness += facts.stiffness
+        self._damping += facts.damping
+        self._allocate(facts.start_height)
+
+    def _tensor(self, *shape: int) -> Tensor:
+        return torch.zeros(self.num_envs, *shape, device=self.device)
+
+    def _property(self, name: str) -> Tensor:
+        """Return a property of the DoFs [J], in the order of the joints."""
+        return torch.tensor(self._scene.dof_properties[name].tolist(), device=self.device)[self._dofs]
+
+    def _allocate(self, start_height: float) -> None:
+        joints, links, feet = len(self.joint_names), len(self.link_names), len(self.foot_names)
+        self.joint_limits = torch.stack([self._property(name) for name in ("lower", "upper")], dim=1)
+        self.torque_limits = self._property("effort")
+        self.total_mass = self._tensor() + self._scene.mass
+        self.root_pos, self.root_quat = self._tensor(3), self._tensor(4)
+        self.root_lin_vel, self.root_ang_vel = self._tensor(3), self._tensor(3)
+        self.joint_pos, self.joint_vel, self.joint_torque = (
+            self._tensor(joints),
+            self._tensor(joints),
+            self._tensor(joints),
+        )
+        self.contact_force, self.foot_pos, self.foot_vel = (
+            self._tensor(links, 3),
+            self._tensor(feet, 3),
+            self._tensor(feet, 3),
+        )
+        self.root_pos[:, 2], self.root_quat[:, 0] = start_height, 1.0
+        self.joint_pos.copy_(torch.zeros(joints, device=self.device).clamp(*self.joint_limits.unbind(1)))
+        self._default = {name: getattr(self, name).clone() for name in _STATE}
+        self.diverged = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        self.overflowed = torch.zeros_like(self.diverged)  # the engine tells of it in print alone
+        self._written = torch.ones_like(self.diverged)  # whose state the engine does not have yet
+        self._effort = self._tensor(joints)  # in the engine's order
+
+    def _prepare(self) -> None:
+        """Let the engine allocate, and share its memory; from here on its world is fixed."""
+        self._gym.prepare_sim(self._sim)
+        joints, bodies = len(self.joint_names), len(self._scene.body_names)
+        self._root = gymtorch.wrap_tensor(self._gym.acquire_actor_root_state_tensor(self._sim))  # [N, 13]
+        dof_state = gymtorch.wrap_tensor(self._gym.acquire_dof_state_tensor(self._sim))  # [N * J, 2]
+        forces = gymtorch.wrap_tensor(self._gym.acquire_net_contact_force_tensor(self._sim))  # [N * bodies, 3]
+        self._dof_state = dof_state.view(self.num_envs, joints, 2)
+        self._forces = forces.view(self.num_envs, bodies, 3)
+        self._prepared = True
+
+    def step(self, joint_targets: Tensor, num_substeps: int) -> None:
+        if not self._prepared:
+            self._prepare()
+        self._write_states()
+        for substep in range(num_substeps):
+            if substep == num_substeps - 1:
+                self._refresh_feet()
+            self._advance(joint_targets)
+        self._gym.refresh_net_contact_force_tensor(self._sim)
+        self.contact_force.copy_(self._forces[:, self._bodies])  # of the ground on the link already
+        self._set_aside_diverged()
+
+    def _advance(self, joint_targets: Tensor) -> None:
+        """Take one physics step and read the state that it led to."""
+        wanted = self._stiffness * (joint_targets - self.joint_pos) - self._damping * self.joint_vel
+        self.joint_torque.copy_(torch.maximum(torch.minimum(wanted, self.torque_limits), -self.torque_limits))
+        self._effort[:, self._dofs] = self.joint_torque.nan_to_num()  # a broken robot gets no torque
+        self._gym.set_dof_actuation_force_tensor(self._sim, gymtorch.unwrap_tensor(self._effort.view(-1)))
+        self._gym.simulate(self._sim)
+        if not self._scene.on_gpu:
+            self._gym.fetch_results(self._sim, True)
+        self._gym.refresh_actor_root_state_tensor(self._sim)
+        self._gym.refresh_dof_state_tensor(self._sim)
+        self._read_states()
+
+    def _read_states(self) -> None:
+        self.root_pos.copy_(self._root[:, :3] - self._origins)
+        self.root_quat.copy_(self._root[:, 3:7].roll(1, dims=1))
+        spin = self._root[:, 10:13]
+        self.root_ang_vel.copy_(rotate_inverse(self.root_quat, spin))
+        self.root_lin_vel.copy_(self._root[:, 7:10] - torch.linalg.cross(spin, self._com_arm()))
+        self.joint_pos.copy_(self._dof_state[:, self._dofs, 0])
+        self.joint_vel.copy_(self._dof_state[:, self._dofs, 1])
+
+    def _write_states(self) -> None:
+        """Give the engine the states of the robots written to since the last step."""
+        robots = self._written.nonzero().squeeze(-1)
+        if not len(robots):
+            return
+        spin = (rotation_matrix(self.root_quat) @ self.root_ang_vel.unsqueeze(-1)).squeeze(-1)
+        lin_vel = self.root_lin_vel + torch.linalg.cross(spin, self._com_arm())
+        root = torch.cat((self.root_pos + self._origins, self.root_quat.roll(-1, dims=1), lin_vel, spin), dim=1)
+        self._root[robots] = root[robots]
+        self._dof_state[robots[:, None], self._dofs, 0] = self.joint_pos[robots]
+        self._dof_state[robots[:, None], self._dofs, 1] = self.joint_vel[robots]
+        self._ids = robots.int()  # kept: the engine reads it later. One actor per environment: robot i is actor i.
+        ids, count = gymtorch.unwrap_tensor(self._ids), len(robots)
+        root_state, dof_state = gymtorch.unwrap_tensor(self._root), gymtorch.unwrap_tensor(self._dof_state.view(-1, 2))
+        self._gym.set_actor_root_state_tensor_indexed(self._sim, root_state, ids, count)
+        self._gym.set_dof_state_tensor_indexed(self._sim, dof_state, ids, count)
+        self._written.zero_()
+
+    def _com_arm(self) -> Tensor:
+        """Return where the trunk's centre of mass lies from its origin [N, 3], in world axes."""
+        return rotation_matrix(self.root_quat) @ self._com
+
+    def _refresh_feet(self) -> None:
+        pos, vel = self._feet(*(getattr(self, name) for name in _STATE))
+        self.foot_pos.copy_(pos)
+        self.foot_vel.copy_(vel)
+
+    def _set_aside_diverged(self) -> None:
+        """Name the robots whose numbers are no longer finite, and give them a state to go on from."""
+        seen = torch.cat((self.physics_state(), self.contact_force.flatten(1)), dim=1)
+        self.diverged.copy_(~torch.isfinite(seen).all(dim=1))
+        for name in _STATE:
+            self._overwrite(name, self.diverged, self._default[name])
+        for name in ("joint_torque", "contact_force", "foot_pos", "foot_vel"):
+            self._overwrite(name, self.diverged, torch.zeros_like(getattr(self, name)))
+        self._written |= self.diverged
+
+    def _overwrite(self, name: str, mask: Tensor, value: Tensor) -> None:
+        """Put rows of value where mask [N] says, without asking how many."""
+        own: Tensor = getattr(self, name)
+        own.copy_(torch.where(mask.view(-1, *[1] * (own.dim() - 1)), value, own))
+
+    def reset(
+        self,
+        mask: Tensor,
+        root_pos: Tensor,
+        root_quat: Tensor,
+        root_lin_vel: Tensor,
+        root_ang_vel: Tensor,
+        joint_pos: Tensor,
+        joint_vel: Tensor,
+    ) -> None:
+        given = (root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel)
+        for name, value in zip(_STATE, given):
+            self._overwrite(name, mask, value)
+        pos, vel = self._feet(*(getattr(self, name) for name in _STATE))
+        silence = {name: torch.zeros_like(getattr(self, name)) for name in ("joint_torque", "contact_force")}
+        for name, value in {"foot_pos": pos, "foot_vel": vel, **silence}.items():
+            self._overwrite(name, mask, value)
+        self._written |= mask
+
+    def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
+        self._overwrite("root_lin_vel", mask, lin_vel)
+        self._overwrite("root_ang_vel", mask, ang_vel)
+        self._written |= mask
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {
+            "state": self.physics_state(),
+            "outputs": {name: getattr(self, name).clone() for name in _OUTPUTS},
+            "parameters": {name: value.clone() for name, value in self._parameters.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` gave, but for what PhysX remembers of contacts."""
+        own = [self.num_envs, sum(getattr(self, name).shape[1] for name in _STATE)]
+        if list(state["state"].shape) != own:
+            got = list(state["state"].shape)
+            raise ValueError(
+                f"the physics saved is of [robots, numbers] {got} and this simulation has {own}; take as many robots, "
+                "the model and the engine that the run began with, or load it with load_env=False (--fresh_episodes)"
+            )
+        self.set_parameters(state["parameters"])
+        self.set_physics_state(state["state"])
+        for name, value in state["outputs"].items():
+            getattr(self, name).copy_(value)
+
+    def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
+        return torch.cat([getattr(self, name) for name in _STATE], dim=1, out=out)
+
+    def set_physics_state(self, state: Tensor) -> None:
+        parts = state.split([getattr(self, name).shape[1] for name in _STATE], dim=1)
+        for name, part in zip(_STATE, parts):
+            getattr(self, name).copy_(part)
+        self._written.fill_(True)
+
+    def parameters_of(self, robot: int) -> Dict[str, Tensor]:
+        return {name: value[robot].clone() for name, value in self._parameters.items()}
+
+    def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
+        given = {name: value.to(self.device) for name, value in parameters.items()}
+        if "friction" in given:
+            self.set_friction(given["friction"])
+        if "payload" in given:
+            self.set_root_payload(given["payload"])
+        if "stiffness" in given:
+            self.set_gains(given["stiffness"], given["damping"])
+
+    def set_friction(self, friction: Tensor) -> None:
+        self._scene.set_friction(friction)
+        self._parameters["friction"] = friction.clone()
+
+    def set_root_payload(self, mass: Tensor) -> None:
+        """Add mass [N] to the trunk; on a GPU before the first step only, after which PhysX keeps its masses there."""
+        if self._prepared and self._scene.on_gpu:
+            if torch.equal(mass, self._parameters.get("payload", self._tensor())):
+                return  # a resumed run sets what it has
+            raise ValueError(
+                "the payloads differ from those of the first step, and Isaac Gym changes no mass on a GPU after it; "
+                "set them before, or take --sim_device cpu"
+            )
+        self._scene.set_payload(mass)
+        self._parameters["payload"] = mass.clone()
+        self.total_mass.copy_(self._scene.mass + mass)
+
+    def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
+        self._parameters.update(stiffness=stiffness.clone(), damping=damping.clone())
+        self._stiffness.copy_(stiffness)
+        self._damping.copy_(damping)
+
+    def open_viewer(self) -> IsaacGymViewer:
+        """Open the engine's window."""
+        return IsaacGymViewer(self._scene)
+
+    def close(self) -> None:
+        """Give back what the engine holds; nothing may be asked of this simulation afterwards."""
+        self._gym.destroy_sim(self._sim)

@@ -1,0 +1,90 @@
+"""What robots of the Isaac Gym engine walk on: a plane, a height field or a triangle mesh."""
+
+# pyright: reportMissingModuleSource=false
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Tuple, Union
+
+import numpy as np
+from isaacgym import gymapi
+
+FRICTION = 0.0
+"""Of every ground. PhysX takes the mean of both partners, so that a robot's shapes get twice the friction wanted, and
+any friction from zero upward can be had."""
+
+VERTICAL_SCALE = 0.001
+"""One count of the height samples, which are 16-bit [m]."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The floor z = 0."""
+
+    def add_to(self, gym: gymapi.Gym, sim: gymapi.Sim) -> None:
+        params = gymapi.PlaneParams()
+        params.normal = gymapi.Vec3(0.0, 0.0, 1.0)
+        params.static_friction = params.dynamic_friction = FRICTION
+        params.restitution = 0.0
+        gym.add_ground(sim, params)
+
+
+@dataclass(frozen=True)
+class HeightField:
+    """Heights on a regular grid."""
+
+    heights: np.ndarray
+    """Height above z = 0 [m] of each grid point [points along x, points along y]."""
+    cell: float
+    """Distance between neighbouring points [m]."""
+    origin: Tuple[float, float] = (0.0, 0.0)
+    """World coordinates x, y of the first point [m]."""
+
+    def __post_init__(self):
+        shape, limit = np.shape(self.heights), VERTICAL_SCALE * np.iinfo(np.int16).max
+        if len(shape) != 2 or min(shape) < 2:
+            raise ValueError(f"heights of shape {list(shape)}; give at least [2, 2] points along x and y")
+        if not np.abs(self.heights).max() <= limit:
+            raise ValueError(f"heights reach {np.abs(self.heights).max():g} m; the engine takes up to {limit:g} m")
+
+    def add_to(self, gym: gymapi.Gym, sim: gymapi.Sim) -> None:
+        params = gymapi.HeightFieldParams()
+        # The engine reads the samples column by column and lays a column along y: its rows count the points along y.
+        params.nbRows, params.nbColumns = self.heights.shape[1], self.heights.shape[0]
+        params.row_scale = params.column_scale = self.cell
+        params.vertical_scale = VERTICAL_SCALE
+        params.transform.p = gymapi.Vec3(*self.origin, 0.0)
+        params.static_friction = params.dynamic_friction = FRICTION
+        params.restitution = 0.0
+        counts: Any = np.rint(np.asarray(self.heights) / VERTICAL_SCALE).astype(np.int16)
+        gym.add_heightfield(sim, counts.flatten(), params)  # Any: the stub's ndarray[int16] is no type of numpy's
+
+
+@dataclass(frozen=True)
+class TriangleMesh:
+    """Any surface; its triangles are seen from the side from which they run counterclockwise."""
+
+    vertices: np.ndarray
+    """Corners [V, 3] in world coordinates [m]."""
+    triangles: np.ndarray
+    """Numbers of each triangle's corners [T, 3]."""
+
+    def __post_init__(self):
+        for name in ("vertices", "triangles"):
+            shape = np.shape(getattr(self, name))
+            if len(shape) != 2 or shape[1] != 3 or not shape[0]:
+                raise ValueError(f"{name} of shape {list(shape)}; give rows of three")
+        if not 0 <= np.min(self.triangles) <= np.max(self.triangles) < len(self.vertices):
+            raise ValueError(f"triangles name corners outside 0 to {len(self.vertices) - 1}; there are no others")
+
+    def add_to(self, gym: gymapi.Gym, sim: gymapi.Sim) -> None:
+        params = gymapi.TriangleMeshParams()
+        params.nb_vertices, params.nb_triangles = len(self.vertices), len(self.triangles)
+        params.static_friction = params.dynamic_friction = FRICTION
+        params.restitution = 0.0
+        vertices: Any = np.asarray(self.vertices, dtype=np.float32).flatten()
+        triangles: Any = np.asarray(self.triangles, dtype=np.uint32).flatten()
+        gym.add_triangle_mesh(sim, vertices, triangles, params)
+
+
+Ground = Union[Plane, HeightField, TriangleMesh]

@@ -1,0 +1,205 @@
+"""The world that Isaac Gym computes: ground, N copies of a robot from its URDF, and their friction and mass."""
+
+# pyright: reportMissingModuleSource=false
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import List, Sequence
+
+import torch
+from isaacgym import gymapi
+from torch import Tensor
+
+from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.isaac_gym_ground import FRICTION as GROUND_FRICTION
+from rsl_rl.sim.isaac_gym_ground import Ground, Plane
+from rsl_rl.sim.isaac_gym_model import RobotFacts
+from rsl_rl.utils.host import available_cpus
+
+SPACING = 3.0
+"""Distance of robots on a plane [m]. They never touch, but PhysX looks at all pairs of shapes that overlap before it
+asks whether they may, and robots in one place are N^2 such pairs."""
+
+MOST_SPEED = 1000.0
+"""Limit of every velocity [m/s, rad/s], out of the way: the MJCF has none, and a robot that breaks must be seen to."""
+
+FRICTION_STEPS = 512
+"""Frictions per unit. PhysX holds 65536 materials: robots share one where theirs round to the same multiple."""
+
+
+class Scene:
+    """Handles of the world's parts, and the parameters that are set robot by robot."""
+
+    def __init__(
+        self,
+        urdf: Path,
+        facts: RobotFacts,
+        num_envs: int,
+        cfg: SimConfig,
+        device: torch.device,
+        ground: Ground,
+        headless: bool,
+    ):
+        self.gym = gymapi.acquire_gym()
+        self.on_gpu, self.headless = device.type == "cuda", headless
+        index = device.index or 0
+        self.sim = self.gym.create_sim(
+            index, -1 if headless else index, gymapi.SIM_PHYSX, _sim_params(cfg, self.on_gpu)
+        )
+        if self.sim is None:
+            raise ValueError(f"Isaac Gym made no simulation on {device}; what it printed above says why")
+        ground.add_to(self.gym, self.sim)
+        self.origins = _grid(num_envs) if isinstance(ground, Plane) else torch.zeros(num_envs, 3)
+        asset = self._load(urdf, facts)
+        self.body_names: List[str] = self.gym.get_asset_rigid_body_names(asset)
+        self.dof_names: List[str] = self.gym.get_asset_dof_names(asset)
+        self.dof_properties = self.gym.get_asset_dof_properties(asset)  # numpy, one row per DoF
+        self._drive(facts)
+        self._trunk = _find("body", facts.root_name, self.body_names)
+        self._create(asset, num_envs, facts)
+        bodies = self.gym.get_actor_rigid_body_properties(self.envs[0], self.actors[0])
+        self.mass = sum(body.mass for body in bodies)  # [kg]
+        trunk = bodies[self._trunk]
+        self.trunk_com = torch.tensor([trunk.com.x, trunk.com.y, trunk.com.z])  # in the trunk's frame
+        self._trunk_mass = trunk.mass
+
+    def _load(self, urdf: Path, facts: RobotFacts) -> gymapi.Asset:
+        options = gymapi.AssetOptions()
+        options.fix_base_link = False
+        options.collapse_fixed_joints = False  # head and feet report contact of their own
+        options.replace_cylinder_with_capsule = True  # the MJCF has capsules; URDF cannot say so
+        options.flip_visual_attachments = False
+        options.default_dof_drive_mode = int(gymapi.DOF_MODE_EFFORT)
+        options.use_physx_armature = True  # in joint space, as MuJoCo has it; else it is added to the links
+        options.armature = 0.0  # and set per DoF
+        options.linear_damping = options.angular_damping = 0.0  # the engine's defaults are not
+        options.max_linear_velocity = options.max_angular_velocity = MOST_SPEED
+        options.override_com = options.override_inertia = False
+        options.enable_gyroscopic_forces = True
+        if not urdf.is_file():
+            raise ValueError(f"{urdf} is missing: this backend reads the URDF beside the robot's MJCF; write one")
+        asset = self.gym.load_urdf(self.sim, str(urdf.parent), urdf.name, options)
+        shapes = self.gym.get_asset_rigid_shape_properties(asset)
+        for shape in shapes:
+            shape.friction = _shape_friction(facts.friction)
+            shape.restitution = 0.0
+        self.gym.set_asset_rigid_shape_properties(asset, shapes)
+        return asset
+
+    def _drive(self, facts: RobotFacts) -> None:
+        """Leave the PD loop to us: the engine's drives only add the passive damping."""
+        properties = self.dof_properties
+        properties["driveMode"].fill(int(gymapi.DOF_MODE_EFFORT))
+        properties["stiffness"].fill(0.0)
+        properties["damping"].fill(facts.joint_damping)
+        properties["friction"].fill(0.0)
+        properties["armature"].fill(facts.armature)
+        properties["velocity"].fill(MOST_SPEED)
+
+    def _create(self, asset: gymapi.Asset, num_envs: int, facts: RobotFacts) -> None:
+        """Make the robots. All environments lie on the world's origin, so that the engine has one frame; collision
+        group i keeps robot i from touching the others, filter 1 its links from each other."""
+        corner, per_row = gymapi.Vec3(0.0, 0.0, 0.0), math.isqrt(num_envs)
+        self.envs: List[gymapi.Env] = []
+        self.actors: List[int] = []
+        for i, (x, y, _) in enumerate(self.origins.tolist()):
+            env = self.gym.create_env(self.sim, corner, corner, per_row)
+            pose = gymapi.Transform()
+            pose.p = gymapi.Vec3(x, y, facts.start_height)
+            actor = self.gym.create_actor(env, asset, pose, "robot", i, 1, 0)
+            self.gym.set_actor_dof_properties(env, actor, self.dof_properties)
+            self.envs.append(env)
+            self.actors.append(actor)
+
+    def bodies(self, names: Sequence[str]) -> List[int]:
+        """Return where links stand among the engine's bodies."""
+        return [_find("body", name, self.body_names) for name in names]
+
+    def dofs(self, names: Sequence[str]) -> List[int]:
+        """Return where joints stand among the engine's DoFs."""
+        return [_find("joint", name, self.dof_names) for name in names]
+
+    def set_friction(self, friction: Tensor) -> None:
+        """Give each robot a friction [N] with the ground, to 1/FRICTION_STEPS."""
+        for env, actor, value in zip(self.envs, self.actors, friction.tolist()):
+            shapes = self.gym.get_actor_rigid_shape_properties(env, actor)
+            for shape in shapes:
+                shape.friction = _shape_friction(value)
+            self.gym.set_actor_rigid_shape_properties(env, actor, shapes)
+
+    def set_payload(self, mass: Tensor) -> None:
+        """Make each trunk heavier by mass [N], in its own shape: its inertia grows with it."""
+        if float(mass.min()) <= -self._trunk_mass:
+            raise ValueError(
+                f"a payload of {float(mass.min()):g} kg takes off all of the trunk's {self._trunk_mass:g} kg, or more; "
+                "take off less"
+            )
+        for env, actor, payload in zip(self.envs, self.actors, mass.tolist()):
+            bodies = self.gym.get_actor_rigid_body_properties(env, actor)
+            trunk = bodies[self._trunk]
+            growth = (self._trunk_mass + payload) / trunk.mass
+            trunk.mass *= growth
+            trunk.invMass /= growth
+            _scale(trunk.inertia, growth)
+            _scale(trunk.invInertia, 1 / growth)
+            # False: else the inertia would be guessed from the shapes.
+            self.gym.set_actor_rigid_body_properties(env, actor, bodies, False)
+
+
+def usable_device(device: str) -> torch.device:
+    """Return the device with its number, if it is here and PhysX runs on its kind."""
+    kind, _, number = str(device).partition(":")
+    if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
+        raise ValueError(f"sim_device={device}: the backend 'isaacgym' runs on cpu, cuda or cuda:<number>; give one")
+    count = torch.cuda.device_count()
+    if kind == "cuda" and int(number or 0) >= count:
+        raise ValueError(f"sim_device={device}: torch sees {count} GPUs here; take another number, or --sim_device cpu")
+    return torch.device(kind, int(number or 0)) if kind == "cuda" else torch.device("cpu")
+
+
+def _sim_params(cfg: SimConfig, on_gpu: bool) -> gymapi.SimParams:
+    params = gymapi.SimParams()
+    params.dt = cfg.dt
+    params.substeps = 1  # torques follow the state in every physics step
+    params.up_axis = gymapi.UP_AXIS_Z
+    params.gravity = gymapi.Vec3(0.0, 0.0, -9.81)
+    params.use_gpu_pipeline = on_gpu
+    params.physx.use_gpu = on_gpu
+    params.physx.num_threads = cfg.num_threads or available_cpus()
+    # The solver's settings are those with which legged_gym's robots learn to walk.
+    params.physx.solver_type = 1  # TGS: joints and contacts converge in few iterations
+    params.physx.num_position_iterations = 4
+    params.physx.num_velocity_iterations = 0  # TGS needs none
+    params.physx.contact_offset = 0.01  # [m] contacts are made from here on
+    params.physx.rest_offset = 0.0  # shapes touch where they end, as in MuJoCo
+    params.physx.bounce_threshold_velocity = 0.5  # [m/s]
+    params.physx.max_depenetration_velocity = 1.0  # [m/s] a foot that is in the ground is not shot out of it
+    params.physx.contact_collection = gymapi.CC_LAST_SUBSTEP  # of the last physics step, which Sim promises
+    params.physx.max_gpu_contact_pairs = 2**23  # room for 8192 robots on rough ground
+    params.physx.default_buffer_size_multiplier = 5.0
+    return params
+
+
+def _shape_friction(friction: float) -> float:
+    """Return the coefficient whose mean with the ground's is ``friction``, rounded."""
+    return 2 * round(friction * FRICTION_STEPS) / FRICTION_STEPS - GROUND_FRICTION
+
+
+def _scale(matrix: gymapi.Mat33, factor: float) -> None:
+    for row in (matrix.x, matrix.y, matrix.z):
+        row.x, row.y, row.z = row.x * factor, row.y * factor, row.z * factor
+
+
+def _grid(num_envs: int) -> Tensor:
+    """Return places [N, 3] in a square around the world's origin, where float32 is finest."""
+    side = math.ceil(math.sqrt(num_envs))
+    index = torch.arange(num_envs)
+    place = torch.stack((index % side, index.div(side, rounding_mode="floor"), torch.zeros_like(index)), dim=1)
+    return SPACING * (place - torch.tensor([side // 2, side // 2, 0])).float()
+
+
+def _find(kind: str, name: str, names: Sequence[str]) -> int:
+    if name not in names:
+        raise ValueError(f"the URDF has no {kind} '{name}', which the MJCF beside it names; it has {', '.join(names)}")
+    return names.index(name)

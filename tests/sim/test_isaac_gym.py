@@ -1,0 +1,300 @@
+"""The Isaac Gym backend on a double of the engine: what is converted, when what is called, and what is refused."""
+
+import importlib
+
+import numpy as np
+import pytest
+import torch
+
+from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.mujoco_cpu import MujocoSim
+from rsl_rl.tasks.robots.go2 import GO2
+from tests.sim.isaac_gym_double import instead_of_isaac_gym
+
+N = 4
+POSE = torch.tensor(GO2.default_joint_pos).repeat(N, 1)
+STATE = ("root_pos", "root_quat", "root_lin_vel", "root_ang_vel", "joint_pos", "joint_vel")
+OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel")
+TOLERANCE = {
+    "contact_force": 0.2,  # [N], of some 100 N
+    "joint_torque": 3e-3,
+    "joint_vel": 4e-3,
+    "root_ang_vel": 1e-3,
+    "root_lin_vel": 3e-4,
+    "foot_vel": 6e-4,
+}
+"""Of a parity test; positions are closer."""
+
+
+@pytest.fixture
+def engines(monkeypatch, tmp_path):
+    """The double in Isaac Gym's place; the engines that are made."""
+    monkeypatch.chdir(tmp_path)  # MuJoCo, the double's physics, logs here what breaks
+    yield from instead_of_isaac_gym()
+
+
+@pytest.fixture
+def make(engines):
+    """Make the backend; its engine is ``sim.engine``."""
+
+    def build(num_envs: int = N, cfg: SimConfig = SimConfig(num_threads=1), **settings):  # noqa: B008
+        sim = importlib.import_module("rsl_rl.sim.isaac_gym").IsaacGymSim(GO2.model_path, num_envs, cfg, **settings)
+        sim.engine = engines[-1]
+        return sim
+
+    return build
+
+
+def stand(sim, mask=None, height: float = 0.32) -> None:
+    n = sim.num_envs
+    mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
+    quat = torch.tensor([[1.0, 0, 0, 0]]).repeat(n, 1)
+    pos = torch.tensor([[0.0, 0, height]]).repeat(n, 1)
+    sim.reset(mask, pos, quat, torch.zeros(n, 3), torch.zeros(n, 3), POSE[:1].repeat(n, 1), torch.zeros(n, 12))
+
+
+def random_state(n: int = N):
+    quat = torch.nn.functional.normalize(torch.tensor([1.0, 0, 0, 0]) + 0.2 * torch.randn(n, 4), dim=1)
+    pos = torch.tensor([0.3, -0.2, 0.5]) + 0.1 * torch.randn(n, 3)
+    return (pos, quat, torch.randn(n, 3), torch.randn(n, 3), POSE[:n] + 0.2 * torch.randn(n, 12), torch.randn(n, 12))
+
+
+def test_joints_links_feet_and_limits_are_those_of_the_other_engines(make):
+    ours, reference = make(), MujocoSim(GO2.model_path, N, SimConfig(num_threads=1))
+    for name in ("joint_names", "link_names", "foot_names"):
+        assert getattr(ours, name) == getattr(reference, name)
+    for name in ("joint_limits", "torque_limits", "total_mass", *STATE[:2]):
+        torch.testing.assert_close(getattr(ours, name), getattr(reference, name), rtol=1e-6, atol=0)
+    for name in (*STATE, *OUTPUTS, "diverged", "overflowed"):
+        own, other = getattr(ours, name), getattr(reference, name)
+        assert own.shape == other.shape and own.dtype == other.dtype, name
+
+
+def test_fifty_control_steps_are_those_of_mujoco(make):
+    """The double is MuJoCo seen through Isaac Gym's conventions: undone, they leave MuJoCo's numbers, with contacts,
+    pushes, resets, frictions, payloads and gains. Tolerances are ten times what was seen with six seeds: torques are
+    worked out in float32 here and in float64 there, and contact lets a difference of 1e-7 grow."""
+    torch.manual_seed(3)
+    ours, reference = make(), MujocoSim(GO2.model_path, N, SimConfig(num_threads=1))
+    tilted = random_state()
+    for sim in (ours, reference):
+        sim.set_friction(torch.tensor([0.25, 0.5, 0.75, 1.0]))
+        sim.set_root_payload(torch.tensor([-1.0, 0.0, 1.0, 2.0]))
+        sim.set_gains(torch.full((N, 12), 25.0) + torch.arange(12), torch.full((N, 12), 0.6) + 0.01 * torch.arange(12))
+        sim.reset(torch.ones(N, dtype=torch.bool), *tilted)
+    torch.testing.assert_close(ours.total_mass, reference.total_mass)
+    touched = torch.zeros(len(ours.link_names), dtype=torch.bool)
+    for step in range(50):
+        targets = POSE + 0.3 * torch.randn(N, 12)
+        state, mask = random_state(), torch.rand(N) < 0.06
+        pushed, lin_vel, ang_vel = torch.rand(N) < 0.1, torch.randn(N, 3), torch.randn(N, 3)
+        for sim in (ours, reference):
+            sim.step(targets, 4)
+        touched |= (reference.contact_force.norm(dim=2) > 1).any(dim=0)
+        for name in (*STATE, *OUTPUTS):
+            error = (getattr(ours, name) - getattr(reference, name)).abs().max()
+            assert error < TOLERANCE.get(name, 5e-5), f"{name} in step {step}"
+        assert not ours.diverged.any() and not ours.overflowed.any()
+        for sim in (ours, reference):
+            sim.reset(mask, *state)
+            sim.set_root_velocity(pushed, lin_vel, ang_vel)
+        for name in (*STATE, "foot_pos", "foot_vel"):
+            torch.testing.assert_close(getattr(ours, name)[mask & ~pushed], getattr(reference, name)[mask & ~pushed])
+    assert touched[ours.link_indices(ours.foot_names)].all() and touched.sum() > 6  # and not only on their feet
+
+
+def test_what_nobody_sets_is_what_the_mjcf_says(make):
+    """In the air, where the rounding of the friction is not felt."""
+    ours, reference = make(), MujocoSim(GO2.model_path, N, SimConfig(num_threads=1))
+    for sim in (ours, reference):
+        stand(sim, height=2.0)
+        for _ in range(5):
+            sim.step(POSE + 0.3, 4)
+    torch.testing.assert_close(ours.joint_torque, reference.joint_torque, atol=1e-3, rtol=1e-4)
+    torch.testing.assert_close(ours.joint_pos, reference.joint_pos, atol=1e-5, rtol=1e-5)
+
+
+def test_the_engine_hears_of_all_writes_at_once_and_of_nothing_else(make):
+    sim = make()
+    sim.reset(torch.ones(N, dtype=torch.bool), *random_state())
+    sim.set_root_velocity(torch.tensor([True, False, False, False]), torch.ones(N, 3), torch.zeros(N, 3))
+    sim.step(POSE, 2)
+    assert [name for name in sim.engine.calls if name.startswith("set_") and "tensor" in name] == [
+        "set_actor_root_state_tensor_indexed",
+        "set_dof_state_tensor_indexed",
+        "set_dof_actuation_force_tensor",
+        "set_dof_actuation_force_tensor",
+    ]
+    sim.engine.calls.clear()
+    sim.step(POSE, 1)
+    assert not any("indexed" in name or "prepare" in name for name in sim.engine.calls)
+    sim.engine.calls.clear()
+    sim.set_root_velocity(torch.tensor([False, False, True, False]), torch.ones(N, 3), torch.zeros(N, 3))
+    before = sim.engine.qpos.copy()
+    sim._write_states()
+    np.testing.assert_array_equal(sim.engine.qpos[[0, 1, 3]], before[[0, 1, 3]])
+    assert sim._ids.tolist() == [2]
+
+
+def test_a_broken_robot_is_named_once_and_the_others_walk_on(make):
+    sim, alone = make(), make()
+    for one in (sim, alone):
+        stand(one)
+        one.step(POSE, 4)
+    sim.set_root_velocity(torch.tensor([False, True, False, False]), torch.full((N, 3), 1e20), torch.full((N, 3), 1e20))
+    for one in (sim, alone):
+        one.step(POSE, 4)
+    assert sim.diverged.tolist() == [False, True, False, False]
+    for name in (*STATE, *OUTPUTS):
+        assert torch.isfinite(getattr(sim, name)).all(), name
+        assert torch.equal(getattr(sim, name)[[0, 2, 3]], getattr(alone, name)[[0, 2, 3]]), name
+    sim.step(POSE, 4)
+    assert not sim.diverged.any() and torch.isfinite(sim.physics_state()).all()
+
+
+def test_a_saved_simulation_goes_on(make):
+    """To what the double's solver forgets: its start is not ours to save, on PhysX neither."""
+    sim, other = make(), make()
+    other.step(POSE, 4)  # somewhere else
+    sim.set_friction(torch.tensor([0.25, 0.5, 0.75, 1.0]))
+    sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 2.0]))
+    sim.reset(torch.ones(N, dtype=torch.bool), *random_state())
+    for _ in range(10):
+        sim.step(POSE, 4)
+    other.load_state_dict(sim.state_dict())
+    assert torch.equal(other.physics_state(), sim.physics_state()) and torch.equal(other.foot_pos, sim.foot_pos)
+    assert other.parameters_of(2)["payload"] == 1.0 and torch.equal(other.total_mass, sim.total_mass)
+    for _ in range(5):
+        sim.step(POSE, 4)
+        other.step(POSE, 4)
+    torch.testing.assert_close(other.physics_state(), sim.physics_state(), atol=2e-3, rtol=1e-3)
+    with pytest.raises(ValueError, match=r"\[4, 37\] and this simulation has \[2, 37\].*--fresh_episodes"):
+        make(2).load_state_dict(sim.state_dict())
+
+
+def test_on_a_gpu_payloads_are_set_before_the_first_step(make):
+    sim = make()
+    sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 2.0]))
+    stand(sim)
+    sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 1.5]))  # a resumed run: made, reset, then loaded
+    sim.step(POSE, 4)
+    sim._scene.on_gpu = sim.engine.params.use_gpu_pipeline = True  # no GPU is needed to be refused one
+    sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 1.5]))
+    sim.set_friction(torch.ones(N))
+    with pytest.raises(ValueError, match=r"payloads differ.*changes no mass on a GPU.*--sim_device cpu"):
+        sim.set_root_payload(torch.zeros(N))
+    with pytest.raises(ValueError, match=r"a payload of -7 kg takes off all of the trunk's 6.92 kg"):
+        make().set_root_payload(torch.full((N,), -7.0))
+
+
+def test_frictions_share_materials_and_reach_contact_as_they_were_asked_for(make):
+    sim = make()
+    sim.set_friction(torch.tensor([0.0, 0.3, 0.3004, 1.0]))
+    stand(sim)
+    sim.step(POSE, 1)
+    friction = sim.engine.batch.expand("geom_friction")[:, 0, 0]
+    np.testing.assert_allclose(friction, [0.0, 0.3, 0.3004, 1.0], atol=0.5 / 512)
+    assert friction[1] == friction[2]
+    untouched = make()
+    stand(untouched)
+    untouched.step(POSE, 1)  # the MJCF's 0.8, to the same 1/512
+    np.testing.assert_allclose(untouched.engine.batch.expand("geom_friction")[:, :, 0], 0.8, atol=0.5 / 512)
+
+
+def test_robots_stand_apart_in_the_engine_and_at_the_origin_for_us(make):
+    sim = make(9)
+    stand(sim)
+    sim.step(POSE[:1].repeat(9, 1), 1)
+    places = torch.tensor(sim.engine.qpos[:, :2])
+    assert torch.cdist(places, places)[~torch.eye(9, dtype=torch.bool)].min() > 2.5
+    assert sim.root_pos[:, :2].abs().max() < 1e-3
+    assert torch.tensor(sim.engine.poses)[:, :2].sub(places).abs().max() < 1e-3
+
+
+def test_a_height_field_is_laid_out_as_the_engine_reads_it(make):
+    from rsl_rl.sim.isaac_gym_ground import HeightField
+
+    heights = np.array([[0.0, 0.1, 0.2], [1.0, 1.1, 1.2]])  # two points along x, three along y
+    sim = make(ground=HeightField(heights, 0.25, (-1.0, 2.0)))
+    samples, params = sim.engine.grounds[0]
+    assert (params.nbRows, params.nbColumns, params.row_scale, params.column_scale) == (3, 2, 0.25, 0.25)
+    np.testing.assert_allclose(samples * params.vertical_scale, [0.0, 0.1, 0.2, 1.0, 1.1, 1.2])
+    assert (params.transform.p.x, params.transform.p.y, params.transform.p.z) == (-1.0, 2.0, 0.0)
+    assert (sim._origins == 0).all()  # all robots on one map
+    for wrong, words in (
+        (np.zeros(3), "shape"),
+        (np.full((2, 2), 40.0), "40 m.*32.767 m"),
+        (np.full((2, 2), np.nan), "nan"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            HeightField(wrong, 0.25)
+
+
+def test_a_triangle_mesh_arrives_flat_and_in_the_engines_types(make):
+    from rsl_rl.sim.isaac_gym_ground import TriangleMesh
+
+    corners = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0.5], [0, 1, 0.5]])
+    sim = make(ground=TriangleMesh(corners, np.array([[0, 1, 2], [0, 2, 3]])))
+    vertices, triangles, params = sim.engine.grounds[0]
+    assert vertices.dtype == np.float32 and triangles.dtype == np.uint32
+    assert (params.nb_vertices, params.nb_triangles) == (4, 2)
+    np.testing.assert_array_equal(vertices.reshape(4, 3)[triangles.reshape(2, 3)][1], corners[[0, 2, 3]])
+    with pytest.raises(ValueError, match="corners outside 0 to 3"):
+        TriangleMesh(corners, np.array([[0, 1, 4]]))
+
+
+def test_the_window_draws_until_it_is_closed(make):
+    with pytest.raises(ValueError, match="headless=False"):
+        make().open_viewer()
+    sim = make(headless=False)
+    viewer = sim.open_viewer()
+    stand(sim)
+    sim.step(POSE, 4)
+    assert viewer.draw() and sim.engine.calls[-1] == "sync_frame_time"
+    sim.engine.window_closed = True
+    assert not viewer.draw()
+    viewer.close()
+    sim.close()
+    assert sim.engine.sim is None and sim.engine.viewer is None
+
+
+def test_the_devices_that_there_are_not_are_refused_in_one_line(make, monkeypatch):
+    with pytest.raises(ValueError, match="sim_device=tpu: the backend 'isaacgym' runs on cpu, cuda or cuda:<number>"):
+        make(device="tpu")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ValueError, match="sim_device=cuda:2: torch sees 2 GPUs here"):
+        make(device="cuda:2")
+
+
+def test_a_missing_engine_says_where_to_get_it_and_a_late_one_what_to_import_first(run_script):
+    code = "import rsl_rl.sim.isaac_gym"
+    missing = run_script("-c", code)
+    assert "ModuleNotFoundError: No module named 'isaacgym': the backend 'isaacgym' is NVIDIA's" in missing.stderr
+    late = run_script(
+        "-c",
+        f"""if True:
+        import sys, types
+        class Refuse:
+            def find_spec(self, name, *_):
+                if name == 'isaacgym': raise ImportError('PyTorch was imported before isaacgym modules')
+        sys.meta_path.insert(0, Refuse())
+        {code}""",
+    )
+    assert "ValueError: Isaac Gym is there and does not load (PyTorch was imported before" in late.stderr
+
+
+def test_a_robot_without_a_urdf_or_with_another_one_is_refused(engines, tmp_path):
+    mjcf = tmp_path / "robot.xml"
+    mjcf.write_text(GO2.model_path.read_text())
+    backend = importlib.import_module("rsl_rl.sim.isaac_gym").IsaacGymSim
+    with pytest.raises(ValueError, match=r"robot.urdf is missing.*write one"):
+        backend(mjcf, 1, SimConfig())
+    urdf = GO2.model_path.with_suffix(".urdf").read_text()
+    (tmp_path / "robot.urdf").write_text(urdf.replace("FL_calf_joint", "FL_knee_joint"))
+    with pytest.raises(ValueError, match="the URDF has no joint 'FL_calf_joint'"):
+        backend(mjcf, 1, SimConfig())
+    (tmp_path / "robot.urdf").write_text(
+        urdf.replace('<origin xyz="0 0 -0.213"/>', '<origin xyz="0 0 0" rpy="0 1 0"/>')
+    )
+    with pytest.raises(ValueError, match="has an rpy"):
+        backend(mjcf, 1, SimConfig())

@@ -1,0 +1,6 @@
+# The two functions of isaacgym.gymtorch that rsl_rl calls: isaacgym-stubs describes gymapi alone.
+from isaacgym.gymapi import Tensor as GymTensor
+from torch import Tensor
+
+def wrap_tensor(gym_tensor: GymTensor) -> Tensor: ...
+def unwrap_tensor(torch_tensor: Tensor) -> GymTensor: ...
