@@ -10,8 +10,6 @@ from benchmarks.serving import Figures, serve, wait_for
 from configs import EXPERIMENTS
 from rsl_rl.utils.seeding import require_device
 
-DIFFERENT_ACTIONS = 32
-
 
 def build(settings: dict) -> Callable[[], Figures]:
     cfg = EXPERIMENTS.load(settings["task"])().env
@@ -20,7 +18,7 @@ def build(settings: dict) -> Callable[[], Figures]:
     require_device("device", device)
     env = cfg.build(device, seed=settings["seed"])
     generator = torch.Generator().manual_seed(settings["seed"])
-    actions = torch.randn(DIFFERENT_ACTIONS, env.num_envs, env.num_actions, generator=generator).to(device)
+    actions = torch.randn(settings["different_actions"], env.num_envs, env.num_actions, generator=generator).to(device)
     actions *= settings["action_std"]
 
     @torch.no_grad()

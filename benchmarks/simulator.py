@@ -10,9 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.flags import require_counts
-from benchmarks.pairing import Worker, alternate, spreads
+from benchmarks.pairing import Worker, alternate, ratios, spreads
 from configs import EXPERIMENTS
 from rsl_rl.sim import SIMS
+
+BARE = "bare mujoco.batch"
+"""Name of the loop without an environment."""
+
+_DIFFERENT_ACTIONS = 32
+"""Actions of all robots that are drawn in advance."""
 
 Place = Tuple[str, str, int]
 """What takes turns: an engine, its device and a number of environments."""
@@ -40,6 +46,9 @@ class Simulator:
     """Turns that count."""
     warm_up: int = 1
     """Turns before those."""
+    bare: bool = False
+    """Let a loop over mujoco.batch take turns too, with the same model and nothing but physics, and give the share of
+    its speed that the environments keep."""
 
     def __post_init__(self):
         require_counts(self, "num_envs", "repeats")
@@ -64,16 +73,25 @@ def measure(cfg: Simulator) -> Dict[str, Any]:
         raise ValueError(f"--task {cfg.task} has no physics to step; take a legged robot's, such as go2_flat")
     for backend in cfg.backends:
         SIMS.load(backend)
-    figures = {place: spreads(own) for place, own in _run(cfg).items()}
+    runs = _run(cfg)
+    figures = {place: spreads(own) for place, own in runs.items()}
     control_dt = env_cfg.sim.control_dt
     table = Table(title=f"{cfg.task}, control period {control_dt:g} s, median (least-most) of {cfg.repeats}")
-    for column in ("engine", "device", "robots", "environment steps/s", "times real time", "peak memory [MB]"):
+    share = ("share of the bare loop [%]",) if cfg.bare else ()
+    for column in ("engine", "device", "robots", "environment steps/s", "times real time", "peak memory [MB]", *share):
         table.add_column(column, justify="left" if column in ("engine", "device") else "right")
     results: List[Dict[str, Any]] = []
     for (backend, device, num_envs), own in figures.items():
         steps, memory = own["env_steps_per_s"], own["peak_mb"]
         real_time = steps.times(control_dt)
-        cells = (str(num_envs), steps.text(), f"{real_time.median:.0f}", f"{memory.median:.0f}")
+        cells = [str(num_envs), steps.text(), f"{real_time.median:.0f}", f"{memory.median:.0f}"]
+        kept = (
+            ratios(runs[BARE, "cpu", num_envs], runs[backend, device, num_envs])["env_steps_per_s"]
+            if cfg.bare
+            else None
+        )
+        if kept is not None:
+            cells.append(kept.times(100).text())
         table.add_row(backend, device, *cells)
         results.append(
             {
@@ -83,6 +101,7 @@ def measure(cfg: Simulator) -> Dict[str, Any]:
                 "env_steps_per_s": steps._asdict(),
                 "times_real_time": real_time._asdict(),
                 "peak_mb": memory._asdict(),
+                **({} if kept is None else {"share_of_bare": kept._asdict()}),
             }
         )
     Console().print(table)
@@ -92,13 +111,15 @@ def measure(cfg: Simulator) -> Dict[str, Any]:
 def _run(cfg: Simulator) -> Mapping[Place, List[Dict[str, Any]]]:
     """Give each engine and each number of environments a process, and let them take turns."""
     devices = cfg.devices * len(cfg.backends) if len(cfg.devices) == 1 else cfg.devices
-    settings = dataclasses.asdict(cfg)
+    settings = {**dataclasses.asdict(cfg), "different_actions": _DIFFERENT_ACTIONS, "device": "cpu"}
     workers: Dict[Place, Worker] = {}
     try:
         for backend, device in dict.fromkeys(zip(cfg.backends, devices)):
             for num_envs in dict.fromkeys(cfg.num_envs):
                 own = {**settings, "backend": backend, "device": device, "num_envs": num_envs}
                 workers[backend, device, num_envs] = Worker("our_simulator.py", own)
+        for num_envs in dict.fromkeys(cfg.num_envs if cfg.bare else ()):
+            workers[BARE, "cpu", num_envs] = Worker("bare_simulator.py", {**settings, "num_envs": num_envs})
         return alternate(workers, cfg.repeats, cfg.warm_up)
     finally:
         for worker in workers.values():
