@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import tyro
 
-from benchmarks import faults, learner, simulator, training
+from benchmarks import faults, gpu, learner, simulator, training
 from scripts.command_line import one_line_complaints, usage_errors
 
 BENCHMARKS = {
@@ -19,12 +19,14 @@ BENCHMARKS = {
     "sim": simulator.Simulator,
     "train": training.Training,
     "faults": faults.Faults,
+    "gpu": gpu.Gpu,
 }
 MEASURE = {
     learner.Learner: learner.measure,
     simulator.Simulator: simulator.measure,
     training.Training: training.measure,
     faults.Faults: faults.measure,
+    gpu.Gpu: gpu.measure,
 }
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import NamedTuple
+import os
+from typing import NamedTuple, Union
 
 import torch
+
+from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim import SIMS
+from rsl_rl.sim.base import Sim
 
 AUTO = "auto"
 
@@ -42,3 +47,8 @@ def is_here(place: Place) -> bool:
 
 def _installed(backend: str) -> bool:
     return backend not in _ON_GPU or importlib.util.find_spec(_ON_GPU[backend]) is not None
+
+
+def make_sim(model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str) -> Sim:
+    """Build robots in the engine that a config names, or that fits the device."""
+    return SIMS.load(choose(cfg.backend, device).backend)(model_path, num_envs, cfg, device)

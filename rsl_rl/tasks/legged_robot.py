@@ -10,9 +10,7 @@ from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
-from rsl_rl.sim import SIMS
-from rsl_rl.sim.base import Sim
-from rsl_rl.sim.selection import choose
+from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks import faults, rewards, terminations
 from rsl_rl.tasks.commands import VelocityCommands
 from rsl_rl.tasks.flight_recorder import FlightRecorder
@@ -36,8 +34,7 @@ class LeggedRobot(VecEnv):
     def __init__(self, cfg: LeggedRobotConfig, device: str = "cpu", seed: int = 0):
         self.cfg = cfg
         self.robot: Robot = ROBOTS.load(cfg.robot)
-        engine = SIMS.load(choose(cfg.sim.backend, device).backend)
-        self.sim: Sim = engine(self.robot.model_path, cfg.num_envs, cfg.sim, device)
+        self.sim = make_sim(self.robot.model_path, cfg.num_envs, cfg.sim, device)
         self.device = self.sim.device
         self.num_envs, self.num_actions = cfg.num_envs, len(self.sim.joint_names)
         self.max_episode_length = max(1, round(cfg.episode_length / cfg.sim.control_dt))

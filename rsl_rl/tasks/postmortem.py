@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig, TaskConfig
-from rsl_rl.sim import SIMS
 from rsl_rl.sim.base import Sim
+from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks.faults import broken_state
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import ROBOTS
@@ -145,7 +145,7 @@ def _read(path: Path) -> Dict[str, Any]:
 def repeat(case: Case, cfg: LeggedRobotConfig, device: str = "cpu") -> Repetition:
     """Repeat every step of a case at once, with the physics of the task."""
     robot = ROBOTS.load(cfg.robot)
-    sim: Sim = SIMS.load(cfg.sim.backend)(robot.model_path, len(case.states), cfg.sim, device)
+    sim = make_sim(robot.model_path, len(case.states), cfg.sim, device)
     state = RobotState(sim, torch.tensor(robot.default_joint_pos, device=sim.device), cfg.sim.control_dt)
     targets = case.targets.to(sim.device)
     _restore(sim, case)
