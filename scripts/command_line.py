@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import importlib
+import importlib.util
 import io
 import os
 import re
@@ -29,6 +31,8 @@ SHORTCUTS = {
     "experiment_name": "runner.experiment_name",
     "run_name": "runner.run_name",
     "save_interval": "runner.save_interval",
+    "evaluate_interval": "progress.evaluate_interval",
+    "video_interval": "progress.video_interval",
     "logger": "runner.logger",
 }
 """Flags that legged_gym's users know, and the config field each of them sets."""
@@ -68,7 +72,8 @@ def usage_errors() -> Iterator[None]:
             raise
         fail(f"this machine has too little memory for that; take fewer environments or smaller networks ({error})")
     except ModuleNotFoundError as error:
-        fail(f"{error}; install it with pip, or with an extra of rsl-rl-lib, which README.md lists")
+        remedy = "install it with pip, or with an extra of rsl-rl-lib, which README.md lists"
+        fail(str(error) if "install" in str(error) else f"{error}; {remedy}")
 
 
 def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence[str]] = None) -> Arguments:
@@ -87,16 +92,62 @@ def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence
         if not (isinstance(cls, type) and issubclass(cls, TrainConfig)):
             raise ValueError(f"--task {early.task} is no TrainConfig; name one of {', '.join(EXPERIMENTS.names())}")
         cfg, run = cls(), None
+        _import_isaac_gym(early, from_run)
         if (from_run or early.resume) and not early.help:
             run, cfg = _read_run(early, cfg)
+            cfg = cfg if early.resume else _at_home(cfg)
         if early.sim_backend and not hasattr(cfg.env, "sim"):
             raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
         parsed = _parse_config(flags, cfg, description, argv)
         for name, hint in declared_types(flags).items():
             convert(hint, getattr(parsed.flags, name), f"--{name}")
+        cfg = _settle(parsed.cfg)
         if not from_run:
-            _refuse_what_would_do_nothing(parsed.flags, parsed.cfg)
-    return Arguments(parsed.flags, parsed.cfg, run)
+            _refuse_what_would_do_nothing(parsed.flags, cfg)
+    return Arguments(parsed.flags, cfg, run)
+
+
+def _import_isaac_gym(early: argparse.Namespace, from_run: bool) -> None:
+    """Import Isaac Gym where it is installed and may be asked for: it refuses to be imported after torch."""
+    may_be_asked = early.sim_backend == "isaacgym" or from_run or early.resume
+    if may_be_asked and not early.help and importlib.util.find_spec("isaacgym") is not None:
+        with contextlib.suppress(ImportError):  # where it is needed, its backend says so
+            importlib.import_module("isaacgym")
+
+
+def _at_home(cfg: TrainConfig) -> TrainConfig:
+    """Return the config of a run with the engine and devices of this machine where it has not those of the run."""
+    from rsl_rl.sim.selection import AUTO, Place, choose, is_here
+
+    place = choose(_backend(cfg), cfg.sim_device)
+    if is_here(place):
+        return cfg
+    cfg = _settle(_with_backend(dataclasses.replace(cfg, sim_device=AUTO, rl_device=AUTO), AUTO))
+    say(f"note: the run was made with {place}, which is not here; taking {Place(_backend(cfg), cfg.sim_device)}")
+    return cfg
+
+
+def _settle(cfg: TrainConfig) -> TrainConfig:
+    """Replace every "auto" by what is best on this machine."""
+    from rsl_rl.sim.selection import AUTO, choose
+
+    place = choose(_backend(cfg), cfg.sim_device)
+    rl_device = place.device if cfg.rl_device == AUTO else cfg.rl_device
+    return _with_backend(dataclasses.replace(cfg, sim_device=place.device, rl_device=rl_device), place.backend)
+
+
+def _backend(cfg: TrainConfig) -> str:
+    """Return the engine of a config; a task without physics computes where MuJoCo would."""
+    sim = getattr(cfg.env, "sim", None)
+    return "mujoco" if sim is None else sim.backend
+
+
+def _with_backend(cfg: TrainConfig, backend: str) -> TrainConfig:
+    sim = getattr(cfg.env, "sim", None)
+    if sim is None:
+        return cfg
+    env: Any = dataclasses.replace(cfg.env, sim=dataclasses.replace(sim, backend=backend))  # type: ignore[call-arg]
+    return dataclasses.replace(cfg, env=env)
 
 
 def _refuse_what_would_do_nothing(flags: Any, cfg: TrainConfig) -> None:
@@ -141,10 +192,11 @@ def _peek(argv: Sequence[str]) -> argparse.Namespace:
 
 def _read_run(early: argparse.Namespace, cfg: TrainConfig) -> Tuple[Path, TrainConfig]:
     """Find the run that --load_run names and read the config that it was trained with."""
-    from rsl_rl.runners.checkpoint import config_of, find_run  # import torch, which --help has no time for
+    from rsl_rl.runners.checkpoint import BEST, best_iteration, config_of, find_run  # torch: --help has no time for it
 
     run = find_run(LOGS / (early.experiment_name or cfg.runner.experiment_name), early.load_run or "''")
-    path = config_of(run, int(early.checkpoint) if early.checkpoint.isdecimal() else -1)
+    asked = best_iteration(run) if early.checkpoint == BEST else early.checkpoint
+    path = config_of(run, int(asked) if str(asked).isdecimal() else -1)
     if not path.is_file():
         raise ValueError(f"{run} is no run's folder: it has no config.yaml; name another with --load_run")
     values = read_yaml(path)

@@ -10,7 +10,7 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -30,9 +30,9 @@ class Flags:
     """Folder of the run; -1 for the newest."""
     load_runs: Tuple[str, ...] = ()
     """Several of them, side by side."""
-    checkpoint: int = -1
-    """Iteration to evaluate; -1 for the newest."""
-    checkpoints: Tuple[int, ...] = ()
+    checkpoint: Union[int, Literal["best"]] = -1
+    """Iteration to evaluate; -1 for the newest, best for what a training with --evaluate_interval found to be best."""
+    checkpoints: Tuple[Union[int, Literal["best"]], ...] = ()
     """Several of them, of every run, side by side."""
     num_envs: int = 256
     """Robots that walk at once."""
@@ -118,7 +118,7 @@ def find(asked: Sequence[Arguments]) -> List[Tuple[Arguments, Path]]:
 
 def load(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load every checkpoint, so that nothing is judged before all are known to be sound."""
-    from rsl_rl.runners.checkpoint import iteration_of
+    from rsl_rl.runners.checkpoint import which_of
     from rsl_rl.runners.loading import load_policy
     from rsl_rl.tasks.evaluation import for_evaluation
     from rsl_rl.utils.seeding import require_device
@@ -129,7 +129,7 @@ def load(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
         require_device("sim_device", cfg.sim_device)
         env_cfg = for_evaluation(cfg.env, flags.num_envs, flags.seconds, flags.pushes)
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)  # tells the policy's sizes; each judgement builds its own
-        loaded = load_policy(cfg, env, run, iteration_of(path))
+        loaded = load_policy(cfg, env, run, which_of(path))
         name = f"{run.name}/{path.stem}" if several_runs else path.stem
         candidates.append(Candidate(name, loaded, env_cfg, cfg.sim_device))
     return candidates
@@ -137,13 +137,13 @@ def load(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
 
 def place_of_report(asked: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[Path]:
     """Return where the report goes, None for nowhere; a ValueError where it cannot."""
-    from rsl_rl.runners.checkpoint import iteration_of
+    from rsl_rl.runners.checkpoint import which_of
 
     if asked == "none":
         return None
     if not asked:
         first = found[0][1]
-        name = "comparison" if len(found) > 1 else f"evaluation_{iteration_of(first)}"
+        name = "comparison" if len(found) > 1 else f"evaluation_{which_of(first)}"
         return first.with_name(f"{name}.html")
     path = Path(asked)
     if path.is_dir() or not path.parent.is_dir():

@@ -13,10 +13,11 @@ With --postmortem it shows instead how a robot broke in training: physics repeat
 
 import json
 import shutil
+import signal
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, List, Literal, Mapping, Optional, Sequence, Tuple, Union
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -44,8 +45,8 @@ class Flags:
 
     load_run: str = "-1"
     """Folder of the run; -1 for the newest."""
-    checkpoint: int = -1
-    """Iteration to play; -1 for the newest."""
+    checkpoint: Union[int, Literal["best"]] = -1
+    """Iteration to play; -1 for the newest, best for what a training with --evaluate_interval found to be best."""
     num_envs: int = 4
     """Robots in the film."""
     seconds: float = 10.0
@@ -178,9 +179,10 @@ def walk_live(args: Arguments) -> int:
         loaded = load_policy(cfg, env, run, flags.checkpoint)
         command = flags.command or (0.0, 0.0, 0.0)
         screen, usage = open_page(env, command, flags.port) if flags.viewer else open_window(env, command)
-    print(f"playing {loaded.checkpoint}")
-    print(usage, flush=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs deaf to it
     try:
+        print(f"playing {loaded.checkpoint}")
+        print(usage, flush=True)
         walk(env, loaded.policy, screen)
     except KeyboardInterrupt:
         print()

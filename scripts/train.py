@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, Tuple
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -14,6 +14,8 @@ from scripts.command_line import LOGS, Arguments, parse, say, usage_errors
 
 if TYPE_CHECKING:
     from rsl_rl.runners import OnPolicyRunner
+    from rsl_rl.tasks.legged_robot import LeggedRobot
+    from rsl_rl.tasks.progress import Clips
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,16 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if
 
 
 def main(args: Arguments) -> int:
-    cfg = args.cfg
+    cfg, engine = args.cfg, engine_of(args.cfg)
     leave_at_signals()
+    if engine == "mujoco_warp":
+        say("MuJoCo Warp builds its kernels, which takes a minute or so where it has none in its cache")
     with usage_errors():
-        runner, notes = set_up(args)
+        runner, notes, clips = set_up(args)
     for note in (*runner.env_corrections, *notes):
         say(f"note: {note}")
-    say(f"{cfg.task}: {runner.env.num_envs} environments on {runner.env.device}, networks on {runner.device}")
+    place = f"{runner.env.device}{f' ({engine})' if engine else ''}"
+    say(f"{cfg.task}: {runner.env.num_envs} environments on {place}, networks on {runner.device}")
     say(f"run: {runner.log_dir}")
     received = stop_at_signals(runner)
     from rsl_rl.runners import TrainingError
@@ -56,10 +61,15 @@ def main(args: Arguments) -> int:
     left = cfg.runner.max_iterations - runner.current_learning_iteration
     try:
         runner.learn(left, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
+        done = runner.current_learning_iteration
+        for one in clips if done >= cfg.runner.max_iterations else ():
+            one.finish(interrupted=lambda: bool(received))
     except (TrainingError, OSError) as error:
         print(f"train.py: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
         return 1
-    done = runner.current_learning_iteration
+    finally:
+        for one in clips:
+            one.give_up()
     if done < cfg.runner.max_iterations:
         reason = received[0].name if received else "max_time"
         say(f"interrupted by {reason} after iteration {done} and saved; go on with --resume")
@@ -68,8 +78,21 @@ def main(args: Arguments) -> int:
     return 0
 
 
-def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, List[str]]":
-    """Build everything, with the state of an earlier run if one is resumed; also tell what the user should know."""
+def engine_of(cfg: Any) -> str:
+    """Name what computes the physics; nothing where there is none."""
+    return cfg.env.sim.backend if hasattr(cfg.env, "sim") else ""
+
+
+class Training(NamedTuple):
+    """What is to run."""
+
+    runner: "OnPolicyRunner"
+    notes: List[str]  # what the user should know
+    clips: "List[Clips]"  # one where films are asked for
+
+
+def set_up(args: Arguments) -> Training:
+    """Build everything, with the state of an earlier run if one is resumed."""
     from rsl_rl.runners.checkpoint import find_checkpoint
     from rsl_rl.utils.host import prepare_host
     from rsl_rl.utils.seeding import make_deterministic, require_device, seed_everything
@@ -80,12 +103,49 @@ def set_up(args: Arguments) -> "Tuple[OnPolicyRunner, List[str]]":
     checkpoint = find_checkpoint(args.run, args.flags.checkpoint) if args.run else None
     prepare_host()
     notes = make_deterministic() if cfg.deterministic else []
+    if engine_of(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
+        notes.append("mujoco_warp on a CPU takes one thread and is for tests; --sim mujoco is many times as fast")
     seed_everything(cfg.seed)
     env = cfg.env.build(device=cfg.sim_device, seed=cfg.seed)
+    onlooking = build_onlooking(cfg)
     if checkpoint is None:
-        return begin(env, cfg), notes
-    runner, more_notes = go_on(env, args, checkpoint)
-    return runner, notes + more_notes
+        runner = begin(env, cfg)
+    else:
+        runner, more_notes = go_on(env, args, checkpoint)
+        notes += more_notes
+    return Training(runner, notes, look_on(runner, cfg, *onlooking))
+
+
+def build_onlooking(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
+    """Build what progress is shown with, before there is a run: the robots to judge and those to film, each one
+    environment or none."""
+    from rsl_rl.tasks.progress import build_for_clips, build_for_evaluations
+
+    progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
+    judged = [build_for_evaluations(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
+    filmed = [build_for_clips(cfg.env, progress, device, seed)] if progress.video_interval else []
+    return judged, filmed
+
+
+def look_on(
+    runner: "OnPolicyRunner", cfg: Any, judged: "List[LeggedRobot]", filmed: "List[LeggedRobot]"
+) -> "List[Clips]":
+    """Have the runner show its progress; return what makes the films."""
+    from rsl_rl.runners.best import BestCheckpoint
+    from rsl_rl.tasks.progress import Clips, Evaluations
+
+    progress, last, folder, policy = (
+        cfg.progress,
+        cfg.runner.max_iterations,
+        runner.log_dir,
+        runner.get_inference_policy,
+    )
+    assert folder is not None  # the runner was given one
+    best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.tell)
+    clips = [Clips(env, progress, last, policy, folder / "videos", runner.tell) for env in filmed]
+    runner.after_update += [Evaluations(env, progress, last, policy, best.offer) for env in judged]
+    runner.after_update += clips
+    return clips
 
 
 def begin(env: Any, cfg: Any) -> "OnPolicyRunner":

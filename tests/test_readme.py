@@ -26,6 +26,15 @@ SCRIPTS = {  # command -> what makes it small; they run in this order, in an exp
     "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5": (
         *("--checkpoints", "1", "2", "--num_seeds", "2", "--num_envs", "2", "--seconds", "0.1"),
     ),
+    "scripts/train.py --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda": (
+        *("--sim_device", "cpu", *TINY, "--max_iterations", "1"),
+    ),
+    "scripts/train.py --task go2_flat --sim mujoco --sim_device cpu --rl_device cpu": (*TINY, "--max_iterations", "1"),
+    "scripts/train.py --task go2_flat --video_interval 40 --evaluate_interval 20": (
+        *(*TINY, "--max_iterations", "1", "--progress.video_seconds", "0.1", "--progress.video_robots", "1"),
+        *("--progress.evaluate_robots", "2", "--progress.evaluate_seconds", "0.1"),
+    ),
+    "scripts/evaluate.py --task go2_flat --checkpoint best": ("--num_envs", "2", "--seconds", "0.1"),
     "scripts/play.py --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
     "scripts/train.py --task go2_flat --max_time 3500 --runner.keep_last 3 --runner.keep_every 100": (
         *(*TINY, "--max_iterations", "1"),
@@ -45,7 +54,7 @@ SMALL_LEARNER = ("--num_envs", "8", "--hidden_dims", "8", "--rnn_hidden_size", "
 BENCHMARKS = {  # command, with names of what the test gives it -> what makes it small
     "scripts/benchmark.py learner --policy lstm --hidden_dims 256 128 --num_envs 1024 --peer peer": SMALL_LEARNER,
     "scripts/benchmark.py learner --num_envs 256 1024 4096 --plot learner.png": SMALL_LEARNER,
-    "scripts/benchmark.py sim --task go2_flat --num_envs 256 1024 4096": (
+    "scripts/benchmark.py sim --task go2_flat --num_envs 256 1024 4096 --bare": (
         *("--num_envs", "4", "--seconds", "0.05", "--repeats", "1"),
     ),
     "scripts/benchmark.py train --task go2_flat --seeds 1 2 3": (
@@ -55,6 +64,9 @@ BENCHMARKS = {  # command, with names of what the test gives it -> what makes it
     "scripts/benchmark.py faults --rates 1e-3 1e-2 --peer peer": (
         *("--kinds", "reward nan", "--rates", "0.05", "--seeds", "1", "--num_envs", "64", "--iterations", "20"),
         *("--num_robots", "4", "--pairs", "1", "--warm_up", "1"),
+    ),
+    "scripts/benchmark.py gpu --peer peer --folder gpu_benchmark": (
+        *("--device", "cpu", "--num_envs", "4", "--repeats", "1", "--parts", "iterations", "simulator"),
     ),
 }
 
@@ -96,7 +108,7 @@ def test_the_scripts_run_as_written(run_script, root):
 
 @pytest.mark.parametrize("command", BENCHMARKS)
 def test_the_benchmarks_run_as_written(run_script, peer, tmp_path, command):
-    here = {"peer": str(peer), "learner.png": str(tmp_path / "learner.png")}
+    here = {"peer": str(peer), **{name: str(tmp_path / name) for name in ("learner.png", "gpu_benchmark")}}
     done = run_script(*(here.get(word, word) for word in command.split()), *BENCHMARKS[command])
     assert done.returncode == 0, done.stderr
 

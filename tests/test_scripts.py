@@ -221,3 +221,22 @@ def test_an_environment_without_a_state_goes_on_with_new_episodes_and_the_user_i
     done = run_script(*arguments, "--resume", "--max_iterations", "3", PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "note: the episodes of ForgetfulPoint start anew: model_2.pt holds no state of them" in done.stdout
+
+
+def test_the_best_comes_with_the_settings_that_it_was_trained_with(tmp_path, monkeypatch):
+    import scripts.command_line
+    from configs.go2_flat import Go2Flat
+    from rsl_rl.runners.checkpoint import write_checkpoint
+    from rsl_rl.utils.config_io import write_yaml
+    from scripts.play import Flags
+
+    run = tmp_path / "go2_flat" / "run"
+    run.mkdir(parents=True)
+    write_yaml(Go2Flat(seed=1), run / "config.yaml")
+    write_yaml(Go2Flat(seed=2), run / "config_from_5.yaml")
+    write_checkpoint(run / "model_9.pt", {"model_state_dict": {}, "iter": 9})
+    monkeypatch.setattr(scripts.command_line, "LOGS", tmp_path)
+    for iteration, seed in ((4, 1), (7, 2)):
+        write_checkpoint(run / "model_best.pt", {"model_state_dict": {}, "iter": iteration})
+        parsed = scripts.command_line.parse(Flags, "", True, ["--task", "go2_flat", "--checkpoint", "best"])
+        assert parsed.flags.checkpoint == "best" and parsed.cfg.seed == seed

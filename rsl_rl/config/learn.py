@@ -28,7 +28,7 @@ class RunnerConfig(Settings):
     keep_every: int = 0
     """Of the older checkpoints, those of every so many updates are kept too; 0: none. Counts where keep_last does."""
     max_time: float = 0.0
-    """Time after which learn() saves and returns [s], with the length of an iteration to spare; 0: none."""
+    """Time after which learn() saves and returns [s], with the length of the longest iteration to spare; 0: none."""
     experiment_name: str = "experiment"
     """Folder under logs/ that collects the runs."""
     run_name: str = ""

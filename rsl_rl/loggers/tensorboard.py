@@ -33,9 +33,10 @@ TAGS = {
     "excluded_steps": "Faults/excluded_steps",
     "skipped_steps": "Faults/skipped_steps",
 }
-"""Tag of each metric; the environment's own terms appear under Episode/, causes of faults under Faults/."""
+"""Tag of each metric; the environment's own terms appear under Episode/, numbers of evaluations under Evaluation/,
+causes of faults under Faults/."""
 
-_FOLDERS = {"episode/": "Episode/", "faults/": "Faults/"}
+_FOLDERS = {"episode/": "Episode/", "evaluation/": "Evaluation/", "faults/": "Faults/"}
 
 
 def tag_of(name: str) -> Optional[str]:

@@ -20,6 +20,12 @@ from rsl_rl.utils.plain import require_plain
 FORMAT = 1
 """Version of the layout; raised when a reader of today could not understand it."""
 
+BEST = "best"
+"""Stands for the best checkpoint of a run, as an evaluation during the training found it: ``model_best.pt``."""
+
+Which = Union[int, str]
+"""A checkpoint of a run: its iteration, -1 for the newest that is whole, or BEST."""
+
 _NO_COMMENT = 2
 """Bytes of the length of a zip archive's comment, which end an archive without one."""
 
@@ -91,7 +97,8 @@ def is_whole(path: Path) -> bool:
 
 def _alternative(damaged: Path) -> str:
     """Say which checkpoint to take instead of a damaged one."""
-    older = [path for path in checkpoints_of(damaged.parent) if iteration_of(path) < iteration_of(damaged)]
+    limit = iteration_of(damaged)
+    older = [path for path in checkpoints_of(damaged.parent) if limit < 0 or iteration_of(path) < limit]
     whole = next((path for path in reversed(older) if is_whole(path)), None)
     return f"take {whole.name} (--checkpoint {iteration_of(whole)})" if whole else "take another one"
 
@@ -107,19 +114,40 @@ def iteration_of(path: Path) -> int:
     return int(match.group(1)) if match else -1
 
 
-def find_checkpoint(run: Path, iteration: int = -1) -> Path:
-    """Return the checkpoint of an iteration in a run folder, -1 for the newest that is whole; none is a
-    :class:`CheckpointError`."""
+def which_of(path: Path) -> Which:
+    """Return what a checkpoint's name says that it is."""
+    return BEST if path == best_of(path.parent) else iteration_of(path)
+
+
+def best_of(run: Path) -> Path:
+    """Return where a run's best checkpoint is, if there is one."""
+    return run / f"model_{BEST}.pt"
+
+
+def best_iteration(run: Path) -> int:
+    """Return the iteration of a run's best checkpoint; where there is none, it is a :class:`CheckpointError`."""
+    return read_checkpoint(find_checkpoint(run, BEST)).get("iter", 0)
+
+
+def find_checkpoint(run: Path, which: Which = -1) -> Path:
+    """Return a checkpoint in a run folder; where it is not there, it is a :class:`CheckpointError`."""
     found = checkpoints_of(run)
+    known = ", ".join(str(iteration_of(path)) for path in found[-10:])
+    if which == BEST:
+        if best_of(run).is_file():
+            return best_of(run)
+        raise CheckpointError(
+            f"{run} has no {best_of(run).name}, which a training with --evaluate_interval keeps; it has "
+            f"{known or 'none'}"
+        )
     if not found:
         raise CheckpointError(f"{run} holds no checkpoint model_<iteration>.pt")
-    if iteration == -1:
+    if which == -1:
         return next((path for path in reversed(found) if is_whole(path)), found[-1])
     for path in found:
-        if iteration_of(path) == iteration:
+        if iteration_of(path) == which:
             return path
-    known = ", ".join(str(iteration_of(path)) for path in found[-10:])
-    raise CheckpointError(f"{run} has no checkpoint of iteration {iteration}; it has {known}")
+    raise CheckpointError(f"{run} has no checkpoint of iteration {which}; it has {known}")
 
 
 def find_run(experiment: Path, name: str = "-1") -> Path:
@@ -129,20 +157,29 @@ def find_run(experiment: Path, name: str = "-1") -> Path:
         if not run.is_dir():
             raise CheckpointError(f"there is no run {name} in {experiment}; it has {_names(experiment)}")
         return run
-    runs = sorted(path.parent for path in experiment.glob("*/model_*.pt"))
+    runs = sorted(path.parent for path in experiment.glob("*/model_*.pt") if iteration_of(path) >= 0)
     if not runs:
         raise CheckpointError(f"{experiment} holds no run with a checkpoint; train one first")
     return runs[-1]
 
 
 def supersede_after(run: Path, iteration: int) -> None:
-    """Move the checkpoints after an iteration, and the configs of starts after it, to ``superseded/``: training goes on
-    from that one, and they are another branch."""
+    """Move the checkpoints after an iteration, the best if it is one of them, and films and the configs of starts after
+    it to ``superseded/``: training goes on from that one, and they are another branch."""
     late = [path for path in checkpoints_of(run) if iteration_of(path) > iteration]
     late += [path for start, path in _later_configs(run).items() if start > iteration]
+    late += [path for path in (run / "videos").glob("model_*") if _iteration_of_film(path) > iteration]
+    with contextlib.suppress(CheckpointError):  # there is none, or a damaged one, which the next will replace
+        if best_iteration(run) > iteration:
+            late.append(best_of(run))
     for path in late:
         (run / "superseded").mkdir(exist_ok=True)
         os.replace(path, run / "superseded" / path.name)
+
+
+def _iteration_of_film(path: Path) -> int:
+    match = re.fullmatch(r"model_(\d+)(_frames\.png|\.mp4)", path.name)
+    return int(match.group(1)) if match else -1
 
 
 def config_of(run: Path, iteration: int = -1) -> Path:

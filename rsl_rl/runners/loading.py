@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.runners.checkpoint import find_checkpoint
+from rsl_rl.runners.checkpoint import Which, find_checkpoint
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.on_policy_runner import OnPolicyRunner
 
@@ -23,10 +23,10 @@ class LoadedPolicy(NamedTuple):
     runner: OnPolicyRunner
 
 
-def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, iteration: int = -1) -> LoadedPolicy:
-    """Load the policy of a run's checkpoint (-1: the newest) for an environment of the same task; errors are
+def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, which: Which = -1) -> LoadedPolicy:
+    """Load the policy of one of a run's checkpoints for an environment of the same task; errors are
     ValueErrors."""
-    checkpoint = find_checkpoint(run, iteration)
+    checkpoint = find_checkpoint(run, which)
     acting_only = replace(  # a rollout of the least size, whatever the number of robots
         cfg, algorithm=PPOConfig(num_mini_batches=1), runner=replace(cfg.runner, num_steps_per_env=2)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -63,10 +63,10 @@ class OnPolicyRunner:
         self._run_log = RunLog(self.log_dir, self.train_cfg, getattr(env, "cfg", None))
         self._saver = CheckpointSaver(self.log_dir, self.cfg, self._run_log.tell)
         self._coroner = Coroner(self.log_dir, env, self._guard, self._run_log.tell)
-        self.stop_requested = False
-        self._stopped = False  # a request has ended a learn()
+        self.after_update: List[Callable[[int], Mapping[str, float]]] = []  # given the iteration; their numbers join it
+        self._stop: Optional[str] = None  # what is to end learn(), "request" or "max_time"
+        self.stopped_by: Optional[str] = None  # what of these ended the last learn()
         self.episodes_restored = False  # load() has found the environment's episodes, and it took them over
-        self.out_of_time = False  # max_time ended the last learn()
 
     def _build_algorithm(self) -> PPO:
         env, obs, policy_cfg = self.env, self.env.get_observations(), self.policy_cfg
@@ -89,9 +89,6 @@ class OnPolicyRunner:
         """
         first = self.current_learning_iteration
         last = first + num_learning_iterations
-        if self._stopped:  # by an earlier request, and not by one that came before this call
-            self.stop_requested = False
-        self._stopped = self.out_of_time = False
         if init_at_random_ep_len:
             self._randomize_episode_lengths()
         self._recovery = Recovery(self.alg, self.train_cfg.safety, first, self._num_rollbacks)
@@ -100,23 +97,29 @@ class OnPolicyRunner:
         try:
             self._run_log.start(first, last)
             self.save_to_log_dir()  # from here on a killed run can be resumed
-            began = time.monotonic()
-            while self.current_learning_iteration < last and not self.stop_requested and not self.out_of_time:
+            began, longest = time.monotonic(), 0.0
+            while self.current_learning_iteration < last and self._stop is None:
                 iteration_began = time.monotonic()
                 obs = self._iterate(obs)
                 if self._saver.due(self.current_learning_iteration):
                     self.save_to_log_dir()
                 now = time.monotonic()
-                self.out_of_time = 0 < self.cfg.max_time < (now - began) + (now - iteration_began)
+                longest = max(longest, now - iteration_began)  # one with an evaluation may come next
+                if 0 < self.cfg.max_time < (now - began) + longest:
+                    self._stop = self._stop or "max_time"
             if not self.save_to_log_dir():
                 raise TrainingError(f"iteration {self.current_learning_iteration} could not be saved in {self.log_dir}")
         finally:
-            self._stopped = self.stop_requested
+            self.stopped_by, self._stop = self._stop, None
             self._run_log.close()
 
     def request_stop(self) -> None:
-        """Have ``learn`` finish the iteration at hand, save and return."""
-        self.stop_requested, self._stopped = True, False
+        """Have ``learn`` finish the iteration at hand, save and return; the next one, where none is running."""
+        self._stop = "request"
+
+    def tell(self, text: str) -> None:
+        """Tell the user of an event, in one line."""
+        self._run_log.tell(text)
 
     def _randomize_episode_lengths(self) -> None:
         """Set the running episodes to random ages, so that not all of them time out at once."""
@@ -149,6 +152,8 @@ class OnPolicyRunner:
         }
         record.update(self._episode_record(episode_sums))
         record.update(numbers)
+        for watch in self.after_update:
+            record.update(watch(self.current_learning_iteration))
         self._run_log.write(record)
         self._coroner.look(numbers, self.current_learning_iteration)
         if self._recovery.needed(skipped_in_row):

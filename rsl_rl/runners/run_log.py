@@ -22,25 +22,29 @@ class RunLog:
         self._git_files: List[Path] = [Path(__file__)]
         self._logger_class = LOGGERS.load(cfg.runner.logger) if folder is not None else None
         self._loggers: List[Logger] = []
-        self._accounted = False
+        self._account: Optional[Path] = None  # the config that this log has written
 
     def add_git_repo(self, file_in_repo: Union[str, Path]) -> None:
         """Keep the state of the repository around a file too."""
         self._git_files.append(Path(file_in_repo))
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
-        """Write down what the training is made of, once, and open the loggers; in a run that goes on, a disk that
-        refuses the former is told of and no more."""
+        """Clear what an abandoned branch left after the first iteration, write down what the training is made of where
+        that is not done, and open the loggers; in a run that goes on, a disk that refuses this is told of and no more.
+        """
         problem = None
-        if self.folder is not None and not self._accounted:
+        if self.folder is not None:
             going_on = (self.folder / "config.yaml").exists()
             try:
-                self._write_provenance(self.folder, first_iteration)
+                self.folder.mkdir(parents=True, exist_ok=True)
+                supersede_after(self.folder, first_iteration)
+                remove_parts(self.folder)
+                if self._account is None or not self._account.exists():  # it may be superseded itself
+                    self._write_provenance(self.folder, first_iteration)
             except OSError as error:
                 if not going_on:
                     raise
                 problem = f"warning: the config and git state of this start could not be written ({error})"
-            self._accounted = True
         self._loggers = self._loggers or self._make_loggers()
         for logger in self._loggers:
             logger.start(first_iteration, last_iteration)
@@ -50,13 +54,12 @@ class RunLog:
     def _write_provenance(self, folder: Path, iteration: int) -> None:
         """Keep what this training is made of; going on with a run leaves the first account as it was."""
         ending = f"_from_{iteration}" if (folder / "config.yaml").exists() else ""
-        folder.mkdir(parents=True, exist_ok=True)
-        supersede_after(folder, iteration)
-        remove_parts(folder)
         config = to_dict(self._cfg)
         config.setdefault("env", to_dict(self._env_cfg))
-        write_yaml(config, folder / f"config{ending}.yaml")
+        path = folder / f"config{ending}.yaml"
+        write_yaml(config, path)
         write_git_state(self._git_files, folder / f"git{ending}")
+        self._account = path
 
     def _make_loggers(self) -> List[Logger]:
         loggers: List[Logger] = [ConsoleLogger(self._cfg.runner.experiment_name)]

@@ -12,7 +12,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rsl_rl.sim.video import VideoError, write_video
+from rsl_rl.sim.video import Film, VideoError, frames_of, write_video
 from rsl_rl.tasks.postmortem import Case, Repetition
 
 _FRAME_TIME = 0.005  # between two frames of the film, in the robot's time [s]
@@ -90,11 +90,10 @@ def write_postmortem(case: Case, repetition: Repetition, path: Path, video: bool
     poses = torch.stack([repetition.pose[k, i] for k, i in frames])
     poses[:, :3] = poses[0, :3] + (poses[:, :3] - poses[0, :3]).clamp(-_STAGE, _STAGE)
     captions = [_caption(_moment(case, repetition, k, i)) for k, i in frames]
-    fps = 1 / (_SLOW_MOTION * stride * repetition.dt)
+    fps, place = 1 / (_SLOW_MOTION * stride * repetition.dt), path.with_suffix(".mp4")
     try:
-        film = path.with_suffix(".mp4")
-        write_video(film, repetition.model_path, poses.unsqueeze(1).double().numpy(), captions, fps)
-        yield f"video: {film}, {_SLOW_MOTION} times slower (at a glance: {film.with_name(f'{film.stem}_frames.png')})"
+        write_video(place, Film(repetition.model_path, poses.unsqueeze(1).double().numpy(), captions, fps))
+        yield f"video: {place}, {_SLOW_MOTION} times slower (at a glance: {frames_of(place)})"
     except VideoError as error:
         yield str(error)
 

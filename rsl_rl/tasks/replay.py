@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.sim.video import VideoError, write_video
+from rsl_rl.sim.video import Film, VideoError, frames_of, write_video
 from rsl_rl.tasks.evaluation import ActingPolicy, for_evaluation
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.recorder import Recorder
@@ -71,16 +71,23 @@ def _write_plots(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path
     yield f"plot: {joints} (joint positions and targets, torques and limits)"
 
 
-def _write_film(recording: Mapping[str, Tensor], env: LeggedRobot, path: Path) -> str:
+def film_of(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = "") -> Film:
+    """Return the film of a recording, captioned with a title and what the first robot was asked for and did."""
     control_dt = env.cfg.sim.control_dt
     stride = max(1, round(1 / (_FRAME_RATE * control_dt)))
     captions = [
-        "commanded vx {:+.2f} vy {:+.2f} m/s, yaw {:+.2f} rad/s    measured {:+.2f} {:+.2f}, {:+.2f}".format(*c, *v)
+        "{}commanded vx {:+.2f} vy {:+.2f} m/s, yaw {:+.2f} rad/s    measured {:+.2f} {:+.2f}, {:+.2f}".format(
+            title, *c, *v
+        )
         for c, v in zip(recording["command"][::stride, 0].tolist(), recording["velocity"][::stride, 0].tolist())
     ]
     poses = recording["pose"][::stride].double().numpy()
+    return Film(env.robot.model_path, poses, captions, 1 / (stride * control_dt))
+
+
+def _write_film(recording: Mapping[str, Tensor], env: LeggedRobot, path: Path) -> str:
     try:
-        write_video(path, env.robot.model_path, poses, captions, 1 / (stride * control_dt))
+        write_video(path, film_of(recording, env))
     except VideoError as error:
         return str(error)
-    return f"video: {path} (at a glance: {path.with_name('play_frames.png')})"
+    return f"video: {path} (at a glance: {frames_of(path)})"

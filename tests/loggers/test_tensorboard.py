@@ -14,7 +14,8 @@ def write(folder, iterations, first):
     logger = TensorBoardLogger(folder, {})
     logger.start(first, 10)
     for iteration in iterations:
-        logger.write({"iteration": iteration, "kl": iteration / 4, "mean_reward": None, "faults/reward": 1.0})
+        extra = {"faults/reward": 1.0, "evaluation/score": 2.5}
+        logger.write({"iteration": iteration, "kl": iteration / 4, "mean_reward": None, **extra})
     return logger
 
 
@@ -22,6 +23,7 @@ def test_every_record_is_there_though_nobody_closed_the_file(tmp_path):
     logger = write(tmp_path, [1, 2, 3], first=0)
     assert curve(tmp_path) == [(1, 0.25), (2, 0.5), (3, 0.75)]
     assert curve(tmp_path, "Faults/reward") == [(1, 1.0), (2, 1.0), (3, 1.0)]
+    assert curve(tmp_path, "Evaluation/score") == [(1, 2.5), (2, 2.5), (3, 2.5)]
     with pytest.raises(KeyError):
         curve(tmp_path, "Train/mean_reward")
     logger.close()

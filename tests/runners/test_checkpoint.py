@@ -5,7 +5,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsl_rl.runners.checkpoint import CheckpointError, find_checkpoint, find_run, read_checkpoint, write_checkpoint
+from rsl_rl.runners.checkpoint import (
+    CheckpointError,
+    best_iteration,
+    find_checkpoint,
+    find_run,
+    prune_checkpoints,
+    read_checkpoint,
+    supersede_after,
+    which_of,
+    write_checkpoint,
+)
 from rsl_rl.utils.seeding import random_states, restore_random_states
 
 
@@ -108,6 +118,43 @@ def test_the_newest_checkpoint_goes_by_number(tmp_path):
         find_checkpoint(run, 3)
     with pytest.raises(CheckpointError, match="holds no checkpoint"):
         find_checkpoint(tmp_path)
+
+
+def test_the_best_is_found_by_its_name_alone(tmp_path):
+    run = tmp_path / "2026-01-01"
+    run.mkdir()
+    for iteration in (1, 2, 3):
+        example(run / f"model_{iteration}.pt", iteration)
+    with pytest.raises(CheckpointError, match=r"has no model_best.pt, which a training .* keeps; it has 1, 2, 3$"):
+        find_checkpoint(run, "best")
+    example(run / "model_best.pt", 2)
+    assert find_checkpoint(run, "best").name == "model_best.pt" and best_iteration(run) == 2
+    assert [which_of(find_checkpoint(run, which)) for which in (-1, 2, "best")] == [3, 2, "best"]
+    prune_checkpoints(run, keep_last=1, keep_every=0)
+    assert sorted(path.name for path in run.iterdir()) == ["model_3.pt", "model_best.pt"]
+    (run / "model_3.pt").unlink()
+    assert find_checkpoint(run, "best").exists()  # a copy of it is enough
+    with pytest.raises(CheckpointError, match="train one first"):
+        find_run(tmp_path)
+
+
+def test_another_branch_is_moved_away_with_its_films_and_its_best(tmp_path):
+    (tmp_path / "videos").mkdir()
+    for iteration in (2, 4, 10):
+        example(tmp_path / f"model_{iteration}.pt", iteration)
+        for ending in (".mp4", "_frames.png"):
+            (tmp_path / "videos" / f"model_{iteration}{ending}").touch()
+    example(tmp_path / "model_best.pt", 4)
+    supersede_after(tmp_path, 4)
+    assert {path.name for path in (tmp_path / "superseded").iterdir()} == {
+        "model_10.pt", "model_10.mp4", "model_10_frames.png",
+    }  # fmt: skip
+    supersede_after(tmp_path, 3)
+    assert sorted(path.name for path in tmp_path.rglob("*.pt") if path.parent == tmp_path) == ["model_2.pt"]
+    assert not (tmp_path / "model_best.pt").exists() and (tmp_path / "superseded" / "model_best.pt").exists()
+    (tmp_path / "model_best.pt").write_bytes(b"damaged")
+    supersede_after(tmp_path, 0)
+    assert [path.name for path in tmp_path.glob("model_*.pt")] == ["model_best.pt"]  # the next replaces it
 
 
 def test_the_newest_run_is_the_last_with_a_checkpoint(tmp_path):

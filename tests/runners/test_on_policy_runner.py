@@ -248,7 +248,9 @@ def test_a_stop_finishes_the_iteration_and_a_failure_can_be_followed_by_learning
     runner.learn(1)
     env.action = runner.request_stop
     runner.learn(10)
-    assert runner.stop_requested and runner.current_learning_iteration == 2 and (tmp_path / "model_2.pt").exists()
+    assert (
+        runner.stopped_by == "request" and runner.current_learning_iteration == 2 and (tmp_path / "model_2.pt").exists()
+    )
 
     runner.request_stop()  # before it begins: nothing is learned
     runner.learn(1)
@@ -337,6 +339,40 @@ def test_going_on_leaves_the_first_account_as_it_was(small_cfg, tmp_path):
     again.load(tmp_path / "model_0.pt")
     again.learn(1)
     assert config_of(tmp_path).name == "config_from_0.yaml"
+
+
+def test_going_back_in_one_process_leaves_no_checkpoints_of_the_other_branch(small_cfg, tmp_path):
+    first = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    first.learn(2)
+    runner = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    runner.load(tmp_path / "model_2.pt")
+    runner.learn(4)
+    runner.save(tmp_path / "model_best.pt")
+    assert (tmp_path / "config_from_2.yaml").exists()
+    for back_to in (4, 0):
+        runner.load(tmp_path / f"model_{back_to}.pt")
+        runner.learn(1)
+        kept = {path.name for path in tmp_path.glob("model_*.pt")}
+        assert kept == {f"model_{i}.pt" for i in (0, 2, 4, 5) if i <= back_to} | {f"model_{back_to + 1}.pt"}
+    superseded = {path.name for path in (tmp_path / "superseded").iterdir()}
+    assert superseded == {"model_best.pt", "config_from_2.yaml", *(f"model_{i}.pt" for i in (2, 4, 5, 6))}
+    assert config_of(tmp_path, 0).name == "config_from_0.yaml"  # the one before went with what it described
+
+
+def test_what_looks_on_is_called_after_each_update_and_its_numbers_are_logged(small_cfg, tmp_path):
+    runner = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    seen = []
+
+    def look(iteration):
+        seen.append((iteration, runner.current_learning_iteration, weights(runner)))
+        return {"evaluation/height": 0.5 * iteration} if iteration == 2 else {}
+
+    runner.after_update.append(look)
+    runner.learn(3)
+    assert [numbers[:2] for numbers in seen] == [(1, 1), (2, 2), (3, 3)]
+    assert all(torch.equal(a, b) for a, b in zip(seen[-1][2], weights(runner)))  # after the update
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line.get("evaluation/height") for line in lines] == [None, 1.0, None]
 
 
 def test_groups_that_the_environment_lacks_are_refused(small_cfg):

@@ -277,11 +277,11 @@ def test_old_checkpoints_are_deleted_as_asked(small_cfg, tmp_path):
 def test_the_clock_ends_a_training(small_cfg, tmp_path):
     cfg = replace(small_cfg, runner=replace(small_cfg.runner, max_time=0.5, save_interval=10**6))
     runner = train(cfg, Faulty(no_reward, ()), tmp_path, iterations=10**6)
-    assert runner.out_of_time and not runner.stop_requested
+    assert runner.stopped_by == "max_time"
     assert (tmp_path / f"model_{runner.current_learning_iteration}.pt").exists()
     runner.cfg = replace(runner.cfg, max_time=0.0)
     runner.learn(1)
-    assert not runner.out_of_time
+    assert runner.stopped_by is None
 
 
 def test_recent_episodes_are_remembered_though_the_environment_forgets(small_cfg, tmp_path):

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from rsl_rl.sim import video
-from rsl_rl.sim.video import VideoError, write_video
+from rsl_rl.sim.video import Film, Renderer, VideoError, write_video
 from rsl_rl.tasks.robots.go2 import GO2
 
 POSE = np.array([0, 0, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])
+
+
+def still(num_frames=1):
+    """A film of a standing robot."""
+    return Film(GO2.model_path, np.tile(POSE, (num_frames, 1, 1)), ["x"] * num_frames, 10)
 
 
 def has_gl() -> bool:
@@ -32,12 +37,11 @@ def test_a_film_has_its_frames_and_shows_the_robot(tmp_path, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     poses = np.tile(POSE, (5, 2, 1))
     poses[:, :, 0] += np.linspace(0, 0.2, 5)[:, None]
-    path = write_video(
-        tmp_path / "film.mp4", GO2.model_path, poses, [f"frame {i}" for i in range(5)], 10, size=(320, 240)
-    )
+    film = Film(GO2.model_path, poses, [f"frame {i}" for i in range(5)], 10)
+    path = write_video(tmp_path / "film.mp4", film, size=(320, 240))
+    assert sorted(made.name for made in tmp_path.iterdir()) == ["film.mp4", "film_frames.png"]
     with imageio.get_reader(path) as film:
         frames = [np.asarray(frame) for frame in film]
-    assert (tmp_path / "film_frames.png").exists()
     assert len(frames) == 5 and frames[0].shape == (240, 320, 3)
     centre = frames[0][90:150, 120:200].astype(float)
     assert centre.std() > 20  # a robot is there, not an empty floor
@@ -46,15 +50,15 @@ def test_a_film_has_its_frames_and_shows_the_robot(tmp_path, monkeypatch):
 def test_a_missing_driver_is_one_line_that_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "glx_that_nobody_has")
     with pytest.raises(VideoError, match=r"^no video: .*apt-get install libegl1") as caught:
-        write_video(tmp_path / "film.mp4", GO2.model_path, POSE[None, None], ["x"], 10)
-    assert "\n" not in str(caught.value)
+        write_video(tmp_path / "film.mp4", still())
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
 
 
 def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
     (tmp_path / "imageio.py").write_text("raise ModuleNotFoundError(\"No module named 'imageio'\")\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(VideoError, match=r"pip install 'rsl-rl-lib\[video\]'"):
-        video.write_video(tmp_path / "film.mp4", GO2.model_path, POSE[None, None], ["x"], 10)
+        write_video(tmp_path / "film.mp4", still())
 
 
 def test_drivers_are_tried_until_one_draws(tmp_path, monkeypatch):
@@ -63,12 +67,17 @@ def test_drivers_are_tried_until_one_draws(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     tried = []
 
-    def run(command, driver):
+    def run(self, recording, path, driver):
         tried.append(driver)
-        return None if driver == "osmesa" else f"no {driver}"
+        if driver != "osmesa":
+            return f"no {driver}"
+        path.touch()
+        path.with_name("x_frames.png").touch()
+        return None
 
-    monkeypatch.setattr(video, "_run", run)
-    assert write_video(tmp_path / "x.mp4", GO2.model_path, POSE[None, None], ["x"], 10) == tmp_path / "x.mp4"
+    monkeypatch.setattr(Renderer, "run", run)
+    assert write_video(tmp_path / "x.mp4", still()) == tmp_path / "x.mp4"
+    assert sorted(made.name for made in tmp_path.iterdir()) == ["x.mp4", "x_frames.png"]
     assert tried == ["egl", "osmesa"]
     assert video._drivers()[-1] == "glfw"
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
@@ -79,8 +88,32 @@ def test_without_ffmpeg_no_other_driver_is_tried(tmp_path, monkeypatch):
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     (tmp_path / "imageio_ffmpeg.py").write_text("raise ModuleNotFoundError(\"No module named 'imageio_ffmpeg'\")\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    runs, real = [], video._run
-    monkeypatch.setattr(video, "_run", lambda *arguments: (runs.append(arguments), real(*arguments))[1])
+    runs, real = [], Renderer.run
+    monkeypatch.setattr(Renderer, "run", lambda *arguments: (runs.append(arguments), real(*arguments))[1])
     with pytest.raises(VideoError, match=r"imageio_ffmpeg.*pip install 'rsl-rl-lib\[video\]'$"):
-        write_video(tmp_path / "film.mp4", GO2.model_path, POSE[None, None], ["x"], 10)
+        write_video(tmp_path / "film.mp4", still())
     assert len(runs) == 1
+
+
+def test_a_renderer_without_its_parent_leaves(tmp_path):
+    """As after the parent was killed: no half film goes on being made."""
+    if not has_gl():
+        pytest.skip("no OpenGL driver: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri")
+    recording = tmp_path / "recording.npz"
+    np.savez(recording, **{**still()._asdict(), "model_path": str(GO2.model_path)}, size=(64, 64))
+    command = [sys.executable, "-m", "rsl_rl.sim.render_video", str(recording), str(tmp_path / "film.mp4")]
+    environment = {**os.environ, "MUJOCO_GL": "egl"}
+    for parent, code in ((os.getpid(), 0), (os.getppid(), 1)):
+        done = subprocess.run([*command, str(parent)], capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == code, done.stderr
+    assert done.stderr.strip().splitlines()[-1] == "nobody waits for this film any more"
+
+
+@pytest.mark.parametrize(("frames", "shown"), [(1, [0] * 6), (6, [0, 1, 2, 3, 4, 5]), (126, [0, 25, 50, 75, 100, 125])])
+def test_the_frames_at_a_glance_are_spread_evenly(frames, shown):
+    from PIL import Image
+
+    from rsl_rl.sim.render_video import contact_sheet, moments
+
+    assert moments(frames) == shown
+    assert contact_sheet([Image.new("RGB", (30, 15))] * 6).size == (60, 20)

@@ -150,33 +150,30 @@ def test_one_step_is_enough(trained):
 def test_a_robot_that_flies_away_stays_in_the_film(trained, tmp_path, monkeypatch):
     case, repetition = repeated(trained, "state_2")
     filmed = []
-    monkeypatch.setattr("rsl_rl.tasks.postmortem_plot.write_video", lambda *film: filmed.append(film))
+    monkeypatch.setattr("rsl_rl.tasks.postmortem_plot.write_video", lambda path, film: filmed.append(film))
     list(write_postmortem(case, repetition, tmp_path / "case.pt", True))
-    poses = filmed[0][2][:, 0]
+    poses = filmed[0].poses[:, 0]
     assert poses.shape == (33, 19) and abs(poses[-1, 0] - poses[0, 0]) == pytest.approx(0.5)
     assert poses[:29, :3] == pytest.approx(repetition.pose[:, :4].reshape(-1, 19)[:29, :3].numpy(), abs=1e-6)
-    assert filmed[0][3][-1].startswith("0.000 s before the end")
+    assert filmed[0].captions[-1].startswith("0.000 s before the end")
 
     sim = replace(trained.cfg.env.sim, dt=0.0016, decimation=10)  # every third of 81 poses, up to the last one
     list(write_postmortem(case, repeat(case, replace(trained.cfg.env, sim=sim)), tmp_path / "case.pt", True))
-    assert len(filmed[1][2]) == 27 and filmed[1][3][-1].startswith("0.000 s before the end")
-    assert filmed[1][4] == pytest.approx(1 / (20 * 3 * 0.0016))
+    assert len(filmed[1].poses) == 27 and filmed[1].captions[-1].startswith("0.000 s before the end")
+    assert filmed[1].fps == pytest.approx(1 / (20 * 3 * 0.0016))
 
 
 def test_poses_that_are_not_finite_are_not_filmed(trained, tmp_path, monkeypatch):
     case, _ = repeated(trained, "engine_2")
     filmed = []
-    monkeypatch.setattr(
-        "rsl_rl.tasks.postmortem_plot.write_video",
-        lambda path, model, poses, *more: filmed.append((poses, *more)) or path,
-    )
+    monkeypatch.setattr("rsl_rl.tasks.postmortem_plot.write_video", lambda path, film: filmed.append(film))
     states = case.states.clone()
     states[2, 9] = states[2, 29] = torch.nan  # a joint's angle, and the velocity of the fifth joint
     broken = case._replace(states=states)
     third = moments(broken, repeat(broken, trained.cfg.env))[2]
     assert third.joint == "FR_thigh_joint" and str(third.joint_speed) == str(third.target_error) == "nan"
     lines = list(write_postmortem(broken, repeat(broken, trained.cfg.env), tmp_path / "case.pt", True))
-    ((poses, captions, fps),) = filmed
+    ((_, poses, captions, fps),) = filmed
     # 8 steps of 4 frames: none of the third, and of the last one only the first
     assert poses.shape == (7 * 4 - 3, 1, 19) and len(captions) == len(poses) and fps == pytest.approx(10)
     assert torch.isfinite(torch.from_numpy(poses)).all() and captions[0].startswith("0.160 s before the end")
