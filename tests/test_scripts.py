@@ -240,3 +240,40 @@ def test_the_best_comes_with_the_settings_that_it_was_trained_with(tmp_path, mon
         write_checkpoint(run / "model_best.pt", {"model_state_dict": {}, "iter": iteration})
         parsed = scripts.command_line.parse(Flags, "", True, ["--task", "go2_flat", "--checkpoint", "best"])
         assert parsed.flags.checkpoint == "best" and parsed.cfg.seed == seed
+
+
+def test_a_run_made_on_another_machine_is_played_with_what_is_here_and_resumed_on_that_alone(
+    tmp_path, monkeypatch, capsys
+):
+    from dataclasses import replace
+
+    import scripts.command_line
+    from configs.go2_flat import Go2Flat
+    from rsl_rl.runners.checkpoint import write_checkpoint
+    from rsl_rl.utils.config_io import write_yaml
+    from scripts.play import Flags as PlayFlags
+    from scripts.train import Flags as TrainFlags
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has what the run was made with")
+    cfg = Go2Flat()
+    made = replace(cfg, sim_device="cuda:0", rl_device="cuda:0", env=replace(cfg.env, num_envs=3))
+    made = replace(made, env=replace(made.env, sim=replace(made.env.sim, backend="mujoco_warp")))
+    run = tmp_path / "go2_flat" / "2026-01-01_00-00-00"
+    run.mkdir(parents=True)
+    write_yaml(made, run / "config.yaml")
+    write_checkpoint(run / "model_1.pt", {"model_state_dict": {}, "iter": 1})
+    monkeypatch.setattr(scripts.command_line, "LOGS", tmp_path)
+
+    def parse(from_run, *flags):
+        flags_of = PlayFlags if from_run else TrainFlags
+        return scripts.command_line.parse(flags_of, "", from_run, ["--task", "go2_flat", *flags]).cfg
+
+    played = parse(True)
+    assert (played.env.sim.backend, played.sim_device, played.rl_device) == ("mujoco", "cpu", "cpu")
+    assert played.env.num_envs == 3
+    note = "note: the run was made with mujoco_warp on cuda:0, which is not here; taking mujoco on cpu"
+    assert capsys.readouterr().out.strip() == note
+    assert parse(True, "--sim_device", "cuda:1").sim_device == "cuda:1"  # refused when it is looked for
+    resumed = parse(False, "--resume")
+    assert (resumed.env.sim.backend, resumed.sim_device) == ("mujoco_warp", "cuda:0")

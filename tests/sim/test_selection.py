@@ -1,0 +1,61 @@
+"""What "auto" stands for, on machines with and without a GPU."""
+
+import pytest
+import torch
+
+from rsl_rl.sim import selection
+from rsl_rl.sim.selection import Place, choose, is_here
+
+CPU, WARP_ON_CPU = Place("mujoco", "cpu"), Place("mujoco_warp", "cpu")
+GPU, GYM_ON_GPU = Place("mujoco_warp", "cuda:0"), Place("isaacgym", "cuda:0")
+
+CHOICES = {  # GPU, installed packages, backend and device asked for -> what is taken
+    (False, (), "auto", "auto"): CPU,
+    (False, ("mujoco_warp",), "auto", "auto"): CPU,
+    (True, ("mujoco_warp",), "auto", "auto"): GPU,
+    (True, (), "auto", "auto"): CPU,
+    (True, ("mujoco_warp",), "mujoco", "auto"): CPU,
+    (True, ("mujoco_warp",), "auto", "cpu"): CPU,
+    (True, (), "auto", "cuda:1"): Place("mujoco_warp", "cuda:1"),  # which then says what to install
+    (False, ("mujoco_warp",), "mujoco_warp", "auto"): WARP_ON_CPU,
+    (True, ("mujoco_warp",), "mujoco_warp", "auto"): GPU,
+    (True, ("isaacgym",), "isaacgym", "auto"): GYM_ON_GPU,
+    (True, ("mujoco_warp", "isaacgym"), "auto", "auto"): GPU,
+    (True, ("mujoco_warp",), "my.robots:Sim", "auto"): Place("my.robots:Sim", "cpu"),
+    (True, ("mujoco_warp",), "mujoco_warp", "cpu"): WARP_ON_CPU,
+}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Pretend to be a machine with or without a GPU and with some packages."""
+
+    def pretend(gpu, packages):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+        monkeypatch.setattr(selection.importlib.util, "find_spec", lambda name: name if name in packages else None)
+
+    return pretend
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_what_is_asked_for_is_taken_and_the_rest_is_the_best_there_is(machine, case):
+    gpu, packages, backend, device = case
+    machine(gpu, packages)
+    assert choose(backend, device) == CHOICES[case]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "packages", "place", "here"),
+    [
+        (False, (), CPU, True),
+        (False, (), GPU, False),
+        (False, ("mujoco_warp",), GPU, False),
+        (True, (), GPU, False),
+        (True, ("mujoco_warp",), GPU, True),
+        (False, ("mujoco_warp",), WARP_ON_CPU, True),
+        (True, ("mujoco_warp",), GYM_ON_GPU, False),
+    ],
+)
+def test_an_engine_is_here_with_its_package_and_its_device(machine, gpu, packages, place, here):
+    machine(gpu, packages)
+    assert is_here(place) is here
