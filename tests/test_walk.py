@@ -22,8 +22,24 @@ def test_a_go2_learns_to_walk(run_script, root, seed):
         print(json.dumps(result))
         assert result["env_steps"] <= 4_000_000
         assert result["gate_passed"], done.stdout
+        if seed == 1:
+            compare_engines(run_script, arguments)
     finally:
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
+
+
+def compare_engines(run_script, arguments):
+    """One policy is judged alike by both engines, each with 64 robots three times."""
+    judged = {}
+    for engine in ("mujoco", "mujoco_warp"):
+        flags = ("--num_seeds", "3", "--num_envs", "64", "--report", "none", "--sim", engine)
+        done = run_script("scripts/evaluate.py", *arguments, *flags, timeout=1200)
+        judged[engine] = json.loads(done.stdout.strip().splitlines()[-1])
+        print(engine, json.dumps(judged[engine]))
+    cpu, warp = judged.values()
+    for name in ("lin_vel_error", "yaw_rate_error", "action_rate", "mean_torque", "step_frequency"):
+        assert warp[name] == pytest.approx(cpu[name], rel=0.1), name
+    assert abs(warp["fall_rate"] - cpu["fall_rate"]) <= 0.01  # two falls of 192 robots
 
 
 @pytest.mark.slow

@@ -64,8 +64,7 @@ def can_reset_some(env: VecEnv) -> bool:
 
 
 def standardize_step(result: StepResult) -> StepResult:
-    """Bring a step that :func:`check_vec_env` accepted into the promised form: reward [N] float, done [N] bool, own
-    copies."""
+    """Bring a step that :func:`check_vec_env` accepted into the promised form: reward [N] float, done [N] bool."""
     obs, reward, done, extras = result
     num_envs = len(reward)
     return StepResult(obs, reward.reshape(num_envs).to(torch.float32), done.reshape(num_envs).bool(), extras)

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
+
+
+class Motion(NamedTuple):
+    """Where robots are and how they move, in the terms of :class:`Sim`."""
+
+    root_pos: Tensor  # [N, 3]
+    root_quat: Tensor  # [N, 4]
+    root_lin_vel: Tensor  # [N, 3]
+    root_ang_vel: Tensor  # [N, 3]
+    joint_pos: Tensor  # [N, J]
+    joint_vel: Tensor  # [N, J]
+
+
+_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged", "overflowed")
+"""What the last step left beside the state."""
 
 
 class Sim(ABC):
@@ -41,22 +56,33 @@ class Sim(ABC):
     diverged: Tensor  # [N] bool: the last step broke down there; the state is the engine's default, to be reset
     overflowed: Tensor  # [N] bool: contacts of the last step did not fit the engine's buffers, so its physics is wrong
 
+    _parameters: Dict[str, Tensor]  # of each robot, as they were set
+
+    def _allocate(self) -> None:
+        """Make the tensors, with zeros in them, for the names, number and device that are set."""
+
+        def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(self.num_envs, *shape, dtype=dtype, device=self.device)
+
+        joints, links, feet = len(self.joint_names), len(self.link_names), len(self.foot_names)
+        self.root_pos, self.root_quat = tensor(3), tensor(4)
+        self.root_lin_vel, self.root_ang_vel = tensor(3), tensor(3)
+        self.joint_pos, self.joint_vel, self.joint_torque = tensor(joints), tensor(joints), tensor(joints)
+        self.contact_force, self.foot_pos, self.foot_vel = tensor(links, 3), tensor(feet, 3), tensor(feet, 3)
+        self.diverged, self.overflowed = tensor(dtype=torch.bool), tensor(dtype=torch.bool)
+        self._parameters = {}
+
+    def motion(self) -> Motion:
+        """Return the state tensors, which the next ``step`` refreshes."""
+        return Motion._make(getattr(self, name) for name in Motion._fields)
+
     @abstractmethod
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         """Hold joint position targets [N, J] for ``num_substeps`` physics steps; the joints' PD loops follow them."""
 
     @abstractmethod
-    def reset(
-        self,
-        mask: Tensor,
-        root_pos: Tensor,
-        root_quat: Tensor,
-        root_lin_vel: Tensor,
-        root_ang_vel: Tensor,
-        joint_pos: Tensor,
-        joint_vel: Tensor,
-    ) -> None:
-        """Start the robots marked in mask [N] anew in the given state; rows of the others are ignored."""
+    def reset(self, mask: Tensor, motion: Motion) -> None:
+        """Start the robots marked in mask [N] anew with the given motion; rows of the others are ignored."""
 
     @abstractmethod
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
@@ -64,13 +90,26 @@ class Sim(ABC):
 
     # What a run needs to go on, and what a single step can be repeated from.
 
-    @abstractmethod
     def state_dict(self) -> Dict[str, Any]:
         """Return all that the next steps depend on, the parameters of each robot included."""
+        return {
+            "state": self.physics_state(),
+            "outputs": {name: getattr(self, name).clone() for name in _OUTPUTS},
+            "parameters": {name: value.clone() for name, value in self._parameters.items()},
+        }
 
-    @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` gave, bit by bit; another number of robots is a ValueError."""
+        """Go on from what :meth:`state_dict` gave; another number of robots is a ValueError."""
+        got, own = list(state["state"].shape), list(self.physics_state().shape)
+        if got != own:
+            raise ValueError(
+                f"the physics saved is of [robots, numbers] {got} and this simulation has {own}; take as many robots, "
+                "the model and the engine that the run began with, or load it with load_env=False (--fresh_episodes)"
+            )
+        self.set_parameters(state["parameters"])
+        self.set_physics_state(state["state"])
+        for name, value in state["outputs"].items():
+            getattr(self, name).copy_(value)
 
     @abstractmethod
     def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
@@ -83,13 +122,19 @@ class Sim(ABC):
 
     # Parameters of each robot; the defaults are the model file's.
 
-    @abstractmethod
     def parameters_of(self, robot: int) -> Dict[str, Tensor]:
         """Return what was set of friction [], payload [], stiffness [J] and damping [J] for a robot."""
+        return {name: value[robot].clone() for name, value in self._parameters.items()}
 
-    @abstractmethod
     def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
         """Set friction [N], payload [N], and stiffness with damping [N, J], those that are given."""
+        given = {name: value.to(self.device) for name, value in parameters.items()}
+        if "friction" in given:
+            self.set_friction(given["friction"])
+        if "payload" in given:
+            self.set_root_payload(given["payload"])
+        if "stiffness" in given:
+            self.set_gains(given["stiffness"], given["damping"])
 
     @abstractmethod
     def set_friction(self, friction: Tensor) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Optional, Union
 
 try:  # before torch: Isaac Gym refuses to load after it
     import isaacgym.gymtorch as gymtorch
@@ -38,16 +38,12 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Sim
+from rsl_rl.sim.base import Motion, Sim
 from rsl_rl.sim.isaac_gym_ground import Ground, Plane
 from rsl_rl.sim.isaac_gym_model import FootKinematics, read_facts, rotation_matrix
 from rsl_rl.sim.isaac_gym_scene import Scene, usable_device
 from rsl_rl.sim.isaac_gym_viewer import IsaacGymViewer
 from rsl_rl.utils.rotations import rotate_inverse
-
-_STATE = ("root_pos", "root_quat", "root_lin_vel", "root_ang_vel", "joint_pos", "joint_vel")
-_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged", "overflowed")
-"""What the last step left beside the state."""
 
 
 class IsaacGymSim(Sim):
@@ -80,43 +76,26 @@ class IsaacGymSim(Sim):
         self._bodies = torch.tensor(self._scene.bodies(self.link_names), device=self.device)
         self._feet = FootKinematics(urdf, self.foot_names, self.joint_names, self.device)
         self._origins, self._com = self._scene.origins.to(self.device), self._scene.trunk_com.to(self.device)
-        self._parameters: Dict[str, Tensor] = {}  # of each robot, as they were set
-        self._stiffness, self._damping = self._tensor(len(self._dofs)), self._tensor(len(self._dofs))
+        self._start(facts.start_height)
+        self._stiffness, self._damping = torch.zeros_like(self.joint_pos), torch.zeros_like(self.joint_pos)
         self._stiffness += facts.stiffness
         self._damping += facts.damping
-        self._allocate(facts.start_height)
-
-    def _tensor(self, *shape: int) -> Tensor:
-        return torch.zeros(self.num_envs, *shape, device=self.device)
 
     def _property(self, name: str) -> Tensor:
         """Return a property of the DoFs [J], in the order of the joints."""
         return torch.tensor(self._scene.dof_properties[name].tolist(), device=self.device)[self._dofs]
 
-    def _allocate(self, start_height: float) -> None:
-        joints, links, feet = len(self.joint_names), len(self.link_names), len(self.foot_names)
+    def _start(self, start_height: float) -> None:
+        """Make the tensors of a simulation that nobody has touched yet."""
         self.joint_limits = torch.stack([self._property(name) for name in ("lower", "upper")], dim=1)
         self.torque_limits = self._property("effort")
-        self.total_mass = self._tensor() + self._scene.mass
-        self.root_pos, self.root_quat = self._tensor(3), self._tensor(4)
-        self.root_lin_vel, self.root_ang_vel = self._tensor(3), self._tensor(3)
-        self.joint_pos, self.joint_vel, self.joint_torque = (
-            self._tensor(joints),
-            self._tensor(joints),
-            self._tensor(joints),
-        )
-        self.contact_force, self.foot_pos, self.foot_vel = (
-            self._tensor(links, 3),
-            self._tensor(feet, 3),
-            self._tensor(feet, 3),
-        )
+        self._allocate()
+        self.total_mass = torch.full((self.num_envs,), self._scene.mass, device=self.device)
         self.root_pos[:, 2], self.root_quat[:, 0] = start_height, 1.0
-        self.joint_pos.copy_(torch.zeros(joints, device=self.device).clamp(*self.joint_limits.unbind(1)))
-        self._default = {name: getattr(self, name).clone() for name in _STATE}
-        self.diverged = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
-        self.overflowed = torch.zeros_like(self.diverged)  # the engine tells of it in print alone
+        self.joint_pos.copy_(torch.zeros_like(self.torque_limits).clamp(*self.joint_limits.unbind(1)))
+        self._default = Motion._make(x.clone() for x in self.motion())
         self._written = torch.ones_like(self.diverged)  # whose state the engine does not have yet
-        self._effort = self._tensor(joints)  # in the engine's order
+        self._effort = torch.zeros_like(self.joint_torque)  # in the engine's order
 
     def _prepare(self) -> None:
         """Let the engine allocate, and share its memory; from here on its world is fixed."""
@@ -186,7 +165,7 @@ class IsaacGymSim(Sim):
         return rotation_matrix(self.root_quat) @ self._com
 
     def _refresh_feet(self) -> None:
-        pos, vel = self._feet(*(getattr(self, name) for name in _STATE))
+        pos, vel = self._feet(self.motion())
         self.foot_pos.copy_(pos)
         self.foot_vel.copy_(vel)
 
@@ -194,8 +173,8 @@ class IsaacGymSim(Sim):
         """Name the robots whose numbers are no longer finite, and give them a state to go on from."""
         seen = torch.cat((self.physics_state(), self.contact_force.flatten(1)), dim=1)
         self.diverged.copy_(~torch.isfinite(seen).all(dim=1))
-        for name in _STATE:
-            self._overwrite(name, self.diverged, self._default[name])
+        for name, value in self._default._asdict().items():
+            self._overwrite(name, self.diverged, value)
         for name in ("joint_torque", "contact_force", "foot_pos", "foot_vel"):
             self._overwrite(name, self.diverged, torch.zeros_like(getattr(self, name)))
         self._written |= self.diverged
@@ -205,20 +184,10 @@ class IsaacGymSim(Sim):
         own: Tensor = getattr(self, name)
         own.copy_(torch.where(mask.view(-1, *[1] * (own.dim() - 1)), value, own))
 
-    def reset(
-        self,
-        mask: Tensor,
-        root_pos: Tensor,
-        root_quat: Tensor,
-        root_lin_vel: Tensor,
-        root_ang_vel: Tensor,
-        joint_pos: Tensor,
-        joint_vel: Tensor,
-    ) -> None:
-        given = (root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel)
-        for name, value in zip(_STATE, given):
+    def reset(self, mask: Tensor, motion: Motion) -> None:
+        for name, value in motion._asdict().items():
             self._overwrite(name, mask, value)
-        pos, vel = self._feet(*(getattr(self, name) for name in _STATE))
+        pos, vel = self._feet(self.motion())
         silence = {name: torch.zeros_like(getattr(self, name)) for name in ("joint_torque", "contact_force")}
         for name, value in {"foot_pos": pos, "foot_vel": vel, **silence}.items():
             self._overwrite(name, mask, value)
@@ -229,47 +198,14 @@ class IsaacGymSim(Sim):
         self._overwrite("root_ang_vel", mask, ang_vel)
         self._written |= mask
 
-    def state_dict(self) -> Dict[str, Any]:
-        return {
-            "state": self.physics_state(),
-            "outputs": {name: getattr(self, name).clone() for name in _OUTPUTS},
-            "parameters": {name: value.clone() for name, value in self._parameters.items()},
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` gave, but for what PhysX remembers of contacts."""
-        own = [self.num_envs, sum(getattr(self, name).shape[1] for name in _STATE)]
-        if list(state["state"].shape) != own:
-            got = list(state["state"].shape)
-            raise ValueError(
-                f"the physics saved is of [robots, numbers] {got} and this simulation has {own}; take as many robots, "
-                "the model and the engine that the run began with, or load it with load_env=False (--fresh_episodes)"
-            )
-        self.set_parameters(state["parameters"])
-        self.set_physics_state(state["state"])
-        for name, value in state["outputs"].items():
-            getattr(self, name).copy_(value)
-
     def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
-        return torch.cat([getattr(self, name) for name in _STATE], dim=1, out=out)
+        return torch.cat(self.motion(), dim=1, out=out)
 
     def set_physics_state(self, state: Tensor) -> None:
-        parts = state.split([getattr(self, name).shape[1] for name in _STATE], dim=1)
-        for name, part in zip(_STATE, parts):
-            getattr(self, name).copy_(part)
+        parts = state.split([x.shape[1] for x in self.motion()], dim=1)
+        for own, part in zip(self.motion(), parts):
+            own.copy_(part)
         self._written.fill_(True)
-
-    def parameters_of(self, robot: int) -> Dict[str, Tensor]:
-        return {name: value[robot].clone() for name, value in self._parameters.items()}
-
-    def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
-        given = {name: value.to(self.device) for name, value in parameters.items()}
-        if "friction" in given:
-            self.set_friction(given["friction"])
-        if "payload" in given:
-            self.set_root_payload(given["payload"])
-        if "stiffness" in given:
-            self.set_gains(given["stiffness"], given["damping"])
 
     def set_friction(self, friction: Tensor) -> None:
         self._scene.set_friction(friction)
@@ -278,7 +214,7 @@ class IsaacGymSim(Sim):
     def set_root_payload(self, mass: Tensor) -> None:
         """Add mass [N] to the trunk; on a GPU before the first step only, after which PhysX keeps its masses there."""
         if self._prepared and self._scene.on_gpu:
-            if torch.equal(mass, self._parameters.get("payload", self._tensor())):
+            if torch.equal(mass, self._parameters.get("payload", torch.zeros_like(mass))):
                 return  # a resumed run sets what it has
             raise ValueError(
                 "the payloads differ from those of the first step, and Isaac Gym changes no mass on a GPU after it; "

@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
+from rsl_rl.sim.base import Motion
+
 
 class RobotFacts(NamedTuple):
     """What the MJCF names and URDF has no words for; the same file gives the other engines theirs."""
@@ -84,16 +86,9 @@ class FootKinematics:
         self._cross2 = self._cross @ self._cross
         self._eye = torch.eye(3, device=device)
 
-    def __call__(
-        self,
-        root_pos: Tensor,
-        root_quat: Tensor,
-        root_lin_vel: Tensor,
-        root_ang_vel: Tensor,
-        joint_pos: Tensor,
-        joint_vel: Tensor,
-    ) -> Tuple[Tensor, Tensor]:
-        """Return position and velocity of the feet, [N, F, 3] each, of a state written as in :class:`Sim`."""
+    def __call__(self, motion: Motion) -> Tuple[Tensor, Tensor]:
+        """Return position and velocity of the feet, [N, F, 3] each."""
+        root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = motion
         turn = rotation_matrix(root_quat).unsqueeze(1)  # [N, 1 or F, 3, 3], link to world
         pos, vel = root_pos.unsqueeze(1), root_lin_vel.unsqueeze(1)
         spin = (turn @ root_ang_vel[:, None, :, None]).squeeze(-1)  # [N, 1 or F, 3], world

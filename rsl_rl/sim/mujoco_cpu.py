@@ -18,6 +18,7 @@ from mujoco import batch as mujoco_batch
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.base import Motion
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.utils.host import available_cpus
 
@@ -52,20 +53,11 @@ class MujocoSim(MujocoRobots):
         self.diverged.copy_(torch.from_numpy((warnings > 0).any(axis=1)))
         self._refresh()
 
-    def reset(
-        self,
-        mask: Tensor,
-        root_pos: Tensor,
-        root_quat: Tensor,
-        root_lin_vel: Tensor,
-        root_ang_vel: Tensor,
-        joint_pos: Tensor,
-        joint_vel: Tensor,
-    ) -> None:
+    def reset(self, mask: Tensor, motion: Motion) -> None:
         ids = mask.nonzero().squeeze(-1)  # the engine lives on the CPU: nothing waits
+        qpos, qvel = self._in_engine_terms(motion)
         self._state[ids] = self._default_state
-        self._qpos[ids] = torch.cat((root_pos, root_quat, joint_pos), dim=1)[ids].double()
-        self._qvel[ids] = torch.cat((root_lin_vel, root_ang_vel, joint_vel), dim=1)[ids].double()
+        self._qpos[ids], self._qvel[ids] = qpos[ids], qvel[ids]
         self._refresh_state()
         if len(ids):
             self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)

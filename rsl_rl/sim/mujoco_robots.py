@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Optional, Tuple, Union
 
 import mujoco
 import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.sim.base import Sim
-
-_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged", "overflowed")
-"""What the last step left beside the state."""
+from rsl_rl.sim.base import Motion, Sim
 
 
 class MujocoRobots(Sim):
@@ -42,7 +39,6 @@ class MujocoRobots(Sim):
         self.model.opt.timestep = dt
         self.num_envs, self.device, self.dt = num_envs, device, dt
         self._trunk = int(self.model.jnt_bodyid[0])
-        self._parameters: Dict[str, Tensor] = {}  # of each robot, as they were set
         self._read_names()
         self._allocate()
 
@@ -60,17 +56,6 @@ class MujocoRobots(Sim):
         self.joint_limits = torch.tensor(model.jnt_range[1:], dtype=torch.float32, device=self.device)
         self.torque_limits = torch.tensor(model.actuator_forcerange[:, 1], dtype=torch.float32, device=self.device)
         self.total_mass = torch.full((self.num_envs,), float(model.body_mass.sum()), device=self.device)
-
-    def _allocate(self) -> None:
-        def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return torch.zeros(self.num_envs, *shape, dtype=dtype, device=self.device)
-
-        joints, links, feet = len(self.joint_names), len(self.link_names), len(self.foot_names)
-        self.root_pos, self.root_quat = tensor(3), tensor(4)
-        self.root_lin_vel, self.root_ang_vel = tensor(3), tensor(3)
-        self.joint_pos, self.joint_vel, self.joint_torque = tensor(joints), tensor(joints), tensor(joints)
-        self.contact_force, self.foot_pos, self.foot_vel = tensor(links, 3), tensor(feet, 3), tensor(feet, 3)
-        self.diverged, self.overflowed = tensor(dtype=torch.bool), tensor(dtype=torch.bool)
 
     @abstractmethod
     def _field(self, name: str) -> Tensor:
@@ -101,29 +86,16 @@ class MujocoRobots(Sim):
         """Return the sensors whose names end so, [N, sensors, 3]."""
         return self._sensors[:, self._columns[kind]].unflatten(1, (-1, 3))
 
+    def _in_engine_terms(self, motion: Motion) -> Tuple[Tensor, Tensor]:
+        """Return a motion as positions and velocities of the engine."""
+        dtype = self._qpos.dtype
+        qpos = torch.cat((motion.root_pos, motion.root_quat, motion.joint_pos), dim=1).to(dtype)
+        return qpos, torch.cat((motion.root_lin_vel, motion.root_ang_vel, motion.joint_vel), dim=1).to(dtype)
+
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         twist = torch.cat((lin_vel, ang_vel), dim=1).to(self._qvel.dtype)
         self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
         self._refresh_state()
-
-    def state_dict(self) -> Dict[str, Any]:
-        return {
-            "state": self.physics_state(),
-            "outputs": {name: getattr(self, name).clone() for name in _OUTPUTS},
-            "parameters": {name: value.clone() for name, value in self._parameters.items()},
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        got, own = list(state["state"].shape), [self.num_envs, sum(part.shape[1] for part in self._state_parts())]
-        if got != own:
-            raise ValueError(
-                f"the physics saved is of [robots, numbers] {got} and this simulation has {own}; take as many robots "
-                "and the model that the run began with, or load it with load_env=False (--fresh_episodes)"
-            )
-        self.set_parameters(state["parameters"])
-        self.set_physics_state(state["state"])
-        for name, value in state["outputs"].items():
-            getattr(self, name).copy_(value)
 
     def _state_parts(self) -> Tuple[Tensor, ...]:
         return self._qpos, self._qvel, self._warmstart
@@ -136,18 +108,6 @@ class MujocoRobots(Sim):
         for own, part in zip(parts, state.split([part.shape[1] for part in parts], dim=1)):
             own.copy_(part)
         self._refresh_state()
-
-    def parameters_of(self, robot: int) -> Dict[str, Tensor]:
-        return {name: value[robot].clone() for name, value in self._parameters.items()}
-
-    def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
-        given = {name: value.to(self.device) for name, value in parameters.items()}
-        if "friction" in given:
-            self.set_friction(given["friction"])
-        if "payload" in given:
-            self.set_root_payload(given["payload"])
-        if "stiffness" in given:
-            self.set_gains(given["stiffness"], given["damping"])
 
     def set_friction(self, friction: Tensor) -> None:
         self._parameters["friction"] = friction.clone()

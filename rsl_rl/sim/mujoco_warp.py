@@ -19,6 +19,7 @@ import warp as wp
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.base import Motion
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 
@@ -118,19 +119,11 @@ class MujocoWarpSim(MujocoRobots):
         for output in (self.contact_force, self.foot_pos, self.foot_vel):
             output.masked_fill_(rows.unsqueeze(1), 0.0)
 
-    def reset(
-        self,
-        mask: Tensor,
-        root_pos: Tensor,
-        root_quat: Tensor,
-        root_lin_vel: Tensor,
-        root_ang_vel: Tensor,
-        joint_pos: Tensor,
-        joint_vel: Tensor,
-    ) -> None:
+    def reset(self, mask: Tensor, motion: Motion) -> None:
         rows = mask.unsqueeze(1)
-        self._qpos.copy_(torch.where(rows, torch.cat((root_pos, root_quat, joint_pos), dim=1), self._qpos))
-        self._qvel.copy_(torch.where(rows, torch.cat((root_lin_vel, root_ang_vel, joint_vel), dim=1), self._qvel))
+        qpos, qvel = self._in_engine_terms(motion)
+        self._qpos.copy_(torch.where(rows, qpos, self._qpos))
+        self._qvel.copy_(torch.where(rows, qvel, self._qvel))
         self._warmstart.masked_fill_(rows, 0.0)
         self._refresh_state()
         self._launch("feet", self._sense_feet)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
+from rsl_rl.sim.base import Motion
 from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks import faults, rewards, terminations
 from rsl_rl.tasks.commands import VelocityCommands
@@ -150,9 +151,8 @@ class LeggedRobot(VecEnv):
         root_pos = torch.zeros(self.num_envs, 3, device=self.device)
         root_pos[:, 2] = self.robot.standing_height
         heading = from_yaw(uniform((self.num_envs,), (-math.pi, math.pi), self._generator))
-        self.sim.reset(
-            mask, root_pos, heading, velocity[:, :3], velocity[:, 3:], joint_pos, torch.zeros_like(joint_pos)
-        )
+        still = torch.zeros_like(joint_pos)
+        self.sim.reset(mask, Motion(root_pos, heading, velocity[:, :3], velocity[:, 3:], joint_pos, still))
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._episode_sums.masked_fill_(mask, 0.0)
         self.state.reset(mask)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.base import Motion
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim.isaac_gym_double import instead_of_isaac_gym
@@ -50,7 +51,8 @@ def stand(sim, mask=None, height: float = 0.32) -> None:
     mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
     quat = torch.tensor([[1.0, 0, 0, 0]]).repeat(n, 1)
     pos = torch.tensor([[0.0, 0, height]]).repeat(n, 1)
-    sim.reset(mask, pos, quat, torch.zeros(n, 3), torch.zeros(n, 3), POSE[:1].repeat(n, 1), torch.zeros(n, 12))
+    still = torch.zeros(n, 3)
+    sim.reset(mask, Motion(pos, quat, still, still, POSE[:1].repeat(n, 1), torch.zeros(n, 12)))
 
 
 def random_state(n: int = N):
@@ -81,7 +83,7 @@ def test_fifty_control_steps_are_those_of_mujoco(make):
         sim.set_friction(torch.tensor([0.25, 0.5, 0.75, 1.0]))
         sim.set_root_payload(torch.tensor([-1.0, 0.0, 1.0, 2.0]))
         sim.set_gains(torch.full((N, 12), 25.0) + torch.arange(12), torch.full((N, 12), 0.6) + 0.01 * torch.arange(12))
-        sim.reset(torch.ones(N, dtype=torch.bool), *tilted)
+        sim.reset(torch.ones(N, dtype=torch.bool), Motion(*tilted))
     torch.testing.assert_close(ours.total_mass, reference.total_mass)
     touched = torch.zeros(len(ours.link_names), dtype=torch.bool)
     for step in range(50):
@@ -96,7 +98,7 @@ def test_fifty_control_steps_are_those_of_mujoco(make):
             assert error < TOLERANCE.get(name, 5e-5), f"{name} in step {step}"
         assert not ours.diverged.any() and not ours.overflowed.any()
         for sim in (ours, reference):
-            sim.reset(mask, *state)
+            sim.reset(mask, Motion(*state))
             sim.set_root_velocity(pushed, lin_vel, ang_vel)
         for name in (*STATE, "foot_pos", "foot_vel"):
             torch.testing.assert_close(getattr(ours, name)[mask & ~pushed], getattr(reference, name)[mask & ~pushed])
@@ -116,7 +118,7 @@ def test_what_nobody_sets_is_what_the_mjcf_says(make):
 
 def test_the_engine_hears_of_all_writes_at_once_and_of_nothing_else(make):
     sim = make()
-    sim.reset(torch.ones(N, dtype=torch.bool), *random_state())
+    sim.reset(torch.ones(N, dtype=torch.bool), Motion(*random_state()))
     sim.set_root_velocity(torch.tensor([True, False, False, False]), torch.ones(N, 3), torch.zeros(N, 3))
     sim.step(POSE, 2)
     assert [name for name in sim.engine.calls if name.startswith("set_") and "tensor" in name] == [
@@ -158,7 +160,7 @@ def test_a_saved_simulation_goes_on(make):
     other.step(POSE, 4)  # somewhere else
     sim.set_friction(torch.tensor([0.25, 0.5, 0.75, 1.0]))
     sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 2.0]))
-    sim.reset(torch.ones(N, dtype=torch.bool), *random_state())
+    sim.reset(torch.ones(N, dtype=torch.bool), Motion(*random_state()))
     for _ in range(10):
         sim.step(POSE, 4)
     other.load_state_dict(sim.state_dict())

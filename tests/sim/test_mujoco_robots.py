@@ -7,6 +7,7 @@ import torch
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim import SIMS
+from rsl_rl.sim.base import Motion
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
@@ -31,7 +32,8 @@ def stand(sim: MujocoRobots, mask=None, height: float = 0.32) -> None:
     mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
     quat = torch.tensor([[1.0, 0, 0, 0]]).repeat(n, 1)
     pos = torch.tensor([[0.0, 0, height]]).repeat(n, 1)
-    sim.reset(mask, pos, quat, torch.zeros(n, 3), torch.zeros(n, 3), POSE[:1].repeat(n, 1), torch.zeros(n, 12))
+    still = torch.zeros(n, 3)
+    sim.reset(mask, Motion(pos, quat, still, still, POSE[:1].repeat(n, 1), torch.zeros(n, 12)))
 
 
 def test_the_robot_is_the_published_one(make):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.base import Motion
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import MujocoRobots
@@ -46,7 +47,8 @@ def drop(sim: MujocoRobots, height: float = 0.32) -> None:
     position, still = torch.zeros(n, 3), torch.zeros(n, 3)
     position[:, 2] = height
     rows = (position, UPRIGHT.repeat(n, 1), still, still, POSE.repeat(n, 1), torch.zeros(n, 12))
-    sim.reset(torch.ones(n, dtype=torch.bool, device=sim.device), *(row.to(sim.device) for row in rows))
+    everybody = torch.ones(n, dtype=torch.bool, device=sim.device)
+    sim.reset(everybody, Motion._make(row.to(sim.device) for row in rows))
 
 
 def test_each_control_step_ends_where_the_cpu_engine_ends(device):

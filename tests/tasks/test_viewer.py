@@ -92,10 +92,10 @@ def test_the_policy_sees_the_persons_command_and_no_other(env):
 
 def test_a_fallen_robot_goes_on_with_the_same_command(env):
     env.commands = SteeredCommands(env, (0.7, 0.0, 0.0))
-    env.sim.reset(
-        torch.ones(1, dtype=torch.bool), torch.tensor([[0.0, 0, 0.2]]), torch.tensor([[0.0, 1, 0, 0]]),
-        torch.zeros(1, 3), torch.zeros(1, 3), env.state.joint_pos.clone(), torch.zeros(1, 12),
-    )  # fmt: skip
+    upside_down = env.sim.motion()._replace(
+        root_pos=torch.tensor([[0.0, 0, 0.2]]), root_quat=torch.tensor([[0.0, 1, 0, 0]])
+    )
+    env.sim.reset(torch.ones(1, dtype=torch.bool), upside_down)
     done = env.step(torch.zeros(1, 12)).done
     assert done.item() and env.state.command.tolist() == [pytest.approx([0.7, 0.0, 0.0])]
 
