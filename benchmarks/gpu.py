@@ -24,6 +24,9 @@ from scripts.command_line import LOGS
 
 ROOT = Path(__file__).resolve().parent.parent
 
+_PATIENCE = 300.0
+"""Longest time of a test run, a training or a film [s]."""
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -53,7 +56,7 @@ class Gpu:
     """Measurements that count."""
     minutes: float = 9.5
     """Time after which no further part begins [min]."""
-    parts: Tuple[str, ...] = ("tests", "iterations", "simulator", "trainings", "film", "learner")
+    parts: Tuple[str, ...] = ("tests", "iterations", "learner", "simulator", "trainings", "film")
     """What to do, in this order."""
 
     def __post_init__(self):
@@ -85,9 +88,11 @@ def measure(cfg: Gpu) -> Dict[str, Any]:
         print(f"{name}: begins after {time.monotonic() - began:.0f} s", flush=True)
         try:
             result[name] = PARTS[name](cfg)
-        except (RuntimeError, ValueError, OSError, subprocess.SubprocessError) as error:
+        except (RuntimeError, ValueError, OSError, ImportError, subprocess.SubprocessError) as error:
             result[name] = {"failed": str(error)}
-            print(f"{name}: failed: {error}", flush=True)
+        if result[name].get("failed"):
+            result["failed"] = True
+            print(f"{name}: failed: {result[name]['failed']}", flush=True)
         (cfg.folder / "results.json").write_text(json.dumps(result, indent=1) + "\n")
     result["seconds"] = time.monotonic() - began
     print(f"written to {cfg.folder / 'results.json'} after {result['seconds']:.0f} s")
@@ -109,13 +114,13 @@ def _machine(device: str) -> Dict[str, str]:
 def _tests(cfg: Gpu) -> Dict[str, Any]:
     """Run the tests that need a GPU: parity with the CPU engine, synchronisations, recorded graphs."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "--tb=short"]
-    output = _run(command, cfg.folder / "tests.txt")
+    output = _run(command, cfg.folder / "tests.txt", fine=(0, 1))  # a failed test is a result
     print(output.strip().splitlines()[-1], flush=True)
     return {kind: int(number) for number, kind in re.findall(r"(\d+) (passed|failed|skipped|error)", output)}
 
 
 def _iterations(cfg: Gpu) -> Dict[str, Any]:
-    """Time whole iterations of the training, and the physics of as many steps alone."""
+    """Time whole iterations of the training, and the physics of the same steps alone."""
     table = Table(title=f"iterations of {cfg.task} on {cfg.device}, median of {cfg.repeats}")
     columns = {
         "steps/s": ("steps_per_s", 1.0),
@@ -199,11 +204,11 @@ def _film(cfg: Gpu) -> Dict[str, Any]:
     return {"told": told.splitlines()}
 
 
-def _run(command: Sequence[str], log: Path) -> str:
+def _run(command: Sequence[str], log: Path, fine: Sequence[int] = (0,)) -> str:
     """Run a command in the checkout and return what it prints, which also goes to a file."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=_PATIENCE)
     log.write_text(done.stdout + done.stderr)
-    if done.returncode not in (0, 1):  # a failed test is a result
+    if done.returncode not in fine:
         raise RuntimeError(f"{' '.join(command[1:3])} ended with code {done.returncode}; see {log}")
     return done.stdout
 
@@ -211,8 +216,8 @@ def _run(command: Sequence[str], log: Path) -> str:
 PARTS: Mapping[str, Callable[[Gpu], Dict[str, Any]]] = {
     "tests": _tests,
     "iterations": _iterations,
+    "learner": _learner,
     "simulator": _simulator,
     "trainings": _trainings,
     "film": _film,
-    "learner": _learner,
 }

@@ -44,16 +44,18 @@ def build(settings: dict) -> Callable[[], Figures]:
         torch.stack(list(runner.alg.update().values())).tolist()
 
     def physics() -> None:
-        for _ in range(runner.num_steps_per_env):
+        """Repeat the rollout's targets, without what the task and the policy make of each step."""
+        for actions in runner.alg.storage.actions:
+            targets = env.state.default_joint_pos + cfg.env.control.action_scale * actions
             env.sim.step(targets, cfg.env.sim.decimation)
 
-    targets = env.state.default_joint_pos + cfg.env.control.action_scale * env.state.action
-
     def measure() -> Figures:
-        collected, learned = timed(collect), timed(learn)
         before = env.sim.physics_state()
-        stepped = timed(physics)
+        collected, learned = timed(collect), timed(learn)
+        after = env.sim.physics_state()
         env.sim.set_physics_state(before)
+        stepped = timed(physics)
+        env.sim.set_physics_state(after)
         figures: Figures = {
             "collect": collected,
             "learn": learned,

@@ -37,5 +37,6 @@ def wait_for(device: str) -> None:
 
 def _peak_memory(device: str) -> float:
     if torch.device(device).type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+        of_torch, warp = torch.cuda.max_memory_allocated(device), sys.modules.get("warp")
+        return of_torch + (warp.get_mempool_used_mem_high(device) if warp is not None else 0)
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -161,11 +161,14 @@ def _train(cfg: Training, seed: int, experiment: str) -> Path:
 
 
 def as_arguments(overrides: Sequence[str]) -> List[str]:
-    """Turn FIELD=VALUE, with a value of one or several words, into arguments of a command line."""
+    """Turn FIELD=VALUE, with a value of one or several words, into arguments of a command line, where a setting that is
+    on or off is a flag."""
     arguments: List[str] = []
     for override in overrides:
         name, _, value = override.partition("=")
-        arguments += [f"--{name}", *shlex.split(value)]
+        section, dot, last = name.rpartition(".")
+        switches = {"True": [f"--{name}"], "False": [f"--{section}{dot}no_{last}"]}
+        arguments += switches.get(value, [f"--{name}", *shlex.split(value)])
     return arguments
 
 

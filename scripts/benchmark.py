@@ -40,7 +40,7 @@ def main() -> int:
         print(f"benchmark.py: failed: {error}", file=sys.stderr)
         return 1
     print(json.dumps(result))
-    return 0
+    return 1 if result.get("failed") else 0
 
 
 if __name__ == "__main__":

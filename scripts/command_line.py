@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 import tyro
 from typing_extensions import Annotated
@@ -20,6 +20,9 @@ from typing_extensions import Annotated
 from configs import EXPERIMENTS
 from configs.train_config import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, shown
+
+if TYPE_CHECKING:
+    from rsl_rl.sim.selection import Place
 
 LOGS = Path(__file__).resolve().parent.parent / "logs"
 
@@ -91,17 +94,20 @@ def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence
         cls = EXPERIMENTS.load(early.task or EXPERIMENTS.names()[0])
         if not (isinstance(cls, type) and issubclass(cls, TrainConfig)):
             raise ValueError(f"--task {early.task} is no TrainConfig; name one of {', '.join(EXPERIMENTS.names())}")
-        cfg, run = cls(), None
+        cfg, run, made_with = cls(), None, ""
         _import_isaac_gym(early, from_run)
         if (from_run or early.resume) and not early.help:
             run, cfg = _read_run(early, cfg)
-            cfg = cfg if early.resume else _at_home(cfg)
+            if not early.resume:
+                cfg, made_with = _at_home(cfg, early)
         if early.sim_backend and not hasattr(cfg.env, "sim"):
             raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
         parsed = _parse_config(flags, cfg, description, argv)
         for name, hint in declared_types(flags).items():
             convert(hint, getattr(parsed.flags, name), f"--{name}")
         cfg = _settle(parsed.cfg)
+        if made_with:
+            say(f"note: the run was made with {made_with}, which does not serve here; taking {_place(cfg)}")
         if not from_run:
             _refuse_what_would_do_nothing(parsed.flags, cfg)
     return Arguments(parsed.flags, cfg, run)
@@ -115,23 +121,31 @@ def _import_isaac_gym(early: argparse.Namespace, from_run: bool) -> None:
             importlib.import_module("isaacgym")
 
 
-def _at_home(cfg: TrainConfig) -> TrainConfig:
-    """Return the config of a run with the engine and devices of this machine where it has not those of the run."""
-    from rsl_rl.sim.selection import AUTO, Place, choose, is_here
+def _at_home(cfg: TrainConfig, early: argparse.Namespace) -> Tuple[TrainConfig, str]:
+    """Leave the engine and the devices of a run open where this machine has not those; also say in that case what they
+    were. An engine that is asked for may take the device that fits it."""
+    from rsl_rl.sim.selection import AUTO, has_device, serves_here
 
-    place = choose(_backend(cfg), cfg.sim_device)
-    if is_here(place):
-        return cfg
-    cfg = _settle(_with_backend(dataclasses.replace(cfg, sim_device=AUTO, rl_device=AUTO), AUTO))
-    say(f"note: the run was made with {place}, which is not here; taking {Place(_backend(cfg), cfg.sim_device)}")
-    return cfg
+    place, found = _place(cfg), ""
+    if not (serves_here(place) and has_device(_settle(cfg).rl_device)):
+        cfg, found = _with_backend(cfg, AUTO), str(place)
+    elif early.sim_backend is None:
+        return cfg, found
+    return dataclasses.replace(cfg, sim_device=AUTO, rl_device=AUTO), found
+
+
+def _place(cfg: TrainConfig) -> Place:
+    """Return what computes the physics of a config, as far as this machine has it."""
+    from rsl_rl.sim.selection import choose
+
+    return choose(_backend(cfg), cfg.sim_device)
 
 
 def _settle(cfg: TrainConfig) -> TrainConfig:
     """Replace every "auto" by what is best on this machine."""
-    from rsl_rl.sim.selection import AUTO, choose
+    from rsl_rl.sim.selection import AUTO
 
-    place = choose(_backend(cfg), cfg.sim_device)
+    place = _place(cfg)
     rl_device = place.device if cfg.rl_device == AUTO else cfg.rl_device
     return _with_backend(dataclasses.replace(cfg, sim_device=place.device, rl_device=rl_device), place.backend)
 

@@ -134,16 +134,13 @@ def look_on(
     from rsl_rl.runners.best import BestCheckpoint
     from rsl_rl.tasks.progress import Clips, Evaluations
 
-    progress, last, folder, policy = (
-        cfg.progress,
-        cfg.runner.max_iterations,
-        runner.log_dir,
-        runner.get_inference_policy,
-    )
+    progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
+    folder = runner.log_dir
     assert folder is not None  # the runner was given one
-    best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.tell)
+    for env in judged:
+        best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.tell)
+        runner.after_update.append(Evaluations(env, progress, last, policy, best.offer))
     clips = [Clips(env, progress, last, policy, folder / "videos", runner.tell) for env in filmed]
-    runner.after_update += [Evaluations(env, progress, last, policy, best.offer) for env in judged]
     runner.after_update += clips
     return clips
 

@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 import torch
 
+from benchmarks import gpu
 from benchmarks.faults import Kind, complaints, endings, summary
 from benchmarks.faulty_point import KINDS
 from benchmarks.pairing import Spread, Worker, alternate, ratios, spreads
@@ -16,6 +17,8 @@ from benchmarks.training import as_arguments, estimate, first_pass, progress
 from benchmarks.unprotected import unprotected
 from configs.go2_flat import Go2Flat
 from rsl_rl.runners import OnPolicyRunner
+from scripts.command_line import _expand, _parse_config
+from scripts.train import Flags
 
 SMALL = ("--num_steps", "4", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "2")
 
@@ -138,6 +141,32 @@ def test_overrides_are_arguments():
     assert as_arguments(["num_envs=8", "policy.actor_hidden_dims=64 32"]) == [
         "--num_envs", "8", "--policy.actor_hidden_dims", "64", "32",
     ]  # fmt: skip
+
+
+def test_settings_that_are_on_or_off_are_flags():
+    switched = as_arguments(["acceleration.cuda_graphs=True", "deterministic=False", "a.b=False"])
+    assert switched == ["--acceleration.cuda_graphs", "--no_deterministic", "--a.no_b"]
+
+
+def test_the_trainings_of_the_gpu_benchmark_are_understood():
+    """On a GPU too, which is not there to try."""
+    cfg = gpu.Gpu(device="cuda:0", train_envs=64, train_iterations=7)
+    arguments = as_arguments(gpu._training_flags(cfg))
+    parsed = _parse_config(Flags, Go2Flat(), "", [_expand(word, set()) for word in arguments])
+    assert parsed.cfg.acceleration.cuda_graphs and parsed.cfg.rl_device == parsed.cfg.sim_device == "cuda:0"
+    assert parsed.cfg.env.sim.backend == "mujoco_warp" and parsed.cfg.env.num_envs == 64
+
+
+@pytest.mark.slow
+def test_the_gpu_benchmark_trains_and_films(run_script, root, tmp_path):
+    before = set((root / "logs").iterdir())
+    small = ("--device", "cpu", "--train_envs", "8", "--train_iterations", "5", "--seeds", "1")
+    done = run_script("scripts/benchmark.py", "gpu", *small, "--parts", "trainings", "film", "--folder", str(tmp_path))
+    result = result_of(done)
+    assert len(result["trainings"]["runs"]) == 1 and "failed" not in result
+    assert (tmp_path / "exported" / "policy.pt").is_file() and (tmp_path / "results.json").is_file()
+    assert any(line.startswith("video: ") for line in result["film"]["told"])
+    assert set((root / "logs").iterdir()) == before
 
 
 FAULTY = ("--num_envs", "64", "--num_steps", "16", "--iterations", "20", "--seeds", "1", "2")
@@ -298,7 +327,7 @@ def test_what_a_worker_prints_is_no_answer(tmp_path):
         (("learner", "--device", "gpu"), "device='gpu' is no device"),
         (("learner", "--plot", "nowhere/growth.png"), "--plot nowhere/growth.png: there is no folder nowhere"),
         (("learner", "--plot", "growth.pdf"), "ends in .png"),
-        (("sim", "--backends", "mujcoo"), "unknown sim backend 'mujcoo'; known: mujoco"),
+        (("sim", "--backends", "mujcoo"), "unknown sim backend 'mujcoo'; known: isaacgym, mujoco,"),
         (("sim", "--backends"), "--backends is empty"),
         (("sim", "--task", "toy"), "--task toy has no physics"),
         (("sim", "--devices", "cpu", "cpu"), "give one, or one for each of the 1 backends"),

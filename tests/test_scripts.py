@@ -272,7 +272,7 @@ def test_a_run_made_on_another_machine_is_played_with_what_is_here_and_resumed_o
     played = parse(True)
     assert (played.env.sim.backend, played.sim_device, played.rl_device) == ("mujoco", "cpu", "cpu")
     assert played.env.num_envs == 3
-    note = "note: the run was made with mujoco_warp on cuda:0, which is not here; taking mujoco on cpu"
+    note = "note: the run was made with mujoco_warp on cuda:0, which does not serve here; taking mujoco on cpu"
     assert capsys.readouterr().out.strip() == note
     assert parse(True, "--sim_device", "cuda:1").sim_device == "cuda:1"  # refused when it is looked for
     resumed = parse(False, "--resume")

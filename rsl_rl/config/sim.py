@@ -24,7 +24,8 @@ class SimConfig(Settings):
     num_threads: int = 0
     """CPU threads of the physics; 0 takes the cores that this process may use."""
     max_contacts: int = 0
-    """Contacts per robot that mujoco_warp has room for; 0 makes room for all that the model can have at once."""
+    """Contacts per robot that mujoco_warp makes room for, in a store that all robots share; 0 for as many as the model
+    can have at once."""
 
     def __post_init__(self):
         super().__post_init__()

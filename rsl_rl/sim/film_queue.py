@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import List, Tuple
 
-from rsl_rl.sim.video import Film, Renderer, VideoError, frames_of, write_video
+from rsl_rl.sim.video import Film, NoRoomError, Renderer, VideoError, frames_of, write_video
 
 _NICENESS = 19
 """Priority of the renderer: the last, so that whoever works beside it keeps the cores."""
@@ -72,7 +72,7 @@ class FilmQueue:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_video(path, film, renderer=self._renderer)
-        except OSError as error:  # a full disk, which may have room for the next one
+        except (OSError, NoRoomError) as error:  # a full disk, which may have room for the next one
             self._news.put(f"warning: no video {path.name} ({error}); the next one is tried")
         except Exception as error:  # whatever it is, it is no reason to end what goes on beside it
             self.broken = True

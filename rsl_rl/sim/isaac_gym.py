@@ -40,7 +40,7 @@ from torch import Tensor
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Motion, Sim
 from rsl_rl.sim.isaac_gym_ground import Ground, Plane
-from rsl_rl.sim.isaac_gym_model import FootKinematics, read_facts, rotation_matrix
+from rsl_rl.sim.isaac_gym_model import FootKinematics, RobotFacts, read_facts, rotation_matrix
 from rsl_rl.sim.isaac_gym_scene import Scene, usable_device
 from rsl_rl.sim.isaac_gym_viewer import IsaacGymViewer
 from rsl_rl.utils.rotations import rotate_inverse
@@ -72,6 +72,14 @@ class IsaacGymSim(Sim):
         self._scene = Scene(urdf, facts, num_envs, cfg, self.device, ground or Plane(), headless)
         self._gym, self._sim = self._scene.gym, self._scene.sim
         self._prepared = False
+        try:
+            self._connect(urdf, facts)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, urdf: Path, facts: RobotFacts) -> None:
+        """Find the robot's parts among the engine's, and make the tensors."""
         self._dofs = torch.tensor(self._scene.dofs(self.joint_names), device=self.device)  # ours -> the engine's
         self._bodies = torch.tensor(self._scene.bodies(self.link_names), device=self.device)
         self._feet = FootKinematics(urdf, self.foot_names, self.joint_names, self.device)
@@ -235,4 +243,4 @@ class IsaacGymSim(Sim):
 
     def close(self) -> None:
         """Give back what the engine holds; nothing may be asked of this simulation afterwards."""
-        self._gym.destroy_sim(self._sim)
+        self._scene.close()

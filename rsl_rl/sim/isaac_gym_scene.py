@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import List, Sequence
+from typing import ClassVar, List, Sequence
 
 import torch
 from isaacgym import gymapi
@@ -29,7 +29,12 @@ FRICTION_STEPS = 512
 
 
 class Scene:
-    """Handles of the world's parts, and the parameters that are set robot by robot."""
+    """Handles of the world's parts, and the parameters that are set robot by robot.
+
+    A process can hold one: PhysX has one foundation for all, and the engine aborts at the second.
+    """
+
+    _open: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -41,6 +46,11 @@ class Scene:
         ground: Ground,
         headless: bool,
     ):
+        if Scene._open:
+            raise ValueError(
+                "Isaac Gym holds one simulation per process, and there is one already; films and evaluations during "
+                "training need more, and so do evaluate.py and play.py: take --sim mujoco for them"
+            )
         self.gym = gymapi.acquire_gym()
         self.on_gpu, self.headless = device.type == "cuda", headless
         index = device.index or 0
@@ -49,6 +59,14 @@ class Scene:
         )
         if self.sim is None:
             raise ValueError(f"Isaac Gym made no simulation on {device}; what it printed above says why")
+        Scene._open = True
+        try:
+            self._furnish(urdf, facts, num_envs, ground)
+        except BaseException:
+            self.close()
+            raise
+
+    def _furnish(self, urdf: Path, facts: RobotFacts, num_envs: int, ground: Ground) -> None:
         ground.add_to(self.gym, self.sim)
         self.origins = _grid(num_envs) if isinstance(ground, Plane) else torch.zeros(num_envs, 3)
         asset = self._load(urdf, facts)
@@ -63,6 +81,11 @@ class Scene:
         trunk = bodies[self._trunk]
         self.trunk_com = torch.tensor([trunk.com.x, trunk.com.y, trunk.com.z])  # in the trunk's frame
         self._trunk_mass = trunk.mass
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
+        self.gym.destroy_sim(self.sim)
+        Scene._open = False
 
     def _load(self, urdf: Path, facts: RobotFacts) -> gymapi.Asset:
         options = gymapi.AssetOptions()

@@ -43,8 +43,12 @@ _MAX_STATE = 1e10
 
 
 class MujocoWarpSim(MujocoRobots):
-    """N worlds on a GPU, or on Warp's CPU device. A world that diverges is back in its default state when ``step``
-    returns; a world whose contacts did not fit the engine's buffers is marked in ``overflowed``."""
+    """N worlds on a GPU, or on Warp's CPU device.
+
+    A world that diverges is back in its default state when ``step`` returns. The worlds share room for N times as many
+    contacts as one may have; when it is full nobody knows whose are missing, and ``overflowed`` marks all. Building one
+    has Warp report errors alone, in this process.
+    """
 
     def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cuda"):
         wp.config.log_level = wp.LOG_ERROR  # else a line for each of dozens of kernels
@@ -67,7 +71,7 @@ class MujocoWarpSim(MujocoRobots):
         self._ctrl, self._warmstart = wp.to_torch(self._data.ctrl), wp.to_torch(self._data.qacc_warmstart)
         self._sensors, self._torque = wp.to_torch(self._data.sensordata), wp.to_torch(self._data.actuator_force)
         self._overflow = wp.to_torch(self._data.overflow)
-        self._default_qpos = self._qpos[:1].clone()
+        self._default_qpos = torch.as_tensor(self.model.qpos0, dtype=self._qpos.dtype, device=self.device)
         self._graphs: Dict[str, Any] = {}
         self._compile()
         self._refresh_state()
@@ -75,7 +79,8 @@ class MujocoWarpSim(MujocoRobots):
     def _set_options(self) -> None:
         option = self._model.opt
         option.warn_overflow = 0  # would print from a kernel; ``overflowed`` tells it instead
-        option.deterministic = torch.are_deterministic_algorithms_enabled()
+        fixed_order = torch.are_deterministic_algorithms_enabled()
+        option.deterministic = int(mjw.DeterminismType.ALL if fixed_order else mjw.DeterminismType.NONE)
         if self.device.type == "cuda":
             option.graph_conditional = wp.is_conditional_graph_supported()  # by the driver
 

@@ -14,6 +14,9 @@ from rsl_rl.sim.base import Sim
 
 AUTO = "auto"
 
+_ALONE = ("isaacgym",)
+"""Engines that hold one simulation per process."""
+
 _ON_GPU = {"mujoco_warp": "mujoco_warp", "isaacgym": "isaacgym"}
 """Engines that compute on a GPU, and the package that each is made of."""
 
@@ -40,9 +43,16 @@ def choose(backend: str = AUTO, device: str = AUTO) -> Place:
     return Place(backend, device)
 
 
-def is_here(place: Place) -> bool:
-    """Tell whether this machine has an engine's package and its device."""
-    return _installed(place.backend) and (place.device.startswith("cpu") or torch.cuda.is_available())
+def serves_here(place: Place) -> bool:
+    """Tell whether this machine has an engine's package and its device, and whether the engine can hold the several
+    simulations that judging and showing a policy take."""
+    return place.backend not in _ALONE and _installed(place.backend) and has_device(place.device)
+
+
+def has_device(device: str) -> bool:
+    """Tell whether this machine has a device."""
+    wanted = torch.device(device)
+    return wanted.type != "cuda" or (wanted.index or 0) < torch.cuda.device_count()
 
 
 def _installed(backend: str) -> bool:

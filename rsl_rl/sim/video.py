@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -26,12 +27,19 @@ _REMEDIES = (
 )
 
 
+_STARTING_TIME, _FRAME_TIME = 120.0, 5.0
+"""Longest time that a renderer may take to start, and for each frame, on a machine that does other things too [s]."""
+
 PART = ".part"
 """Ending of the folder beside a film in which it is made."""
 
 
 class VideoError(RuntimeError):
     """A film that could not be made; the message says what to install."""
+
+
+class NoRoomError(VideoError):
+    """The disk is full; another time it may not be."""
 
 
 class Film(NamedTuple):
@@ -55,8 +63,8 @@ class Renderer:
         self._process: Optional[subprocess.Popen] = None
         self.stopped = False
 
-    def run(self, recording: Path, path: Path, driver: str) -> Optional[str]:
-        """Render with a driver and return in one line why it failed, or None."""
+    def run(self, recording: Path, path: Path, driver: str, patience: float) -> Optional[str]:
+        """Render with a driver, for ``patience`` seconds at most, and return in one line why it failed, or None."""
         module = [sys.executable, "-m", "rsl_rl.sim.render_video"]
         command = [*self._prefix, *module, str(recording), str(path), str(os.getpid())]
         environment = {**os.environ, "MUJOCO_GL": driver} if driver else None
@@ -73,7 +81,11 @@ class Renderer:
                 start_new_session=True,  # a Ctrl-C is for us, and ffmpeg below it ends with it
             )
         try:
-            _, errors = process.communicate()
+            _, errors = process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            process.communicate()
+            return f"the renderer was not done after {patience:.0f} s"
         except BaseException:  # such as a KeyboardInterrupt
             _kill(process)
             raise
@@ -91,10 +103,11 @@ class Renderer:
 
 def _kill(process: subprocess.Popen) -> None:
     """End a process that leads a group, and the group where the system knows such a thing."""
-    if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
+    with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 def write_video(
@@ -107,7 +120,7 @@ def write_video(
         recording, result = Path(folder) / "recording.npz", Path(folder) / path.name
         np.savez(recording, **{**film._asdict(), "model_path": str(film.model_path)}, size=size)
         for driver in _drivers():
-            error = renderer.run(recording, result, driver)
+            error = renderer.run(recording, result, driver, _STARTING_TIME + _FRAME_TIME * len(film.poses))
             if error is None:
                 for made in (result, frames_of(result)):
                     os.replace(made, path.parent / made.name)
@@ -115,7 +128,8 @@ def write_video(
             errors.append(error)
             if _remedy(error) != _DRIVER_REMEDY:
                 break  # another driver would not help
-    raise VideoError(f"no video: {errors[0]}; {_remedy(errors[-1])}")
+    kind = NoRoomError if "no space left" in errors[-1].lower() else VideoError
+    raise kind(f"no video: {errors[0]}; {_remedy(errors[-1])}")
 
 
 def frames_of(path: Path) -> Path:

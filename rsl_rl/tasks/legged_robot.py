@@ -191,7 +191,13 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
         for own, name in zip(self._episode_sums, self.cfg.rewards.weights):
             own.copy_(state["episode_sums"].get(name, torch.zeros_like(own)))
-        self._generator.set_state(state["generator"].cpu())
+        draws = state["generator"].cpu()
+        if len(draws) != len(self._generator.get_state()):
+            raise ValueError(
+                f"the random draws saved are of another kind of device than {self.device}; go on where the run began, "
+                "or load it with load_env=False (--fresh_episodes)"
+            )
+        self._generator.set_state(draws)
         self._show({name: group.to(self.device, copy=True) for name, group in state["observations"].items()})
         self._recorder = FlightRecorder(self.sim, faults.CAUSES)
 

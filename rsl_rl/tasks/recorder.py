@@ -33,8 +33,8 @@ class Recorder:
             "torque": state.joint_torque,  # [n, J] [N m]
             "done": done,  # [n]
         }
-        self._steps.append({name: value[: self._n].cpu().clone() for name, value in step.items()})
+        self._steps.append({name: value[: self._n].clone() for name, value in step.items()})
 
     def result(self) -> Dict[str, Tensor]:
-        """Return everything recorded, each [steps, n, ...]."""
-        return {name: torch.stack([step[name] for step in self._steps]) for name in self._steps[0]}
+        """Return everything recorded, each [steps, n, ...], on the CPU."""
+        return {name: torch.stack([step[name] for step in self._steps]).cpu() for name in self._steps[0]}

@@ -41,6 +41,7 @@ def make(engines):
     def build(num_envs: int = N, cfg: SimConfig = SimConfig(num_threads=1), **settings):  # noqa: B008
         sim = importlib.import_module("rsl_rl.sim.isaac_gym").IsaacGymSim(GO2.model_path, num_envs, cfg, **settings)
         sim.engine = engines[-1]
+        sim._scene.__class__._open = False  # the double holds several
         return sim
 
     return build

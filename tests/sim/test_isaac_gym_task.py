@@ -56,13 +56,22 @@ def test_it_learns_is_saved_and_goes_on(tmp_path):
     first = OnPolicyRunner(cfg.env.build(), cfg, log_dir=str(tmp_path / "run"))
     first.learn(2)
     saved = sorted((tmp_path / "run").glob("model_*.pt"))[-1]
+    state, mass = first.env.sim.physics_state(), first.env.sim.total_mass
+    first.env.sim.close()
     second = OnPolicyRunner(cfg.env.build(seed=9), cfg)
     second.load(str(saved))
-    before, after = first.env.sim, second.env.sim
-    torch.testing.assert_close(after.physics_state(), before.physics_state())
-    assert torch.equal(after.total_mass, before.total_mass)
+    torch.testing.assert_close(second.env.sim.physics_state(), state)
+    assert torch.equal(second.env.sim.total_mass, mass)
     second.learn(1)
     assert torch.isfinite(second.env.get_observations()["policy"]).all()
+
+
+def test_a_process_holds_one_simulation_and_says_so():
+    first = config().build()
+    with pytest.raises(ValueError, match=r"Isaac Gym holds one simulation per process.*take --sim mujoco for them"):
+        config().build()
+    first.sim.close()
+    config().build()
 
 
 def test_a_broken_robot_is_explained():

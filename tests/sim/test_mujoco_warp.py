@@ -41,14 +41,14 @@ def device(request):
     return request.param
 
 
-def drop(sim: MujocoRobots, height: float = 0.32) -> None:
-    """Let every robot start in its standing pose."""
+def drop(sim: MujocoRobots, height: float = 0.32, mask=None) -> None:
+    """Let every robot, or those of a mask, start in its standing pose."""
     n = sim.num_envs
     position, still = torch.zeros(n, 3), torch.zeros(n, 3)
     position[:, 2] = height
     rows = (position, UPRIGHT.repeat(n, 1), still, still, POSE.repeat(n, 1), torch.zeros(n, 12))
-    everybody = torch.ones(n, dtype=torch.bool, device=sim.device)
-    sim.reset(everybody, Motion._make(row.to(sim.device) for row in rows))
+    mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
+    sim.reset(mask.to(sim.device), Motion._make(row.to(sim.device) for row in rows))
 
 
 def test_each_control_step_ends_where_the_cpu_engine_ends(device):
@@ -98,14 +98,16 @@ def test_a_run_saved_on_one_engine_goes_on_on_the_other():
 
 
 def test_contacts_that_find_no_room_are_told_of(device):
-    """Robots with room for two contacts stand on four feet: all are marked; one in the air is not."""
+    """Four robots share room for eight contacts: one on its feet finds it; four do not, and then all are marked."""
     sim = MujocoWarpSim(GO2.model_path, 4, SimConfig(max_contacts=2), device)
     drop(sim, height=2.0)
     sim.step(POSE.repeat(4, 1).to(sim.device), 4)
     assert not sim.overflowed.any()
-    drop(sim, height=0.29)
-    sim.step(POSE.repeat(4, 1).to(sim.device), 4)
-    assert sim.overflowed.all()
+    for standing, overflowed in ((1, False), (4, True)):
+        drop(sim, height=2.0)
+        drop(sim, height=0.29, mask=torch.arange(4) < standing)
+        sim.step(POSE.repeat(4, 1).to(sim.device), 4)
+        assert sim.overflowed.tolist() == [overflowed] * 4
 
 
 def test_there_is_room_for_every_contact_that_a_model_can_have():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rsl_rl.sim import selection
-from rsl_rl.sim.selection import Place, choose, is_here
+from rsl_rl.sim.selection import Place, choose, has_device, serves_here
 
 CPU, WARP_ON_CPU = Place("mujoco", "cpu"), Place("mujoco_warp", "cpu")
 GPU, GYM_ON_GPU = Place("mujoco_warp", "cuda:0"), Place("isaacgym", "cuda:0")
@@ -32,6 +32,7 @@ def machine(monkeypatch):
 
     def pretend(gpu, packages):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: int(gpu))
         monkeypatch.setattr(selection.importlib.util, "find_spec", lambda name: name if name in packages else None)
 
     return pretend
@@ -53,9 +54,15 @@ def test_what_is_asked_for_is_taken_and_the_rest_is_the_best_there_is(machine, c
         (True, (), GPU, False),
         (True, ("mujoco_warp",), GPU, True),
         (False, ("mujoco_warp",), WARP_ON_CPU, True),
-        (True, ("mujoco_warp",), GYM_ON_GPU, False),
+        (True, ("mujoco_warp",), Place("mujoco_warp", "cuda:1"), False),
+        (True, ("mujoco_warp", "isaacgym"), GYM_ON_GPU, False),  # which holds one simulation per process
     ],
 )
-def test_an_engine_is_here_with_its_package_and_its_device(machine, gpu, packages, place, here):
+def test_an_engine_serves_with_its_package_and_its_device(machine, gpu, packages, place, here):
     machine(gpu, packages)
-    assert is_here(place) is here
+    assert serves_here(place) is here
+
+
+def test_devices_are_counted(machine):
+    machine(True, ())
+    assert [has_device(name) for name in ("cpu", "cuda", "cuda:0", "cuda:1")] == [True, True, True, False]

@@ -67,7 +67,7 @@ def test_drivers_are_tried_until_one_draws(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     tried = []
 
-    def run(self, recording, path, driver):
+    def run(self, recording, path, driver, patience):
         tried.append(driver)
         if driver != "osmesa":
             return f"no {driver}"
@@ -93,6 +93,16 @@ def test_without_ffmpeg_no_other_driver_is_tried(tmp_path, monkeypatch):
     with pytest.raises(VideoError, match=r"imageio_ffmpeg.*pip install 'rsl-rl-lib\[video\]'$"):
         write_video(tmp_path / "film.mp4", still())
     assert len(runs) == 1
+
+
+def test_a_driver_that_hangs_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    monkeypatch.setattr(video, "_STARTING_TIME", 0.5)
+    monkeypatch.setattr(video, "_FRAME_TIME", 0.0)
+    (tmp_path / "imageio_ffmpeg.py").write_text("import time; time.sleep(60)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(VideoError, match="the renderer was not done after 0 s"):
+        write_video(tmp_path / "film.mp4", still())
 
 
 def test_a_renderer_without_its_parent_leaves(tmp_path):

@@ -65,6 +65,12 @@ def test_the_final_observation_is_that_of_the_episode_that_ended():
     assert (first[:, 24:36] == 0).all()  # joints at rest
 
 
+def test_draws_of_another_kind_of_device_are_refused():
+    state = make().state_dict()
+    with pytest.raises(ValueError, match=r"of another kind of device than cpu; .*\(--fresh_episodes\)"):
+        make().load_state_dict({**state, "generator": torch.zeros(16, dtype=torch.uint8)})  # a GPU's has 16 bytes
+
+
 def test_a_robot_on_its_back_has_failed():
     env = make(2, randomization=RandomizationConfig.none())
     on_its_back = torch.tensor([[0.0, 1.0, 0.0, 0.0]]).repeat(2, 1)

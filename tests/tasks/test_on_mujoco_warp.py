@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import mujoco_warp
 import pytest
 import torch
+import warp
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.learn import LearnConfig
@@ -59,16 +61,67 @@ def test_a_rollout_asks_the_device_for_no_number_and_sends_it_none(small_cfg, mo
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_a_rollout_on_a_gpu_waits_for_nothing(small_cfg):
+def test_a_rollout_on_a_gpu_waits_for_nothing(small_cfg, monkeypatch):
     runner = runner_of(make(64, "cuda"), small_cfg)
     runner.learn(1)
     obs = runner.env.get_observations()
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("Warp waits")
+
+    for name in ("synchronize", "synchronize_device", "synchronize_stream", "synchronize_event"):
+        monkeypatch.setattr(warp, name, refuse)
     torch.cuda.set_sync_debug_mode("error")
     try:
         runner._collect(obs)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.isfinite(runner.alg.storage.rewards).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_physics_keeps_its_place_among_the_work_of_another_stream():
+    """On a stream of the user's own, where nothing waits by itself, robots move as on the default one."""
+    reached = []
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            env = make(64, "cuda")
+            actions = torch.randn(20, 64, 12, generator=torch.Generator().manual_seed(0)).cuda()
+            for action in actions:
+                env.step(action)
+            stream.synchronize()
+            reached.append(env.sim.joint_pos.clone())
+    torch.testing.assert_close(reached[0], reached[1], atol=0.1, rtol=0)  # sums of contacts have no fixed order
+    assert (reached[0] - reached[1]).abs().mean() < 1e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_on_a_gpu_two_deterministic_runs_are_equal():
+    reached = []
+    torch.use_deterministic_algorithms(True)
+    try:
+        for _ in range(2):
+            env = make(64, "cuda")
+            for action in torch.randn(20, 64, 12, generator=torch.Generator().manual_seed(0)).cuda():
+                env.step(action)
+            reached.append(env.sim.physics_state())
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch.equal(*reached)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_whoever_wants_determinism_gets_all_of_it(wanted):
+    torch.use_deterministic_algorithms(wanted)
+    try:
+        sim = make(2).sim
+    finally:
+        torch.use_deterministic_algorithms(False)
+    kinds = mujoco_warp.DeterminismType
+    assert sim._model.opt.deterministic == (kinds.ALL if wanted else kinds.NONE)
+    assert torch.isfinite(sim.root_pos).all()
 
 
 def test_auto_takes_the_engine_of_the_device():
