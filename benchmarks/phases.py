@@ -31,15 +31,15 @@ class Rollout(NamedTuple):
 
 
 class Phases:
-    """An iteration of a learner, phase by phase.
+    """An iteration of a learner, phase by phase, and what else is to be timed beside it.
 
     ``collect`` steps through the rollout and ends with its returns, ``gae`` computes returns and advantages alone once
     more, and ``update`` learns. An update whose matrix products hide in fused kernels is not ``countable``.
     """
 
-    def __init__(self, device: str, collect: Phase, gae: Phase, update: Phase, countable: bool = True):
+    def __init__(self, device: str, collect: Phase, gae: Phase, update: Phase, countable: bool = True, **beside: Phase):
         self._device = device
-        self._phases: Dict[str, Phase] = {"collect": collect, "gae": gae, "update": update}
+        self._phases: Dict[str, Phase] = {"collect": collect, **beside, "gae": gae, "update": update}
         self._to_be_counted = countable
         self._update_flops: Optional[int] = None
 

@@ -72,6 +72,7 @@ def test_a_peer_takes_turns_with_us_and_both_are_drawn(run_script, peer, tmp_pat
             who: flops_by_hand("mlp", num_samples, who == "ours") for who in ("ours", "peer")
         }
         assert set(entry["ratios"]) == set(entry["figures"]["ours"])
+        assert entry["ratios"]["products"]["median"] > entry["ratios"]["collect"]["median"] > 0
         ratio = entry["ratios"]["gae"]
         assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
