@@ -12,18 +12,21 @@ from benchmarks.serving import Figures, serve
 from configs import EXPERIMENTS
 from rsl_rl.utils.host import available_cpus
 
+RANDOMISED = ("geom_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
+
 
 def build(settings: dict) -> Callable[[], Figures]:
     import mujoco
     from mujoco import batch
 
     cfg, num_envs, seconds = EXPERIMENTS.load(settings["task"])().env, settings["num_envs"], settings["seconds"]
-    env = replace(cfg, num_envs=1, sim=replace(cfg.sim, backend="mujoco")).build("cpu")
+    env = replace(cfg, num_envs=num_envs, sim=replace(cfg.sim, backend="mujoco")).build("cpu", seed=settings["seed"])
     model = mujoco.MjModel.from_xml_path(str(env.robot.model_path))
     model.opt.timestep = cfg.sim.dt
-    model.actuator_gainprm[:, 0] = cfg.control.stiffness
-    model.actuator_biasprm[:, 1], model.actuator_biasprm[:, 2] = -cfg.control.stiffness, -cfg.control.damping
     worlds = batch.Batch(model, num_envs, available_cpus())
+    for name in RANDOMISED:  # the same robots
+        worlds.expand(name)[:] = env.sim._field(name).numpy()
+    worlds.set_const()
     qpos, ctrl = worlds.bind("qpos"), worlds.bind("ctrl")
     qpos[:, 2], qpos[:, 7:] = env.robot.standing_height, env.robot.default_joint_pos
     shape = (settings["different_actions"], num_envs, model.nu)

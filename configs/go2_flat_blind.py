@@ -1,4 +1,4 @@
-"""Unitree Go2 on flat ground without a sense of velocities, on floors, with loads and with motors that vary more."""
+"""Unitree Go2 on flat ground without a sense of any velocity, on floors, with loads and with motors that vary more."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from rsl_rl.config.task import LeggedRobotConfig, RandomizationConfig
 
 
 def blind_task() -> LeggedRobotConfig:
-    """Return go2_flat for a policy that senses no velocity but its gyroscope's, and is not told what it did last; with
-    more randomisation. The critic still sees everything.
+    """Return go2_flat for a policy that senses where things are and not how they move: gravity, joint angles and the
+    command, no velocity of trunk or joints, no turning, and not what it did last; with more randomisation. The critic
+    still sees everything.
 
-    Stepping earns more than in go2_flat: standing still is what a policy falls back to as long as it does not yet know
-    how fast it is.
+    Stepping and following the command earn more than in go2_flat: standing still is what a policy falls back to as long
+    as it does not yet know how fast it is.
     """
     task = flat_task()
-    hidden = ("base_lin_vel", "joint_vel", "action")
+    sensed = ("gravity", "command", "joint_pos")
     return replace(
         task,
-        policy_observations={name: term for name, term in task.policy_observations.items() if name not in hidden},
-        rewards=replace(task.rewards, weights={**task.rewards.weights, "trot": 1.5}),
+        policy_observations={name: term for name, term in task.policy_observations.items() if name in sensed},
+        rewards=replace(
+            task.rewards, weights={**task.rewards.weights, "track_lin_vel": 2.25, "track_yaw_rate": 1.5, "trot": 1.5}
+        ),
         randomization=RandomizationConfig(
             friction=(0.2, 1.5),
             payload=(-1.0, 4.0),
@@ -39,7 +42,7 @@ def blind_task() -> LeggedRobotConfig:
 
 @dataclass(frozen=True)
 class Go2FlatBlind(TrainConfig):
-    """Unitree Go2 on flat ground without a sense of velocities; a GRU may infer them from the past."""
+    """Unitree Go2 on flat ground without a sense of any velocity; a GRU may infer them from the past."""
 
     task: str = "go2_flat_blind"
     env: LeggedRobotConfig = field(default_factory=blind_task)
@@ -47,7 +50,7 @@ class Go2FlatBlind(TrainConfig):
         rnn_type="gru", rnn_hidden_size=64, actor_hidden_dims=(128, 64), critic_hidden_dims=(128, 64)
     )
     algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.003)
-    runner: RunnerConfig = RunnerConfig(max_iterations=560, save_interval=40, experiment_name="go2_flat_blind")
+    runner: RunnerConfig = RunnerConfig(max_iterations=480, save_interval=40, experiment_name="go2_flat_blind")
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ def usage_errors() -> Iterator[None]:
 def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence[str]] = None) -> Arguments:
     """Read the command line into ``flags`` and a config; --task picks the config, or the config of an earlier run is
     taken."""
+    _let_cores_go()
     own = {field.name for field in dataclasses.fields(flags)}
     argv = [_expand(argument, own) for argument in (sys.argv[1:] if argv is None else argv)]
     early = _peek(argv)
@@ -162,6 +163,14 @@ def _with_backend(cfg: TrainConfig, backend: str) -> TrainConfig:
         return cfg
     env: Any = dataclasses.replace(cfg.env, sim=dataclasses.replace(sim, backend=backend))  # type: ignore[call-arg]
     return dataclasses.replace(cfg, env=env)
+
+
+def _let_cores_go() -> None:
+    """Have torch's threads look for work for microseconds and not for milliseconds, unless the user has a say in it:
+    physics waits for their cores, and on a machine that does other things too so does everybody. Read when torch loads.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & set(os.environ):
+        os.environ["GOMP_SPINCOUNT"] = "50000"
 
 
 def _refuse_what_would_do_nothing(flags: Any, cfg: TrainConfig) -> None:

@@ -58,13 +58,19 @@ class MujocoSim(MujocoRobots):
         qpos, qvel = self._in_engine_terms(motion)
         self._state[ids] = self._default_state
         self._qpos[ids], self._qvel[ids] = qpos[ids], qvel[ids]
-        self._refresh_state()
+        for own, given in zip(self.motion(), motion):
+            own[ids] = given[ids]
         if len(ids):
             self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)
             self.foot_pos[ids] = self._sensed("_pos")[ids].float()
             self.foot_vel[ids] = self._sensed("_vel")[ids].float()
             self.joint_torque[ids] = 0.0
             self.contact_force[ids] = 0.0
+
+    def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
+        ids = mask.nonzero().squeeze(-1)
+        self._qvel[ids, :6] = torch.cat((lin_vel[ids], ang_vel[ids]), dim=1).double()
+        self.root_lin_vel[ids], self.root_ang_vel[ids] = lin_vel[ids], ang_vel[ids]
 
     def _field(self, name: str) -> Tensor:
         return torch.from_numpy(self._batch.expand(name))

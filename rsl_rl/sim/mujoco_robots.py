@@ -14,11 +14,11 @@ from abc import abstractmethod
 from typing import Optional, Tuple, Union
 
 import mujoco
-import numpy as np
 import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Motion, Sim
+from rsl_rl.utils.indexing import as_slice
 
 
 class MujocoRobots(Sim):
@@ -48,11 +48,10 @@ class MujocoRobots(Sim):
         self.joint_names = tuple(model.joint(model.actuator_trnid[i, 0]).name for i in range(model.nu))
         self.link_names = tuple(s.name[: -len("_contact")] for s in sensors if s.name.endswith("_contact"))
         self.foot_names = tuple(s.name[: -len("_pos")] for s in sensors if s.name.endswith("_pos"))
-        columns = {
-            kind: np.concatenate([np.arange(s.adr[0], s.adr[0] + 3) for s in sensors if s.name.endswith(kind)])
+        self._columns = {
+            kind: as_slice([int(s.adr[0]) + axis for s in sensors if s.name.endswith(kind) for axis in range(3)])
             for kind in ("_contact", "_pos", "_vel")
         }
-        self._columns = {kind: torch.as_tensor(index, device=self.device) for kind, index in columns.items()}
         self.joint_limits = torch.tensor(model.jnt_range[1:], dtype=torch.float32, device=self.device)
         self.torque_limits = torch.tensor(model.actuator_forcerange[:, 1], dtype=torch.float32, device=self.device)
         self.total_mass = torch.full((self.num_envs,), float(model.body_mass.sum()), device=self.device)
@@ -91,11 +90,6 @@ class MujocoRobots(Sim):
         dtype = self._qpos.dtype
         qpos = torch.cat((motion.root_pos, motion.root_quat, motion.joint_pos), dim=1).to(dtype)
         return qpos, torch.cat((motion.root_lin_vel, motion.root_ang_vel, motion.joint_vel), dim=1).to(dtype)
-
-    def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
-        twist = torch.cat((lin_vel, ang_vel), dim=1).to(self._qvel.dtype)
-        self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
-        self._refresh_state()
 
     def _state_parts(self) -> Tuple[Tensor, ...]:
         return self._qpos, self._qvel, self._warmstart

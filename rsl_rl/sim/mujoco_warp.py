@@ -136,6 +136,11 @@ class MujocoWarpSim(MujocoRobots):
         for feet, kind in ((self.foot_pos, "_pos"), (self.foot_vel, "_vel")):
             feet.copy_(torch.where(rows.unsqueeze(1), self._sensed(kind), feet))
 
+    def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
+        twist = torch.cat((lin_vel, ang_vel), dim=1)
+        self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
+        self._refresh_state()
+
     def _field(self, name: str) -> Tensor:
         return wp.to_torch(getattr(self._model, name))
 

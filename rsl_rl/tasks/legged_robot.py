@@ -47,6 +47,8 @@ class LeggedRobot(VecEnv):
         if not cfg.rewards.weights:
             raise ValueError(f"rewards.weights is empty; give a weight to some of {', '.join(sorted(rewards.TERMS))}")
         self._rewards = {_reward_term(name): weight for name, weight in cfg.rewards.weights.items()}
+        step_weights = [weight * cfg.sim.control_dt for weight in self._rewards.values()]
+        self._weights = torch.tensor(step_weights, device=self.device).unsqueeze(1)  # [terms, 1]
         self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
         self.state.contact_force(cfg.terminations.contact_links + cfg.rewards.collision_links)  # a typo fails here
         randomize_models(self.sim, self.state, cfg.randomization, cfg.control, self._generator)
@@ -72,6 +74,7 @@ class LeggedRobot(VecEnv):
             mask[torch.as_tensor(env_ids, device=self.device)] = True
         self._reset(mask)
         self.commands.draw(self.state.command, mask)
+        self.state.refresh_pose()
         self._observe()
         return self._observations
 
@@ -108,7 +111,7 @@ class LeggedRobot(VecEnv):
         self.commands.draw(state.command, self.commands.due() | done)
         if cfg.randomization.push_interval > 0:
             push(self.sim, cfg.randomization, cfg.sim.control_dt, self._generator)
-            state.refresh_pose()
+        state.refresh_pose()
         self._observe()
         self.rew_buf, self.reset_buf = reward, done
         return StepResult(self._observations, reward, done, self.extras)
@@ -119,8 +122,7 @@ class LeggedRobot(VecEnv):
 
     def _reward_terms(self) -> Tensor:
         """Return the weighted terms [terms, N]."""
-        cfg, dt = self.cfg.rewards, self.cfg.sim.control_dt
-        return torch.stack([term(self.state, cfg) * (weight * dt) for term, weight in self._rewards.items()])
+        return torch.stack([term(self.state, self.cfg.rewards) for term in self._rewards]).mul_(self._weights)
 
     def _reward(self, terms: Tensor, broken: Tensor) -> Tensor:
         """Sum the terms [terms, N]; a broken robot gets nothing."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Tuple
+from typing import Dict, Mapping, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Sim
+from rsl_rl.utils.indexing import as_slice
 from rsl_rl.utils.rotations import rotate_inverse
 
 _REMEMBERED = (
@@ -50,7 +51,7 @@ class RobotState:
         self.friction = zeros()  # [N] randomised parameters, for the critic
         self.payload = zeros()  # [N] [kg]
         self._touching = zeros(num_feet, dtype=torch.bool)
-        self._link_indices: Dict[Tuple[str, ...], Tensor] = {}
+        self._links: Dict[Tuple[str, ...], Union[slice, Tensor]] = {}
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
 
@@ -79,10 +80,11 @@ class RobotState:
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
-        """Return the floor's force on each of the links, [N, len(links), 3] in world axes [N]."""
-        if links not in self._link_indices:
-            self._link_indices[links] = self.sim.link_indices(links)
-        return self.sim.contact_force[:, self._link_indices[links]]
+        """Return the floor's force on each of the links, [N, len(links), 3] in world axes [N]; as of the last step."""
+        if links not in self._links:
+            places = as_slice(self.sim.link_indices(links).tolist())
+            self._links[links] = places if isinstance(places, slice) else self.sim.link_indices(links)
+        return self.sim.contact_force[:, self._links[links]]
 
     def refresh(self) -> None:
         """Take in a finished control step."""
@@ -100,10 +102,9 @@ class RobotState:
         self.last_joint_vel.copy_(self.joint_vel)
 
     def reset(self, mask: Tensor) -> None:
-        """Forget the past of the robots marked in mask [N]."""
+        """Forget the past of the robots marked in mask [N]; ``refresh_pose`` is to follow."""
         column = mask.unsqueeze(1)
         for tensor in (self.action, self.previous_action, self.air_time, self.last_joint_vel):
             tensor.masked_fill_(column, 0.0)
         self.foot_contact = self.foot_contact | column
         self._touching = self._touching | column
-        self.refresh_pose()

@@ -84,6 +84,7 @@ def still_state(num_envs=2):
         torque_limits=torch.full((12,), 20.0),
         total_mass=torch.full((num_envs,), 15.0),
         diverged=zeros().bool(),
+        overflowed=zeros().bool(),
         root_pos=zeros(3),
         root_quat=zeros(4),
         root_lin_vel=zeros(3),
