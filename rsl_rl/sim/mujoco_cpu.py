@@ -44,6 +44,10 @@ class MujocoSim(MujocoRobots):
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
         self._refresh_state()
 
+    def _refresh_state(self) -> None:
+        for own, engines in zip(self.motion(), self._engines_motion()):
+            own.copy_(engines)  # to float32
+
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         self._ctrl.copy_(joint_targets)
         warnings = self._batch.warning[:, _BROKEN, 1]  # counts that start anew where the engine resets a world

@@ -72,14 +72,15 @@ class MujocoRobots(Sim):
         self.foot_pos.copy_(self._sensed("_pos"))
         self.foot_vel.copy_(self._sensed("_vel"))
 
+    @abstractmethod
     def _refresh_state(self) -> None:
-        """Copy position and velocity out of the engine."""
-        self.root_pos.copy_(self._qpos[:, :3])
-        self.root_quat.copy_(self._qpos[:, 3:7])
-        self.joint_pos.copy_(self._qpos[:, 7:])
-        self.root_lin_vel.copy_(self._qvel[:, :3])
-        self.root_ang_vel.copy_(self._qvel[:, 3:6])
-        self.joint_vel.copy_(self._qvel[:, 6:])
+        """Have the state tensors show the engine's positions and velocities."""
+
+    def _engines_motion(self) -> Motion:
+        """Return views of the engine's positions and velocities."""
+        root_pos, root_quat, joint_pos = self._qpos.tensor_split([3, 7], dim=1)
+        root_lin_vel, root_ang_vel, joint_vel = self._qvel.tensor_split([3, 6], dim=1)
+        return Motion(root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel)
 
     def _sensed(self, kind: str) -> Tensor:
         """Return the sensors whose names end so, [N, sensors, 3]."""

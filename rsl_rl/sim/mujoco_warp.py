@@ -71,10 +71,11 @@ class MujocoWarpSim(MujocoRobots):
         self._ctrl, self._warmstart = wp.to_torch(self._data.ctrl), wp.to_torch(self._data.qacc_warmstart)
         self._sensors, self._torque = wp.to_torch(self._data.sensordata), wp.to_torch(self._data.actuator_force)
         self._overflow = wp.to_torch(self._data.overflow)
+        for name, view in self._engines_motion()._asdict().items():
+            setattr(self, name, view)  # nothing is copied
         self._default_qpos = torch.as_tensor(self.model.qpos0, dtype=self._qpos.dtype, device=self.device)
         self._graphs: Dict[str, Any] = {}
         self._compile()
-        self._refresh_state()
 
     def _set_options(self) -> None:
         option = self._model.opt
@@ -130,7 +131,6 @@ class MujocoWarpSim(MujocoRobots):
         self._qpos.copy_(torch.where(rows, qpos, self._qpos))
         self._qvel.copy_(torch.where(rows, qvel, self._qvel))
         self._warmstart.masked_fill_(rows, 0.0)
-        self._refresh_state()
         self._launch("feet", self._sense_feet)
         self._forget_outputs(mask)
         for feet, kind in ((self.foot_pos, "_pos"), (self.foot_vel, "_vel")):
@@ -139,7 +139,9 @@ class MujocoWarpSim(MujocoRobots):
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         twist = torch.cat((lin_vel, ang_vel), dim=1)
         self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
-        self._refresh_state()
+
+    def _refresh_state(self) -> None:
+        """Do nothing: the state tensors are the engine's own."""
 
     def _field(self, name: str) -> Tensor:
         return wp.to_torch(getattr(self._model, name))

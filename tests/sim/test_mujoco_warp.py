@@ -82,6 +82,13 @@ def test_each_control_step_ends_where_the_cpu_engine_ends(device):
         assert rows.quantile(0.99) <= usual and rows.max() <= worst, name
 
 
+def test_state_tensors_are_the_engines_own_memory(device):
+    sim = MujocoWarpSim(GO2.model_path, 3, SimConfig(), device)
+    for name, array, column in (("root_pos", "qpos", 0), ("joint_pos", "qpos", 7), ("root_ang_vel", "qvel", 3)):
+        own = getattr(sim, name)
+        assert own.data_ptr() == getattr(sim._data, array).ptr + column * own.element_size()
+
+
 def test_a_run_saved_on_one_engine_goes_on_on_the_other():
     cpu, warp = (engine(GO2.model_path, 4, SimConfig(), "cpu") for engine in (MujocoSim, MujocoWarpSim))
     cpu.set_friction(torch.tensor([0.2, 0.4, 0.6, 0.8]))
