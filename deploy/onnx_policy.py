@@ -51,12 +51,12 @@ class Policy:
     def reset(self) -> None:
         """Forget the past: an episode starts."""
         self.last_action = np.zeros(len(self._default), np.float32)  # in the policy's order of joints
-        self._memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
+        self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
 
     def __call__(self, **state: Any) -> np.ndarray:
         """Return joint targets [rad] in the order of ``joint_names``; takes what :meth:`observe` does."""
         obs = self.observe(**state)
-        actions, *self._memories = self._network(obs[None], *self._memories)
+        actions, *self.memories = self._network(obs[None], *self.memories)
         self.last_action = np.clip(actions[0], -self._clip, self._clip)
         return self._to_robot(self._default + self._scale * self.last_action)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ class Controller(Protocol):
     """A runner for one robot: what it senses, by name, to joint targets [J] [rad]."""
 
     last_action: np.ndarray  # [A] that it took itself
+    memories: Sequence[np.ndarray]  # of its network, each [L, 1, H]
 
     def __call__(self, **sensed: np.ndarray) -> np.ndarray: ...
 
@@ -46,10 +47,10 @@ class Exported(NamedTuple):
 class Mismatch(NamedTuple):
     """The first difference beyond the tolerance."""
 
-    what: str  # actions, joint_targets or last_actions
+    what: str  # actions, memories, joint_targets, last_actions or kept_memories
     step: int
     robot: int
-    joint: str
+    joint: str  # or the unit of a memory
     difference: float
 
 
@@ -74,64 +75,82 @@ def open_torchscript(path: Path) -> Network:
 
 
 def compare(rollout: Rollout, exported: Exported, tolerance: float = TOLERANCE) -> Comparison:
-    """Lead an exported file through a rollout; its memory starts anew where an episode does."""
-    actions = np.abs(_actions(rollout, exported) - rollout.actions.numpy())
-    mismatches = [_first_mismatch("actions", actions, rollout.joint_names, tolerance)]
-    if exported.controller is None:
-        return Comparison(float(actions.max()), None, mismatches[0])
-    result, remembered = _joint_targets(rollout, exported.controller)
-    targets = np.abs(result - rollout.joint_targets.numpy())
-    mismatches.append(_first_mismatch("joint_targets", targets, rollout.joint_names, tolerance))
-    last_actions = np.abs(remembered - rollout.last_actions.numpy())
-    mismatches.append(_first_mismatch("last_actions", last_actions, rollout.joint_names, tolerance))
+    """Lead an exported file through a rollout, each step from what the policy remembered before it: rounding errors of
+    a memory add up, and a trained one magnifies them, which says nothing of the file."""
+    found = _network_differences(rollout, exported)
+    if exported.controller is not None:
+        found.update(_controller_differences(rollout, exported.controller))
+    mismatches = [_first_mismatch(what, x, rollout.joint_names, tolerance) for what, x in found.items()]
     first = min((m for m in mismatches if m is not None), key=lambda m: m.step, default=None)
-    return Comparison(float(actions.max()), float(targets.max()), first)
+    targets = found.get("joint_targets")
+    return Comparison(float(found["actions"].max()), None if targets is None else float(targets.max()), first)
 
 
-def _actions(rollout: Rollout, exported: Exported) -> np.ndarray:
-    """Return the network's answers [T, N, A] to the recorded observations."""
-    shapes = [shape for name, shape in exported.description["inputs"].items() if name != "obs"]
-    obs, done, result = rollout.obs.numpy(), rollout.done.numpy(), np.empty(rollout.actions.shape, np.float32)
-    for robot in range(obs.shape[1]):
-        memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in shapes]
-        for step in range(len(obs)):
-            result[step, robot], *memories = exported.network(obs[step, robot][None], *memories)
-            if done[step, robot]:
-                memories = [np.zeros(shape, np.float32) for shape in shapes]
-    return result
+def _network_differences(rollout: Rollout, exported: Exported) -> Dict[str, np.ndarray]:
+    """Return how far the network's answers to the recorded observations are from the actions [T, N, A], and what it
+    remembers from what the policy did [T, N, units]."""
+    obs, actions = rollout.obs.numpy(), np.empty(rollout.actions.shape, np.float32)
+    memories = _side_by_side(rollout)
+    remembered = np.empty_like(memories)
+    for step, robot in np.ndindex(*rollout.done.shape):
+        before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
+        actions[step, robot], *after = exported.network(obs[step, robot][None], *before)
+        remembered[step, robot] = _row(after)
+    return {"actions": np.abs(actions - rollout.actions.numpy()), "memories": np.abs(remembered - memories)}
 
 
-def _joint_targets(rollout: Rollout, controller: Callable[[], Controller]) -> Tuple[np.ndarray, np.ndarray]:
-    """Return the runner's joint targets [T, N, J] for what the robots sensed, and its last actions [T, N, A] before.
+def _side_by_side(rollout: Rollout) -> np.ndarray:
+    """Return what the policy remembered after each step, [T, N, units]."""
+    nothing = torch.empty(*rollout.done.shape, 0)
+    return torch.cat([nothing, *(memory.transpose(1, 2).flatten(2) for memory in rollout.memories)], dim=2).numpy()
 
-    Each step begins with the last action that was really taken: the runner's own differs from it by a rounding error,
-    which a policy that reads it back can magnify a hundredfold in a few steps.
+
+def _controller_differences(rollout: Rollout, controller: Callable[[], Controller]) -> Dict[str, np.ndarray]:
+    """Return how far the runner is from the policy for what the robots sensed: its joint targets [T, N, J], and what it
+    keeps from step to step, its last actions [T, N, A] and memories [T, N, units].
+
+    Each step begins with what the policy had kept: the runner's own differs from it by a rounding error, which a policy
+    that reads it back can magnify a hundredfold in a few steps.
     """
     sensed = {name: value.numpy() for name, value in rollout.sensed.items()}
     last_actions, done = rollout.last_actions.numpy(), rollout.done.numpy()
-    result, remembered = np.empty(rollout.joint_targets.shape, np.float32), np.empty_like(last_actions)
+    targets, kept = np.empty(rollout.joint_targets.shape, np.float32), np.empty_like(last_actions)
+    memories = np.empty_like(_side_by_side(rollout))
     for robot in range(done.shape[1]):
         runner = controller()
         for step in range(len(done)):
-            remembered[step, robot] = runner.last_action
-            runner.last_action = last_actions[step, robot]
-            result[step, robot] = runner(**{name: value[step, robot] for name, value in sensed.items()})
+            before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
+            kept[step, robot] = runner.last_action
+            memories[step, robot] = np.abs(_row(runner.memories) - _row(before))
+            runner.last_action, runner.memories = last_actions[step, robot], before
+            targets[step, robot] = runner(**{name: value[step, robot] for name, value in sensed.items()})
             if done[step, robot]:
                 runner.reset()
-    return result, remembered
+    return {
+        "joint_targets": np.abs(targets - rollout.joint_targets.numpy()),
+        "last_actions": np.abs(kept - last_actions),
+        "kept_memories": memories,
+    }
+
+
+def _row(memories: Sequence[np.ndarray]) -> np.ndarray:
+    """Put the memories of one robot side by side, [units]."""
+    return np.concatenate([np.empty(0, np.float32), *map(np.ravel, memories)])
 
 
 def _first_mismatch(
     what: str, difference: np.ndarray, joint_names: Sequence[str], tolerance: float
 ) -> Optional[Mismatch]:
-    """Find the first step of a difference [T, N, J] that is too large, or not a number; in it, the largest one."""
+    """Find the first step of a difference [T, N, J or units] that is too large, or not a number; in it, the largest
+    one."""
     beyond = ~(difference <= tolerance)
     if not beyond.any():
         return None
     step = int(beyond.any(axis=(1, 2)).argmax())
     at_step = np.where(np.isnan(difference[step]), np.inf, difference[step])
     robot, joint = divmod(int(at_step.argmax()), at_step.shape[1])
-    return Mismatch(what, step, robot, joint_names[joint], float(difference[step, robot, joint]))
+    name = f"unit {joint}" if what.endswith("memories") else joint_names[joint]
+    return Mismatch(what, step, robot, name, float(difference[step, robot, joint]))
 
 
 def write_parity(path: Path, rollout: Rollout, results: Mapping[str, Comparison]) -> Path:

@@ -18,6 +18,13 @@ class Rollout(NamedTuple):
     sensed: Dict[str, Tensor]  # [T, N, k] each, at the time of obs; SI units
     joint_targets: Tensor  # [T, N, J] what the simulation was handed [rad]
     done: Tensor  # [T, N] bool: the episode ended with this step
+    memories: Tuple[Tensor, ...]  # each [T, L, N, H] what the policy remembered after its answer; none without memory
+
+    def memories_before(self, step: int, robot: int) -> Tuple[Tensor, ...]:
+        """Return what the policy remembered before a step, each [L, 1, H]; an episode begins with zeros."""
+        if step == 0 or self.done[step - 1, robot]:
+            return tuple(torch.zeros_like(memory[0, :, robot, None]) for memory in self.memories)
+        return tuple(memory[step - 1, :, robot, None] for memory in self.memories)
 
     @property
     def num_resets(self) -> int:
@@ -48,6 +55,7 @@ def record_rollout(env: Any, policy: Any, actor_groups: Sequence[str], num_steps
     """
     rows: Dict[str, List[Tensor]] = {name: [] for name in ("obs", "actions", "last_actions", "joint_targets", "done")}
     sensed: Dict[str, List[Tensor]] = {}
+    memories: List[Tuple[Tensor, ...]] = []
     simulate = env.sim.step
 
     def listen(joint_targets: Tensor, num_substeps: int) -> None:
@@ -65,10 +73,16 @@ def record_rollout(env: Any, policy: Any, actor_groups: Sequence[str], num_steps
             rows["last_actions"].append(env.state.action.cpu().clone())
             actions = policy(obs)
             rows["actions"].append(actions.cpu().clone())
+            memories.append(tuple(memory.cpu().clone() for memory in policy.memories()))
             obs, _, done, _ = env.step(actions)
             policy.reset(done)
             rows["done"].append(done.cpu().clone())
     finally:
         del env.sim.step  # the class has its own
     stacked = {name: torch.stack(values) for name, values in rows.items()}
-    return Rollout(env.sim.joint_names, sensed={name: torch.stack(x) for name, x in sensed.items()}, **stacked)
+    return Rollout(
+        env.sim.joint_names,
+        sensed={name: torch.stack(x) for name, x in sensed.items()},
+        memories=tuple(map(torch.stack, zip(*memories))),
+        **stacked,
+    )

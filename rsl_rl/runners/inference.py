@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Union
+from typing import Mapping, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.utils.trajectories import as_states
 
 
 class InferencePolicy:
@@ -25,6 +26,10 @@ class InferencePolicy:
         """Return the mean actions [N, A] for groups or a tensor [N, D], on the device where these are."""
         actor_obs = self._actor_critic.actor_obs(obs)
         return self._actor_critic.act_inference(actor_obs.to(self.device)).to(actor_obs.device)
+
+    def memories(self) -> Tuple[Tensor, ...]:
+        """Return the actor's memories after the last step, each [L, N, H]; none without memory."""
+        return as_states(self._actor_critic.get_hidden_states()[0])
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
         """Forget the past of the environments marked in dones [N]; of all for None."""

@@ -78,9 +78,9 @@ def test_targets_are_clipped_scaled_and_remembered_until_a_reset():
     np.testing.assert_allclose(policy(**STATE), [0.1 + 0.25, -0.2 + 0.5], atol=1e-6)  # 3 is clipped to 2
     np.testing.assert_allclose(policy.observe(**STATE)[-2:], [1, 2])
     policy(**STATE)
-    assert np.all(policy._memories[0] == 2)
+    assert np.all(policy.memories[0] == 2)
     policy.reset()
-    assert np.all(policy.observe(**STATE)[-2:] == 0) and np.all(policy._memories[0] == 0)
+    assert np.all(policy.observe(**STATE)[-2:] == 0) and np.all(policy.memories[0] == 0)
 
 
 def test_joints_go_by_name():

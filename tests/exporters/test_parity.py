@@ -147,6 +147,23 @@ def test_a_memory_that_outlives_its_episode_is_caught(tmp_path):
     assert compare(forgetful, file).mismatch.step == first + 1
 
 
+def test_a_runner_that_loses_its_memory_is_caught(tmp_path):
+    runner = lively_runner(POLICIES["lstm"])
+    description, rollout = walk(runner, 0.2)
+    file = opened(exported(runner, description, tmp_path, "torchscript"), rollout)
+
+    class Forgetful(Policy):
+        def __call__(self, **state):
+            targets = super().__call__(**state)
+            self.memories = [0 * memory for memory in self.memories]
+            return targets
+
+    forgetful = file._replace(controller=lambda: Forgetful(description, file.network, rollout.joint_names))
+    result = compare(rollout, forgetful)
+    assert (result.mismatch.what, result.mismatch.step) == ("kept_memories", 1)
+    assert result.mismatch.joint.startswith("unit ")
+
+
 def test_a_runner_that_remembers_another_action_than_it_took_is_caught(walker, tmp_path):
     runner, description, rollout = walker
     file = opened(exported(runner, description, tmp_path, "torchscript"), rollout)
