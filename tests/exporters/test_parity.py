@@ -31,7 +31,8 @@ POLICIES = {
 
 def lively_runner(policy, log_dir=None):
     """A runner of go2_flat whose normaliser has seen something and whose policy moves."""
-    cfg = TrainConfig(task="go2_flat", policy=policy, env=replace(flat_task(), num_envs=4))
+    here = {"sim_device": "cpu", "rl_device": "cpu"}
+    cfg = TrainConfig(task="go2_flat", policy=policy, env=replace(flat_task(), num_envs=4), **here)
     runner = OnPolicyRunner(cfg.env.build(seed=1), cfg, log_dir=log_dir)
     runner.learn(1)
     with torch.no_grad():
