@@ -36,7 +36,11 @@ def small_run(tmp_path, **observations):
     env = replace(flat_task(), num_envs=4)
     env = replace(env, policy_observations={**env.policy_observations, **observations})
     cfg = TrainConfig(
-        task="go2_flat", policy=ActorCriticConfig(actor_hidden_dims=(16, 8), critic_hidden_dims=(8,)), env=env
+        sim_device="cpu",
+        rl_device="cpu",
+        task="go2_flat",
+        policy=ActorCriticConfig(actor_hidden_dims=(16, 8), critic_hidden_dims=(8,)),
+        env=env,
     )
     return OnPolicyRunner(env.build(seed=1), cfg, log_dir=tmp_path / "run")
 
