@@ -87,4 +87,4 @@ class Go2Flat(TrainConfig):
         actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
     algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.01)
-    runner: RunnerConfig = RunnerConfig(max_iterations=160, save_interval=20, experiment_name="go2_flat")
+    runner: RunnerConfig = RunnerConfig(max_iterations=220, save_interval=20, experiment_name="go2_flat")
