@@ -60,8 +60,8 @@ def score(numbers: Mapping[str, float], gate: Mapping[str, float]) -> float:
 class _Periodic:
     """Called with the number of updates done, does its work every ``interval`` of them and after the last."""
 
-    def __init__(self, env: LeggedRobot, interval: int, last: int):
-        self._env, self._interval, self._last = env, interval, last
+    def __init__(self, env: LeggedRobot, interval: int, last: int, policy: PresentPolicy):
+        self._env, self._interval, self._last, self._policy = env, interval, last, policy
         self._initial = env.state_dict()
 
     def __call__(self, iteration: int) -> Dict[str, float]:
@@ -85,8 +85,8 @@ class Evaluations(_Periodic):
         policy: PresentPolicy,
         offer: Callable[[int, Mapping[str, float]], None],
     ):
-        super().__init__(env, cfg.evaluate_interval, last)
-        self._seconds, self._policy, self._offer = cfg.evaluate_seconds, policy, offer
+        super().__init__(env, cfg.evaluate_interval, last, policy)
+        self._seconds, self._offer = cfg.evaluate_seconds, offer
 
     def _work(self, iteration: int) -> Dict[str, float]:
         numbers = evaluate(self._env, self._policy(), self._seconds)
@@ -110,8 +110,8 @@ class Clips(_Periodic):
         folder: Path,
         tell: Callable[[str], None],
     ):
-        super().__init__(env, cfg.video_interval, last)
-        self._seconds, self._policy, self._folder, self._tell = cfg.video_seconds, policy, folder, tell
+        super().__init__(env, cfg.video_interval, last, policy)
+        self._seconds, self._folder, self._tell = cfg.video_seconds, folder, tell
         for left in folder.glob(f".model_*{PART}"):  # by a process that was killed
             shutil.rmtree(left, ignore_errors=True)
         self._films = FilmQueue()

@@ -10,10 +10,12 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Motion
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.tasks.robots.go2 import GO2
+from tests.sim import standing
 from tests.sim.isaac_gym_double import instead_of_isaac_gym
+from tests.sim.standing import stand
 
 N = 4
-POSE = torch.tensor(GO2.default_joint_pos).repeat(N, 1)
+POSE = standing.POSE.repeat(N, 1)
 STATE = ("root_pos", "root_quat", "root_lin_vel", "root_ang_vel", "joint_pos", "joint_vel")
 OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel")
 TOLERANCE = {
@@ -45,15 +47,6 @@ def make(engines):
         return sim
 
     return build
-
-
-def stand(sim, mask=None, height: float = 0.32) -> None:
-    n = sim.num_envs
-    mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
-    quat = torch.tensor([[1.0, 0, 0, 0]]).repeat(n, 1)
-    pos = torch.tensor([[0.0, 0, height]]).repeat(n, 1)
-    still = torch.zeros(n, 3)
-    sim.reset(mask, Motion(pos, quat, still, still, POSE[:1].repeat(n, 1), torch.zeros(n, 12)))
 
 
 def random_state(n: int = N):

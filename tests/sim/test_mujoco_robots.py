@@ -7,14 +7,15 @@ import torch
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim import SIMS
-from rsl_rl.sim.base import Motion
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks.robots.go2 import GO2
+from tests.sim import standing
+from tests.sim.standing import stand
 
 N = 4
-POSE = torch.tensor(GO2.default_joint_pos).repeat(N, 1)
+POSE = standing.POSE.repeat(N, 1)
 
 
 @pytest.fixture(params=[MujocoSim, MujocoWarpSim], ids=["mujoco", "mujoco_warp"])
@@ -25,15 +26,6 @@ def make(request):
         return request.param(GO2.model_path, num_envs, SimConfig(**settings), "cpu")
 
     return build
-
-
-def stand(sim: MujocoRobots, mask=None, height: float = 0.32) -> None:
-    n = sim.num_envs
-    mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
-    quat = torch.tensor([[1.0, 0, 0, 0]]).repeat(n, 1)
-    pos = torch.tensor([[0.0, 0, height]]).repeat(n, 1)
-    still = torch.zeros(n, 3)
-    sim.reset(mask, Motion(pos, quat, still, still, POSE[:1].repeat(n, 1), torch.zeros(n, 12)))
 
 
 def test_the_robot_is_the_published_one(make):

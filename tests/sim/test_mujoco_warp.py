@@ -6,16 +6,13 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_cpu import MujocoSim
-from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks.robots.go2 import GO2
+from tests.sim.standing import POSE, stand
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-POSE = torch.tensor(GO2.default_joint_pos)
-UPRIGHT = torch.tensor([1.0, 0.0, 0.0, 0.0])
 
 TOLERANCES = {
     "root_pos": (5e-7, 5e-5),
@@ -41,16 +38,6 @@ def device(request):
     return request.param
 
 
-def drop(sim: MujocoRobots, height: float = 0.32, mask=None) -> None:
-    """Let every robot, or those of a mask, start in its standing pose."""
-    n = sim.num_envs
-    position, still = torch.zeros(n, 3), torch.zeros(n, 3)
-    position[:, 2] = height
-    rows = (position, UPRIGHT.repeat(n, 1), still, still, POSE.repeat(n, 1), torch.zeros(n, 12))
-    mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
-    sim.reset(mask.to(sim.device), Motion._make(row.to(sim.device) for row in rows))
-
-
 def test_each_control_step_ends_where_the_cpu_engine_ends(device):
     """Sixteen robots that differ, thrown about by random targets for a second, with contacts and resets."""
     n, draw = 16, torch.Generator().manual_seed(0)
@@ -61,13 +48,13 @@ def test_each_control_step_ends_where_the_cpu_engine_ends(device):
         sim.set_friction(friction.to(sim.device))
         sim.set_root_payload(payload.to(sim.device))
         sim.set_gains(stiffness.to(sim.device), damping.to(sim.device))
-        drop(sim)
+        stand(sim)
     torch.testing.assert_close(warp.total_mass.cpu(), cpu.total_mass, rtol=1e-6, atol=0)
     torch.testing.assert_close(warp.foot_pos.cpu(), cpu.foot_pos, rtol=0, atol=1e-6)
     touched, differences = 0, {name: [] for name in TOLERANCES}
     for step in range(50):
         if step == 25:
-            drop(cpu, height=0.4)
+            stand(cpu, height=0.4)
         targets = POSE + 0.3 * torch.randn(n, 12, generator=draw)
         warp.set_physics_state(cpu.physics_state().to(warp.device))
         for sim in (cpu, warp):
@@ -92,7 +79,7 @@ def test_state_tensors_are_the_engines_own_memory(device):
 def test_a_run_saved_on_one_engine_goes_on_on_the_other():
     cpu, warp = (engine(GO2.model_path, 4, SimConfig(), "cpu") for engine in (MujocoSim, MujocoWarpSim))
     cpu.set_friction(torch.tensor([0.2, 0.4, 0.6, 0.8]))
-    drop(cpu)
+    stand(cpu)
     for _ in range(10):
         cpu.step(POSE.repeat(4, 1) + 0.1, 4)
     warp.load_state_dict(cpu.state_dict())
@@ -107,12 +94,12 @@ def test_a_run_saved_on_one_engine_goes_on_on_the_other():
 def test_contacts_that_find_no_room_are_told_of(device):
     """Four robots share room for eight contacts: one on its feet finds it; four do not, and then all are marked."""
     sim = MujocoWarpSim(GO2.model_path, 4, SimConfig(max_contacts=2), device)
-    drop(sim, height=2.0)
+    stand(sim, height=2.0)
     sim.step(POSE.repeat(4, 1).to(sim.device), 4)
     assert not sim.overflowed.any()
     for standing, overflowed in ((1, False), (4, True)):
-        drop(sim, height=2.0)
-        drop(sim, height=0.29, mask=torch.arange(4) < standing)
+        stand(sim, height=2.0)
+        stand(sim, height=0.29, mask=torch.arange(4) < standing)
         sim.step(POSE.repeat(4, 1).to(sim.device), 4)
         assert sim.overflowed.tolist() == [overflowed] * 4
 
@@ -123,7 +110,7 @@ def test_there_is_room_for_every_contact_that_a_model_can_have():
     assert max_contacts(model) == 8 + 2 + 4 * (2 + 2 + 1)  # box, head, thighs, calves, feet against the floor
     assert max_constraints(model, 30) == 30 * 4 + 2 * 12  # four edges of a friction pyramid each; joint limits
     sim = MujocoWarpSim(GO2.model_path, 2, SimConfig(), "cpu")
-    drop(sim, height=-0.3)
+    stand(sim, height=-0.3)
     sim.step(POSE.repeat(2, 1), 1)
     assert not sim.overflowed.any() and ((sim.contact_force[:, :, 2] > 0).sum(dim=1) == 12).all()  # of 14 links
 

@@ -27,6 +27,7 @@ from rsl_rl.sim.video import VideoError
 from rsl_rl.tasks.evaluation import evaluate, for_evaluation
 from rsl_rl.tasks.progress import Clips, Evaluations, build_for_clips, build_for_evaluations, score
 from rsl_rl.utils.config_io import from_dict, to_dict
+from tests.kill_and_resume import same
 
 CLOCKS = ("collect_s", "learn_s", "steps_per_s")
 SHORT = ProgressConfig(
@@ -88,14 +89,6 @@ class Watched:
 
 def without_evaluation(records):
     return [{k: v for k, v in record.items() if not k.startswith("evaluation/")} for record in records]
-
-
-def same(a, b):
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
-    return torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
 
 
 @pytest.fixture

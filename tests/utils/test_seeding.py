@@ -16,13 +16,10 @@ def test_one_seed_covers_python_numpy_and_torch():
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])
-def test_a_device_that_is_not_there_is_named(device):
+def test_a_device_that_is_not_there_is_named_and_the_cpu_always_is(device):
+    require_device("rl_device", "cpu")
     with pytest.raises(ValueError, match=f"rl_device.*{device}"):
         require_device("rl_device", device)
-
-
-def test_the_cpu_is_always_there():
-    require_device("rl_device", "cpu")
 
 
 def test_what_deterministic_asks_for_is_on_from_then_on(run_script):
