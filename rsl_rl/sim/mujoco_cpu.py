@@ -59,11 +59,11 @@ class MujocoSim(MujocoRobots):
 
     def reset(self, mask: Tensor, motion: Motion) -> None:
         ids = mask.nonzero().squeeze(-1)  # the engine lives on the CPU: nothing waits
-        qpos, qvel = self._in_engine_terms(motion)
+        given = Motion(*(x[ids] for x in motion))
         self._state[ids] = self._default_state
-        self._qpos[ids], self._qvel[ids] = qpos[ids], qvel[ids]
-        for own, given in zip(self.motion(), motion):
-            own[ids] = given[ids]
+        self._qpos[ids], self._qvel[ids] = self._in_engine_terms(given)
+        for own, rows in zip(self.motion(), given):
+            own[ids] = rows
         if len(ids):
             self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)
             self.foot_pos[ids] = self._sensed("_pos")[ids].float()

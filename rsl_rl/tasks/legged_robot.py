@@ -42,6 +42,8 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
+        self._start = torch.tensor([0.0, 0.0, self.robot.standing_height], device=self.device).expand(self.num_envs, 3)
+        self._still = torch.zeros(self.num_envs, self.num_actions, device=self.device)
         self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
         self.commands = VelocityCommands(cfg.commands, self.num_envs, cfg.sim.control_dt, self._generator)
         if not cfg.rewards.weights:
@@ -81,7 +83,7 @@ class LeggedRobot(VecEnv):
     def step(self, actions: Tensor) -> StepResult:
         cfg, state = self.cfg, self.state
         state.previous_action.copy_(state.action)
-        state.action.copy_(actions.clamp(-cfg.control.action_clip, cfg.control.action_clip))
+        torch.clamp(actions, -cfg.control.action_clip, cfg.control.action_clip, out=state.action)
         targets = self._default_joint_pos + cfg.control.action_scale * state.action
         self._recorder.before_step(targets)
         self.sim.step(targets, cfg.sim.decimation)
@@ -147,14 +149,10 @@ class LeggedRobot(VecEnv):
         """Put the robots marked in mask [N] onto their feet, each a little differently."""
         cfg, shape = self.cfg.randomization, (self.num_envs, self.num_actions)
         joint_pos = self._default_joint_pos * uniform(shape, cfg.initial_joint_scale, self._generator)
-        limits = self.sim.joint_limits
-        joint_pos = torch.maximum(torch.minimum(joint_pos, limits[:, 1]), limits[:, 0])
+        joint_pos.clamp_(*self.sim.joint_limits.unbind(dim=1))
         velocity = uniform((self.num_envs, 6), (-cfg.initial_velocity, cfg.initial_velocity), self._generator)
-        root_pos = torch.zeros(self.num_envs, 3, device=self.device)
-        root_pos[:, 2] = self.robot.standing_height
         heading = from_yaw(uniform((self.num_envs,), (-math.pi, math.pi), self._generator))
-        still = torch.zeros_like(joint_pos)
-        self.sim.reset(mask, Motion(root_pos, heading, velocity[:, :3], velocity[:, 3:], joint_pos, still))
+        self.sim.reset(mask, Motion(self._start, heading, velocity[:, :3], velocity[:, 3:], joint_pos, self._still))
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._episode_sums.masked_fill_(mask, 0.0)
         self.state.reset(mask)

@@ -38,7 +38,7 @@ def command(state: RobotState) -> Tensor:
 
 def joint_pos(state: RobotState) -> Tensor:
     """Joint angles less those of the default pose [rad]."""
-    return state.joint_pos - state.default_joint_pos
+    return state.joint_offset
 
 
 def joint_vel(state: RobotState) -> Tensor:
@@ -146,9 +146,9 @@ class ObservationGroup:
         return torch.cat([torch.full((size,), value, device=device) for size, value in zip(self.sizes, values)])
 
     def __call__(self, state: RobotState) -> Tensor:
-        x = torch.cat([function(state) for function in self._functions], dim=1) * self._scale
+        x = torch.cat([function(state) for function in self._functions], dim=1).mul_(self._scale)
         if self._noisy:
-            x.addcmul_(2 * torch.rand(x.shape, device=x.device, generator=self._generator) - 1, self._noise)
+            x.addcmul_(torch.rand(x.shape, device=x.device, generator=self._generator).mul_(2).sub_(1), self._noise)
         return x
 
     def split(self, x: Tensor) -> Dict[str, List[float]]:

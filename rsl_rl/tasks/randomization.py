@@ -14,7 +14,7 @@ from rsl_rl.tasks.robot_state import RobotState
 
 def uniform(shape: Tuple[int, ...], bounds: Tuple[float, float], generator: torch.Generator) -> Tensor:
     """Draw uniformly between two bounds."""
-    return bounds[0] + (bounds[1] - bounds[0]) * torch.rand(shape, device=generator.device, generator=generator)
+    return torch.rand(shape, device=generator.device, generator=generator).mul_(bounds[1] - bounds[0]).add_(bounds[0])
 
 
 def randomize_models(

@@ -76,31 +76,29 @@ def action_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
 
 def joint_limits(state: RobotState, cfg: RewardConfig) -> Tensor:
     """How far joints stand beyond the soft limits [rad]."""
-    limits = state.sim.joint_limits
-    middle, half = limits.mean(dim=1), (limits[:, 1] - limits[:, 0]) / 2 * cfg.soft_joint_limit
-    return ((state.joint_pos - middle).abs() - half).clamp(min=0.0).sum(dim=1)
+    half = state.joint_half_range * cfg.soft_joint_limit
+    return (state.joint_pos - state.joint_middle).abs_().sub_(half).clamp_(min=0.0).sum(dim=1)
 
 
 def joint_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
     """Squared distance of the joints from the default pose [rad^2]."""
-    return (state.joint_pos - state.default_joint_pos).square().sum(dim=1)
+    return state.joint_offset.square().sum(dim=1)
 
 
 def abduction_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
     """Squared distance of the abduction joints, the first of each leg, from the default pose [rad^2]."""
-    return (state.joint_pos - state.default_joint_pos)[:, 0::3].square().sum(dim=1)
+    return state.joint_offset[:, 0::3].square().sum(dim=1)
 
 
 def collision(state: RobotState, cfg: RewardConfig) -> Tensor:
     """Number of ``collision_links`` that touch the floor."""
-    force = state.contact_force(cfg.collision_links)
-    return (force.norm(dim=-1) > 0.1).to(force.dtype).sum(dim=1)
+    return (state.contact_strength(cfg.collision_links) > 0.1).sum(dim=1, dtype=torch.float32)
 
 
 def feet_air_time(state: RobotState, cfg: RewardConfig) -> Tensor:
     """At each touchdown, how much longer than ``air_time_target`` the swing was [s]; while a motion is commanded."""
     excess = (state.air_time - cfg.air_time_target).clamp(max=0.2) * state.foot_touchdown
-    return excess.sum(dim=1) * _moving(state)
+    return excess.sum(dim=1) * state.moving
 
 
 def foot_clearance(state: RobotState, cfg: RewardConfig) -> Tensor:
@@ -123,22 +121,17 @@ def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
     front_left, front_right, rear_left, rear_right = state.foot_contact.unbind(dim=1)
     diagonal = (front_left == rear_right).float() + (front_right == rear_left).float()
     lateral = (front_left != front_right).float() + (rear_left != rear_right).float()
-    return (diagonal + lateral) / 4 * _moving(state)
+    return (diagonal + lateral) / 4 * state.moving
 
 
 def stand_still(state: RobotState, cfg: RewardConfig) -> Tensor:
     """Distance of the joints from the default pose while no motion is commanded [rad]."""
-    return (state.joint_pos - state.default_joint_pos).abs().sum(dim=1) * (1 - _moving(state))
+    return state.joint_offset.abs().sum(dim=1) * (1 - state.moving)
 
 
 def alive(state: RobotState, cfg: RewardConfig) -> Tensor:
     """1 in every step."""
     return torch.ones_like(state.base_height)
-
-
-def _moving(state: RobotState) -> Tensor:
-    """1 where the command asks for a motion, else 0: [N]."""
-    return (state.command.norm(dim=1) > 0.1).float()
 
 
 TERMS: Dict[str, RewardTerm] = {

@@ -51,6 +51,9 @@ class RobotState:
         self.friction = zeros()  # [N] randomised parameters, for the critic
         self.payload = zeros()  # [N] [kg]
         self._touching = zeros(num_feet, dtype=torch.bool)
+        lower, upper = sim.joint_limits.unbind(dim=1)
+        self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] of the range that joints can reach [rad]
+        self.joint_half_range = (upper - lower) / 2  # [J] [rad]
         self._links: Dict[Tuple[str, ...], Union[slice, Tensor]] = {}
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
@@ -73,6 +76,7 @@ class RobotState:
         self.gravity = rotate_inverse(sim.root_quat, self._down)  # [N, 3] unit vector of gravity in the base frame
         self.base_height = sim.root_pos[:, 2]  # [N]
         self.joint_pos = sim.joint_pos  # [N, J]
+        self.joint_offset = sim.joint_pos - self.default_joint_pos  # [N, J]
         self.joint_vel = sim.joint_vel  # [N, J]
         self.joint_torque = sim.joint_torque  # [N, J]
         self.foot_pos = sim.foot_pos  # [N, F, 3] world
@@ -81,14 +85,26 @@ class RobotState:
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
         """Return the floor's force on each of the links, [N, len(links), 3] in world axes [N]; as of the last step."""
+        return self._columns(self.sim.contact_force, links)
+
+    def contact_strength(self, links: Tuple[str, ...]) -> Tensor:
+        """Return the size of the floor's force on each of the links, [N, len(links)] [N]; as of the last step."""
+        return self._columns(self._contact_strength, links)
+
+    def _columns(self, x: Tensor, links: Tuple[str, ...]) -> Tensor:
+        """Pick links [N, len(links), ...] out of all of them [N, L, ...]."""
         if links not in self._links:
-            places = as_slice(self.sim.link_indices(links).tolist())
-            self._links[links] = places if isinstance(places, slice) else self.sim.link_indices(links)
-        return self.sim.contact_force[:, self._links[links]]
+            indices = self.sim.link_indices(links)
+            places = as_slice(indices.tolist())
+            self._links[links] = places if isinstance(places, slice) else indices
+        places = self._links[links]
+        return x[:, places] if isinstance(places, slice) else x.index_select(1, places)
 
     def refresh(self) -> None:
         """Take in a finished control step."""
         self.refresh_pose()
+        self._contact_strength = _length(self.sim.contact_force)  # [N, L]
+        self.moving = (_length(self.command) > 0.1).float()  # [N] 1 where the command asks for a motion, else 0
         self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt  # [N, J]
         touching = self.foot_force[:, :, 2] > 1.0
         contact = touching | self._touching
@@ -108,3 +124,9 @@ class RobotState:
             tensor.masked_fill_(column, 0.0)
         self.foot_contact = self.foot_contact | column
         self._touching = self._touching | column
+
+
+def _length(x: Tensor) -> Tensor:
+    """Return the lengths [...] of vectors [..., 3], which on a CPU is slow by way of ``norm``."""
+    first, second, third = x.unbind(dim=-1)
+    return torch.addcmul(torch.addcmul(first.square(), second, second), third, third).sqrt_()

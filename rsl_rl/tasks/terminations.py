@@ -30,4 +30,4 @@ def failures(state: RobotState, cfg: TerminationConfig) -> Dict[str, Tensor]:
 
 def _pressing(state: RobotState, cfg: TerminationConfig) -> Tensor:
     """Return which of the ``contact_links`` press on the floor, [N, links] bool."""
-    return state.contact_force(cfg.contact_links).norm(dim=-1) > cfg.contact_force
+    return state.contact_strength(cfg.contact_links) > cfg.contact_force

@@ -92,7 +92,7 @@ def still_state(num_envs=2):
         joint_pos=zeros(12),
         joint_vel=zeros(12),
     )
-    forces = {link: zeros(3) for link in CFG.terminations.contact_links}
+    forces = {link: zeros() for link in CFG.terminations.contact_links}
     return SimpleNamespace(
         sim=sim,
         control_dt=0.02,
@@ -110,7 +110,7 @@ def still_state(num_envs=2):
         foot_vel=zeros(4, 3),
         air_time=zeros(4),
         forces=forces,
-        contact_force=lambda links: torch.stack([forces[link] for link in links], dim=1),
+        contact_strength=lambda links: torch.stack([forces[link] for link in links], dim=1),
     )
 
 
@@ -176,9 +176,9 @@ def test_a_fall_is_booked_under_the_first_cause_that_holds():
     state.gravity[[0, 2, 4, 5]] = torch.tensor([1.0, 0.0, 0.0])  # on the side
     state.sim.diverged[0] = True
     state.sim.root_pos[1] = math.nan
-    state.forces["trunk"][[2, 3], 2] = 30.0
-    state.forces["head"][3, 2] = 30.0
-    state.forces["head"][7, 2] = 0.5  # less than what counts
+    state.forces["trunk"][[2, 3]] = 30.0
+    state.forces["head"][3] = 30.0
+    state.forces["head"][7] = 0.5  # less than what counts
     done = torch.tensor([True, True, True, True, True, False, False, True])
     meter(state, done)
     expected = {"engine": 1, "state": 1, "trunk_contact": 2, "head_contact": 0, "tilt": 1, "other": 1}

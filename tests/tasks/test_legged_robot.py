@@ -37,6 +37,24 @@ def test_the_observation_is_what_its_terms_say():
     assert env.num_privileged_obs == env.privileged_obs_buf.shape[1]
 
 
+def test_the_state_says_how_hard_links_press_who_is_to_move_and_how_far_joints_may_go():
+    env = make(64, commands=replace(CFG.commands, standing_fraction=0.5))
+    for _ in range(20):
+        told_to_move = env.state.command.norm(dim=1) > 0.1
+        env.step(3 * torch.randn(64, 12))
+        assert env.state.moving.tolist() == told_to_move.float().tolist()
+    sim, state = env.sim, env.state
+    in_order, picked = sim.foot_names, ("RL_foot", "trunk", "FL_thigh")
+    sim.contact_force.normal_()
+    state.refresh()
+    for links in (in_order, picked):
+        force = sim.contact_force[:, [sim.link_names.index(link) for link in links]]
+        assert torch.equal(state.contact_force(links), force)
+        torch.testing.assert_close(state.contact_strength(links), force.norm(dim=-1))
+    middle, half = state.joint_middle, state.joint_half_range
+    torch.testing.assert_close(torch.stack((middle - half, middle + half), dim=1), sim.joint_limits)
+
+
 def test_noise_has_the_width_asked_for():
     terms = {"gravity": ObservationTerm(scale=2.0, noise=0.1)}
     env = make(2000, policy_observations=terms, randomization=RandomizationConfig.none())

@@ -12,19 +12,18 @@ CFG = RewardConfig(collision_links=("thigh",))
 
 
 def state(**changes):
-    sim = SimpleNamespace(
-        joint_limits=torch.tensor([[-1.0, 1.0]] * 6),
-    )
     values = {
-        "sim": sim,
-        "contact_force": {("thigh",): torch.tensor([[[0.0, 0.0, 5.0]], [[0.0, 0.0, 0.0]]])}.get,
+        "contact_strength": {("thigh",): torch.tensor([[5.0], [0.0]])}.get,
         "command": torch.tensor([[1.0, 0.0, 0.5], [0.0, 0.0, 0.0]]),
+        "moving": torch.tensor([1.0, 0.0]),
         "base_lin_vel": torch.tensor([[0.5, 0.0, 0.2], [0.0, 0.0, 0.0]]),
         "base_ang_vel": torch.tensor([[0.1, 0.2, 0.5], [0.0, 0.0, 1.0]]),
         "gravity": torch.tensor([[0.6, 0.0, -0.8], [0.0, 0.0, -1.0]]),
         "base_height": torch.tensor([0.2, 0.3]),
         "joint_pos": torch.tensor([[0.5, 0, 0, 0.95, 0, 0], [0.0] * 6]),
-        "default_joint_pos": torch.zeros(6),
+        "joint_offset": torch.tensor([[0.5, 0, 0, 0.95, 0, 0], [0.0] * 6]),
+        "joint_middle": torch.zeros(6),
+        "joint_half_range": torch.ones(6),
         "joint_vel": torch.tensor([[2.0, 0, 0, 0, 0, 0], [0.0] * 6]),
         "joint_acc": torch.tensor([[10.0, 0, 0, 0, 0, 0], [0.0] * 6]),
         "joint_torque": torch.tensor([[-3.0, 0, 0, 0, 0, 4.0], [0.0] * 6]),
@@ -74,12 +73,12 @@ def test_every_term_is_worked_out_above():
 
 
 def test_standing_still_means_the_default_pose():
-    still = state(command=torch.zeros(2, 3))
+    still = state(moving=torch.zeros(2))
     assert rewards.stand_still(still, CFG).tolist() == pytest.approx([1.45, 0.0])
 
 
 def test_a_pace_is_no_trot():
     lateral = state(
-        foot_contact=torch.tensor([[True, False, True, False], [True, True, True, True]]), command=torch.ones(2, 3)
+        foot_contact=torch.tensor([[True, False, True, False], [True, True, True, True]]), moving=torch.ones(2)
     )
     assert rewards.trot(lateral, CFG).tolist() == [0.5, 0.5]
