@@ -54,7 +54,8 @@ class MLP(nn.Sequential):
             x, *parameters = (tensor.to(dtype) for tensor in (rows, *weights, *biases))
             y = self._run(x, parameters[: len(weights)], parameters[len(weights) :]).to(input.dtype)
         else:
-            y = torch.cat([self._run(block, weights, biases) for block in _blocks(rows, weights)])
+            results = [self._run(block, weights, biases) for block in _blocks(rows, weights)]
+            y = results[0] if len(results) == 1 else torch.cat(results)
         return y.view(*input.shape[:-1], y.shape[-1])
 
     def _run(self, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
@@ -73,10 +74,10 @@ class MLP(nn.Sequential):
 
 def _blocks(rows: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
     """Cut rows so that the results of the widest layer stay in a CPU's cache; a GPU takes all at once."""
-    if rows.device.type != "cpu":
-        return (rows,)
     at_once = max(1, _CACHED_NUMBERS // max(len(weight) for weight in weights))
-    return rows.tensor_split(max(1, math.ceil(len(rows) / at_once)))
+    if rows.device.type != "cpu" or len(rows) <= at_once:
+        return (rows,)
+    return rows.tensor_split(math.ceil(len(rows) / at_once))
 
 
 class Linear(nn.Linear):
