@@ -16,7 +16,6 @@ EXTRAS = {
     "video": ["mujoco>=4.0", "imageio", "imageio-ffmpeg"],
     "viewer": ["mujoco>=4.0", "viser>=0.2.23", "trimesh"],
     "wandb": ["wandb"],
-    "gym": ["gymnasium"],
     "dev": [
         "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis",
         "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",

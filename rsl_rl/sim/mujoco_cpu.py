@@ -59,17 +59,18 @@ class MujocoSim(MujocoRobots):
 
     def reset(self, mask: Tensor, motion: Motion) -> None:
         ids = mask.nonzero().squeeze(-1)  # the engine lives on the CPU: nothing waits
+        if not len(ids):
+            return
         given = Motion(*(x[ids] for x in motion))
         self._state[ids] = self._default_state
         self._qpos[ids], self._qvel[ids] = self._in_engine_terms(given)
         for own, rows in zip(self.motion(), given):
             own[ids] = rows
-        if len(ids):
-            self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)
-            self.foot_pos[ids] = self._sensed("_pos")[ids].float()
-            self.foot_vel[ids] = self._sensed("_vel")[ids].float()
-            self.joint_torque[ids] = 0.0
-            self.contact_force[ids] = 0.0
+        self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)
+        self.foot_pos[ids] = self._sensed("_pos")[ids].float()
+        self.foot_vel[ids] = self._sensed("_vel")[ids].float()
+        self.joint_torque[ids] = 0.0
+        self.contact_force[ids] = 0.0
 
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         ids = mask.nonzero().squeeze(-1)

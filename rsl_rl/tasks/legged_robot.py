@@ -83,7 +83,7 @@ class LeggedRobot(VecEnv):
     def step(self, actions: Tensor) -> StepResult:
         cfg, state = self.cfg, self.state
         state.previous_action.copy_(state.action)
-        torch.clamp(actions, -cfg.control.action_clip, cfg.control.action_clip, out=state.action)
+        state.action.copy_(actions).clamp_(-cfg.control.action_clip, cfg.control.action_clip)
         targets = self._default_joint_pos + cfg.control.action_scale * state.action
         self._recorder.before_step(targets)
         self.sim.step(targets, cfg.sim.decimation)

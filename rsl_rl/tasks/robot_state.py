@@ -48,13 +48,15 @@ class RobotState:
         self.foot_contact = zeros(num_feet, dtype=torch.bool)  # [N, F] now or one step ago, against flicker
         self.foot_touchdown = zeros(num_feet, dtype=torch.bool)  # [N, F] a swing ended in this step
         self.air_time = zeros(num_feet)  # [N, F] of the running swing; at a touchdown, of the swing that ended [s]
+        self.moving = zeros()  # [N] 1 where the command of the last step asked for a motion, else 0
         self.friction = zeros()  # [N] randomised parameters, for the critic
         self.payload = zeros()  # [N] [kg]
         self._touching = zeros(num_feet, dtype=torch.bool)
         lower, upper = sim.joint_limits.unbind(dim=1)
         self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] of the range that joints can reach [rad]
         self.joint_half_range = (upper - lower) / 2  # [J] [rad]
-        self._links: Dict[Tuple[str, ...], Union[slice, Tensor]] = {}
+        self._contact_strength = zeros(len(sim.link_names))  # [N, L] size of the floor's force in the last step [N]
+        self._places: Dict[Tuple[str, ...], Union[slice, Tensor]] = {}  # of links among those that report contact
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
 
@@ -88,23 +90,24 @@ class RobotState:
         return self._columns(self.sim.contact_force, links)
 
     def contact_strength(self, links: Tuple[str, ...]) -> Tensor:
-        """Return the size of the floor's force on each of the links, [N, len(links)] [N]; as of the last step."""
+        """Return the size of the floor's force on each of the links, [N, len(links)] [N]; as of the last step, whatever
+        was reset since."""
         return self._columns(self._contact_strength, links)
 
     def _columns(self, x: Tensor, links: Tuple[str, ...]) -> Tensor:
         """Pick links [N, len(links), ...] out of all of them [N, L, ...]."""
-        if links not in self._links:
+        if links not in self._places:
             indices = self.sim.link_indices(links)
             places = as_slice(indices.tolist())
-            self._links[links] = places if isinstance(places, slice) else indices
-        places = self._links[links]
+            self._places[links] = places if isinstance(places, slice) else indices
+        places = self._places[links]
         return x[:, places] if isinstance(places, slice) else x.index_select(1, places)
 
     def refresh(self) -> None:
         """Take in a finished control step."""
         self.refresh_pose()
-        self._contact_strength = _length(self.sim.contact_force)  # [N, L]
-        self.moving = (_length(self.command) > 0.1).float()  # [N] 1 where the command asks for a motion, else 0
+        self._contact_strength = _length(self.sim.contact_force)
+        self.moving = (_length(self.command) > 0.1).float()
         self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt  # [N, J]
         touching = self.foot_force[:, :, 2] > 1.0
         contact = touching | self._touching
@@ -127,6 +130,6 @@ class RobotState:
 
 
 def _length(x: Tensor) -> Tensor:
-    """Return the lengths [...] of vectors [..., 3], which on a CPU is slow by way of ``norm``."""
+    """Return the lengths [...] of vectors [..., 3]; ``norm`` is slow on a CPU."""
     first, second, third = x.unbind(dim=-1)
     return torch.addcmul(torch.addcmul(first.square(), second, second), third, third).sqrt_()

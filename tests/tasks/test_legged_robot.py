@@ -37,22 +37,38 @@ def test_the_observation_is_what_its_terms_say():
     assert env.num_privileged_obs == env.privileged_obs_buf.shape[1]
 
 
-def test_the_state_says_how_hard_links_press_who_is_to_move_and_how_far_joints_may_go():
-    env = make(64, commands=replace(CFG.commands, standing_fraction=0.5))
-    for _ in range(20):
-        told_to_move = env.state.command.norm(dim=1) > 0.1
-        env.step(3 * torch.randn(64, 12))
-        assert env.state.moving.tolist() == told_to_move.float().tolist()
-    sim, state = env.sim, env.state
-    in_order, picked = sim.foot_names, ("RL_foot", "trunk", "FL_thigh")
-    sim.contact_force.normal_()
-    state.refresh()
-    for links in (in_order, picked):
-        force = sim.contact_force[:, [sim.link_names.index(link) for link in links]]
-        assert torch.equal(state.contact_force(links), force)
-        torch.testing.assert_close(state.contact_strength(links), force.norm(dim=-1))
+def test_who_is_to_move_is_said_by_the_command_that_a_step_began_with():
+    env = make(64, commands=replace(CFG.commands, resampling_time=0.02, standing_fraction=0.5))
+    for _ in range(3):
+        near_zero = torch.tensor([[0.0, 0.09, 0.0], [-0.07, 0.0, 0.08]]).repeat(32, 1)
+        env.state.command.copy_(near_zero)
+        env.step(torch.zeros(64, 12))
+        assert env.state.moving.tolist() == [0.0, 1.0] * 32
+        assert not torch.equal(env.state.command, near_zero)
+
+
+@pytest.mark.parametrize("links", [("FL_foot", "FR_foot", "RL_foot", "RR_foot"), ("RL_foot", "trunk", "FL_thigh")])
+def test_the_state_says_how_hard_links_press(links):
+    env = make(64)
+    env.sim.contact_force.normal_()
+    env.state.refresh()
+    force = env.sim.contact_force[:, [env.sim.link_names.index(link) for link in links]]
+    assert torch.equal(env.state.contact_force(links), force)
+    torch.testing.assert_close(env.state.contact_strength(links), force.norm(dim=-1))
+
+
+def test_the_state_says_how_far_joints_may_go():
+    state = make(1).state
     middle, half = state.joint_middle, state.joint_half_range
-    torch.testing.assert_close(torch.stack((middle - half, middle + half), dim=1), sim.joint_limits)
+    torch.testing.assert_close(torch.stack((middle - half, middle + half), dim=1), state.sim.joint_limits)
+
+
+def test_actions_of_another_precision_are_taken():
+    env, other = make(), make()
+    actions = 200 * torch.randn(8, 12)
+    env.step(actions.double())
+    other.step(actions)
+    assert torch.equal(env.state.action, other.state.action) and env.state.action.abs().max() == CFG.control.action_clip
 
 
 def test_noise_has_the_width_asked_for():

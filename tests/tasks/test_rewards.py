@@ -21,9 +21,9 @@ def state(**changes):
         "gravity": torch.tensor([[0.6, 0.0, -0.8], [0.0, 0.0, -1.0]]),
         "base_height": torch.tensor([0.2, 0.3]),
         "joint_pos": torch.tensor([[0.5, 0, 0, 0.95, 0, 0], [0.0] * 6]),
-        "joint_offset": torch.tensor([[0.5, 0, 0, 0.95, 0, 0], [0.0] * 6]),
-        "joint_middle": torch.zeros(6),
-        "joint_half_range": torch.ones(6),
+        "joint_offset": torch.tensor([[0.3, 0, 0, 0.9, 0, -0.1], [0.0] * 6]),
+        "joint_middle": torch.tensor([0.2, 0, 0, 0, 0, 0]),
+        "joint_half_range": torch.tensor([0.3, 1, 1, 1, 1, 1]),
         "joint_vel": torch.tensor([[2.0, 0, 0, 0, 0, 0], [0.0] * 6]),
         "joint_acc": torch.tensor([[10.0, 0, 0, 0, 0, 0], [0.0] * 6]),
         "joint_torque": torch.tensor([[-3.0, 0, 0, 0, 0, 4.0], [0.0] * 6]),
@@ -50,9 +50,9 @@ BY_HAND = {
     "joint_acc": (100.0, 0.0),
     "joint_vel": (4.0, 0.0),
     "action_rate": (5.0, 0.0),
-    "joint_limits": (0.05, 0.0),
-    "joint_deviation": (0.25 + 0.9025, 0.0),
-    "abduction_deviation": (0.25 + 0.9025, 0.0),
+    "joint_limits": (0.03 + 0.05, 0.0),
+    "joint_deviation": (0.09 + 0.81 + 0.01, 0.0),
+    "abduction_deviation": (0.09 + 0.81, 0.0),
     "collision": (1.0, 0.0),
     "feet_air_time": (0.1 - 0.2 + 0.2, 0.0),  # the third is capped; the second robot was told to stand
     "foot_clearance": (0.06**2 * 5.0, 0.0),
@@ -74,7 +74,7 @@ def test_every_term_is_worked_out_above():
 
 def test_standing_still_means_the_default_pose():
     still = state(moving=torch.zeros(2))
-    assert rewards.stand_still(still, CFG).tolist() == pytest.approx([1.45, 0.0])
+    assert rewards.stand_still(still, CFG).tolist() == pytest.approx([1.3, 0.0])
 
 
 def test_a_pace_is_no_trot():
