@@ -8,6 +8,7 @@ import torch
 
 from benchmarks.serving import Figures, serve, wait_for
 from configs import EXPERIMENTS
+from rsl_rl.utils.host import prepare_host
 from rsl_rl.utils.seeding import require_device
 
 
@@ -16,6 +17,7 @@ def build(settings: dict) -> Callable[[], Figures]:
     cfg = replace(cfg, num_envs=settings["num_envs"], sim=replace(cfg.sim, backend=settings["backend"]))
     device, seconds = settings["device"], settings["seconds"]
     require_device("device", device)
+    prepare_host()  # as train.py does
     env = cfg.build(device, seed=settings["seed"])
     generator = torch.Generator().manual_seed(settings["seed"])
     actions = torch.randn(settings["different_actions"], env.num_envs, env.num_actions, generator=generator).to(device)

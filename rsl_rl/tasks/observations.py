@@ -148,7 +148,7 @@ class ObservationGroup:
     def __call__(self, state: RobotState) -> Tensor:
         x = torch.cat([function(state) for function in self._functions], dim=1).mul_(self._scale)
         if self._noisy:
-            x.addcmul_(torch.rand(x.shape, device=x.device, generator=self._generator).mul_(2).sub_(1), self._noise)
+            x.addcmul_(torch.empty_like(x).uniform_(-1.0, 1.0, generator=self._generator), self._noise)
         return x
 
     def split(self, x: Tensor) -> Dict[str, List[float]]:
