@@ -161,10 +161,14 @@ def test_a_trained_go2_walks_in_an_interpreter_without_torch_as_it_does_here(run
 
 
 def agree(result, expected, gate):
-    """Both pass the gate, with errors within 10 % of each other; falls are too rare for a percentage."""
+    """Both pass the gate, with errors within 10 % of each other; falls are too rare for a percentage.
+
+    They come in clumps: one policy fell 8, 1, 1, 0, 7 and 3 times with 256 robots of six seeds, some of them four times
+    in a row, which is 0.013 per robot either way.
+    """
     for name in GATE:
         print(f"{name}: {result[name]:.4f} in plain MuJoCo, {expected[name]:.4f} in the package")
     for name in GATE[1:]:
         assert result[name] <= gate[name]
         assert result[name] == pytest.approx(expected[name], rel=0.1)
-    assert abs(result["fall_rate"] - expected["fall_rate"]) <= 0.01
+    assert abs(result["fall_rate"] - expected["fall_rate"]) <= 0.04  # three times that
