@@ -65,9 +65,12 @@ class Sim(ABC):
             return torch.zeros(self.num_envs, *shape, dtype=dtype, device=self.device)
 
         joints, links, feet = len(self.joint_names), len(self.link_names), len(self.foot_names)
-        self.root_pos, self.root_quat = tensor(3), tensor(4)
-        self.root_lin_vel, self.root_ang_vel = tensor(3), tensor(3)
-        self.joint_pos, self.joint_vel, self.joint_torque = tensor(joints), tensor(joints), tensor(joints)
+        sizes = (3, 4, 3, 3, joints, joints)
+        self._numbers_of_motion = torch.zeros(self.num_envs * sum(sizes), device=self.device)
+        blocks = self._numbers_of_motion.split([self.num_envs * size for size in sizes])
+        for name, size, block in zip(Motion._fields, sizes, blocks):
+            setattr(self, name, block.view(self.num_envs, size))
+        self.joint_torque = tensor(joints)
         self.contact_force, self.foot_pos, self.foot_vel = tensor(links, 3), tensor(feet, 3), tensor(feet, 3)
         self.diverged, self.overflowed = tensor(dtype=torch.bool), tensor(dtype=torch.bool)
         self._parameters = {}
@@ -75,6 +78,10 @@ class Sim(ABC):
     def motion(self) -> Motion:
         """Return the state tensors, which the next ``step`` refreshes."""
         return Motion._make(getattr(self, name) for name in Motion._fields)
+
+    def numbers_of_motion(self) -> Sequence[Tensor]:
+        """Return all numbers of ``motion()`` in as few tensors as they are kept in, of any shape."""
+        return (self._numbers_of_motion,)
 
     @abstractmethod
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:

@@ -22,8 +22,8 @@ from rsl_rl.sim.base import Motion
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.utils.host import available_cpus
 
-_BROKEN = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1)
-"""Warnings after which MuJoCo has silently put a world back to its default state."""
+_START_TIME = 1.0
+"""Time at which worlds start. One that diverges is silently put back to its default state by MuJoCo, at time zero."""
 
 
 class MujocoSim(MujocoRobots):
@@ -35,26 +35,29 @@ class MujocoSim(MujocoRobots):
         super().__init__(model_path, num_envs, cfg.dt, torch.device("cpu"))
         self._batch = mujoco_batch.Batch(self.model, num_envs, cfg.num_threads or available_cpus())
         self._state = torch.from_numpy(self._batch.state)  # [N, everything] float64
+        self._time = torch.from_numpy(self._batch.bind("time"))
+        self._time.fill_(_START_TIME)
         self._default_state = self._state[:1].clone()
         self._qpos = torch.from_numpy(self._batch.bind("qpos"))
         self._qvel = torch.from_numpy(self._batch.bind("qvel"))
+        self._root_twist = self._qvel[:, :6]
         self._ctrl = torch.from_numpy(self._batch.bind("ctrl"))
         self._warmstart = torch.from_numpy(self._batch.bind("qacc_warmstart"))
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
+        self._motion_pairs = tuple(zip(self.motion(), self._engines_motion()))
         self._refresh_state()
 
     def _refresh_state(self) -> None:
-        for own, engines in zip(self.motion(), self._engines_motion()):
+        for own, engines in self._motion_pairs:
             own.copy_(engines)  # to float32
 
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         self._ctrl.copy_(joint_targets)
-        warnings = self._batch.warning[:, _BROKEN, 1]  # counts that start anew where the engine resets a world
-        warnings[:] = 0
         with _quiet():
             self._batch.step(nstep=num_substeps)
-        self.diverged.copy_(torch.from_numpy((warnings > 0).any(axis=1)))
+        torch.lt(self._time, _START_TIME, out=self.diverged)
+        self._time.clamp_(min=_START_TIME)
         self._refresh()
 
     def reset(self, mask: Tensor, motion: Motion) -> None:
@@ -74,8 +77,9 @@ class MujocoSim(MujocoRobots):
 
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         ids = mask.nonzero().squeeze(-1)
-        self._qvel[ids, :6] = torch.cat((lin_vel[ids], ang_vel[ids]), dim=1).double()
-        self.root_lin_vel[ids], self.root_ang_vel[ids] = lin_vel[ids], ang_vel[ids]
+        linear, angular = lin_vel[ids], ang_vel[ids]
+        self._root_twist[ids] = torch.cat((linear, angular), dim=1).double()
+        self.root_lin_vel[ids], self.root_ang_vel[ids] = linear, angular
 
     def _field(self, name: str) -> Tensor:
         return torch.from_numpy(self._batch.expand(name))

@@ -84,7 +84,7 @@ class MujocoRobots(Sim):
 
     def _sensed(self, kind: str) -> Tensor:
         """Return the sensors whose names end so, [N, sensors, 3]."""
-        return self._sensors[:, self._columns[kind]].unflatten(1, (-1, 3))
+        return self._sensors[:, self._columns[kind]].view(self.num_envs, -1, 3)
 
     def _in_engine_terms(self, motion: Motion) -> Tuple[Tensor, Tensor]:
         """Return a motion as positions and velocities of the engine."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import Any, Callable, ContextManager, Dict, Union
+from typing import Any, Callable, ContextManager, Dict, Sequence, Union
 
 import mujoco_warp as mjw  # before warp: without it, the missing package is named by what installs both
 import torch
@@ -139,6 +139,9 @@ class MujocoWarpSim(MujocoRobots):
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         twist = torch.cat((lin_vel, ang_vel), dim=1)
         self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
+
+    def numbers_of_motion(self) -> Sequence[Tensor]:
+        return self._qpos, self._qvel
 
     def _refresh_state(self) -> None:
         """Do nothing: the state tensors are the engine's own."""

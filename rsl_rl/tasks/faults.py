@@ -15,9 +15,6 @@ CAUSES = ("engine", "contacts", "state", "reward_term", "observation_term")
 """The engine gave a robot up; it had no room for all of its contacts; its state is not finite or absurdly fast; its
 reward is not finite or absurdly large; so is something that it sees."""
 
-_FAR = 1e6
-"""Distance from the origin that no robot walks in an episode [m]."""
-
 
 def find_faults(
     state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]
@@ -37,13 +34,11 @@ def find_faults(
 
 def _surely_sound(state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]) -> bool:
     """Tell whether nothing is known to be broken; on a GPU, which would have to be waited for, nobody knows."""
-    sim, turning = state.sim, cfg.max_turning_speed
-    limits = ((sim.root_lin_vel, cfg.max_speed), (sim.root_ang_vel, turning), (sim.joint_vel, turning))
-    positions = ((x, _FAR) for x in (sim.root_pos, sim.root_quat, sim.joint_pos))
+    sim, least = state.sim, min(cfg.max_speed, cfg.max_turning_speed)  # also of positions, which may be larger
+    motion = ((x, least) for x in sim.numbers_of_motion())
     seen = ((x, cfg.max_observation) for x in groups.values())
-    given = (*limits, *positions, *seen, (reward, cfg.max_reward))
     engine = surely_none(sim.diverged) and surely_none(sim.overflowed)
-    return engine and all(surely_within(x, limit) for x, limit in given)
+    return engine and all(surely_within(x, limit) for x, limit in (*motion, *seen, (reward, cfg.max_reward)))
 
 
 def broken_state(state: RobotState, cfg: TerminationConfig) -> Tensor:

@@ -203,3 +203,12 @@ def test_unknown_links_backends_and_devices_are_refused(make):
         make(1).link_indices(["FL_toe"])
     with pytest.raises(ValueError, match=r"unknown sim backend 'mujcoo'.*Did you mean 'mujoco'"):
         SIMS.load("mujcoo")
+
+
+def test_all_numbers_of_the_motion_can_be_looked_at_at_once(make):
+    sim = make()
+    stand(sim)
+    sim.step(POSE + 0.1, 4)
+    own = torch.cat([x.flatten() for x in sim.motion()])
+    shown = torch.cat([x.flatten() for x in sim.numbers_of_motion()])
+    assert torch.equal(shown.sort().values, own.sort().values)
