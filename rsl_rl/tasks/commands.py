@@ -8,17 +8,18 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.task import CommandConfig
+from rsl_rl.utils.uniform import Uniform
 
 
 class VelocityCommands:
     """Draws commands [N, 3] (vx, vy [m/s], yaw rate [rad/s]) uniformly from their ranges, anew after a fixed time."""
 
     def __init__(self, cfg: CommandConfig, num_envs: int, control_dt: float, generator: torch.Generator):
-        self._ranges = torch.tensor((cfg.lin_vel_x, cfg.lin_vel_y, cfg.yaw_rate), device=generator.device)
+        ranges = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.yaw_rate)
+        self._draw = Uniform(num_envs, (*ranges, (0.0, 1.0)), generator)
         self._standing_fraction = cfg.standing_fraction
         self._steps = max(1, round(cfg.resampling_time / control_dt))
         self._age = torch.zeros(num_envs, dtype=torch.long, device=generator.device)
-        self._generator = generator
 
     def state_dict(self) -> Dict[str, Tensor]:
         """Return how long each robot has had its command."""
@@ -35,9 +36,7 @@ class VelocityCommands:
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
         """Overwrite the commands of the robots marked in mask [N]."""
-        uniform = torch.rand(len(command), 4, device=command.device, generator=self._generator)
-        low, high = self._ranges.unbind(dim=1)
-        drawn = low + (high - low) * uniform[:, :3]
-        drawn *= (uniform[:, 3:] >= self._standing_fraction).to(drawn.dtype)
+        drawn, chance = self._draw().split([3, 1], dim=1)
+        drawn = drawn.masked_fill(chance < self._standing_fraction, 0.0)
         command.copy_(torch.where(mask.unsqueeze(1), drawn, command))
         self._age.masked_fill_(mask, 0)

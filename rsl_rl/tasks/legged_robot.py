@@ -15,12 +15,15 @@ from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks import faults, rewards, terminations
 from rsl_rl.tasks.commands import VelocityCommands
 from rsl_rl.tasks.flight_recorder import FlightRecorder
-from rsl_rl.tasks.observations import Mirror, ObservationGroup, mirror_of_kind
-from rsl_rl.tasks.randomization import push, randomize_models, uniform
+from rsl_rl.tasks.observations import Mirror, ObservationGroup, ObservationTable, mirror_of_kind
+from rsl_rl.tasks.randomization import push, randomize_models
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import ROBOTS, Robot
+from rsl_rl.utils.host import threads_for
+from rsl_rl.utils.looking import surely_none
 from rsl_rl.utils.registry import import_object, suggest
 from rsl_rl.utils.rotations import from_yaw
+from rsl_rl.utils.uniform import Uniform
 
 
 class LeggedRobot(VecEnv):
@@ -42,13 +45,16 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
+        self._joint_limits = self.sim.joint_limits.t().contiguous()  # [2, J]
         self._start = torch.tensor([0.0, 0.0, self.robot.standing_height], device=self.device).expand(self.num_envs, 3)
         self._still = torch.zeros(self.num_envs, self.num_actions, device=self.device)
+        self._draw_start = self._start_distribution()
         self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
         self.commands = VelocityCommands(cfg.commands, self.num_envs, cfg.sim.control_dt, self._generator)
         if not cfg.rewards.weights:
             raise ValueError(f"rewards.weights is empty; give a weight to some of {', '.join(sorted(rewards.TERMS))}")
         self._rewards = {_reward_term(name): weight for name, weight in cfg.rewards.weights.items()}
+        self._reward_names = [f"rew_{name.rpartition(':')[2]}" for name in cfg.rewards.weights]
         step_weights = [weight * cfg.sim.control_dt for weight in self._rewards.values()]
         self._weights = torch.tensor(step_weights, device=self.device).unsqueeze(1)  # [terms, 1]
         self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
@@ -60,6 +66,8 @@ class LeggedRobot(VecEnv):
         )
         self.num_obs = sum(self._policy_group.sizes)
         self.num_privileged_obs = sum(self._critic_group.sizes) if cfg.critic_observations else None
+        groups = {"policy": self._policy_group, **({"critic": self._critic_group} if cfg.critic_observations else {})}
+        self._observation_table = ObservationTable(groups, self.state)
         self.extras: Dict[str, Any] = {}
         self.observers: List[Callable[[RobotState, Tensor], None]] = []  # told of every step, before the resets
         self._recorder = FlightRecorder(self.sim, faults.CAUSES)
@@ -77,14 +85,19 @@ class LeggedRobot(VecEnv):
         self._reset(mask)
         self.commands.draw(self.state.command, mask)
         self.state.refresh_pose()
+        self._observation_table.draw_noise()
         self._observe()
         return self._observations
 
     def step(self, actions: Tensor) -> StepResult:
+        with threads_for(self.num_envs):
+            return self._step(actions)
+
+    def _step(self, actions: Tensor) -> StepResult:
         cfg, state = self.cfg, self.state
         state.previous_action.copy_(state.action)
         state.action.copy_(actions).clamp_(-cfg.control.action_clip, cfg.control.action_clip)
-        targets = self._default_joint_pos + cfg.control.action_scale * state.action
+        targets = torch.add(self._default_joint_pos, state.action, alpha=cfg.control.action_scale)
         self._recorder.before_step(targets)
         self.sim.step(targets, cfg.sim.decimation)
         self.episode_length_buf += 1
@@ -92,7 +105,8 @@ class LeggedRobot(VecEnv):
 
         terms = self._reward_terms()
         reward = terms.sum(dim=0)
-        final_obs = self._compute_observations()
+        self._observation_table.draw_noise()
+        final_obs = self._observation_table(state)
         found = faults.find_faults(state, cfg.terminations, reward, final_obs)
         masks = torch.stack(tuple(found.values()))
         self._recorder.after_step(
@@ -135,36 +149,38 @@ class LeggedRobot(VecEnv):
 
     def _log(self, done: Tensor, time_outs: Tensor, broken: Tensor) -> Dict[str, Tensor]:
         """Return what the loggers average: NaN in the rows of robots that have nothing to say in this step."""
-        silence = torch.full_like(self.state.base_height, math.nan)
-        per_second = torch.where(done & ~broken, self._episode_sums / self.cfg.episode_length, silence)
-        log = {f"rew_{name.rpartition(':')[2]}": row for name, row in zip(self.cfg.rewards.weights, per_second)}
-        state = self.state
-        error = state.command - torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)
-        log["lin_vel_error"] = torch.where(broken, silence, error[:, :2].norm(dim=1))
-        log["yaw_rate_error"] = torch.where(broken, silence, error[:, 2].abs())
-        log["fall_rate"] = torch.where(done & ~broken, (~time_outs).float(), silence)
+        state, running = self.state, ~done | broken
+        per_second = (self._episode_sums / self.cfg.episode_length).masked_fill_(running, math.nan)
+        log = dict(zip(self._reward_names, per_second.unbind()))
+        lin_vel_error = state.command[:, :2] - state.base_lin_vel[:, :2]
+        yaw_rate_error = state.command[:, 2] - state.base_ang_vel[:, 2]
+        log["lin_vel_error"] = torch.hypot(*lin_vel_error.unbind(dim=1)).masked_fill_(broken, math.nan)
+        log["yaw_rate_error"] = yaw_rate_error.abs_().masked_fill_(broken, math.nan)
+        log["fall_rate"] = (~time_outs).float().masked_fill_(running, math.nan)
         return log
+
+    def _start_distribution(self) -> Uniform:
+        """Return what draws heading, linear and angular velocity of the trunk, and joint angles, [N, 7 + J]."""
+        cfg, defaults = self.cfg.randomization, self.robot.default_joint_pos
+        low, high = cfg.initial_joint_scale
+        velocity = (-cfg.initial_velocity, cfg.initial_velocity)
+        joints = [(low * angle, high * angle) for angle in defaults]
+        return Uniform(self.num_envs, [(-math.pi, math.pi), *(velocity,) * 6, *joints], self._generator)
 
     def _reset(self, mask: Tensor) -> None:
         """Put the robots marked in mask [N] onto their feet, each a little differently."""
-        cfg, shape = self.cfg.randomization, (self.num_envs, self.num_actions)
-        joint_pos = self._default_joint_pos * uniform(shape, cfg.initial_joint_scale, self._generator)
-        joint_pos.clamp_(*self.sim.joint_limits.unbind(dim=1))
-        velocity = uniform((self.num_envs, 6), (-cfg.initial_velocity, cfg.initial_velocity), self._generator)
-        heading = from_yaw(uniform((self.num_envs,), (-math.pi, math.pi), self._generator))
-        self.sim.reset(mask, Motion(self._start, heading, velocity[:, :3], velocity[:, 3:], joint_pos, self._still))
+        start = self._draw_start()
+        if surely_none(mask):
+            return
+        heading, lin_vel, ang_vel, joint_pos = start.split([1, 3, 3, self.num_actions], dim=1)
+        joint_pos = joint_pos.clamp(*self._joint_limits)
+        self.sim.reset(mask, Motion(self._start, from_yaw(heading[:, 0]), lin_vel, ang_vel, joint_pos, self._still))
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._episode_sums.masked_fill_(mask, 0.0)
         self.state.reset(mask)
 
-    def _compute_observations(self) -> Dict[str, Tensor]:
-        groups = {"policy": self._policy_group(self.state)}
-        if self.num_privileged_obs is not None:
-            groups["critic"] = self._critic_group(self.state)
-        return groups
-
     def _observe(self) -> None:
-        self._show(self._compute_observations())
+        self._show(self._observation_table(self.state))
 
     def _show(self, groups: Dict[str, Tensor]) -> None:
         self._observations = groups

@@ -5,7 +5,7 @@ A term is a function and a line in ``TERMS``, which says how the term looks in t
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -13,7 +13,9 @@ from torch import Tensor
 from rsl_rl.config.task import ObservationTerm
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import Robot
+from rsl_rl.utils.indexing import as_slice
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.uniform import Uniform
 
 
 def base_lin_vel(state: RobotState) -> Tensor:
@@ -122,7 +124,7 @@ def mirror_of_kind(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[float
 
 
 class ObservationGroup:
-    """Named terms, scaled, with noise, side by side: [N, D]."""
+    """Named terms, scaled, with noise, side by side: [N, D]. An :class:`ObservationTable` computes them."""
 
     def __init__(self, terms: Mapping[str, ObservationTerm], state: RobotState, generator: torch.Generator):
         if not terms:
@@ -134,22 +136,21 @@ class ObservationGroup:
                 f"{suggest(unknown[0], TERMS)}"
             )
         self.terms = dict(terms)
-        self._functions = [TERMS[name].function for name in terms]
-        self._generator = generator
-        self.sizes = [function(state).shape[1] for function in self._functions]
-        self._scale = self._row([term.scale for term in terms.values()], state)
-        self._noise = self._row([term.noise for term in terms.values()], state) * self._scale
-        self._noisy = any(term.noise > 0 for term in terms.values())
+        self.sizes = [TERMS[name].function(state).shape[1] for name in terms]
+        self._device = state.action.device
+        widths = [term.noise * term.scale for term, size in zip(terms.values(), self.sizes) for _ in range(size)]
+        self._draw = Uniform(len(state.action), [(-width, width) for width in widths], generator)
+        self._noise: Optional[Tensor] = None  # [N, D]
+        self._noisy = any(widths)
 
-    def _row(self, values: list, state: RobotState) -> Tensor:
-        device = state.action.device
-        return torch.cat([torch.full((size,), value, device=device) for size, value in zip(self.sizes, values)])
-
-    def __call__(self, state: RobotState) -> Tensor:
-        x = torch.cat([function(state) for function in self._functions], dim=1).mul_(self._scale)
+    def draw_noise(self) -> None:
+        """Draw the noise of the observations to come, until the next call."""
         if self._noisy:
-            x.addcmul_(torch.empty_like(x).uniform_(-1.0, 1.0, generator=self._generator), self._noise)
-        return x
+            self._noise = self._draw()
+
+    def with_noise(self, x: Tensor) -> Tensor:
+        """Return observations [N, D] with the noise drawn last, contiguous."""
+        return x.contiguous() if self._noise is None else x + self._noise
 
     def split(self, x: Tensor) -> Dict[str, List[float]]:
         """Cut the observation of one robot [D] into its terms."""
@@ -170,4 +171,37 @@ class ObservationGroup:
             index += [start + i for i in term_index]
             sign += term_sign
             start += size
-        return torch.tensor(index, device=self._scale.device), torch.tensor(sign, device=self._scale.device)
+        return torch.tensor(index, device=self._device), torch.tensor(sign, device=self._device)
+
+
+class ObservationTable:
+    """Every term of some groups, scaled, computed once. A group picks its columns of it and adds its noise."""
+
+    def __init__(self, groups: Mapping[str, ObservationGroup], state: RobotState):
+        self._groups = dict(groups)
+        columns: Dict[Tuple[str, float], List[int]] = {}  # by name and scale
+        width = 0
+        for group in sorted(groups.values(), key=lambda group: sum(group.sizes), reverse=True):  # whose are in a row
+            for (name, term), size in zip(group.terms.items(), group.sizes):
+                if (name, term.scale) not in columns:
+                    columns[name, term.scale] = list(range(width, width + size))
+                    width += size
+        self._functions = [TERMS[name].function for name, _ in columns]
+        scales = [scale for (_, scale), own in columns.items() for _ in own]
+        self._scale = torch.tensor(scales, device=state.action.device)
+        self._columns = {name: self._places(group, columns) for name, group in groups.items()}
+
+    def _places(self, group: ObservationGroup, columns: Mapping[Tuple[str, float], List[int]]) -> Union[slice, Tensor]:
+        places = as_slice([i for name, term in group.terms.items() for i in columns[name, term.scale]])
+        return places if isinstance(places, slice) else torch.tensor(places, device=self._scale.device)
+
+    def draw_noise(self) -> None:
+        """Draw the measurement errors of a control step: of its last observation, and of the next one to act on."""
+        for group in self._groups.values():
+            group.draw_noise()
+
+    def __call__(self, state: RobotState) -> Dict[str, Tensor]:
+        """Return the observations of each group, [N, D]; groups of the same terms without noise share memory."""
+        terms = [function(state).contiguous() for function in self._functions]  # a CPU is slow to join others
+        table = torch.cat(terms, dim=1).mul_(self._scale)
+        return {name: group.with_noise(table[:, self._columns[name]]) for name, group in self._groups.items()}

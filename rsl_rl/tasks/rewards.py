@@ -20,13 +20,14 @@ RewardTerm = Callable[[RobotState, RewardConfig], Tensor]
 
 def track_lin_vel(state: RobotState, cfg: RewardConfig) -> Tensor:
     """1 at the commanded horizontal velocity, falling off as a Gaussian."""
-    error = (state.command[:, :2] - state.base_lin_vel[:, :2]).square().sum(dim=1)
-    return torch.exp(-error / cfg.tracking_sigma)
+    error = state.command[:, :2] - state.base_lin_vel[:, :2]
+    return error.square().sum(dim=1).div_(-cfg.tracking_sigma).exp_()
 
 
 def track_yaw_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
     """1 at the commanded yaw rate, falling off as a Gaussian."""
-    return torch.exp(-(state.command[:, 2] - state.base_ang_vel[:, 2]).square() / cfg.tracking_sigma)
+    error = state.command[:, 2] - state.base_ang_vel[:, 2]
+    return error.square().div_(-cfg.tracking_sigma).exp_()
 
 
 def lin_vel_z(state: RobotState, cfg: RewardConfig) -> Tensor:
@@ -76,8 +77,8 @@ def action_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
 
 def joint_limits(state: RobotState, cfg: RewardConfig) -> Tensor:
     """How far joints stand beyond the soft limits [rad]."""
-    half = state.joint_half_range * cfg.soft_joint_limit
-    return (state.joint_pos - state.joint_middle).abs_().sub_(half).clamp_(min=0.0).sum(dim=1)
+    distance = (state.joint_pos - state.joint_middle).abs_()
+    return distance.sub_(state.joint_half_range, alpha=cfg.soft_joint_limit).clamp_(min=0.0).sum(dim=1)
 
 
 def joint_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
@@ -118,15 +119,14 @@ def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
 
     Feet in the order FL, FR, RL, RR.
     """
-    front_left, front_right, rear_left, rear_right = state.foot_contact.unbind(dim=1)
-    diagonal = (front_left == rear_right).float() + (front_right == rear_left).float()
-    lateral = (front_left != front_right).float() + (rear_left != rear_right).float()
-    return (diagonal + lateral) / 4 * state.moving
+    contact = state.foot_contact.float()
+    left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front less rear
+    return torch.rsub(left * right, 1.0).mul_(0.5) * state.moving
 
 
 def stand_still(state: RobotState, cfg: RewardConfig) -> Tensor:
     """Distance of the joints from the default pose while no motion is commanded [rad]."""
-    return state.joint_offset.abs().sum(dim=1) * (1 - state.moving)
+    return state.joint_offset.abs().sum(dim=1) * torch.rsub(state.moving, 1.0)
 
 
 def alive(state: RobotState, cfg: RewardConfig) -> Tensor:

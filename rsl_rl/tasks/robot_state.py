@@ -107,12 +107,12 @@ class RobotState:
         """Take in a finished control step."""
         self.refresh_pose()
         self._contact_strength = _length(self.sim.contact_force)
-        self.moving = (_length(self.command) > 0.1).float()
+        self.moving = (self.command.square().sum(dim=1) > 0.1**2).float()
         self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt  # [N, J]
         touching = self.foot_force[:, :, 2] > 1.0
         contact = touching | self._touching
         self._touching = touching
-        self.air_time = torch.where(self.foot_contact, torch.zeros_like(self.air_time), self.air_time) + self.control_dt
+        self.air_time = self.air_time.masked_fill(self.foot_contact, 0.0).add_(self.control_dt)
         self.foot_touchdown = contact & ~self.foot_contact
         self.foot_contact = contact
 

@@ -18,7 +18,7 @@ def forbidden_contact(state: RobotState, cfg: TerminationConfig) -> Tensor:
 
 def tilted(state: RobotState, cfg: TerminationConfig) -> Tensor:
     """The trunk leans further than allowed."""
-    return -state.gravity[:, 2] < math.cos(cfg.max_tilt)
+    return state.gravity[:, 2] > -math.cos(cfg.max_tilt)
 
 
 def failures(state: RobotState, cfg: TerminationConfig) -> Dict[str, Tensor]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
 import platform
 from pathlib import Path
+from typing import Iterator
 
 import torch
 
 MOST_THREADS = 16
 """Threads beyond which products of a few thousand rows are cut into parts too small to pay."""
+
+ROWS_PER_THREAD = 2048
+"""Environments whose numbers keep one thread busy for longer than it takes to wake another one."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # names and numbers of malloc.h
 
@@ -28,6 +33,17 @@ def prepare_host() -> None:
         libc = ctypes.CDLL(None)
         if libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30) or libc.mallopt(_M_MMAP_THRESHOLD, 1 << 25):  # older ones: 32 MiB
             libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+@contextlib.contextmanager
+def threads_for(num_rows: int) -> Iterator[None]:
+    """Within the block, let torch take as many of its threads as pay for many small operations on that many rows."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, max(1, num_rows // ROWS_PER_THREAD)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def available_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

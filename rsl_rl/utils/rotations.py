@@ -15,5 +15,5 @@ def rotate_inverse(quat: Tensor, vector: Tensor) -> Tensor:
 
 def from_yaw(yaw: Tensor) -> Tensor:
     """Return the rotation about the vertical by yaw [N] rad, as quaternions [N, 4]."""
-    zero = torch.zeros_like(yaw)
-    return torch.stack((torch.cos(yaw / 2), zero, zero, torch.sin(yaw / 2)), dim=-1)
+    half, zero = yaw / 2, torch.zeros_like(yaw)
+    return torch.stack((torch.cos(half), zero, zero, torch.sin(half)), dim=-1)

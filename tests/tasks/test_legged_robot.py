@@ -1,3 +1,4 @@
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from rsl_rl.config.task import LeggedRobotConfig, ObservationTerm, Randomization
 from rsl_rl.sim.base import Motion
 from rsl_rl.tasks import rewards
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.observations import TERMS
 
 CFG = Go2Flat().env
 
@@ -76,6 +78,44 @@ def test_noise_has_the_width_asked_for():
     env = make(2000, policy_observations=terms, randomization=RandomizationConfig.none())
     noise = env.get_observations()["policy"] - 2.0 * env.state.gravity
     assert noise.abs().max() <= 0.2 and noise.abs().max() > 0.199
+
+
+def test_noise_is_new_in_each_step_and_one_for_both_observations_of_a_step():
+    env = make(policy_observations={"gravity": ObservationTerm(scale=2.0, noise=0.1)})
+    drawn = []
+    for _ in range(2):
+        _, _, done, extras = env.step(torch.zeros(8, 12))
+        assert not done.any()
+        drawn.append(env.get_observations()["policy"] - 2.0 * env.state.gravity)
+        torch.testing.assert_close(extras["final_obs"]["policy"], env.get_observations()["policy"])
+    assert (drawn[0] - drawn[1]).abs().min() > 0
+
+
+def test_groups_share_terms_and_keep_their_own_order_scale_and_noise():
+    wide = {"command": ObservationTerm(), "gravity": ObservationTerm(), "joint_pos": ObservationTerm(scale=3.0)}
+    turned = {"joint_pos": ObservationTerm(scale=3.0), "command": ObservationTerm(scale=2.0)}
+    exact = {"gravity": ObservationTerm()}
+    for policy, critic in itertools.permutations((wide, turned, exact), 2):
+        env = make(policy_observations=policy, critic_observations=critic)
+        env.step(torch.randn(8, 12))
+        for group, terms in (("policy", policy), ("critic", critic)):
+            expected = [term.scale * TERMS[name].function(env.state) for name, term in terms.items()]
+            assert torch.equal(env.get_observations()[group], torch.cat(expected, dim=1))
+            assert env.get_observations()[group].is_contiguous()
+
+
+def test_an_environment_leaves_torchs_threads_as_they_were(monkeypatch):
+    env, seen = make(), []
+    env.observers.append(lambda *_: seen.append(torch.get_num_threads()))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        env.step(torch.zeros(8, 12))
+        with pytest.raises(RuntimeError, match="size"):
+            env.step(torch.zeros(8, 5))
+        assert seen == [1] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_time_outs_come_at_the_limit_and_are_not_failures():
