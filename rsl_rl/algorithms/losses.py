@@ -16,7 +16,7 @@ from rsl_rl.storage.rollout_storage import MiniBatch
 
 
 class LossTerms(NamedTuple):
-    """Weighted sums over samples; scalars without gradient."""
+    """What the update watches, of each sample or as weighted sums over samples; without gradient."""
 
     surrogate: Tensor  # clipped surrogate, to be minimised
     value: Tensor  # squared error of the values
@@ -69,15 +69,16 @@ def ppo_loss(
     value_loss_coef: float,
     entropy_coef: float,
     use_clipped_value_loss: bool,
-) -> Tuple[LossTerms, LossGradients]:
-    """Return the loss of a mini-batch, term by term, and its gradient.
+) -> Tuple[Tensor, LossGradients]:
+    """Return the LossTerms of a mini-batch as one tensor [4], and the gradient of the loss.
 
     policy is the new distribution over actions [..., A], values [..., 1] are the new ones, all without gradient. Each
     sample counts with its weight [..., 1].
     """
     mean, stddev = policy.mean, policy.stddev
     z = (batch.actions - mean) / stddev
-    log_prob = policy.joint_log_prob(z)
+    squared = z.square()
+    log_prob = policy.joint_log_prob(squared)
     surrogate, d_log_prob = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, clip_param)
     if use_clipped_value_loss:
         value, d_values = clipped_value_loss(values, batch.values, batch.returns, clip_param)
@@ -85,12 +86,13 @@ def ppo_loss(
         value, d_values = value_loss(values, batch.returns)
     kl = gaussian_kl(batch.old_mu, batch.old_sigma, mean, stddev).unsqueeze(-1)
     entropy = policy.entropy().sum(dim=-1, keepdim=True).expand_as(log_prob)
-    terms = LossTerms(*((x * weights).sum() for x in (surrogate, value, entropy, kl)))
+    columns = torch.cat(LossTerms(surrogate, value, entropy, kl), dim=-1)
+    terms = columns.flatten(0, -2).t().mv(weights.flatten())
 
     # With z = (a - mean) / stddev: d log_prob / d mean = z / stddev, d log_prob / d stddev = (z^2 - 1) / stddev, and
     # d entropy / d stddev = 1 / stddev.
     d_log_prob = d_log_prob * weights
-    d_log_stddev = (z.square() - 1.0).mul_(d_log_prob).sub_(entropy_coef * weights)
+    d_log_stddev = squared.sub_(1.0).mul_(d_log_prob).sub_(entropy_coef * weights)
     gradients = LossGradients(
         mean=z.div_(stddev).mul_(d_log_prob),
         stddev=d_log_stddev.sum_to_size(stddev.shape) / stddev,

@@ -230,7 +230,8 @@ class PPO:
         if not policy.is_recurrent:
             storage.values.copy_(policy.evaluate(storage.critic_observations))
         old_policy = DiagonalGaussian(storage.mu, storage.sigma)
-        storage.actions_log_prob.copy_(old_policy.joint_log_prob((storage.actions - storage.mu) / storage.sigma))
+        squared = (storage.actions - storage.mu).div_(storage.sigma).square_()
+        storage.actions_log_prob.copy_(old_policy.joint_log_prob(squared))
         storage.rewards.copy_(
             bootstrap_timeouts(storage.rewards, storage.values, storage.time_outs, storage.dones, self.gamma)
         )
@@ -317,4 +318,4 @@ class PPO:
         )
         learned = [(x, gradient) for x, gradient in zip((mean, stddev, values), gradients) if x.requires_grad]
         torch.autograd.backward([x for x, _ in learned], [gradient for _, gradient in learned])
-        return torch.stack(terms)
+        return terms

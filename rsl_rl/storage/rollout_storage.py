@@ -148,7 +148,7 @@ class RolloutStorage:
     def row(self) -> RolloutStorage.Transition:
         """Return the next row as a transition of views: what is copied into them is stored."""
         self._require_room()
-        return self.Transition(**vars(self._rows[self.step]))  # a quick shallow copy
+        return self.Transition(**vars(self._rows[self.step]))
 
     def add_transitions(self, transition: RolloutStorage.Transition) -> None:
         """Finish the next row with ``transition`` and move on; views handed out by :meth:`row` are in place already.
@@ -212,9 +212,10 @@ class RolloutStorage:
         advantages = gae(rewards, self.values, last_values, self.dones, gamma, lam)
         torch.add(advantages, self.values, out=self.returns)
         count = self.weights.sum()
-        centered = (advantages - torch.sum(advantages * self.weights) / count.clamp(min=1)) * self.weights
-        std = (centered.square().sum() / (count - 1).clamp(min=1)).sqrt()
-        torch.div(centered, std + 1e-8, out=self.advantages)
+        mean = torch.dot(advantages.flatten(), self.weights.flatten()) / count.clamp(min=1)
+        centered = torch.sub(advantages, mean, out=self.advantages).mul_(self.weights)
+        std = torch.linalg.vector_norm(centered) / (count - 1).clamp(min=1).sqrt()
+        centered.div_(std + 1e-8)
 
     def get_statistics(self) -> Tuple[Tensor, Tensor]:
         """Return the mean length [steps] of the episodes, or parts of them, in the rollout, and its mean reward per
