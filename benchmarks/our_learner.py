@@ -43,6 +43,7 @@ def build(settings: dict) -> Phases:
             ppo.process_env_step(reward, done, {})
         ppo.compute_returns(rollout.obs[0])
 
+    @torch.no_grad()
     def gae() -> None:
         ppo.storage.compute_returns(rollout.last_values, ppo.gamma, ppo.lam)
 

@@ -39,7 +39,7 @@ class Phases:
 
     def __init__(self, device: str, collect: Phase, gae: Phase, update: Phase, countable: bool = True, **beside: Phase):
         self._device = device
-        self._phases: Dict[str, Phase] = {"collect": collect, **beside, "gae": gae, "update": update}
+        self._phases: Dict[str, Phase] = {"collect": collect, "gae": gae, "update": update, **beside}
         self._to_be_counted = countable
         self._update_flops: Optional[int] = None
 
@@ -48,6 +48,10 @@ class Phases:
 
         The first iteration does the counting, so its times mean nothing.
         """
+        self._iteration()
+        return self._iteration()
+
+    def _iteration(self) -> Figures:
         figures: Figures = {}
         for name, phase in self._phases.items():
             began = time.perf_counter()
