@@ -20,10 +20,10 @@ from benchmarks.pairing import PEER_PACKAGES, Spread, Worker, alternate, ratios,
 class Learner:
     """Collecting from an environment that does nothing, returns, and the update.
 
-    collect is the policy's and the storage's part of a rollout with its returns, products the matrix products of it
-    alone once more, gae the returns and advantages alone once more, update all gradient steps of an iteration. The
-    share of the peak is that of the update's matrix products in what the machine's best products of square float32
-    matrices reach.
+    collect is the policy's and the storage's part of a rollout with its returns, gae the returns and advantages alone,
+    right after it, update all gradient steps of an iteration, and products the matrix products of collect alone once
+    more. The share of the peak is that of the update's matrix products in what the machine's best products of square
+    float32 matrices reach.
     """
 
     num_envs: Tuple[int, ...] = (4096,)
@@ -57,9 +57,9 @@ class Learner:
     seed: int = 1
     """Of weights and rollout."""
     repeats: int = 5
-    """Iterations that count."""
+    """Turns that count, of two iterations each; the second is timed."""
     warm_up: int = 1
-    """Iterations before those; the first of them counts the update's operations."""
+    """Turns before those."""
     peer: Optional[Path] = None
     """Folder with another rsl_rl, as pip's --target makes it; it takes turns with ours."""
     plot: Optional[Path] = None

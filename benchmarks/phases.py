@@ -33,8 +33,9 @@ class Rollout(NamedTuple):
 class Phases:
     """An iteration of a learner, phase by phase, and what else is to be timed beside it.
 
-    ``collect`` steps through the rollout and ends with its returns, ``gae`` computes returns and advantages alone once
-    more, and ``update`` learns. An update whose matrix products hide in fused kernels is not ``countable``.
+    ``collect`` steps through the rollout and ends with its returns, ``gae`` computes returns and advantages alone right
+    after that, ``update`` learns, and what is beside comes last. An update whose matrix products hide in fused kernels
+    is not ``countable``.
     """
 
     def __init__(self, device: str, collect: Phase, gae: Phase, update: Phase, countable: bool = True, **beside: Phase):
@@ -44,14 +45,15 @@ class Phases:
         self._update_flops: Optional[int] = None
 
     def __call__(self) -> Figures:
-        """Run an iteration; return the seconds of each phase, and the operations of an update, "update_flops", or None.
+        """Run two iterations; return the seconds of each phase of the second, and the operations of an update,
+        "update_flops", or None.
 
-        The first iteration does the counting, so its times mean nothing.
+        The first wakes threads and fills caches, of which another worker had the use meanwhile, and does the counting.
         """
-        self._iteration()
-        return self._iteration()
+        self._iterate()
+        return self._iterate()
 
-    def _iteration(self) -> Figures:
+    def _iterate(self) -> Figures:
         figures: Figures = {}
         for name, phase in self._phases.items():
             began = time.perf_counter()

@@ -3,11 +3,13 @@
     python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 32
 
 Needs numpy, onnxruntime and mujoco. The last line is JSON: fall_rate (falls per robot), lin_vel_error [m/s] and
-yaw_rate_error [rad/s], as scripts/evaluate.py defines them. The robots are the model as it stands; evaluate.py's differ
-from each other like those of the training, which --friction, --payload and --gains imitate.
+yaw_rate_error [rad/s], as scripts/evaluate.py defines them; each robot gets another command every 10 s and after a
+fall. The robots are the model as it stands; evaluate.py's differ from each other like those of the training, which
+--friction, --payload and --gains imitate.
 """
 
 import argparse
+import itertools
 import json
 import math
 import sys
@@ -86,10 +88,12 @@ class Walker:
         return np.array((vx, vy, self.data.qvel[5])), fallen
 
 
-def draw_commands(ranges, robots, segments, seed):
-    """Draw commands [robots, segments, 3] uniformly from the ranges of the training."""
+def draw_commands(ranges, seed):
+    """Draw command after command [3] uniformly from the ranges of the training."""
     low, high = np.array(ranges).T
-    return np.random.default_rng(seed).uniform(low, high, (robots, segments, 3))
+    generator = np.random.default_rng(seed)
+    while True:
+        yield generator.uniform(low, high)
 
 
 def vary(walker, args, generator):
@@ -100,18 +104,24 @@ def vary(walker, args, generator):
 
 
 def walk(walker, commands, steps):
-    """Let a robot follow commands [segments, 3] and return what it did."""
+    """Let a robot follow commands [3], an iterator, each for a time or until it falls, and return what it did.
+
+    With the same command, from the same start, a robot would do the same again, and fall for as long as it walks.
+    """
     falls, errors = 0, np.zeros(2)
     per_command = round(COMMAND_PERIOD / walker.policy.control_period)
+    command, age = next(commands), 0
     walker.reset()
-    for step in range(steps):
-        command = commands[step // per_command]
+    for _ in range(steps):
         walker.step(command)
+        age += 1
         velocity, fallen = walker.velocities()
         errors += np.hypot(*(velocity - command)[:2]), abs(velocity[2] - command[2])
         if fallen:
             falls += 1
             walker.reset()
+        if fallen or age == per_command:
+            command, age = next(commands), 0
     return np.array((falls, *(errors / steps)))
 
 
@@ -128,7 +138,9 @@ def parse():
     parser.add_argument("--payload", **ranges, default=(0.0, 0.0), help="range of the mass added to the trunk [kg]")
     parser.add_argument("--gains", **ranges, default=(1.0, 1.0), help="range of the factors on each joint's gains")
     parser.add_argument(
-        "--commands", type=Path, help="JSON list [robots][every 10 s][vx, vy, yaw rate] to follow instead"
+        "--commands",
+        type=Path,
+        help="JSON list [robots][every 10 s, and after a fall][vx, vy, yaw rate] to follow instead, over and over",
     )
     return parser.parse_args()
 
@@ -148,11 +160,12 @@ def main():
                 f"--payload {min(args.payload):g} takes off the trunk's {walker.trunk_mass:g} kg; give more"
             )
         if args.commands is not None:
-            commands = np.array(json.loads(args.commands.read_text()), float)
+            given = np.array(json.loads(args.commands.read_text()), float)
+            if given.ndim != 3 or given.shape[1] < segments or given.shape[2] != 3:
+                raise ValueError(f"--commands has the shape {given.shape}; give [robots, {segments}, 3]")
+            commands = [itertools.cycle(own) for own in given]
         else:
-            commands = draw_commands(walker.policy.description["command_ranges"], args.robots, segments, args.seed)
-        if commands.ndim != 3 or commands.shape[1] < segments or commands.shape[2] != 3:
-            raise ValueError(f"--commands has the shape {commands.shape}; give [robots, {segments}, 3]")
+            commands = [draw_commands(walker.policy.description["command_ranges"], args.seed)] * args.robots
     except ModuleNotFoundError as error:
         return fail(f"{error.name} is not installed; run: pip install {error.name}")
     except Exception as error:  # onnxruntime's have no type in common

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tyro
 
 from benchmarks import faults, gpu, learner, simulator, training
-from scripts.command_line import one_line_complaints, usage_errors
+from scripts.command_line import let_cores_go, one_line_complaints, usage_errors
 
 BENCHMARKS = {
     "learner": learner.Learner,
@@ -31,6 +31,7 @@ MEASURE = {
 
 
 def main() -> int:
+    let_cores_go()  # for all workers, another library's too
     try:
         with usage_errors():
             with one_line_complaints():

@@ -82,7 +82,7 @@ def usage_errors() -> Iterator[None]:
 def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence[str]] = None) -> Arguments:
     """Read the command line into ``flags`` and a config; --task picks the config, or the config of an earlier run is
     taken."""
-    _let_cores_go()
+    let_cores_go()
     own = {field.name for field in dataclasses.fields(flags)}
     argv = [_expand(argument, own) for argument in (sys.argv[1:] if argv is None else argv)]
     early = _peek(argv)
@@ -165,7 +165,7 @@ def _with_backend(cfg: TrainConfig, backend: str) -> TrainConfig:
     return dataclasses.replace(cfg, env=env)
 
 
-def _let_cores_go() -> None:
+def let_cores_go() -> None:
     """Have torch's threads look for work for microseconds and not for milliseconds, unless the user has a say in it:
     physics waits for their cores, and on a machine that does other things too so does everybody. Read when torch loads.
     """

@@ -84,3 +84,11 @@ def peer(pytestconfig) -> Path:
                 pytest.skip(f"rsl-rl-lib 5.5.1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
             (folder / "complete").touch()
     return folder
+
+
+@pytest.fixture
+def set_torchs_threads():
+    """Set how many threads torch has, for a test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)

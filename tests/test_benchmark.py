@@ -13,6 +13,7 @@ from benchmarks import gpu
 from benchmarks.faults import Kind, complaints, endings, summary
 from benchmarks.faulty_point import KINDS
 from benchmarks.pairing import Spread, Worker, alternate, ratios, spreads
+from benchmarks.phases import Phases
 from benchmarks.training import as_arguments, estimate, first_pass, progress
 from benchmarks.unprotected import unprotected
 from configs.go2_flat import Go2Flat
@@ -27,6 +28,23 @@ TINY_TRAINING = (
     "--overrides", "num_envs=16", "max_iterations=3", "runner.num_steps_per_env=8",
     "policy.actor_hidden_dims=16 16", "policy.critic_hidden_dims=16",
 )  # fmt: skip
+
+
+def test_the_second_of_two_iterations_is_timed_phase_by_phase(monkeypatch):
+    done, clock = [], [0.0]
+    monkeypatch.setattr("benchmarks.phases.time.perf_counter", lambda: clock[0])
+
+    def phase(name):
+        def run():
+            done.append(name)
+            clock[0] += len(done)  # each takes longer than the one before
+
+        return run
+
+    phases = Phases("cpu", *map(phase, ("collect", "gae", "update")), products=phase("products"))
+    figures = phases()
+    assert done == 2 * ["collect", "gae", "update", "products"]
+    assert figures == {"collect": 5, "gae": 6, "update": 7, "products": 8, "update_flops": 0}
 
 
 def result_of(done):

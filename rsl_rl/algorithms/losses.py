@@ -16,7 +16,7 @@ from rsl_rl.storage.rollout_storage import MiniBatch
 
 
 class LossTerms(NamedTuple):
-    """What the update watches, of each sample or as weighted sums over samples; without gradient."""
+    """Weighted sums over samples; scalars without gradient."""
 
     surrogate: Tensor  # clipped surrogate, to be minimised
     value: Tensor  # squared error of the values
@@ -86,7 +86,7 @@ def ppo_loss(
         value, d_values = value_loss(values, batch.returns)
     kl = gaussian_kl(batch.old_mu, batch.old_sigma, mean, stddev).unsqueeze(-1)
     entropy = policy.entropy().sum(dim=-1, keepdim=True).expand_as(log_prob)
-    columns = torch.cat(LossTerms(surrogate, value, entropy, kl), dim=-1)
+    columns = torch.cat((surrogate, value, entropy, kl), dim=-1)  # in the order of LossTerms
     terms = columns.flatten(0, -2).t().mv(weights.flatten())
 
     # With z = (a - mean) / stddev: d log_prob / d mean = z / stddev, d log_prob / d stddev = (z^2 - 1) / stddev, and

@@ -23,13 +23,14 @@ class InPlaceActivation(NamedTuple):
     backward: Callable[[Tensor, Tensor], Tensor]  # (gradient, written over; the non-linearity's result)
 
 
-_ZERO = torch.zeros(())
+_ZERO = torch.zeros((), device="cpu")
 
 
 def _elu(y: Tensor) -> Tensor:
     if y.device.type != "cpu":
         return nn.functional.elu_(y)
-    # Zero held between y and exp(y) - 1 >= y: three plain passes, faster on a CPU than the one pass of torch's own.
+    # Zero held between y and exp(y) - 1, which but for rounding is larger: three plain passes, faster on a CPU than the
+    # one pass of torch's own.
     return torch.clamp(_ZERO, min=y, max=y.exp().sub_(1.0), out=y)
 
 
@@ -69,9 +70,15 @@ def _layers(
 ) -> Iterator[Tensor]:
     """Yield the output of each layer."""
     for weight, bias in zip(weights[:-1], biases[:-1]):
-        x = activation.apply((x @ weight.t()).add_(bias))  # addmm would first copy the bias to every row
+        x = activation.apply(_linear(x, weight, bias))
         yield x
     yield torch.addmm(biases[-1], x, weights[-1].t())
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    if x.device.type == "cpu":
+        return (x @ weight.t()).add_(bias)  # addmm would first copy the bias to every row
+    return torch.addmm(bias, x, weight.t())
 
 
 class _DenseStack(torch.autograd.Function):

@@ -29,10 +29,12 @@ class DiagonalGaussian:
         z = (actions - self.mean) / self.stddev
         return -0.5 * z.square() - self.stddev.log() - 0.5 * math.log(2 * math.pi)
 
-    def joint_log_prob(self, squared: Tensor) -> Tensor:
+    def joint_log_prob(self, squared_distance: Tensor) -> Tensor:
         """Return the log density [..., 1] of actions from ((actions - mean) / stddev)^2 [..., A]."""
-        normalizer = self.stddev.log().sum(dim=-1, keepdim=True) + 0.5 * squared.shape[-1] * math.log(2 * math.pi)
-        return -0.5 * squared.sum(dim=-1, keepdim=True) - normalizer
+        normalizer = self.stddev.log().sum(dim=-1, keepdim=True) + 0.5 * squared_distance.shape[-1] * math.log(
+            2 * math.pi
+        )
+        return -0.5 * squared_distance.sum(dim=-1, keepdim=True) - normalizer
 
     def entropy(self) -> Tensor:
         """Return the differential entropy of each component [..., A] in nats."""

@@ -59,7 +59,10 @@ class Sim(ABC):
     _parameters: Dict[str, Tensor]  # of each robot, as they were set
 
     def _allocate(self) -> None:
-        """Make the tensors, with zeros in them, for the names, number and device that are set."""
+        """Make the tensors, with zeros in them, for the names, number and device that are set.
+
+        Who has other tensors show the motion overrides ``numbers_of_motion``.
+        """
 
         def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(self.num_envs, *shape, dtype=dtype, device=self.device)

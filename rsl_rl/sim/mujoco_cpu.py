@@ -23,7 +23,7 @@ from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.utils.host import available_cpus
 
 _START_TIME = 1.0
-"""Time at which worlds start. One that diverges is silently put back to its default state by MuJoCo, at time zero."""
+"""Time at which a step starts. A world that diverges is silently put back to its default state, and to time zero."""
 
 
 class MujocoSim(MujocoRobots):
@@ -36,7 +36,6 @@ class MujocoSim(MujocoRobots):
         self._batch = mujoco_batch.Batch(self.model, num_envs, cfg.num_threads or available_cpus())
         self._state = torch.from_numpy(self._batch.state)  # [N, everything] float64
         self._time = torch.from_numpy(self._batch.bind("time"))
-        self._time.fill_(_START_TIME)
         self._default_state = self._state[:1].clone()
         self._qpos = torch.from_numpy(self._batch.bind("qpos"))
         self._qvel = torch.from_numpy(self._batch.bind("qvel"))
@@ -54,10 +53,10 @@ class MujocoSim(MujocoRobots):
 
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         self._ctrl.copy_(joint_targets)
+        self._time.fill_(_START_TIME)
         with _quiet():
             self._batch.step(nstep=num_substeps)
-        torch.lt(self._time, _START_TIME, out=self.diverged)
-        self._time.clamp_(min=_START_TIME)
+        torch.lt(self._time, _START_TIME + (num_substeps - 0.5) * self.dt, out=self.diverged)
         self._refresh()
 
     def reset(self, mask: Tensor, motion: Motion) -> None:

@@ -148,7 +148,7 @@ class RolloutStorage:
     def row(self) -> RolloutStorage.Transition:
         """Return the next row as a transition of views: what is copied into them is stored."""
         self._require_room()
-        return self.Transition(**vars(self._rows[self.step]))
+        return self.Transition(**vars(self._rows[self.step]))  # a quick shallow copy
 
     def add_transitions(self, transition: RolloutStorage.Transition) -> None:
         """Finish the next row with ``transition`` and move on; views handed out by :meth:`row` are in place already.

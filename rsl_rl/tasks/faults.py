@@ -34,8 +34,8 @@ def find_faults(
 
 def _surely_sound(state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]) -> bool:
     """Tell whether nothing is known to be broken; on a GPU, which would have to be waited for, nobody knows."""
-    sim, least = state.sim, min(cfg.max_speed, cfg.max_turning_speed)  # also of positions, which may be larger
-    motion = ((x, least) for x in sim.numbers_of_motion())
+    sim, least = state.sim, min(cfg.max_speed, cfg.max_turning_speed)
+    motion = ((x, least) for x in sim.numbers_of_motion())  # a larger one, of a position say, costs a closer look
     seen = ((x, cfg.max_observation) for x in groups.values())
     engine = surely_none(sim.diverged) and surely_none(sim.overflowed)
     return engine and all(surely_within(x, limit) for x, limit in (*motion, *seen, (reward, cfg.max_reward)))

@@ -16,14 +16,13 @@ from rsl_rl.tasks import faults, rewards, terminations
 from rsl_rl.tasks.commands import VelocityCommands
 from rsl_rl.tasks.flight_recorder import FlightRecorder
 from rsl_rl.tasks.observations import Mirror, ObservationGroup, ObservationTable, mirror_of_kind
-from rsl_rl.tasks.randomization import push, randomize_models
+from rsl_rl.tasks.randomization import push, randomize_models, start_distribution
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import ROBOTS, Robot
-from rsl_rl.utils.host import threads_for
+from rsl_rl.utils.host import one_thread_for_few
 from rsl_rl.utils.looking import surely_none
 from rsl_rl.utils.registry import import_object, suggest
 from rsl_rl.utils.rotations import from_yaw
-from rsl_rl.utils.uniform import Uniform
 
 
 class LeggedRobot(VecEnv):
@@ -48,7 +47,9 @@ class LeggedRobot(VecEnv):
         self._joint_limits = self.sim.joint_limits.t().contiguous()  # [2, J]
         self._start = torch.tensor([0.0, 0.0, self.robot.standing_height], device=self.device).expand(self.num_envs, 3)
         self._still = torch.zeros(self.num_envs, self.num_actions, device=self.device)
-        self._draw_start = self._start_distribution()
+        self._draw_start = start_distribution(
+            cfg.randomization, self.robot.default_joint_pos, self.num_envs, self._generator
+        )
         self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
         self.commands = VelocityCommands(cfg.commands, self.num_envs, cfg.sim.control_dt, self._generator)
         if not cfg.rewards.weights:
@@ -66,7 +67,9 @@ class LeggedRobot(VecEnv):
         )
         self.num_obs = sum(self._policy_group.sizes)
         self.num_privileged_obs = sum(self._critic_group.sizes) if cfg.critic_observations else None
-        groups = {"policy": self._policy_group, **({"critic": self._critic_group} if cfg.critic_observations else {})}
+        groups = {"policy": self._policy_group}
+        if cfg.critic_observations:
+            groups["critic"] = self._critic_group
         self._observation_table = ObservationTable(groups, self.state)
         self.extras: Dict[str, Any] = {}
         self.observers: List[Callable[[RobotState, Tensor], None]] = []  # told of every step, before the resets
@@ -90,7 +93,7 @@ class LeggedRobot(VecEnv):
         return self._observations
 
     def step(self, actions: Tensor) -> StepResult:
-        with threads_for(self.num_envs):
+        with one_thread_for_few(self.num_envs):
             return self._step(actions)
 
     def _step(self, actions: Tensor) -> StepResult:
@@ -158,14 +161,6 @@ class LeggedRobot(VecEnv):
         log["yaw_rate_error"] = yaw_rate_error.abs_().masked_fill_(broken, math.nan)
         log["fall_rate"] = (~time_outs).float().masked_fill_(running, math.nan)
         return log
-
-    def _start_distribution(self) -> Uniform:
-        """Return what draws heading, linear and angular velocity of the trunk, and joint angles, [N, 7 + J]."""
-        cfg, defaults = self.cfg.randomization, self.robot.default_joint_pos
-        low, high = cfg.initial_joint_scale
-        velocity = (-cfg.initial_velocity, cfg.initial_velocity)
-        joints = [(low * angle, high * angle) for angle in defaults]
-        return Uniform(self.num_envs, [(-math.pi, math.pi), *(velocity,) * 6, *joints], self._generator)
 
     def _reset(self, mask: Tensor) -> None:
         """Put the robots marked in mask [N] onto their feet, each a little differently."""

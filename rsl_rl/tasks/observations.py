@@ -139,13 +139,13 @@ class ObservationGroup:
         self.sizes = [TERMS[name].function(state).shape[1] for name in terms]
         self._device = state.action.device
         widths = [term.noise * term.scale for term, size in zip(terms.values(), self.sizes) for _ in range(size)]
-        self._draw = Uniform(len(state.action), [(-width, width) for width in widths], generator)
+        bounds = [(-width, width) for width in widths]
+        self._draw = Uniform(len(state.action), bounds, generator) if any(widths) else None
         self._noise: Optional[Tensor] = None  # [N, D]
-        self._noisy = any(widths)
 
     def draw_noise(self) -> None:
-        """Draw the noise of the observations to come, until the next call."""
-        if self._noisy:
+        """Draw the noise of the observations to come, until the next call; before the first one there is none."""
+        if self._draw is not None:
             self._noise = self._draw()
 
     def with_noise(self, x: Tensor) -> Tensor:
@@ -181,7 +181,8 @@ class ObservationTable:
         self._groups = dict(groups)
         columns: Dict[Tuple[str, float], List[int]] = {}  # by name and scale
         width = 0
-        for group in sorted(groups.values(), key=lambda group: sum(group.sizes), reverse=True):  # whose are in a row
+        widest_first = sorted(groups.values(), key=lambda group: sum(group.sizes), reverse=True)  # it is then a slice
+        for group in widest_first:
             for (name, term), size in zip(group.terms.items(), group.sizes):
                 if (name, term.scale) not in columns:
                     columns[name, term.scale] = list(range(width, width + size))
@@ -201,7 +202,11 @@ class ObservationTable:
             group.draw_noise()
 
     def __call__(self, state: RobotState) -> Dict[str, Tensor]:
-        """Return the observations of each group, [N, D]; groups of the same terms without noise share memory."""
+        """Return the observations of each group, [N, D]; those without noise may share memory: do not write there."""
         terms = [function(state).contiguous() for function in self._functions]  # a CPU is slow to join others
         table = torch.cat(terms, dim=1).mul_(self._scale)
-        return {name: group.with_noise(table[:, self._columns[name]]) for name, group in self._groups.items()}
+        return {name: group.with_noise(self._pick(table, name)) for name, group in self._groups.items()}
+
+    def _pick(self, table: Tensor, group_name: str) -> Tensor:
+        places = self._columns[group_name]
+        return table[:, places] if isinstance(places, slice) else table.index_select(1, places)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Sequence
+
 import torch
 
 from rsl_rl.config.task import ControlConfig, RandomizationConfig
@@ -22,6 +25,17 @@ def randomize_models(
     sim.set_friction(state.friction)
     sim.set_root_payload(state.payload)
     sim.set_gains(control.stiffness * stiffness_scale, control.damping * damping_scale)
+
+
+def start_distribution(
+    cfg: RandomizationConfig, default_joint_pos: Sequence[float], num_envs: int, generator: torch.Generator
+) -> Uniform:
+    """Return what draws the start of an episode: heading [rad], linear and angular velocity of the trunk, and joint
+    angles, [N, 7 + J]."""
+    low, high = cfg.initial_joint_scale
+    velocity = (-cfg.initial_velocity, cfg.initial_velocity)
+    joints = [(low * angle, high * angle) for angle in default_joint_pos]
+    return Uniform(num_envs, [(-math.pi, math.pi), *(velocity,) * 6, *joints], generator)
 
 
 def push(sim: Sim, cfg: RandomizationConfig, control_dt: float, generator: torch.Generator) -> None:

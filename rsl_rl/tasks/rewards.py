@@ -120,7 +120,7 @@ def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
     Feet in the order FL, FR, RL, RR.
     """
     contact = state.foot_contact.float()
-    left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front less rear
+    left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front less rear: 1 and -1, or -1 and 1, in a trot
     return torch.rsub(left * right, 1.0).mul_(0.5) * state.moving
 
 

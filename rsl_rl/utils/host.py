@@ -15,8 +15,8 @@ import torch
 MOST_THREADS = 16
 """Threads beyond which products of a few thousand rows are cut into parts too small to pay."""
 
-ROWS_PER_THREAD = 2048
-"""Environments whose numbers keep one thread busy for longer than it takes to wake another one."""
+FEW_ROWS = 2048
+"""Environments up to which one thread has done a small operation by the time that others would have woken."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # names and numbers of malloc.h
 
@@ -36,10 +36,13 @@ def prepare_host() -> None:
 
 
 @contextlib.contextmanager
-def threads_for(num_rows: int) -> Iterator[None]:
-    """Within the block, let torch take as many of its threads as pay for many small operations on that many rows."""
+def one_thread_for_few(num_rows: int) -> Iterator[None]:
+    """Within the block, keep torch to one thread where operations are on few rows; it holds for the whole process.
+
+    It is one thread or all of them: OpenMP ends threads that a smaller team leaves out, and starts them anew.
+    """
     before = torch.get_num_threads()
-    torch.set_num_threads(min(before, max(1, num_rows // ROWS_PER_THREAD)))
+    torch.set_num_threads(1 if num_rows <= FEW_ROWS else before)
     try:
         yield
     finally:

@@ -24,6 +24,6 @@ class Uniform:
         self._generator = generator
 
     def __call__(self) -> Tensor:
-        """Return new numbers, [N, D] float32; the lower bound is among them, the upper one is not."""
+        """Return new numbers, [N, D] float32; the first bound is among them, the second, but for rounding, is not."""
         self._bits.random_(-(2**63), None, generator=self._generator)
         return self._levels.float().mul_(self._spacing).add_(self._middle)

@@ -1,5 +1,7 @@
 """An exported policy in plain MuJoCo, in a process that knows neither torch nor this package."""
 
+import importlib
+import itertools
 import json
 import os
 import shutil
@@ -8,7 +10,9 @@ import sys
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -90,6 +94,40 @@ def test_each_robot_starts_anew(exported, root, tmp_path):
         done = run_without(("torch", "rsl_rl"), root / "deploy" / "sim_to_sim.py", exported[1], *flags)
         results.append([json.loads(done.stdout)[name] for name in GATE])
     assert results[0] == pytest.approx(results[1], rel=1e-12)
+
+
+def test_a_robot_that_fell_is_given_its_next_command(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "deploy"))
+    for name in ("sim_to_sim", "onnx_policy"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module("sim_to_sim")
+    followed = []
+
+    class Walker:
+        """One that falls in its second and in its fifth step."""
+
+        policy = SimpleNamespace(control_period=5.0)  # two steps to a command
+        num_steps = 0
+
+        def reset(self):
+            followed.append("start")
+
+        def step(self, command):
+            followed.append(command[0])
+            self.num_steps += 1
+
+        def velocities(self):
+            return np.zeros(3), self.num_steps in (2, 5)
+
+    commands = itertools.cycle(np.array([[1.0, 0, 0], [2.0, 0, 0], [3.0, 0, 0]]))
+    falls, lin_vel_error, _ = module.walk(Walker(), commands, 6)
+    assert followed == ["start", 1, 1, "start", 2, 2, 3, "start", 1]
+    assert falls == 2 and lin_vel_error == pytest.approx((1 + 1 + 2 + 2 + 3 + 1) / 6)
+    drawn = module.draw_commands([[-1, 1], [2, 3], [0, 0]], seed=0)
+    first, second = np.array([next(drawn) for _ in range(50)]), next(drawn)
+    assert (first != second).any(axis=1).all() and (first.min(axis=0) >= (-1, 2, 0)).all()
+    assert (first.max(axis=0) <= (1, 3, 0)).all() and np.ptp(first[:, 0]) > 1.5
+    sys.modules.pop("sim_to_sim"), sys.modules.pop("onnx_policy")
 
 
 def test_what_is_missing_is_one_line(root, tmp_path):

@@ -45,7 +45,8 @@ def test_sequences_of_rows_and_expanded_gradients_are_no_obstacle():
 
 @pytest.mark.parametrize("kind", IN_PLACE, ids=lambda kind: kind.__name__)
 def test_activations_are_those_of_torch_far_out_too(kind):
-    far, near = [-math.inf, -200.0, -30.0, 30.0, 200.0, math.inf, math.nan], [-1.0, -1e-4, 0.0, 1e-4, 1.0]
+    far = [-math.inf, -200.0, -30.0, 30.0, 89.0, 200.0, math.inf, math.nan]
+    near = [-1.0, -1e-4, -5e-8, 0.0, 1e-8, 5e-8, 1e-4, 1.0]
     x = torch.tensor(far + near)
     torch.testing.assert_close(IN_PLACE[kind].apply(x.clone()), kind()(x), atol=1e-7, rtol=1e-6, equal_nan=True)
 

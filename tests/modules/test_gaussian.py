@@ -12,6 +12,14 @@ def test_densities_and_entropies_are_those_of_torch():
     torch.testing.assert_close(ours.entropy(), theirs.entropy())
 
 
+@pytest.mark.parametrize("shape", [(7, 3), (3,)])
+def test_the_joint_density_follows_from_distances(shape):
+    mean, std, actions = torch.randn(7, 3), torch.rand(shape) + 0.1, torch.randn(7, 3)
+    expected = Normal(mean, std).log_prob(actions).sum(dim=-1, keepdim=True)
+    distance = (actions - mean) / std
+    torch.testing.assert_close(DiagonalGaussian(mean, std).joint_log_prob(distance.square()), expected)
+
+
 def test_kl_is_exact_and_zero_between_equals():
     old, new = Normal(torch.randn(7, 3), torch.rand(7, 3) + 0.1), Normal(torch.randn(7, 3), torch.rand(7, 3) + 0.1)
     expected = kl_divergence(old, new).sum(dim=-1)

@@ -99,6 +99,14 @@ def test_fifty_control_steps_are_those_of_mujoco(make):
     assert touched[ours.link_indices(ours.foot_names)].all() and touched.sum() > 6  # and not only on their feet
 
 
+def test_all_numbers_of_the_motion_can_be_looked_at_at_once(make):
+    sim = make()
+    stand(sim)
+    sim.step(POSE + 0.1, 4)
+    own = torch.cat([x.flatten() for x in sim.motion()])
+    assert torch.equal(torch.cat([x.flatten() for x in sim.numbers_of_motion()]), own)
+
+
 def test_what_nobody_sets_is_what_the_mjcf_says(make):
     """In the air, where the rounding of the friction is not felt."""
     ours, reference = make(), MujocoSim(GO2.model_path, N, SimConfig(num_threads=1))

@@ -1,4 +1,5 @@
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from rsl_rl.sim.base import Motion
 from rsl_rl.tasks import rewards
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.observations import TERMS
+from rsl_rl.tasks.randomization import start_distribution
 
 CFG = Go2Flat().env
 
@@ -95,27 +97,33 @@ def test_groups_share_terms_and_keep_their_own_order_scale_and_noise():
     wide = {"command": ObservationTerm(), "gravity": ObservationTerm(), "joint_pos": ObservationTerm(scale=3.0)}
     turned = {"joint_pos": ObservationTerm(scale=3.0), "command": ObservationTerm(scale=2.0)}
     exact = {"gravity": ObservationTerm()}
-    for policy, critic in itertools.permutations((wide, turned, exact), 2):
-        env = make(policy_observations=policy, critic_observations=critic)
-        env.step(torch.randn(8, 12))
+    for (policy, critic), num_envs in itertools.product(itertools.permutations((wide, turned, exact), 2), (1, 8)):
+        env = make(num_envs, policy_observations=policy, critic_observations=critic)
+        env.step(torch.randn(num_envs, 12))
         for group, terms in (("policy", policy), ("critic", critic)):
             expected = [term.scale * TERMS[name].function(env.state) for name, term in terms.items()]
             assert torch.equal(env.get_observations()[group], torch.cat(expected, dim=1))
             assert env.get_observations()[group].is_contiguous()
 
 
-def test_an_environment_leaves_torchs_threads_as_they_were(monkeypatch):
+def test_an_environment_leaves_torchs_threads_as_they_were(set_torchs_threads):
     env, seen = make(), []
     env.observers.append(lambda *_: seen.append(torch.get_num_threads()))
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        env.step(torch.zeros(8, 12))
-        with pytest.raises(RuntimeError, match="size"):
-            env.step(torch.zeros(8, 5))
-        assert seen == [1] and torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+    set_torchs_threads(2)
+    env.step(torch.zeros(8, 12))
+    with pytest.raises(RuntimeError, match="size"):
+        env.step(torch.zeros(8, 5))
+    assert seen == [1] and torch.get_num_threads() == 2
+
+
+def test_robots_start_within_their_bounds_with_joints_that_bend_either_way():
+    cfg = RandomizationConfig(initial_joint_scale=(0.5, 2.0), initial_velocity=0.3)
+    start = start_distribution(cfg, (0.1, -1.0, 0.0), 5000, torch.Generator().manual_seed(0))()
+    low = torch.tensor([-math.pi, *[-0.3] * 6, 0.05, -2.0, 0.0])
+    high = torch.tensor([math.pi, *[0.3] * 6, 0.2, -0.5, 0.0])
+    assert (start >= low).all() and (start <= high).all()
+    torch.testing.assert_close(start.amin(dim=0), low, atol=0.01, rtol=0)  # 5000 draws come that near to the ends
+    torch.testing.assert_close(start.amax(dim=0), high, atol=0.01, rtol=0)
 
 
 def test_time_outs_come_at_the_limit_and_are_not_failures():

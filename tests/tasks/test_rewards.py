@@ -1,5 +1,6 @@
 """Each reward term against numbers worked out by hand on a state made by hand."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -82,3 +83,10 @@ def test_a_pace_is_no_trot():
         foot_contact=torch.tensor([[True, False, True, False], [True, True, True, True]]), moving=torch.ones(2)
     )
     assert rewards.trot(lateral, CFG).tolist() == [0.5, 0.5]
+
+
+def test_a_trot_is_counted_pair_by_pair():
+    feet = list(itertools.product((False, True), repeat=4))
+    pairs = [((fl == rr) + (fr == rl) + (fl != fr) + (rl != rr)) / 4 for fl, fr, rl, rr in feet]
+    every = state(foot_contact=torch.tensor(feet), moving=torch.ones(16))
+    assert rewards.trot(every, CFG).tolist() == pairs
