@@ -201,13 +201,12 @@ def test_a_trained_go2_walks_in_an_interpreter_without_torch_as_it_does_here(run
 def agree(result, expected, gate):
     """Both pass the gate, with errors within 10 % of each other; falls are too rare for a percentage.
 
-    They come in clumps: one policy fell 8, 1, 1, 0, 7 and 3 times with 256 robots of six seeds, some of them four times
-    in a row: 0.013 per robot, give or take as much. The package counted 0.0065 over six seeds of its own; whether plain
-    MuJoCo is harder on a robot is not known, and a factor of two would pass here.
+    One policy fell 1, 0, 3, 1, 2 and 0 times with 256 robots of six seeds, 0.0046 per robot; the package counted 0.0065
+    over six seeds of its own, up to 0.012 in one.
     """
     for name in GATE:
         print(f"{name}: {result[name]:.4f} in plain MuJoCo, {expected[name]:.4f} in the package")
     for name in GATE[1:]:
         assert result[name] <= gate[name]
         assert result[name] == pytest.approx(expected[name], rel=0.1)
-    assert abs(result["fall_rate"] - expected["fall_rate"]) <= 0.04  # three times that
+    assert abs(result["fall_rate"] - expected["fall_rate"]) <= 0.015  # more than any two of these seeds differ
