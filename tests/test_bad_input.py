@@ -105,7 +105,7 @@ GO2_VALUES = {
     "env.terminations.contact_links head head": "contact_links=('head', 'head'): name each entry once",
     "env.terminations.max_tilt 4": "env.terminations.max_tilt=4.0 must lie in (0, 3.1416]",
     "env.randomization.friction 0 1": "env.randomization.friction=(0.0, 1.0): both numbers must be positive",
-    "env.randomization.payload -9 0": "takes off more than the trunk's 6.921 kg",
+    "env.randomization.payload -9 -8": "takes off more than the trunk's 6.921 kg",
     "video_interval -1": "progress.video_interval=-1: give a whole number from 0",
     "evaluate_interval 1 --progress.evaluate_seconds 0.01": "progress.evaluate_interval=1: seconds=0.01 is less than",
     "video_interval 1 --progress.video_robots 0": "progress.video_robots=0: give a whole number from 1 to 100",
