@@ -31,9 +31,8 @@ class DiagonalGaussian:
 
     def joint_log_prob(self, squared_distance: Tensor) -> Tensor:
         """Return the log density [..., 1] of actions from ((actions - mean) / stddev)^2 [..., A]."""
-        normalizer = self.stddev.log().sum(dim=-1, keepdim=True) + 0.5 * squared_distance.shape[-1] * math.log(
-            2 * math.pi
-        )
+        constant = 0.5 * squared_distance.shape[-1] * math.log(2 * math.pi)
+        normalizer = self.stddev.log().sum(dim=-1, keepdim=True) + constant
         return -0.5 * squared_distance.sum(dim=-1, keepdim=True) - normalizer
 
     def entropy(self) -> Tensor:

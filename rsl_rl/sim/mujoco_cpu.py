@@ -39,7 +39,6 @@ class MujocoSim(MujocoRobots):
         self._default_state = self._state[:1].clone()
         self._qpos = torch.from_numpy(self._batch.bind("qpos"))
         self._qvel = torch.from_numpy(self._batch.bind("qvel"))
-        self._root_twist = self._qvel[:, :6]
         self._ctrl = torch.from_numpy(self._batch.bind("ctrl"))
         self._warmstart = torch.from_numpy(self._batch.bind("qacc_warmstart"))
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
@@ -77,7 +76,7 @@ class MujocoSim(MujocoRobots):
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         ids = mask.nonzero().squeeze(-1)
         linear, angular = lin_vel[ids], ang_vel[ids]
-        self._root_twist[ids] = torch.cat((linear, angular), dim=1).double()
+        self._qvel[:, :6][ids] = torch.cat((linear, angular), dim=1).double()
         self.root_lin_vel[ids], self.root_ang_vel[ids] = linear, angular
 
     def _field(self, name: str) -> Tensor:

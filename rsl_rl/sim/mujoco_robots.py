@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Motion, Sim
-from rsl_rl.utils.indexing import as_slice
+from rsl_rl.utils.indexing import Columns
 
 
 class MujocoRobots(Sim):
@@ -49,7 +49,9 @@ class MujocoRobots(Sim):
         self.link_names = tuple(s.name[: -len("_contact")] for s in sensors if s.name.endswith("_contact"))
         self.foot_names = tuple(s.name[: -len("_pos")] for s in sensors if s.name.endswith("_pos"))
         self._columns = {
-            kind: as_slice([int(s.adr[0]) + axis for s in sensors if s.name.endswith(kind) for axis in range(3)])
+            kind: Columns(
+                [int(s.adr[0]) + axis for s in sensors if s.name.endswith(kind) for axis in range(3)], self.device
+            )
             for kind in ("_contact", "_pos", "_vel")
         }
         self.joint_limits = torch.tensor(model.jnt_range[1:], dtype=torch.float32, device=self.device)
@@ -84,7 +86,7 @@ class MujocoRobots(Sim):
 
     def _sensed(self, kind: str) -> Tensor:
         """Return the sensors whose names end so, [N, sensors, 3]."""
-        return self._sensors[:, self._columns[kind]].view(self.num_envs, -1, 3)
+        return self._columns[kind](self._sensors).view(self.num_envs, -1, 3)
 
     def _in_engine_terms(self, motion: Motion) -> Tuple[Tensor, Tensor]:
         """Return a motion as positions and velocities of the engine."""

@@ -44,7 +44,6 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
-        self._joint_limits = self.sim.joint_limits.t().contiguous()  # [2, J]
         self._start = torch.tensor([0.0, 0.0, self.robot.standing_height], device=self.device).expand(self.num_envs, 3)
         self._still = torch.zeros(self.num_envs, self.num_actions, device=self.device)
         self._draw_start = start_distribution(
@@ -168,7 +167,7 @@ class LeggedRobot(VecEnv):
         if surely_none(mask):
             return
         heading, lin_vel, ang_vel, joint_pos = start.split([1, 3, 3, self.num_actions], dim=1)
-        joint_pos = joint_pos.clamp(*self._joint_limits)
+        joint_pos = joint_pos.clamp(*self.sim.joint_limits.unbind(dim=1))
         self.sim.reset(mask, Motion(self._start, from_yaw(heading[:, 0]), lin_vel, ang_vel, joint_pos, self._still))
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._episode_sums.masked_fill_(mask, 0.0)

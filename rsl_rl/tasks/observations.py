@@ -5,7 +5,7 @@ A term is a function and a line in ``TERMS``, which says how the term looks in t
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch import Tensor
 from rsl_rl.config.task import ObservationTerm
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import Robot
-from rsl_rl.utils.indexing import as_slice
+from rsl_rl.utils.indexing import Columns
 from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.uniform import Uniform
 
@@ -181,7 +181,9 @@ class ObservationTable:
         self._groups = dict(groups)
         columns: Dict[Tuple[str, float], List[int]] = {}  # by name and scale
         width = 0
-        widest_first = sorted(groups.values(), key=lambda group: sum(group.sizes), reverse=True)  # it is then a slice
+        widest_first = sorted(
+            groups.values(), key=lambda group: sum(group.sizes), reverse=True
+        )  # its columns are in a row
         for group in widest_first:
             for (name, term), size in zip(group.terms.items(), group.sizes):
                 if (name, term.scale) not in columns:
@@ -190,11 +192,12 @@ class ObservationTable:
         self._functions = [TERMS[name].function for name, _ in columns]
         scales = [scale for (_, scale), own in columns.items() for _ in own]
         self._scale = torch.tensor(scales, device=state.action.device)
-        self._columns = {name: self._places(group, columns) for name, group in groups.items()}
-
-    def _places(self, group: ObservationGroup, columns: Mapping[Tuple[str, float], List[int]]) -> Union[slice, Tensor]:
-        places = as_slice([i for name, term in group.terms.items() for i in columns[name, term.scale]])
-        return places if isinstance(places, slice) else torch.tensor(places, device=self._scale.device)
+        self._pick = {
+            group_name: Columns(
+                [i for name, term in group.terms.items() for i in columns[name, term.scale]], self._scale.device
+            )
+            for group_name, group in groups.items()
+        }
 
     def draw_noise(self) -> None:
         """Draw the measurement errors of a control step: of its last observation, and of the next one to act on."""
@@ -205,8 +208,4 @@ class ObservationTable:
         """Return the observations of each group, [N, D]; those without noise may share memory: do not write there."""
         terms = [function(state).contiguous() for function in self._functions]  # a CPU is slow to join others
         table = torch.cat(terms, dim=1).mul_(self._scale)
-        return {name: group.with_noise(self._pick(table, name)) for name, group in self._groups.items()}
-
-    def _pick(self, table: Tensor, group_name: str) -> Tensor:
-        places = self._columns[group_name]
-        return table[:, places] if isinstance(places, slice) else table.index_select(1, places)
+        return {name: group.with_noise(self._pick[name](table)) for name, group in self._groups.items()}

@@ -121,12 +121,12 @@ def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
     """
     contact = state.foot_contact.float()
     left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front less rear: 1 and -1, or -1 and 1, in a trot
-    return torch.rsub(left * right, 1.0).mul_(0.5) * state.moving
+    return (1 - left * right) / 2 * state.moving
 
 
 def stand_still(state: RobotState, cfg: RewardConfig) -> Tensor:
     """Distance of the joints from the default pose while no motion is commanded [rad]."""
-    return state.joint_offset.abs().sum(dim=1) * torch.rsub(state.moving, 1.0)
+    return state.joint_offset.abs().sum(dim=1) * (1 - state.moving)
 
 
 def alive(state: RobotState, cfg: RewardConfig) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Tuple, Union
+from typing import Dict, Mapping, Tuple
 
 import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Sim
-from rsl_rl.utils.indexing import as_slice
+from rsl_rl.utils.indexing import Columns
 from rsl_rl.utils.rotations import rotate_inverse
 
 _REMEMBERED = (
@@ -56,7 +56,7 @@ class RobotState:
         self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] of the range that joints can reach [rad]
         self.joint_half_range = (upper - lower) / 2  # [J] [rad]
         self._contact_strength = zeros(len(sim.link_names))  # [N, L] size of the floor's force in the last step [N]
-        self._places: Dict[Tuple[str, ...], Union[slice, Tensor]] = {}  # of links among those that report contact
+        self._columns: Dict[Tuple[str, ...], Columns] = {}  # of links among those that report contact
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
 
@@ -87,21 +87,17 @@ class RobotState:
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
         """Return the floor's force on each of the links, [N, len(links), 3] in world axes [N]; as of the last step."""
-        return self._columns(self.sim.contact_force, links)
+        return self._columns_of(links)(self.sim.contact_force)
 
     def contact_strength(self, links: Tuple[str, ...]) -> Tensor:
         """Return the size of the floor's force on each of the links, [N, len(links)] [N]; as of the last step, whatever
         was reset since."""
-        return self._columns(self._contact_strength, links)
+        return self._columns_of(links)(self._contact_strength)
 
-    def _columns(self, x: Tensor, links: Tuple[str, ...]) -> Tensor:
-        """Pick links [N, len(links), ...] out of all of them [N, L, ...]."""
-        if links not in self._places:
-            indices = self.sim.link_indices(links)
-            places = as_slice(indices.tolist())
-            self._places[links] = places if isinstance(places, slice) else indices
-        places = self._places[links]
-        return x[:, places] if isinstance(places, slice) else x.index_select(1, places)
+    def _columns_of(self, links: Tuple[str, ...]) -> Columns:
+        if links not in self._columns:
+            self._columns[links] = Columns(self.sim.link_indices(links).tolist(), self.sim.device)
+        return self._columns[links]
 
     def refresh(self) -> None:
         """Take in a finished control step."""

@@ -1,11 +1,14 @@
 import pytest
+import torch
 
-from rsl_rl.utils.indexing import as_slice
+from rsl_rl.utils.indexing import Columns
 
 
 @pytest.mark.parametrize("indices", [[], [3], [0, 1, 2], [5, 6], [2, 1], [0, 2], [1, 1]])
-def test_a_slice_or_list_picks_what_the_indices_pick(indices):
-    numbers, picked = list("abcdefg"), as_slice(indices)
-    wanted = [numbers[i] for i in indices]
-    assert (numbers[picked] if isinstance(picked, slice) else [numbers[i] for i in picked]) == wanted
-    assert isinstance(picked, slice) == (indices in ([], [3], [0, 1, 2], [5, 6]))
+@pytest.mark.parametrize("shape", [(4, 7), (4, 7, 3)])
+def test_columns_are_those_asked_for_and_a_view_where_they_follow_each_other(indices, shape):
+    x = torch.randn(shape)
+    picked = Columns(indices, "cpu")(x)
+    assert torch.equal(picked, x[:, torch.tensor(indices, dtype=torch.long)])
+    shared = picked.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    assert shared == (indices in ([], [3], [0, 1, 2], [5, 6]))
