@@ -82,10 +82,11 @@ class FlatAdam(torch.optim.Optimizer):
 
         Else parameters and state stay as they are, bit by bit; gradients are then zero.
         """
-        norms = [torch.linalg.vector_norm(group) for group in self._gradient_groups]
-        going = torch.stack(norms).isfinite().all().logical_and(usable)
-        for group, norm in zip(self._gradient_groups, norms):
-            group.mul_((self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0) * going)
+        norms = torch.stack([torch.linalg.vector_norm(group) for group in self._gradient_groups])
+        going = norms.isfinite().all().logical_and(usable)
+        shrinking = (self.max_grad_norm / (norms + 1e-6)).clamp(max=1.0) * going
+        for group, factor in zip(self._gradient_groups, shrinking.unbind()):
+            group.mul_(factor)
         self._gradients.nan_to_num_(0.0, 0.0, 0.0)  # zero times what is not finite is not zero
         settings = self.param_groups[0]
         beta1, beta2 = settings["betas"]

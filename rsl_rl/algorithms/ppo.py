@@ -166,6 +166,8 @@ class PPO:
         ``compute_returns``. The actions returned are the caller's own: an environment may clip or scale them in place.
         """
         row = self.storage.row()
+        if self.storage.step == 0 and self.device.type == "cpu":  # on a GPU, a recording would keep those held first
+            self.actor_critic.hold()
         row.hidden_states = self.actor_critic.get_hidden_states()
         if row.hidden_states[0] is None:
             row.hidden_states = self.actor_critic.zero_hidden_states(self.storage.num_envs)
@@ -201,7 +203,7 @@ class PPO:
         Where ``infos["time_outs"]`` [N] says that only the clock ended an episode, the reward is credited with the
         value of what would have come: V of ``infos["final_obs"]`` (groups, or the critic's tensor) where given, else V
         of the last state acted on, as soon as ``compute_returns`` knows it. Where ``infos["valid"]`` [N] is false
-        nothing is learned from the step, which must be done.
+        nothing is learned from the step, which must be done, with a finite reward.
         """
         row = self.transition
         row.rewards.copy_(rewards.reshape(row.rewards.shape))
@@ -229,18 +231,21 @@ class PPO:
         storage, policy = self.storage, self.actor_critic
         if not policy.is_recurrent:
             storage.values.copy_(policy.evaluate(storage.critic_observations))
-        old_policy = DiagonalGaussian(storage.mu, storage.sigma)
-        squared = (storage.actions - storage.mu).div_(storage.sigma).square_()
+        old_policy = DiagonalGaussian(storage.mu, storage.stddev)
+        squared = (storage.actions - storage.mu).div_(storage.stddev).square_()
         storage.actions_log_prob.copy_(old_policy.joint_log_prob(squared))
         storage.rewards.copy_(
             bootstrap_timeouts(storage.rewards, storage.values, storage.time_outs, storage.dones, self.gamma)
         )
         storage.time_outs.zero_()  # credited
         storage.compute_returns(policy.peek_value(last_critic_obs), self.gamma, self.lam)
+        policy.release()
 
     def _in_pieces(self, x: Tensor) -> Sequence[Tensor]:
         """Cut rows into as many at a time as the device likes; on a GPU, where launches are what costs, all of them."""
-        return x.tensor_split(math.ceil(len(x) / self._rows_at_once)) if self.device.type == "cpu" else (x,)
+        if len(x) <= self._rows_at_once or self.device.type != "cpu":
+            return (x,)
+        return x.tensor_split(math.ceil(len(x) / self._rows_at_once))
 
     # Learning
 

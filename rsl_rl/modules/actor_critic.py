@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
-from rsl_rl.modules.mlp import mlp
+from rsl_rl.modules.mlp import MLP, mlp
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.utils.trajectories import Flow, HiddenState, as_states
 
@@ -27,6 +27,7 @@ class ActorCritic(nn.Module):
 
     is_recurrent = False
     state_dependent_std = False  # the deviations of the actions are the same in every state, and stored once a rollout
+    _held_std: Optional[Tensor] = None
 
     def __init__(self, num_actor_obs: int, num_critic_obs: int, num_actions: int, **settings: Any):
         super().__init__()
@@ -88,6 +89,30 @@ class ActorCritic(nn.Module):
         """Have the networks compute in another type, such as bfloat16, where gradients are wanted."""
         self.actor.learning_dtype = self.critic.learning_dtype = dtype
 
+    # Weights that stay
+
+    def hold(self) -> None:
+        """Without gradients, compute with the weights as they are now until ``release``.
+
+        What follows from weights alone, such as the averages of symmetric networks, is then computed once and not at
+        each step of a rollout. Loading a state dict releases; other changes of weights may be noticed or not.
+        """
+        self._held_std = self.noise_std().detach()
+        for network in (self.actor, self.critic):
+            if isinstance(network, MLP):
+                network.hold()
+
+    def release(self) -> None:
+        """Compute with the weights as they are at each call."""
+        self._held_std = None
+        for network in (self.actor, self.critic):
+            if isinstance(network, MLP):
+                network.release()
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        self.release()
+        return super().load_state_dict(*args, **kwargs)
+
     # The policy
 
     def noise_std(self) -> Tensor:
@@ -104,7 +129,10 @@ class ActorCritic(nn.Module):
         are None without memory, and while acting.
         """
         mean = self.actor(self._actor_features(observations, flow, hidden_states))
-        self.distribution = DiagonalGaussian(mean, self.noise_std())
+        stddev = self._held_std
+        if stddev is None or torch.is_grad_enabled():
+            stddev = self.noise_std()
+        self.distribution = DiagonalGaussian(mean, stddev)
 
     def act(self, observations: Tensor, flow: Optional[Flow] = None, hidden_states: HiddenState = None) -> Tensor:
         """Draw actions [..., A] for observations [..., D]."""
@@ -172,6 +200,7 @@ class ActorCritic(nn.Module):
         memories = [s for state in self.get_hidden_states() for s in as_states(state)]
         memo = {id(self.distribution): without_graph, **{id(s): s.detach() for s in memories}}
         twin = copy.deepcopy(self, memo).eval().requires_grad_(False)
+        twin.release()
         twin.reset()
         return twin
 

@@ -7,13 +7,17 @@ result is kept; forward and backward of the whole stack are two calls.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type
+import math
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 _aten = torch.ops.aten
+
+_CACHED_NUMBERS = 1 << 19
+"""Results that stay in a CPU's cache from one layer to the next."""
 
 
 class InPlaceActivation(NamedTuple):
@@ -23,7 +27,7 @@ class InPlaceActivation(NamedTuple):
     backward: Callable[[Tensor, Tensor], Tensor]  # (gradient, written over; the non-linearity's result)
 
 
-_ZERO = torch.zeros((), device="cpu")
+_ZERO, _ONE = torch.zeros((), device="cpu"), torch.ones((), device="cpu")  # from a number, each call makes a tensor
 
 
 def _elu(y: Tensor) -> Tensor:
@@ -31,7 +35,7 @@ def _elu(y: Tensor) -> Tensor:
         return nn.functional.elu_(y)
     # Zero held between y and exp(y) - 1, which but for rounding is larger: three plain passes, faster on a CPU than the
     # one pass of torch's own.
-    return torch.clamp(_ZERO, min=y, max=y.exp().sub_(1.0), out=y)
+    return torch.clamp(_ZERO, min=y, max=y.exp().sub_(_ONE), out=y)
 
 
 def _elu_backward(grad: Tensor, result: Tensor) -> Tensor:
@@ -55,30 +59,56 @@ IN_PLACE: Dict[Type[nn.Module], InPlaceActivation] = {
 
 
 def dense_stack(
-    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: InPlaceActivation
+    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], activations: Sequence[nn.Module]
 ) -> Tensor:
-    """Run x [B, D] through linear layers with the activation between them; the last layer is linear."""
-    if torch.is_grad_enabled():
-        return _DenseStack.apply(x, activation, *weights, *biases)
-    for y in _layers(x, weights, biases, activation):
-        x = y  # one at a time, so that nothing else is kept
-    return x
+    """Run x [B, D] through linear layers with an activation behind each but the last.
+
+    ``weights`` are [outputs, inputs] and ``biases`` [outputs] of each layer.
+    """
+    kinds = {IN_PLACE.get(type(activation)) for activation in activations}
+    in_place = kinds.pop() if len(kinds) == 1 else None
+    if in_place is not None:
+        return _DenseStack.apply(x, in_place, *weights, *biases)
+    for weight, bias, activation in zip(weights, biases, activations):
+        x = activation(_linear(x, weight.t(), bias))
+    return torch.addmm(biases[-1], x, weights[-1].t())
 
 
-def _layers(
-    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: InPlaceActivation
-) -> Iterator[Tensor]:
-    """Yield the output of each layer."""
-    for weight, bias in zip(weights[:-1], biases[:-1]):
-        x = activation.apply(_linear(x, weight, bias))
-        yield x
-    yield torch.addmm(biases[-1], x, weights[-1].t())
+class FixedStack:
+    """What :func:`dense_stack` computes, without gradients and for as long as the weights stay; all that does not
+    follow from x is prepared.
+
+    Rows on a CPU are led through in blocks whose results stay in its cache.
+    """
+
+    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], activations: Sequence[nn.Module]):
+        in_place = (IN_PLACE.get(type(activation)) for activation in activations)
+        applied = (activation if kind is None else kind.apply for activation, kind in zip(activations, in_place))
+        *inner, self._last = ((weight.detach().t(), bias.detach()) for weight, bias in zip(weights, biases))
+        self._inner = [(*layer, activate) for layer, activate in zip(inner, applied)]
+        self._rows_at_once = max(1, _CACHED_NUMBERS // max(len(weight) for weight in weights))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the outputs [..., outputs] for x [..., D]."""
+        if x.dim() != 2:
+            y = self(x.reshape(-1, x.shape[-1]))
+            return y.view(*x.shape[:-1], y.shape[-1])
+        if len(x) <= self._rows_at_once or x.device.type != "cpu":
+            return self._run(x)
+        return torch.cat([self._run(block) for block in x.tensor_split(math.ceil(len(x) / self._rows_at_once))])
+
+    def _run(self, x: Tensor) -> Tensor:
+        for weight, bias, activate in self._inner:
+            x = activate(_linear(x, weight, bias))
+        weight, bias = self._last
+        return torch.addmm(bias, x, weight)
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return x [B, inputs] times weight [inputs, outputs], plus bias."""
     if x.device.type == "cpu":
-        return (x @ weight.t()).add_(bias)  # addmm would first copy the bias to every row
-    return torch.addmm(bias, x, weight.t())
+        return torch.mm(x, weight).add_(bias)  # addmm would first copy the bias to every row
+    return torch.addmm(bias, x, weight)
 
 
 class _DenseStack(torch.autograd.Function):
@@ -86,10 +116,13 @@ class _DenseStack(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, activation: InPlaceActivation, *parameters: Tensor) -> Tensor:
         num_layers = len(parameters) // 2
         weights, biases = parameters[:num_layers], parameters[num_layers:]
-        *hidden, y = _layers(x, weights, biases, activation)
+        y, hidden = x, []
+        for weight, bias in zip(weights[:-1], biases[:-1]):
+            y = activation.apply(_linear(y, weight.t(), bias))
+            hidden.append(y)
         ctx.activation = activation
         ctx.save_for_backward(x, *hidden, *weights)
-        return y
+        return torch.addmm(biases[-1], y, weights[-1].t())
 
     @staticmethod
     @once_differentiable

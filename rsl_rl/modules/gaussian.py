@@ -21,8 +21,7 @@ class DiagonalGaussian:
 
     def sample(self) -> Tensor:
         """Draw actions [..., A], without gradient."""
-        with torch.no_grad():
-            return torch.addcmul(self.mean, torch.randn_like(self.mean), self.stddev)
+        return torch.addcmul(self.mean, torch.randn_like(self.mean), self.stddev).detach()
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """Return the log density of each component [..., A]."""

@@ -25,6 +25,7 @@ class Memory(nn.Module):
     """
 
     learning_dtype: Optional[torch.dtype] = None
+    _held: Optional[List[LayerWeights]] = None
 
     def __init__(self, input_size: int, type: str = "lstm", num_layers: int = 1, hidden_size: int = 256):
         super().__init__()
@@ -51,11 +52,23 @@ class Memory(nn.Module):
         """Return what :meth:`step` would, and leave the state as it is."""
         return self._step(x)[0]
 
+    def hold(self) -> None:
+        """Without gradients, step with the weights as they are now until ``release``; they are prepared once."""
+        self._held = [LayerWeights(*(weight.detach() for weight in layer)) for layer in self._layers()]
+
+    def release(self) -> None:
+        """Step with the weights as they are at each call."""
+        self._held = None
+
+    def _layers(self) -> List[LayerWeights]:
+        return [self.layer_weights(layer) for layer in range(self.rnn.num_layers)]
+
     def _step(self, x: Tensor) -> Tuple[Tensor, HiddenState]:
         states = as_states(self.hidden_states) or self.zero_states(len(x))
+        layers = self._layers() if self._held is None or torch.is_grad_enabled() else self._held
         after: List[Tuple[Tensor, ...]] = []  # of each layer
-        for layer in range(self.rnn.num_layers):
-            before, weights = [s[layer] for s in states], self.layer_weights(layer)
+        for layer, weights in enumerate(layers):
+            before = [s[layer] for s in states]
             if len(before) == 1:
                 after.append((torch.gru_cell(x, before[0], *weights),))
             else:
@@ -72,8 +85,8 @@ class Memory(nn.Module):
         flow = Flow(keep, keep * flow.carry.to(dtype))  # what is wiped carries no gradient either
         scan = gru_scan if len(states) == 1 else lstm_scan
         y = x.to(dtype)
-        for layer in range(self.rnn.num_layers):
-            weights = LayerWeights(*(weight.to(dtype) for weight in self.layer_weights(layer)))
+        for layer, tensors in enumerate(self._layers()):
+            weights = LayerWeights(*(weight.to(dtype) for weight in tensors))
             y = scan(y, flow, weights, *(s[layer].to(dtype) for s in states))
         return y.to(x.dtype)
 
@@ -85,8 +98,8 @@ class Memory(nn.Module):
         """Return a torch layer of its own with the weights in use."""
         layer = copy.deepcopy(self.rnn)
         with torch.no_grad():
-            for i in range(layer.num_layers):
-                for name, weight in zip(_WEIGHT_NAMES, self.layer_weights(i)):
+            for i, weights in enumerate(self._layers()):
+                for name, weight in zip(_WEIGHT_NAMES, weights):
                     getattr(layer, f"{name}_l{i}").copy_(weight)
         return layer
 

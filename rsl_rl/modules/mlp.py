@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import List, Optional, Sequence, Tuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from rsl_rl.config.policy import ACTIVATIONS
-from rsl_rl.modules.dense import IN_PLACE, dense_stack
-
-_CACHED_NUMBERS = 1 << 19
-"""Results that stay in a CPU's cache from one layer to the next."""
+from rsl_rl.modules.dense import FixedStack, dense_stack
 
 _MODULES = {
     "elu": nn.ELU,
@@ -42,42 +37,46 @@ class MLP(nn.Sequential):
     """
 
     learning_dtype: Optional[torch.dtype] = None
+    _held: Optional[FixedStack] = None
+
+    def hold(self) -> None:
+        """Without gradients, compute with the weights as they are now until ``release``; they are prepared once."""
+        self._held = FixedStack(*self._parts()) if self._is_stack() else None
+
+    def release(self) -> None:
+        """Compute with the weights as they are at each call."""
+        self._held = None
 
     def forward(self, input: Tensor) -> Tensor:
-        layers = list(self)
-        if len(layers) % 2 == 0 or not all(hasattr(layer, "weight_and_bias") for layer in layers[::2]):
-            return super().forward(input)  # somebody has cut the stack, or put other layers into it
-        weights, biases = zip(*(cast(Linear, linear).weight_and_bias() for linear in layers[::2]))
+        learning = torch.is_grad_enabled()
+        if self._held is not None and not learning:
+            return self._held(input)
+        if not self._is_stack():
+            return super().forward(input)
+        weights, biases, activations = self._parts()
+        if not learning:
+            return FixedStack(weights, biases, activations)(input)
         rows = input.reshape(-1, input.shape[-1])
-        if torch.is_grad_enabled():
-            dtype = self.learning_dtype or input.dtype
-            x, *parameters = (tensor.to(dtype) for tensor in (rows, *weights, *biases))
-            y = self._run(x, parameters[: len(weights)], parameters[len(weights) :]).to(input.dtype)
-        else:
-            results = [self._run(block, weights, biases) for block in _blocks(rows, weights)]
-            y = results[0] if len(results) == 1 else torch.cat(results)
-        return y.view(*input.shape[:-1], y.shape[-1])
+        if self.learning_dtype is not None:
+            rows, *parameters = (x.to(self.learning_dtype) for x in (rows, *weights, *biases))
+            weights, biases = parameters[: len(weights)], parameters[len(weights) :]
+        y = dense_stack(rows, weights, biases, activations)
+        return y.to(input.dtype).view(*input.shape[:-1], y.shape[-1])
 
-    def _run(self, x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
-        activations = list(self)[1::2]
-        in_place = IN_PLACE.get(type(activations[0])) if activations else None
-        if in_place is not None:
-            return dense_stack(x, weights, biases, in_place)
-        for weight, bias, activation in zip(weights, biases, activations):
-            x = activation(functional.linear(x, weight, bias))
-        return functional.linear(x, weights[-1], biases[-1])
+    def _is_stack(self) -> bool:
+        """Tell whether nobody has cut the stack, or put other layers into it."""
+        layers = list(self)
+        return len(layers) % 2 == 1 and all(hasattr(layer, "weight_and_bias") for layer in layers[::2])
+
+    def _parts(self) -> Tuple[Sequence[Tensor], Sequence[Tensor], Sequence[nn.Module]]:
+        """Return the weight and the bias of each layer, and the activations between them."""
+        layers = list(self)
+        weights, biases = zip(*(cast(Linear, linear).weight_and_bias() for linear in layers[::2]))
+        return weights, biases, layers[1::2]
 
     def plain(self) -> nn.Sequential:
         """Return a copy of torch's own kind, which exporters understand."""
         return nn.Sequential(*copy.deepcopy(self))
-
-
-def _blocks(rows: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Cut rows so that the results of the widest layer stay in a CPU's cache; a GPU takes all at once."""
-    at_once = max(1, _CACHED_NUMBERS // max(len(weight) for weight in weights))
-    if rows.device.type != "cpu" or len(rows) <= at_once:
-        return (rows,)
-    return rows.tensor_split(math.ceil(len(rows) / at_once))
 
 
 class Linear(nn.Linear):

@@ -134,6 +134,11 @@ class RolloutStorage:
         """What the critic reads [T, N, C]: the privileged observations, or the actor's where there are none."""
         return self.observations if self.privileged_observations is None else self.privileged_observations
 
+    @property
+    def stddev(self) -> Tensor:
+        """What ``sigma`` is made of: [T, N, A], or [A] where all of a rollout has the same."""
+        return self.sigma if self._one_sigma is None else self._one_sigma
+
     def _views(self, step: int) -> RolloutStorage.Transition:
         """Return the views of one row, which are the same in every rollout."""
         transition = self.Transition(critic_observations=self.critic_observations[step])
@@ -205,10 +210,10 @@ class RolloutStorage:
         """Fill returns, and advantages scaled to zero mean and unit deviation; ``last_values`` [N, 1] follow the last
         row.
 
-        A step without weight, which must be done, passes on what the critic expected of it: the steps before are told
-        neither of a failure nor of a success.
+        A step without weight, which must be done and have a finite reward, passes on what the critic expected of it:
+        the steps before are told neither of a failure nor of a success.
         """
-        rewards = torch.where(self.weights > 0, self.rewards, self.values)
+        rewards = torch.lerp(self.values, self.rewards, self.weights)
         advantages = gae(rewards, self.values, last_values, self.dones, gamma, lam)
         torch.add(advantages, self.values, out=self.returns)
         count = self.weights.sum()

@@ -1,0 +1,112 @@
+"""Weights held for a rollout: what follows from them alone is computed once."""
+
+import copy
+
+import pytest
+import torch
+
+from rsl_rl.algorithms import PPO
+from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.symmetric import SymmetricActorCritic
+from rsl_rl.modules.symmetric_recurrent import SymmetricActorCriticRecurrent
+
+N, T, D, A = 6, 5, 4, 2
+MIRRORS = {
+    "actor_mirror": ((1, 0, 2, 3), (1.0, 1.0, -1.0, 1.0)),
+    "critic_mirror": ((1, 0, 2, 3), (1.0, 1.0, -1.0, 1.0)),
+    "action_mirror": ((1, 0), (-1.0, -1.0)),
+}
+NETS = {"actor_hidden_dims": (8, 6), "critic_hidden_dims": (8, 6)}
+MEMORY = {"rnn_type": "lstm", "rnn_hidden_size": 6, "rnn_num_layers": 2}
+KINDS = {
+    "plain": lambda: ActorCritic(D, D, A, **NETS),
+    "another activation": lambda: ActorCritic(D, D, A, activation="gelu", **NETS),
+    "recurrent": lambda: ActorCriticRecurrent(D, D, A, **NETS, **MEMORY),
+    "symmetric": lambda: SymmetricActorCritic(D, D, A, **NETS, **MIRRORS),
+    "symmetric, recurrent": lambda: SymmetricActorCriticRecurrent(D, D, A, **NETS, **MEMORY, **MIRRORS),
+}
+
+
+@pytest.fixture(params=KINDS)
+def policy(request):
+    torch.manual_seed(0)
+    return KINDS[request.param]()
+
+
+def answers(policy):
+    """Return what a policy without a past makes of some observations."""
+    policy.reset()
+    torch.manual_seed(2)
+    obs = torch.randn(N, D)
+    with torch.no_grad():
+        return [policy.act(obs), policy.act(-obs), policy.evaluate(obs), policy.peek_value(-obs), policy.action_std]
+
+
+def move(policy):
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.3)
+
+
+def all_equal(some, others):
+    return all(torch.equal(a, b) for a, b in zip(some, others))
+
+
+def test_held_weights_give_the_same_bits_and_released_ones_follow_what_is_learned(policy):
+    before = answers(policy)
+    policy.hold()
+    assert all_equal(answers(policy), before)
+    move(policy)
+    policy.release()
+    fresh = copy.deepcopy(policy)
+    assert all_equal(answers(policy), answers(fresh)) and not all_equal(answers(policy), before)
+
+
+def test_gradients_are_those_of_the_weights_themselves(policy):
+    policy.hold()
+    move(policy)
+    twin = copy.deepcopy(policy)
+    twin.release()
+    obs = torch.randn(N, D)
+    for each in (policy, twin):
+        each.update_distribution(obs)
+        (each.distribution.mean.sum() + each.distribution.stddev.sum() + each.evaluate(obs).sum()).backward()
+    pairs = list(zip(policy.parameters(), twin.parameters()))
+    assert all(torch.equal(a.grad, b.grad) for a, b in pairs if a.grad is not None or b.grad is not None)
+
+
+def test_loading_and_copying_let_go(policy):
+    other = copy.deepcopy(policy)
+    move(other)
+    policy.hold()
+    twin = policy.snapshot()
+    move(twin)
+    policy.load_state_dict(other.state_dict())
+    assert all_equal(answers(policy), answers(other)) and all_equal(answers(twin), answers(other))
+
+
+def test_a_rollout_holds_from_its_first_step_to_its_returns(policy, monkeypatch):
+    """Two iterations, with and without holding: the same weights."""
+
+    def learn(policy):
+        torch.manual_seed(1)
+        ppo = PPO(policy, num_mini_batches=2, learning_rate=1e-2)
+        ppo.init_storage(N, T, [D], None, [A])
+        held = []
+        for _ in range(2):
+            for _ in range(T):
+                obs = torch.randn(N, D)
+                ppo.act(obs, obs)
+                held.append(policy._held_std is not None)
+                infos = {"time_outs": torch.rand(N) < 0.5, "final_obs": torch.randn(N, D)}
+                ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.3, infos)
+            ppo.compute_returns(torch.randn(N, D))
+            assert policy._held_std is None
+            ppo.update()
+        return held, list(policy.parameters())
+
+    free = copy.deepcopy(policy)
+    monkeypatch.setattr(free, "hold", lambda: None)
+    (held, ours), (never, theirs) = learn(policy), learn(free)
+    assert all(held) and not any(never)
+    assert all_equal(ours, theirs)
