@@ -95,7 +95,7 @@ def unprotected(runner: OnPolicyRunner) -> Iterator[None]:
     """Have a runner whose environment is a LeggedRobot do without protection."""
     env = cast(LeggedRobot, runner.env)
     sound = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
-    nothing_found = dict.fromkeys(faults.CAUSES, sound)
+    nothing_found = faults.Faults(dict.fromkeys(faults.CAUSES, sound), None)
 
     trusting = TrustingGuard(runner.alg.actor_critic, env.num_envs, runner.device)
     with contextlib.ExitStack() as stack:

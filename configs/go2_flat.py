@@ -17,7 +17,7 @@ from rsl_rl.config.task import (
     TerminationConfig,
 )
 
-_THIGHS_AND_CALVES = tuple(f"{leg}_{part}" for leg in ("FL", "FR", "RL", "RR") for part in ("thigh", "calf"))
+_THIGHS_AND_CALVES = tuple(f"{leg}_{part}" for part in ("thigh", "calf") for leg in ("FL", "FR", "RL", "RR"))
 
 
 _SENSED = {

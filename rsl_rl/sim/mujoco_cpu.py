@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Iterator, Union
+from typing import Iterator, Tuple, Union
 
 import mujoco
 import numpy as np
@@ -41,6 +41,8 @@ class MujocoSim(MujocoRobots):
         self._qvel = torch.from_numpy(self._batch.bind("qvel"))
         self._ctrl = torch.from_numpy(self._batch.bind("ctrl"))
         self._warmstart = torch.from_numpy(self._batch.bind("qacc_warmstart"))
+        first, last = (self._column(part) for part in (self._qpos[:, 0], self._warmstart[:, -1]))
+        self._kept = self._state[:, first : last + 1]  # positions, velocities, warm start and what lies between
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
         self._motion_pairs = tuple(zip(self.motion(), self._engines_motion()))
@@ -78,6 +80,13 @@ class MujocoSim(MujocoRobots):
         linear, angular = lin_vel[ids], ang_vel[ids]
         self._qvel[:, :6][ids] = torch.cat((linear, angular), dim=1).double()
         self.root_lin_vel[ids], self.root_ang_vel[ids] = linear, angular
+
+    def _column(self, part: Tensor) -> int:
+        """Return which column of ``_state`` a view [N] of one is."""
+        return (part.data_ptr() - self._state.data_ptr()) // self._state.element_size()
+
+    def _state_parts(self) -> Tuple[Tensor, ...]:
+        return (self._kept,)
 
     def _field(self, name: str) -> Tensor:
         return torch.from_numpy(self._batch.expand(name))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.task import CommandConfig
+from rsl_rl.utils.looking import surely_none
 from rsl_rl.utils.uniform import Uniform
 
 
@@ -36,7 +37,10 @@ class VelocityCommands:
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
         """Overwrite the commands of the robots marked in mask [N]."""
-        drawn, chance = self._draw().split([3, 1], dim=1)
+        drawn = self._draw()
+        if surely_none(mask):
+            return
+        drawn, chance = drawn.split([3, 1], dim=1)
         drawn = drawn.masked_fill(chance < self._standing_fraction, 0.0)
-        command.copy_(torch.where(mask.unsqueeze(1), drawn, command))
+        torch.where(mask.unsqueeze(1), drawn, command, out=command)
         self._age.masked_fill_(mask, 0)

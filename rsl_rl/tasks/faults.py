@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -16,20 +16,24 @@ CAUSES = ("engine", "contacts", "state", "reward_term", "observation_term")
 reward is not finite or absurdly large; so is something that it sees."""
 
 
-def find_faults(
-    state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]
-) -> Dict[str, Tensor]:
-    """Return for each of CAUSES where robots broke in the last step [N] bool, each robot under its first cause;
-    ``groups`` are the observations of the state reached."""
+class Faults(NamedTuple):
+    """Where robots broke in a step."""
+
+    by_cause: Dict[str, Tensor]  # [N] bool for each of CAUSES, each robot under its first
+    broken: Optional[Tensor]  # [N] bool, for any cause; None where surely no robot did
+
+
+def find_faults(state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]) -> Faults:
+    """Find the robots that broke in the last step; ``groups`` are the observations of the state reached."""
     if _surely_sound(state, cfg, reward, groups):
-        return dict.fromkeys(CAUSES, torch.zeros_like(state.sim.diverged))
+        return Faults(dict.fromkeys(CAUSES, torch.zeros_like(state.sim.diverged)), None)
     seen = torch.stack([group.abs().amax(dim=1) for group in groups.values()]).amax(dim=0)
     sim, rewarded = state.sim, reward.abs() <= cfg.max_reward
     sound = torch.stack(
         (~sim.diverged, ~sim.overflowed, _sound_state(state, cfg), rewarded, seen <= cfg.max_observation)
     )
     broken = ~sound  # NaN compares as not sound
-    return dict(zip(CAUSES, broken & (broken.cumsum(dim=0) == 1)))
+    return Faults(dict(zip(CAUSES, broken & (broken.cumsum(dim=0) == 1))), broken.any(dim=0))
 
 
 def _surely_sound(state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Mapping, Optional, Sequence
+from typing import Dict, Mapping, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Sim
 from rsl_rl.utils.first_events import FirstEvents
-from rsl_rl.utils.looking import surely_none
 
 NUM_STEPS = 8
 """Control steps that are remembered."""
@@ -34,13 +33,11 @@ class FlightRecorder:
         self._targets[slot] = joint_targets
         self._step += 1
 
-    def after_step(self, broken: Tensor, rows: Callable[[], Mapping[str, Tensor]]) -> None:
+    def after_step(self, broken: Tensor, rows: Mapping[str, Tensor]) -> None:
         """Keep what led to the step just taken where broken [causes, N] says so for the first time, and what came of
-        it: ``rows`` makes tensors [N, ...]."""
-        if surely_none(broken):
-            return
+        it, ``rows`` of tensors [N, ...]."""
         past = {"states": self._states.transpose(0, 1), "targets": self._targets.transpose(0, 1)}
-        self._first.record(broken, self._step, {**past, **rows()})
+        self._first.record(broken, self._step, {**past, **rows})
 
     def read(self, cause: str) -> Optional[Dict[str, Tensor]]:
         """Return the robot's number ("environment"), "states" [steps, S] before each of its last steps, the oldest

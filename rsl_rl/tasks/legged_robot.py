@@ -24,6 +24,9 @@ from rsl_rl.utils.looking import surely_none
 from rsl_rl.utils.registry import import_object, suggest
 from rsl_rl.utils.rotations import from_yaw
 
+_CHANGED_BY_PUSHES_AND_COMMANDS = ("base_lin_vel", "base_ang_vel", "command")
+"""Observation terms."""
+
 
 class LeggedRobot(VecEnv):
     """N robots on a floor, commanded by velocity; terms and numbers come from :class:`LeggedRobotConfig`.
@@ -58,6 +61,8 @@ class LeggedRobot(VecEnv):
         step_weights = [weight * cfg.sim.control_dt for weight in self._rewards.values()]
         self._weights = torch.tensor(step_weights, device=self.device).unsqueeze(1)  # [terms, 1]
         self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
+        nothing = torch.full((self.num_envs,), math.nan, device=self.device)
+        self._no_episode_ended = dict.fromkeys((*self._reward_names, "fall_rate"), nothing)
         self.state.contact_force(cfg.terminations.contact_links + cfg.rewards.collision_links)  # a typo fails here
         randomize_models(self.sim, self.state, cfg.randomization, cfg.control, self._generator)
         self._policy_group = ObservationGroup(cfg.policy_observations, self.state, self._generator)
@@ -109,17 +114,22 @@ class LeggedRobot(VecEnv):
         reward = terms.sum(dim=0)
         self._observation_table.draw_noise()
         final_obs = self._observation_table(state)
-        found = faults.find_faults(state, cfg.terminations, reward, final_obs)
-        masks = torch.stack(tuple(found.values()))
-        self._recorder.after_step(
-            masks, lambda: {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
-        )
-        broken = masks.any(dim=0)
-        terminated = self._terminated() | broken
+        found, broken = faults.find_faults(state, cfg.terminations, reward, final_obs)
+        terminated = self._terminated()
+        if broken is not None:
+            rows = {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
+            self._recorder.after_step(torch.stack(tuple(found.values())), rows)
+            terms.masked_fill_(broken, 0.0)  # who broke gets nothing
+            reward = terms.sum(dim=0)
+            terminated |= broken
+        if cfg.rewards.only_positive:
+            reward = reward.clamp(min=0.0)
+        self._episode_sums += terms
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         done = terminated | time_outs
-        reward = self._reward(terms, broken)
-        log = self._log(done, time_outs, broken)
+        nobody_done = surely_none(done)
+        errors = self._command_errors(broken)
+        log = {**errors, **(self._no_episode_ended if nobody_done else self._episode_log(done, time_outs, broken))}
         self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
         for observer in self.observers:
             observer(state, done)
@@ -129,8 +139,12 @@ class LeggedRobot(VecEnv):
         self.commands.draw(state.command, self.commands.due() | done)
         if cfg.randomization.push_interval > 0:
             push(self.sim, cfg.randomization, cfg.sim.control_dt, self._generator)
-        state.refresh_pose()
-        self._observe()
+        if nobody_done:  # at most new commands and pushes
+            state.refresh_velocity()
+            self._show(self._observation_table.update(state, _CHANGED_BY_PUSHES_AND_COMMANDS))
+        else:
+            state.refresh_pose()
+            self._observe()
         self.rew_buf, self.reset_buf = reward, done
         return StepResult(self._observations, reward, done, self.extras)
 
@@ -142,24 +156,23 @@ class LeggedRobot(VecEnv):
         """Return the weighted terms [terms, N]."""
         return torch.stack([term(self.state, self.cfg.rewards) for term in self._rewards]).mul_(self._weights)
 
-    def _reward(self, terms: Tensor, broken: Tensor) -> Tensor:
-        """Sum the terms [terms, N]; a broken robot gets nothing."""
-        terms.masked_fill_(broken, 0.0)
-        self._episode_sums += terms
-        reward = terms.sum(dim=0)
-        return reward.clamp(min=0.0) if self.cfg.rewards.only_positive else reward
+    def _command_errors(self, broken: Optional[Tensor]) -> Dict[str, Tensor]:
+        """Return how far each robot is from its command, for the loggers; NaN where it broke."""
+        state = self.state
+        errors = {
+            "lin_vel_error": torch.hypot(*(state.command[:, :2] - state.base_lin_vel[:, :2]).unbind(dim=1)),
+            "yaw_rate_error": (state.command[:, 2] - state.base_ang_vel[:, 2]).abs_(),
+        }
+        if broken is not None:
+            errors = {name: error.masked_fill_(broken, math.nan) for name, error in errors.items()}
+        return errors
 
-    def _log(self, done: Tensor, time_outs: Tensor, broken: Tensor) -> Dict[str, Tensor]:
-        """Return what the loggers average: NaN in the rows of robots that have nothing to say in this step."""
-        state, running = self.state, ~done | broken
-        per_second = (self._episode_sums / self.cfg.episode_length).masked_fill_(running, math.nan)
-        log = dict(zip(self._reward_names, per_second.unbind()))
-        lin_vel_error = state.command[:, :2] - state.base_lin_vel[:, :2]
-        yaw_rate_error = state.command[:, 2] - state.base_ang_vel[:, 2]
-        log["lin_vel_error"] = torch.hypot(*lin_vel_error.unbind(dim=1)).masked_fill_(broken, math.nan)
-        log["yaw_rate_error"] = yaw_rate_error.abs_().masked_fill_(broken, math.nan)
-        log["fall_rate"] = (~time_outs).float().masked_fill_(running, math.nan)
-        return log
+    def _episode_log(self, done: Tensor, time_outs: Tensor, broken: Optional[Tensor]) -> Dict[str, Tensor]:
+        """Return what finished episodes tell the loggers; NaN where an episode goes on, or broke."""
+        silent = ~done if broken is None else ~done | broken
+        per_second = (self._episode_sums / self.cfg.episode_length).masked_fill_(silent, math.nan)
+        fall_rate = (~time_outs).float().masked_fill_(silent, math.nan)
+        return {**dict(zip(self._reward_names, per_second.unbind())), "fall_rate": fall_rate}
 
     def _reset(self, mask: Tensor) -> None:
         """Put the robots marked in mask [N] onto their feet, each a little differently."""

@@ -5,7 +5,7 @@ A term is a function and a line in ``TERMS``, which says how the term looks in t
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -179,17 +179,18 @@ class ObservationTable:
 
     def __init__(self, groups: Mapping[str, ObservationGroup], state: RobotState):
         self._groups = dict(groups)
-        columns: Dict[Tuple[str, float], List[int]] = {}  # by name and scale
+        self._places: Dict[Tuple[str, float], slice] = {}  # by name and scale
         width = 0
         widest_first = sorted(
             groups.values(), key=lambda group: sum(group.sizes), reverse=True
         )  # its columns are in a row
         for group in widest_first:
             for (name, term), size in zip(group.terms.items(), group.sizes):
-                if (name, term.scale) not in columns:
-                    columns[name, term.scale] = list(range(width, width + size))
+                if (name, term.scale) not in self._places:
+                    self._places[name, term.scale] = slice(width, width + size)
                     width += size
-        self._functions = [TERMS[name].function for name, _ in columns]
+        self._table = torch.empty(0)  # [N, all columns], once somebody has called
+        columns = {key: range(place.start, place.stop) for key, place in self._places.items()}
         scales = [scale for (_, scale), own in columns.items() for _ in own]
         self._scale = torch.tensor(scales, device=state.action.device)
         self._pick = {
@@ -206,6 +207,17 @@ class ObservationTable:
 
     def __call__(self, state: RobotState) -> Dict[str, Tensor]:
         """Return the observations of each group, [N, D]; those without noise may share memory: do not write there."""
-        terms = [function(state).contiguous() for function in self._functions]  # a CPU is slow to join others
-        table = torch.cat(terms, dim=1).mul_(self._scale)
-        return {name: group.with_noise(self._pick[name](table)) for name, group in self._groups.items()}
+        terms = [TERMS[name].function(state).contiguous() for name, _ in self._places]  # a CPU is slow to join others
+        self._table = torch.cat(terms, dim=1).mul_(self._scale)
+        return self._observations()
+
+    def update(self, state: RobotState, changed: Sequence[str]) -> Dict[str, Tensor]:
+        """Return what a call would, of a state that differs in no other terms than these from that of the last call."""
+        self._table = self._table.clone()  # groups of the last call may be views of it
+        for (name, scale), place in self._places.items():
+            if name in changed:
+                torch.mul(TERMS[name].function(state), scale, out=self._table[:, place])
+        return self._observations()
+
+    def _observations(self) -> Dict[str, Tensor]:
+        return {name: group.with_noise(self._pick[name](self._table)) for name, group in self._groups.items()}

@@ -72,9 +72,8 @@ class RobotState:
 
     def refresh_pose(self) -> None:
         """Recompute what depends on the state of the simulation alone; after a step, and again after a reset."""
+        self.refresh_velocity()
         sim = self.sim
-        self.base_lin_vel = rotate_inverse(sim.root_quat, sim.root_lin_vel)  # [N, 3] base frame
-        self.base_ang_vel = sim.root_ang_vel  # [N, 3] base frame
         self.gravity = rotate_inverse(sim.root_quat, self._down)  # [N, 3] unit vector of gravity in the base frame
         self.base_height = sim.root_pos[:, 2]  # [N]
         self.joint_pos = sim.joint_pos  # [N, J]
@@ -84,6 +83,11 @@ class RobotState:
         self.foot_pos = sim.foot_pos  # [N, F, 3] world
         self.foot_vel = sim.foot_vel  # [N, F, 3] world
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
+
+    def refresh_velocity(self) -> None:
+        """Recompute what depends on the trunk's velocity; after a push."""
+        self.base_lin_vel = rotate_inverse(self.sim.root_quat, self.sim.root_lin_vel)  # [N, 3] base frame
+        self.base_ang_vel = self.sim.root_ang_vel  # [N, 3] base frame
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
         """Return the floor's force on each of the links, [N, len(links), 3] in world axes [N]; as of the last step."""

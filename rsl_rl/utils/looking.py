@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+import torch
 from torch import Tensor
 
 
 def surely_none(mask: Tensor) -> bool:
     """Tell whether a mask is known to be false everywhere."""
-    return mask.device.type == "cpu" and np.count_nonzero(mask.numpy()) == 0
+    return mask.device.type == "cpu" and torch.equal(mask, torch.zeros_like(mask))
 
 
 def surely_within(x: Tensor, limit: float) -> bool:
     """Tell whether all of x is known to be finite and no larger than a limit."""
     if x.device.type != "cpu":
         return False
-    low, high = (extreme.numpy() for extreme in x.aminmax())
-    return -limit <= float(low) and float(high) <= limit  # NaN is neither
+    extremes = torch.stack(x.aminmax())
+    return torch.equal(extremes, extremes.clamp(-limit, limit))  # NaN equals nothing

@@ -9,7 +9,8 @@ from torch import Tensor
 def rotate_inverse(quat: Tensor, vector: Tensor) -> Tensor:
     """Turn vectors [N, 3] from the world frame into the body frame by quat [N, 4]."""
     w, axis = quat[:, :1], quat[:, 1:]
-    twice_cross = 2 * torch.linalg.cross(axis, vector)
+    cross = torch.linalg.cross(axis, vector)
+    twice_cross = cross + cross
     return vector - w * twice_cross + torch.linalg.cross(axis, twice_cross)
 
 

@@ -8,7 +8,7 @@ import torch
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.task import LeggedRobotConfig, ObservationTerm, RandomizationConfig
 from rsl_rl.sim.base import Motion
-from rsl_rl.tasks import rewards
+from rsl_rl.tasks import commands, faults, legged_robot, rewards
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.observations import TERMS
 from rsl_rl.tasks.randomization import start_distribution
@@ -104,6 +104,37 @@ def test_groups_share_terms_and_keep_their_own_order_scale_and_noise():
             expected = [term.scale * TERMS[name].function(env.state) for name, term in terms.items()]
             assert torch.equal(env.get_observations()[group], torch.cat(expected, dim=1))
             assert env.get_observations()[group].is_contiguous()
+
+
+def test_what_a_quiet_step_leaves_out_changes_nothing(monkeypatch):
+    """On a CPU, steps in which no episode ends skip what cannot have changed; nothing is skipped where nobody looks."""
+
+    def rollout():
+        env = make(
+            6,
+            episode_length=0.5,
+            commands=replace(CFG.commands, resampling_time=0.06, standing_fraction=0.5),
+            randomization=replace(CFG.randomization, push_interval=0.1),
+        )
+        torch.manual_seed(1)
+        for _ in range(40):
+            yield env.step(0.5 * torch.randn(6, 12)), env.state.base_lin_vel, env.state.command.clone()
+
+    looking = list(rollout())
+    for module in (commands, faults, legged_robot):
+        monkeypatch.setattr(module, "surely_none", lambda mask: False)
+    quiet = 0
+    for (step, *state), (other, *others) in zip(looking, rollout()):
+        quiet += not step.done.any()
+        pairs = [(step.reward, other.reward), (step.done, other.done), *zip(state, others)]
+        for ours, theirs in (
+            (step.obs, other.obs),
+            *((step.extras[name], other.extras[name]) for name in ("final_obs", "log", "invalid")),
+        ):
+            assert ours.keys() == theirs.keys()
+            pairs += [(ours[name], theirs[name]) for name in ours]
+        assert all(torch.equal(a.nan_to_num(7.0), b.nan_to_num(7.0)) for a, b in pairs)
+    assert 10 < quiet < 40
 
 
 def test_an_environment_leaves_torchs_threads_as_they_were(set_torchs_threads):

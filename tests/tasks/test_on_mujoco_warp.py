@@ -12,7 +12,7 @@ from rsl_rl.config.learn import LearnConfig
 from rsl_rl.runners import OnPolicyRunner, guard
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
-from rsl_rl.tasks import faults, flight_recorder
+from rsl_rl.tasks import commands, faults, legged_robot
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.utils import first_events
 
@@ -24,7 +24,7 @@ def as_on_a_gpu(monkeypatch):
     """Have nobody look at numbers, as nobody does on a GPU."""
     for module in (faults, guard):
         monkeypatch.setattr(module, "surely_within", lambda x, limit: False)
-    for module in (faults, guard, flight_recorder, first_events):
+    for module in (faults, guard, commands, legged_robot, first_events):
         monkeypatch.setattr(module, "surely_none", lambda mask: False)
 
 
