@@ -74,7 +74,7 @@ class Memory(nn.Module):
             else:
                 after.append(torch.lstm_cell(x, before, *weights))
             x = after[-1][0]
-        ends = tuple(torch.stack(parts) for parts in zip(*after))
+        ends = tuple(parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts) for parts in zip(*after))
         return x, ends[0] if len(ends) == 1 else ends
 
     def sequence(self, x: Tensor, flow: Flow, state: HiddenState) -> Tensor:
