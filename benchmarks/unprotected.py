@@ -67,7 +67,7 @@ class NoRecorder:
     def before_step(self, joint_targets: Tensor) -> None:
         pass
 
-    def after_step(self, broken: Tensor, rows: Callable[[], Mapping[str, Tensor]]) -> None:
+    def after_step(self, broken: Tensor, rows: Mapping[str, Tensor]) -> None:
         pass
 
     def read(self, cause: str) -> Optional[Dict[str, Tensor]]:

@@ -37,7 +37,8 @@ class PPO:
 
     ``settings`` are the fields of :class:`PPOConfig`, and attributes of the same names. The order of calls is
     ``init_storage`` once; then, T times, ``act`` and, after the environment's step, ``process_env_step``; then
-    ``compute_returns`` and ``update``. Results stay tensors on the device until somebody logs them.
+    ``compute_returns`` and ``update``. From the first ``act`` of a rollout to ``compute_returns`` the weights must stay
+    as they are. Results stay tensors on the device until somebody logs them.
     """
 
     def __init__(self, actor_critic: ActorCritic, device: Union[str, torch.device] = "cpu", **settings: Any):
@@ -203,7 +204,7 @@ class PPO:
         Where ``infos["time_outs"]`` [N] says that only the clock ended an episode, the reward is credited with the
         value of what would have come: V of ``infos["final_obs"]`` (groups, or the critic's tensor) where given, else V
         of the last state acted on, as soon as ``compute_returns`` knows it. Where ``infos["valid"]`` [N] is false
-        nothing is learned from the step, which must be done, with a finite reward.
+        nothing is learned from the step, which must be done.
         """
         row = self.transition
         row.rewards.copy_(rewards.reshape(row.rewards.shape))
@@ -231,8 +232,8 @@ class PPO:
         storage, policy = self.storage, self.actor_critic
         if not policy.is_recurrent:
             storage.values.copy_(policy.evaluate(storage.critic_observations))
-        old_policy = DiagonalGaussian(storage.mu, storage.stddev)
-        squared = (storage.actions - storage.mu).div_(storage.stddev).square_()
+        old_policy = DiagonalGaussian(storage.mu, storage.unexpanded_sigma)
+        squared = (storage.actions - storage.mu).div_(old_policy.stddev).square_()
         storage.actions_log_prob.copy_(old_policy.joint_log_prob(squared))
         storage.rewards.copy_(
             bootstrap_timeouts(storage.rewards, storage.values, storage.time_outs, storage.dones, self.gamma)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
+from rsl_rl.modules.memory import Memory
 from rsl_rl.modules.mlp import MLP, mlp
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.utils.trajectories import Flow, HiddenState, as_states
@@ -98,16 +99,16 @@ class ActorCritic(nn.Module):
         each step of a rollout. Loading a state dict releases; other changes of weights may be noticed or not.
         """
         self._held_std = self.noise_std().detach()
-        for network in (self.actor, self.critic):
-            if isinstance(network, MLP):
-                network.hold()
+        for module in self.modules():
+            if isinstance(module, (MLP, Memory)):
+                module.hold()
 
     def release(self) -> None:
         """Compute with the weights as they are at each call."""
         self._held_std = None
-        for network in (self.actor, self.critic):
-            if isinstance(network, MLP):
-                network.release()
+        for module in self.modules():
+            if isinstance(module, (MLP, Memory)):
+                module.release()
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         self.release()

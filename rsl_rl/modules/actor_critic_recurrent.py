@@ -43,16 +43,6 @@ class ActorCriticRecurrent(ActorCritic):
         super().learn_in(dtype)
         self.memory_a.learning_dtype = self.memory_c.learning_dtype = dtype
 
-    def hold(self) -> None:
-        super().hold()
-        self.memory_a.hold()
-        self.memory_c.hold()
-
-    def release(self) -> None:
-        super().release()
-        self.memory_a.release()
-        self.memory_c.release()
-
     def peek_value(self, critic_observations: Tensor) -> Tensor:
         return self.critic(self.memory_c.peek(self.critic_obs_normalizer(critic_observations)))
 

@@ -69,9 +69,8 @@ def dense_stack(
     in_place = kinds.pop() if len(kinds) == 1 else None
     if in_place is not None:
         return _DenseStack.apply(x, in_place, *weights, *biases)
-    for weight, bias, activation in zip(weights, biases, activations):
-        x = activation(_linear(x, weight.t(), bias))
-    return torch.addmm(biases[-1], x, weights[-1].t())
+    *inner, last = ((weight.t(), bias) for weight, bias in zip(weights, biases))
+    return _run(x, [(*layer, activation) for layer, activation in zip(inner, activations)], last)
 
 
 class FixedStack:
@@ -94,14 +93,19 @@ class FixedStack:
             y = self(x.reshape(-1, x.shape[-1]))
             return y.view(*x.shape[:-1], y.shape[-1])
         if len(x) <= self._rows_at_once or x.device.type != "cpu":
-            return self._run(x)
-        return torch.cat([self._run(block) for block in x.tensor_split(math.ceil(len(x) / self._rows_at_once))])
+            return _run(x, self._inner, self._last)
+        blocks = x.tensor_split(math.ceil(len(x) / self._rows_at_once))
+        return torch.cat([_run(block, self._inner, self._last) for block in blocks])
 
-    def _run(self, x: Tensor) -> Tensor:
-        for weight, bias, activate in self._inner:
-            x = activate(_linear(x, weight, bias))
-        weight, bias = self._last
-        return torch.addmm(bias, x, weight)
+
+def _run(
+    x: Tensor, inner: Sequence[Tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]], last: Tuple[Tensor, Tensor]
+) -> Tensor:
+    """Lead x through layers of a weight [inputs, outputs], a bias and an activation, and through the last one."""
+    for weight, bias, activate in inner:
+        x = activate(_linear(x, weight, bias))
+    weight, bias = last
+    return torch.addmm(bias, x, weight)
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

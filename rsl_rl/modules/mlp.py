@@ -56,9 +56,9 @@ class MLP(nn.Sequential):
         weights, biases, activations = self._parts()
         if not learning:
             return FixedStack(weights, biases, activations)(input)
-        rows = input.reshape(-1, input.shape[-1])
-        if self.learning_dtype is not None:
-            rows, *parameters = (x.to(self.learning_dtype) for x in (rows, *weights, *biases))
+        rows, dtype = input.reshape(-1, input.shape[-1]), self.learning_dtype or input.dtype
+        if not rows.dtype == weights[0].dtype == dtype:
+            rows, *parameters = (x.to(dtype) for x in (rows, *weights, *biases))
             weights, biases = parameters[: len(weights)], parameters[len(weights) :]
         y = dense_stack(rows, weights, biases, activations)
         return y.to(input.dtype).view(*input.shape[:-1], y.shape[-1])

@@ -20,6 +20,7 @@ class InferencePolicy:
     def __init__(self, actor_critic: ActorCritic, device: Union[str, torch.device]):
         self.device = torch.device(device)
         self._actor_critic = actor_critic.snapshot().to(self.device)
+        self._actor_critic.hold()
 
     @torch.no_grad()
     def __call__(self, obs: Union[Tensor, Mapping[str, Tensor]]) -> Tensor:

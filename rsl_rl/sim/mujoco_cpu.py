@@ -41,8 +41,9 @@ class MujocoSim(MujocoRobots):
         self._qvel = torch.from_numpy(self._batch.bind("qvel"))
         self._ctrl = torch.from_numpy(self._batch.bind("ctrl"))
         self._warmstart = torch.from_numpy(self._batch.bind("qacc_warmstart"))
-        first, last = (self._column(part) for part in (self._qpos[:, 0], self._warmstart[:, -1]))
-        self._kept = self._state[:, first : last + 1]  # positions, velocities, warm start and what lies between
+        first, end = self._column(self._qpos), self._column(self._warmstart) + self.model.nv
+        self._kept = self._state[:, first:end]  # positions, velocities and warm start follow each other
+        assert end - first == self.model.nq + 2 * self.model.nv + self.model.na, "another layout of MuJoCo's state"
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
         self._motion_pairs = tuple(zip(self.motion(), self._engines_motion()))
@@ -82,7 +83,7 @@ class MujocoSim(MujocoRobots):
         self.root_lin_vel[ids], self.root_ang_vel[ids] = linear, angular
 
     def _column(self, part: Tensor) -> int:
-        """Return which column of ``_state`` a view [N] of one is."""
+        """Return where in ``_state`` the columns begin that a view [N, ...] is of."""
         return (part.data_ptr() - self._state.data_ptr()) // self._state.element_size()
 
     def _state_parts(self) -> Tuple[Tensor, ...]:

@@ -104,6 +104,7 @@ class RolloutStorage:
         self.mu = rows(*actions_shape)
         self._one_sigma = torch.zeros(*actions_shape, device=self.device) if one_sigma else None
         self.sigma = rows(*actions_shape) if self._one_sigma is None else self._one_sigma.expand_as(self.mu)
+        self.unexpanded_sigma = self.sigma if self._one_sigma is None else self._one_sigma  # [T, N, A] or [A]
         self.returns = rows(1)
         self.advantages = rows(1)
         self._samples = torch.empty(0, device=self.device)  # [T*N, sizes of the small columns], once somebody shuffles
@@ -133,11 +134,6 @@ class RolloutStorage:
     def critic_observations(self) -> Tensor:
         """What the critic reads [T, N, C]: the privileged observations, or the actor's where there are none."""
         return self.observations if self.privileged_observations is None else self.privileged_observations
-
-    @property
-    def stddev(self) -> Tensor:
-        """What ``sigma`` is made of: [T, N, A], or [A] where all of a rollout has the same."""
-        return self.sigma if self._one_sigma is None else self._one_sigma
 
     def _views(self, step: int) -> RolloutStorage.Transition:
         """Return the views of one row, which are the same in every rollout."""
@@ -210,10 +206,10 @@ class RolloutStorage:
         """Fill returns, and advantages scaled to zero mean and unit deviation; ``last_values`` [N, 1] follow the last
         row.
 
-        A step without weight, which must be done and have a finite reward, passes on what the critic expected of it:
-        the steps before are told neither of a failure nor of a success.
+        A step without weight, which must be done, passes on what the critic expected of it: the steps before are told
+        neither of a failure nor of a success.
         """
-        rewards = torch.lerp(self.values, self.rewards, self.weights)
+        rewards = torch.where(self.weights > 0, self.rewards, self.values)
         advantages = gae(rewards, self.values, last_values, self.dones, gamma, lam)
         torch.add(advantages, self.values, out=self.returns)
         count = self.weights.sum()

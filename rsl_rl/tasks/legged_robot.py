@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
@@ -19,13 +18,11 @@ from rsl_rl.tasks.observations import Mirror, ObservationGroup, ObservationTable
 from rsl_rl.tasks.randomization import push, randomize_models, start_distribution
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import ROBOTS, Robot
+from rsl_rl.tasks.step_log import StepLog
 from rsl_rl.utils.host import one_thread_for_few
 from rsl_rl.utils.looking import surely_none
 from rsl_rl.utils.registry import import_object, suggest
 from rsl_rl.utils.rotations import from_yaw
-
-_CHANGED_BY_PUSHES_AND_COMMANDS = ("base_lin_vel", "base_ang_vel", "command")
-"""Observation terms."""
 
 
 class LeggedRobot(VecEnv):
@@ -57,12 +54,10 @@ class LeggedRobot(VecEnv):
         if not cfg.rewards.weights:
             raise ValueError(f"rewards.weights is empty; give a weight to some of {', '.join(sorted(rewards.TERMS))}")
         self._rewards = {_reward_term(name): weight for name, weight in cfg.rewards.weights.items()}
-        self._reward_names = [f"rew_{name.rpartition(':')[2]}" for name in cfg.rewards.weights]
         step_weights = [weight * cfg.sim.control_dt for weight in self._rewards.values()]
         self._weights = torch.tensor(step_weights, device=self.device).unsqueeze(1)  # [terms, 1]
         self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
-        nothing = torch.full((self.num_envs,), math.nan, device=self.device)
-        self._no_episode_ended = dict.fromkeys((*self._reward_names, "fall_rate"), nothing)
+        self._step_log = StepLog(cfg.rewards.weights, cfg.episode_length)
         self.state.contact_force(cfg.terminations.contact_links + cfg.rewards.collision_links)  # a typo fails here
         randomize_models(self.sim, self.state, cfg.randomization, cfg.control, self._generator)
         self._policy_group = ObservationGroup(cfg.policy_observations, self.state, self._generator)
@@ -119,17 +114,13 @@ class LeggedRobot(VecEnv):
         if broken is not None:
             rows = {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
             self._recorder.after_step(torch.stack(tuple(found.values())), rows)
-            terms.masked_fill_(broken, 0.0)  # who broke gets nothing
-            reward = terms.sum(dim=0)
+            reward = terms.masked_fill_(broken, 0.0).sum(dim=0)  # who broke gets nothing
             terminated |= broken
-        if cfg.rewards.only_positive:
-            reward = reward.clamp(min=0.0)
+        reward = reward.clamp(min=0.0) if cfg.rewards.only_positive else reward
         self._episode_sums += terms
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         done = terminated | time_outs
-        nobody_done = surely_none(done)
-        errors = self._command_errors(broken)
-        log = {**errors, **(self._no_episode_ended if nobody_done else self._episode_log(done, time_outs, broken))}
+        log = self._step_log(state, self._episode_sums, done, time_outs, broken)
         self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
         for observer in self.observers:
             observer(state, done)
@@ -139,9 +130,9 @@ class LeggedRobot(VecEnv):
         self.commands.draw(state.command, self.commands.due() | done)
         if cfg.randomization.push_interval > 0:
             push(self.sim, cfg.randomization, cfg.sim.control_dt, self._generator)
-        if nobody_done:  # at most new commands and pushes
+        if surely_none(done):  # what a reset would have changed stays
             state.refresh_velocity()
-            self._show(self._observation_table.update(state, _CHANGED_BY_PUSHES_AND_COMMANDS))
+            self._show(self._observation_table.update(state))
         else:
             state.refresh_pose()
             self._observe()
@@ -155,24 +146,6 @@ class LeggedRobot(VecEnv):
     def _reward_terms(self) -> Tensor:
         """Return the weighted terms [terms, N]."""
         return torch.stack([term(self.state, self.cfg.rewards) for term in self._rewards]).mul_(self._weights)
-
-    def _command_errors(self, broken: Optional[Tensor]) -> Dict[str, Tensor]:
-        """Return how far each robot is from its command, for the loggers; NaN where it broke."""
-        state = self.state
-        errors = {
-            "lin_vel_error": torch.hypot(*(state.command[:, :2] - state.base_lin_vel[:, :2]).unbind(dim=1)),
-            "yaw_rate_error": (state.command[:, 2] - state.base_ang_vel[:, 2]).abs_(),
-        }
-        if broken is not None:
-            errors = {name: error.masked_fill_(broken, math.nan) for name, error in errors.items()}
-        return errors
-
-    def _episode_log(self, done: Tensor, time_outs: Tensor, broken: Optional[Tensor]) -> Dict[str, Tensor]:
-        """Return what finished episodes tell the loggers; NaN where an episode goes on, or broke."""
-        silent = ~done if broken is None else ~done | broken
-        per_second = (self._episode_sums / self.cfg.episode_length).masked_fill_(silent, math.nan)
-        fall_rate = (~time_outs).float().masked_fill_(silent, math.nan)
-        return {**dict(zip(self._reward_names, per_second.unbind())), "fall_rate": fall_rate}
 
     def _reset(self, mask: Tensor) -> None:
         """Put the robots marked in mask [N] onto their feet, each a little differently."""

@@ -1,11 +1,12 @@
 """Observation terms: functions of the robots' state, each [N, k], in SI units.
 
-A term is a function and a line in ``TERMS``, which says how the term looks in the robot's left-right mirror image.
+A term is a function and a line in ``TERMS``, which says how the term looks in the robot's left-right mirror image, and
+whether a push or a new command changes it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -89,13 +90,14 @@ class Term(NamedTuple):
     function: Callable[[RobotState], Tensor]
     kind: str  # a key of mirror_of_kind
     frame: str
+    changes_late: bool = False  # by pushes and new commands, which come after the last observation of a step
 
 
 TERMS: Dict[str, Term] = {
-    "base_lin_vel": Term(base_lin_vel, "vector", "base"),
-    "base_ang_vel": Term(base_ang_vel, "axial_vector", "base"),
+    "base_lin_vel": Term(base_lin_vel, "vector", "base", changes_late=True),
+    "base_ang_vel": Term(base_ang_vel, "axial_vector", "base", changes_late=True),
     "gravity": Term(gravity, "vector", "base"),
-    "command": Term(command, "command", "base"),
+    "command": Term(command, "command", "base", changes_late=True),
     "joint_pos": Term(joint_pos, "joints", "joint"),
     "joint_vel": Term(joint_vel, "joints", "joint"),
     "action": Term(action, "joints", "joint"),
@@ -211,11 +213,11 @@ class ObservationTable:
         self._table = torch.cat(terms, dim=1).mul_(self._scale)
         return self._observations()
 
-    def update(self, state: RobotState, changed: Sequence[str]) -> Dict[str, Tensor]:
-        """Return what a call would, of a state that differs in no other terms than these from that of the last call."""
+    def update(self, state: RobotState) -> Dict[str, Tensor]:
+        """Return what a call would, where only pushes and new commands have come since the last one."""
         self._table = self._table.clone()  # groups of the last call may be views of it
         for (name, scale), place in self._places.items():
-            if name in changed:
+            if TERMS[name].changes_late:
                 torch.mul(TERMS[name].function(state), scale, out=self._table[:, place])
         return self._observations()
 

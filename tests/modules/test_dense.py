@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from rsl_rl.modules import dense
 from rsl_rl.modules.dense import IN_PLACE
 from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.symmetric import symmetric_mlp
@@ -41,6 +42,18 @@ def test_sequences_of_rows_and_expanded_gradients_are_no_obstacle():
     plain(x).mean().backward()
     for a, b in zip(expected, plain.parameters()):
         torch.testing.assert_close(a, b.grad)
+
+
+def test_blocks_that_fit_a_cache_give_what_all_rows_at_once_give(monkeypatch):
+    monkeypatch.setattr(dense, "_CACHED_NUMBERS", 64)
+    net, x = mlp(3, (8, 6), 2, "elu"), torch.randn(21, 3)  # blocks of 8 rows at most
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), net.plain()(x))
+
+
+def test_inputs_of_another_precision_are_learned_from_in_theirs():
+    net, x = mlp(3, (8,), 2, "elu"), torch.randn(5, 3, dtype=torch.float64)
+    torch.testing.assert_close(net(x), net.plain().double()(x))
 
 
 @pytest.mark.parametrize("kind", IN_PLACE, ids=lambda kind: kind.__name__)

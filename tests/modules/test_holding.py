@@ -18,12 +18,14 @@ MIRRORS = {
 }
 NETS = {"actor_hidden_dims": (8, 6), "critic_hidden_dims": (8, 6)}
 MEMORY = {"rnn_type": "lstm", "rnn_hidden_size": 6, "rnn_num_layers": 2}
+GRU = {"rnn_type": "gru", "rnn_hidden_size": 6}
 KINDS = {
     "plain": lambda: ActorCritic(D, D, A, **NETS),
     "another activation": lambda: ActorCritic(D, D, A, activation="gelu", **NETS),
     "recurrent": lambda: ActorCriticRecurrent(D, D, A, **NETS, **MEMORY),
     "symmetric": lambda: SymmetricActorCritic(D, D, A, **NETS, **MIRRORS),
     "symmetric, recurrent": lambda: SymmetricActorCriticRecurrent(D, D, A, **NETS, **MEMORY, **MIRRORS),
+    "symmetric GRU of one layer": lambda: SymmetricActorCriticRecurrent(D, D, A, **NETS, **GRU, **MIRRORS),
 }
 
 

@@ -8,7 +8,7 @@ import torch
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.task import LeggedRobotConfig, ObservationTerm, RandomizationConfig
 from rsl_rl.sim.base import Motion
-from rsl_rl.tasks import commands, faults, legged_robot, rewards
+from rsl_rl.tasks import commands, faults, legged_robot, rewards, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.observations import TERMS
 from rsl_rl.tasks.randomization import start_distribution
@@ -113,6 +113,7 @@ def test_what_a_quiet_step_leaves_out_changes_nothing(monkeypatch):
         env = make(
             6,
             episode_length=0.5,
+            critic_observations={name: ObservationTerm(scale=1.5) for name in TERMS},
             commands=replace(CFG.commands, resampling_time=0.06, standing_fraction=0.5),
             randomization=replace(CFG.randomization, push_interval=0.1),
         )
@@ -121,7 +122,7 @@ def test_what_a_quiet_step_leaves_out_changes_nothing(monkeypatch):
             yield env.step(0.5 * torch.randn(6, 12)), env.state.base_lin_vel, env.state.command.clone()
 
     looking = list(rollout())
-    for module in (commands, faults, legged_robot):
+    for module in (commands, faults, legged_robot, step_log):
         monkeypatch.setattr(module, "surely_none", lambda mask: False)
     quiet = 0
     for (step, *state), (other, *others) in zip(looking, rollout()):

@@ -12,11 +12,11 @@ from rsl_rl.config.learn import LearnConfig
 from rsl_rl.runners import OnPolicyRunner, guard
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
-from rsl_rl.tasks import commands, faults, legged_robot
+from rsl_rl.tasks import commands, faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.utils import first_events
 
-WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero")
+WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def as_on_a_gpu(monkeypatch):
     """Have nobody look at numbers, as nobody does on a GPU."""
     for module in (faults, guard):
         monkeypatch.setattr(module, "surely_within", lambda x, limit: False)
-    for module in (faults, guard, commands, legged_robot, first_events):
+    for module in (faults, guard, commands, legged_robot, step_log, first_events):
         monkeypatch.setattr(module, "surely_none", lambda mask: False)
 
 
