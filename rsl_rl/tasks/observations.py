@@ -183,9 +183,8 @@ class ObservationTable:
         self._groups = dict(groups)
         self._places: Dict[Tuple[str, float], slice] = {}  # by name and scale
         width = 0
-        widest_first = sorted(
-            groups.values(), key=lambda group: sum(group.sizes), reverse=True
-        )  # its columns are in a row
+        # The widest first, so that its columns are in a row.
+        widest_first = sorted(groups.values(), key=lambda group: sum(group.sizes), reverse=True)
         for group in widest_first:
             for (name, term), size in zip(group.terms.items(), group.sizes):
                 if (name, term.scale) not in self._places:
