@@ -20,6 +20,9 @@ from torch import Tensor
 from rsl_rl.sim.base import Motion, Sim
 from rsl_rl.utils.indexing import Columns
 
+NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
+"""What is disabled in all physics steps of a control step but the last: nobody sees what sensors said in between."""
+
 
 class MujocoRobots(Sim):
     """N worlds of one MJCF model; the module's docstring says what the model must name.

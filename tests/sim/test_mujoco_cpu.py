@@ -1,0 +1,105 @@
+"""What the CPU engine does beside what it shares with MuJoCo Warp (see test_mujoco_robots.py): what it saves, and that
+nothing but time is saved."""
+
+import time
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.mujoco_cpu import MujocoSim
+from rsl_rl.tasks.robots.go2 import GO2
+from tests.sim.standing import POSE, stand
+
+FORWARD = int(mujoco.mjtTimer.mjTIMER_FORWARD)
+
+
+@pytest.fixture
+def own_clock():
+    """Leave MuJoCo with the clock of its package, whatever a test does to it."""
+    yield
+    mujoco.set_mjcb_time(None)
+
+
+def plain_world() -> mujoco.MjData:
+    """Build a world of MuJoCo's own that looks after one robot as the simulation does."""
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    model.actuator_gainprm[:, 0], model.actuator_biasprm[:, 1], model.actuator_biasprm[:, 2] = 30, -30, -0.75
+    return mujoco.MjData(model)
+
+
+def sensed(world: mujoco.MjData, kind: str) -> np.ndarray:
+    sensors = (world.model.sensor(i) for i in range(world.model.nsensor))
+    return np.array([world.sensor(s.name).data for s in sensors if s.name.endswith(kind)], dtype=np.float32)
+
+
+def test_sensors_say_what_they_say_when_they_are_read_in_every_step():
+    """One robot thrown about for a second, fallen and on its feet, against mj_step with all sensors on: bit by bit."""
+    sim, world, draw = MujocoSim(GO2.model_path, 1, SimConfig()), plain_world(), torch.Generator().manual_seed(0)
+    stand(sim)
+    world.qpos[:], world.qvel[:] = sim._qpos[0], sim._qvel[0]
+    touched = set()
+    for _ in range(300):
+        targets = POSE + torch.randn(1, 12, generator=draw)
+        sim.step(targets, 4)
+        world.ctrl[:] = targets[0].double()
+        mujoco.mj_step(world.model, world, 4)
+        assert np.array_equal(sim._qpos[0], world.qpos) and np.array_equal(sim._qvel[0], world.qvel)
+        assert np.array_equal(sim.contact_force[0], -sensed(world, "_contact"))
+        assert np.array_equal(sim.foot_pos[0], sensed(world, "_pos"))
+        assert np.array_equal(sim.foot_vel[0], sensed(world, "_vel"))
+        assert np.array_equal(sim.joint_torque[0], world.actuator_force.astype(np.float32))
+        touched.update(np.flatnonzero(sensed(world, "_contact").any(axis=1)))
+    assert len(touched) > 6  # not only feet
+
+
+def test_after_a_step_resets_sense_too():
+    sim = MujocoSim(GO2.model_path, 2, SimConfig())
+    stand(sim)
+    for _ in range(10):
+        sim.step(POSE.repeat(2, 1) + 0.2, 4)
+    stand(sim, height=1.0)
+    assert (sim.foot_pos[:, :, 2] > 0.5).all()
+
+
+def test_one_robot_on_a_floor_needs_no_islands_and_no_midphase():
+    """The model switches both off; with them every robot falls, lies and kicks the same way, bit by bit."""
+    fast, thorough = plain_world(), plain_world()
+    flags = int(mujoco.mjtDisableBit.mjDSBL_ISLAND | mujoco.mjtDisableBit.mjDSBL_MIDPHASE)
+    assert fast.model.opt.disableflags & flags == flags
+    thorough.model.opt.disableflags &= ~flags
+    draw, touched = np.random.default_rng(0), set()
+    for _ in range(300):
+        start = np.concatenate(([0, 0, 0.4], draw.normal(size=4), draw.uniform(-1, 1, 12)))
+        targets = draw.uniform(-1, 1, (20, 12))
+        for world in (fast, thorough):
+            mujoco.mj_resetData(world.model, world)
+            world.qpos[:] = start
+            for target in targets:
+                world.ctrl[:] = target
+                mujoco.mj_step(world.model, world, 4)
+                touched.update(np.flatnonzero(sensed(world, "_contact").any(axis=1)))
+        for name in ("qpos", "qvel", "sensordata"):
+            assert np.array_equal(getattr(fast, name), getattr(thorough, name)), name
+    assert len(touched) == len(sensed(fast, "_contact"))  # every part has lain on the floor
+
+
+def test_no_clock_is_read(own_clock):
+    mujoco.set_mjcb_time(None)
+    world = plain_world()
+    mujoco.mj_step(world.model, world)
+    assert world.timer[FORWARD].duration > 0  # the package's clock
+    MujocoSim(GO2.model_path, 1, SimConfig())
+    world = plain_world()
+    mujoco.mj_step(world.model, world)
+    assert world.timer[FORWARD].number == 1 and world.timer[FORWARD].duration == 0
+
+
+def test_a_clock_that_somebody_set_goes_on(own_clock):
+    mujoco.set_mjcb_time(time.perf_counter)
+    MujocoSim(GO2.model_path, 1, SimConfig())
+    world = plain_world()
+    mujoco.mj_step(world.model, world)
+    assert world.timer[FORWARD].duration > 0
