@@ -12,7 +12,7 @@ from benchmarks.serving import Figures, serve
 from configs import EXPERIMENTS
 from rsl_rl.utils.host import available_cpus
 
-RANDOMISED = ("geom_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
+RANDOMISED = ("geom_friction", "pair_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
 
 
 def build(settings: dict) -> Callable[[], Figures]:

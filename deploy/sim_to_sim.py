@@ -52,6 +52,7 @@ class Walker:
         """Set the sliding friction of robot and floor, where one is given, and load the trunk [kg]."""
         if friction is not None:
             self.model.geom_friction[:, 0] = friction
+            self.model.pair_friction[:, :2] = friction  # of geoms that the model pairs
         scale = 1.0 + payload / self.trunk_mass
         self.model.body_mass[self._trunk] = self.trunk_mass * scale
         self.model.body_inertia[self._trunk] = self._inertia * scale

@@ -111,7 +111,10 @@ class MujocoRobots(Sim):
 
     def set_friction(self, friction: Tensor) -> None:
         self._parameters["friction"] = friction.clone()
-        self._field("geom_friction")[:, :, 0] = friction.to(self._qpos.dtype).unsqueeze(1)
+        sliding = friction.to(self._qpos.dtype).unsqueeze(1)
+        self._field("geom_friction")[:, :, 0] = sliding
+        if self.model.npair:  # geoms that a model pairs have a friction of the pair, along two axes
+            self._field("pair_friction")[:, :, :2] = sliding.unsqueeze(2)
 
     def set_root_payload(self, mass: Tensor) -> None:
         trunk_mass = float(self.model.body_mass[self._trunk])

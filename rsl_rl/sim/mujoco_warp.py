@@ -60,7 +60,8 @@ class MujocoWarpSim(MujocoRobots):
         contacts = cfg.max_contacts or max_contacts(self.model)
         try:
             with wp.ScopedDevice(self._warp_device):
-                self._model = mjw.put_model(self.model, dict.fromkeys(_RANDOMISED + _DERIVED, num_envs))
+                own_fields = _RANDOMISED + _DERIVED + (("pair_friction",) if self.model.npair else ())
+                self._model = mjw.put_model(self.model, dict.fromkeys(own_fields, num_envs))
                 self._set_options()
                 self._data = mjw.make_data(
                     self.model, num_envs, nconmax=contacts, njmax=max_constraints(self.model, contacts)

@@ -277,7 +277,7 @@ class Engine:
 
     def _apply_friction(self):
         ground = self.grounds[0].static_friction
-        self.batch.expand("geom_friction")[:, :, 0] = (np.array(self.friction)[:, None] + ground) / 2
+        self.batch.expand("pair_friction")[:, :, :2] = (np.array(self.friction)[:, None, None] + ground) / 2
 
     def _apply_masses(self):
         masses, inertias = self.batch.expand("body_mass"), self.batch.expand("body_inertia")

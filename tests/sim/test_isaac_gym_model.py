@@ -57,7 +57,8 @@ def test_the_urdf_has_the_joints_of_the_mjcf(mjcf, urdf):
 
 def test_the_urdf_touches_the_floor_with_the_shapes_of_the_mjcf(mjcf, urdf):
     """Cylinders stand for capsules of their length, which Isaac Gym makes of them."""
-    solid = [i for i in range(mjcf.ngeom) if mjcf.geom_conaffinity[i] and mjcf.geom_bodyid[i]]
+    assert {mjcf.geom(i).name for i in mjcf.pair_geom1} == {"floor"} and not mjcf.geom_contype.any()
+    solid = sorted(mjcf.pair_geom2)
     assert len(solid) == urdf.ngeom == 14
     kinds = {int(mujoco.mjtGeom.mjGEOM_CAPSULE): int(mujoco.mjtGeom.mjGEOM_CYLINDER)}
     for own, other in zip(range(urdf.ngeom), solid):
