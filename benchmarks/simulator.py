@@ -47,8 +47,8 @@ class Simulator:
     warm_up: int = 1
     """Turns before those."""
     bare: bool = False
-    """Let a loop over mujoco.batch take turns too, with the same model and nothing but physics, and give the share of
-    its speed that the environments keep."""
+    """Let a plain loop over mujoco.batch take turns too, with the same model, without resets, rewards and
+    observations, and give the share of its speed that the environments keep."""
 
     def __post_init__(self):
         require_counts(self, "num_envs", "repeats")

@@ -30,7 +30,7 @@ _START_TIME = 1.0
 class MujocoSim(MujocoRobots):
     """N worlds on CPU threads. A world that diverges is back in its default state when ``step`` returns.
 
-    Building one stops the timers of ``MjData`` in this process, unless somebody has set a clock of their own.
+    Building one stops the timers of ``MjData`` in this process, unless ``mujoco.set_mjcb_time`` has given them a clock.
     """
 
     def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cpu"):
@@ -64,12 +64,19 @@ class MujocoSim(MujocoRobots):
         self._time.fill_(_START_TIME)
         with _quiet():
             if num_substeps > 1:
-                self._disabled.fill_(self.model.opt.disableflags | NO_SENSORS)
-                self._batch.step(nstep=num_substeps - 1)
-            self._disabled.fill_(self.model.opt.disableflags)
+                with self._without_sensors():
+                    self._batch.step(nstep=num_substeps - 1)
             self._batch.step(nstep=1)
         torch.lt(self._time, _START_TIME + (num_substeps - 0.5) * self.dt, out=self.diverged)
         self._refresh()
+
+    @contextlib.contextmanager
+    def _without_sensors(self) -> Iterator[None]:
+        self._disabled.fill_(self.model.opt.disableflags | NO_SENSORS)
+        try:
+            yield
+        finally:
+            self._disabled.fill_(self.model.opt.disableflags)
 
     def reset(self, mask: Tensor, motion: Motion) -> None:
         ids = mask.nonzero().squeeze(-1)  # the engine lives on the CPU: nothing waits
@@ -107,13 +114,18 @@ class MujocoSim(MujocoRobots):
 
 
 def _stop_timers() -> None:
-    """Keep MuJoCo from reading a clock before and after each stage of a step, which takes 7 % of it. Its Python package
-    sets a clock where C programs by default have none, and has no way to take it away."""
-    library = ctypes.CDLL(mujoco._functions.__file__)  # which is linked to MuJoCo
-    with contextlib.suppress(ValueError):  # no such name: Windows looks only in the library itself
+    """Keep MuJoCo from reading a clock before and after each stage of a step, which takes 7 % of it.
+
+    Its Python package sets a clock where C programs by default have none, and has no way to take it away. It is taken
+    away for good, not around each step: other threads may be in MuJoCo meanwhile.
+    """
+    try:
+        library = ctypes.CDLL(mujoco._functions.__file__)  # which is linked to MuJoCo
         clock = ctypes.c_void_p.in_dll(library, "mjcb_time")
-        if mujoco.get_mjcb_time() is None:
-            clock.value = None
+    except (AttributeError, OSError, ValueError):
+        return  # another system, or another MuJoCo: slower, and no worse
+    if mujoco.get_mjcb_time() is None:
+        clock.value = None
 
 
 @contextlib.contextmanager

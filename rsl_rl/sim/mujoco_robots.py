@@ -2,7 +2,8 @@
 
 A model has one free joint first, hinges after it, one position actuator per hinge in the same order, and sensors named
 ``<link>_contact`` (net force of the link on the floor), ``<foot>_pos`` and ``<foot>_vel`` (frame position and velocity
-of a foot in the world).
+of a foot in the world). What touches is up to it, by ``contype`` and ``conaffinity`` or by pairs; a robot's friction
+becomes that of all its geoms and of all pairs.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -21,7 +22,9 @@ from rsl_rl.sim.base import Motion, Sim
 from rsl_rl.utils.indexing import Columns
 
 NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
-"""What is disabled in all physics steps of a control step but the last: nobody sees what sensors said in between."""
+"""Flag of all physics steps of a control step but the last: nobody sees what sensors said in between."""
+
+NO_MIDPHASE = int(mujoco.mjtDisableBit.mjDSBL_MIDPHASE)
 
 
 class MujocoRobots(Sim):
@@ -113,7 +116,7 @@ class MujocoRobots(Sim):
         self._parameters["friction"] = friction.clone()
         sliding = friction.to(self._qpos.dtype).unsqueeze(1)
         self._field("geom_friction")[:, :, 0] = sliding
-        if self.model.npair:  # geoms that a model pairs have a friction of the pair, along two axes
+        if self.model.npair:  # whose friction, along two axes, is their own
             self._field("pair_friction")[:, :, :2] = sliding.unsqueeze(2)
 
     def set_root_payload(self, mass: Tensor) -> None:

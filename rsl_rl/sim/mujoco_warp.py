@@ -9,11 +9,11 @@ thread, for tests.
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
-from typing import Any, Callable, ContextManager, Dict, Sequence, Union
+from typing import Any, Callable, ContextManager, Dict, Iterator, Sequence, Union
 
-import mujoco
 import mujoco_warp as mjw  # before warp: without it, the missing package is named by what installs both
 import torch
 import warp as wp
@@ -22,7 +22,7 @@ from torch import Tensor
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Motion
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
-from rsl_rl.sim.mujoco_robots import NO_SENSORS, MujocoRobots
+from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS, MujocoRobots
 
 _RANDOMISED = ("geom_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
 _DERIVED = ("body_subtreemass", "dof_invweight0", "body_invweight0", "actuator_acc0")
@@ -56,7 +56,7 @@ class MujocoWarpSim(MujocoRobots):
         wp.init()
         super().__init__(model_path, num_envs, cfg.dt, _usable(device))
         self._warp_device = wp.device_from_torch(self.device)
-        self.model.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_MIDPHASE)  # Warp has none, nor knows the flag
+        self.model.opt.disableflags &= ~NO_MIDPHASE  # Warp has none, nor knows the flag
         contacts = cfg.max_contacts or max_contacts(self.model)
         try:
             with wp.ScopedDevice(self._warp_device):
@@ -107,10 +107,19 @@ class MujocoWarpSim(MujocoRobots):
         self._forget_outputs(self.diverged)
 
     def _advance(self, num_substeps: int) -> None:
-        disabled = self._model.opt.disableflags
-        for remaining in range(num_substeps, 0, -1):
-            self._model.opt.disableflags = disabled | NO_SENSORS if remaining > 1 else disabled
-            mjw.step(self._model, self._data)
+        with self._without_sensors():
+            for _ in range(num_substeps - 1):
+                mjw.step(self._model, self._data)
+        mjw.step(self._model, self._data)
+
+    @contextlib.contextmanager
+    def _without_sensors(self) -> Iterator[None]:
+        """Launch no sensors; a recording remembers what was launched."""
+        self._model.opt.disableflags |= NO_SENSORS
+        try:
+            yield
+        finally:
+            self._model.opt.disableflags = self.model.opt.disableflags
 
     def _sense_feet(self) -> None:
         """Compute the positions and velocities that belong to the present state, and what senses them."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -96,11 +97,26 @@ def test_each_robot_starts_anew(exported, root, tmp_path):
     assert results[0] == pytest.approx(results[1], rel=1e-12)
 
 
-def test_a_robot_that_fell_is_given_its_next_command(root, monkeypatch):
+@pytest.fixture
+def script(root, monkeypatch):
+    """The script as a module."""
     monkeypatch.syspath_prepend(str(root / "deploy"))
     for name in ("sim_to_sim", "onnx_policy"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    module = importlib.import_module("sim_to_sim")
+    yield importlib.import_module("sim_to_sim")
+    sys.modules.pop("sim_to_sim"), sys.modules.pop("onnx_policy")
+
+
+def test_the_friction_asked_for_is_that_of_every_contact(exported, script):
+    walker = script.Walker(mujoco, script.MODEL, exported[1], height=0.32)
+    walker.set_body(friction=0.3, payload=0.0)
+    walker.reset()
+    for _ in range(10):
+        walker.step([0.0, 0.0, 0.0])
+    assert walker.data.ncon >= 2 and (walker.data.contact.friction[:, :2] == 0.3).all()
+
+
+def test_a_robot_that_fell_is_given_its_next_command(script):
     followed = []
 
     class Walker:
@@ -120,14 +136,13 @@ def test_a_robot_that_fell_is_given_its_next_command(root, monkeypatch):
             return np.zeros(3), self.num_steps in (2, 5)
 
     commands = itertools.cycle(np.array([[1.0, 0, 0], [2.0, 0, 0], [3.0, 0, 0]]))
-    falls, lin_vel_error, _ = module.walk(Walker(), commands, 6)
+    falls, lin_vel_error, _ = script.walk(Walker(), commands, 6)
     assert followed == ["start", 1, 1, "start", 2, 2, 3, "start", 1]
     assert falls == 2 and lin_vel_error == pytest.approx((1 + 1 + 2 + 2 + 3 + 1) / 6)
-    drawn = module.draw_commands([[-1, 1], [2, 3], [0, 0]], seed=0)
+    drawn = script.draw_commands([[-1, 1], [2, 3], [0, 0]], seed=0)
     first, second = np.array([next(drawn) for _ in range(50)]), next(drawn)
     assert (first != second).any(axis=1).all() and (first.min(axis=0) >= (-1, 2, 0)).all()
     assert (first.max(axis=0) <= (1, 3, 0)).all() and np.ptp(first[:, 0]) > 1.5
-    sys.modules.pop("sim_to_sim"), sys.modules.pop("onnx_policy")
 
 
 def test_what_is_missing_is_one_line(root, tmp_path):

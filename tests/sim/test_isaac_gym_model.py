@@ -81,6 +81,7 @@ def test_what_only_the_mjcf_says_is_read_as_mujoco_reads_it(mjcf):
     assert facts.root_name == mjcf.body(mjcf.jnt_bodyid[0]).name and facts.start_height == mjcf.qpos0[2]
     for field, value in (
         ("geom_friction", facts.friction),
+        ("pair_friction", facts.friction),
         ("dof_damping", facts.joint_damping),
         ("dof_armature", facts.armature),
         ("actuator_gainprm", facts.stiffness),

@@ -1,6 +1,7 @@
 """What the CPU engine does beside what it shares with MuJoCo Warp (see test_mujoco_robots.py): what it saves, and that
 nothing but time is saved."""
 
+import ctypes
 import time
 from typing import Optional
 
@@ -11,8 +12,9 @@ import torch
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.mujoco_cpu import MujocoSim
+from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS
 from rsl_rl.tasks.robots.go2 import GO2
-from tests.sim.standing import POSE, stand
+from tests.sim.standing import POSE, stand, thorough_spec
 
 FORWARD = int(mujoco.mjtTimer.mjTIMER_FORWARD)
 
@@ -32,28 +34,18 @@ def plain_world(spec: Optional[mujoco.MjSpec] = None) -> mujoco.MjData:
     return mujoco.MjData(model)
 
 
-def thorough_spec() -> mujoco.MjSpec:
-    """Return the model without what it does to save time: collisions are searched for, in all phases, and islands."""
-    spec = mujoco.MjSpec.from_file(str(GO2.model_path))
-    spec.option.disableflags = 0
-    for pair in spec.pairs:
-        spec.geom(pair.geomname1).contype = spec.geom(pair.geomname2).conaffinity = 1
-        spec.delete(pair)
-    return spec
-
-
 def sensed(world: mujoco.MjData, kind: str) -> np.ndarray:
     sensors = (world.model.sensor(i) for i in range(world.model.nsensor))
     return np.array([world.sensor(s.name).data for s in sensors if s.name.endswith(kind)], dtype=np.float32)
 
 
 def test_sensors_say_what_they_say_when_they_are_read_in_every_step():
-    """One robot thrown about for a second, fallen and on its feet, against mj_step with all sensors on: bit by bit."""
+    """One robot thrown about for four seconds against mj_step with all sensors on in each of its steps: bit by bit."""
     sim, world, draw = MujocoSim(GO2.model_path, 1, SimConfig()), plain_world(), torch.Generator().manual_seed(0)
     stand(sim)
     world.qpos[:], world.qvel[:] = sim._qpos[0], sim._qvel[0]
     touched = set()
-    for _ in range(300):
+    for _ in range(200):
         targets = POSE + torch.randn(1, 12, generator=draw)
         sim.step(targets, 4)
         world.ctrl[:] = targets[0].double()
@@ -67,11 +59,41 @@ def test_sensors_say_what_they_say_when_they_are_read_in_every_step():
     assert len(touched) > 6  # not only feet
 
 
-def test_after_a_step_resets_sense_too():
+class Spy:
+    """A batch that notes how many steps it is asked for and what is disabled in them; where told to, it fails."""
+
+    def __init__(self, sim: MujocoSim):
+        self._sim, self._batch = sim, sim._batch
+        self.steps, self.error = [], None
+
+    def step(self, nstep: int) -> None:
+        self.steps.append((nstep, self._sim._disabled.unique().tolist()))
+        if self.error is not None:
+            raise self.error
+        self._batch.step(nstep=nstep)
+
+    def __getattr__(self, name: str):
+        return getattr(self._batch, name)
+
+
+def test_sensors_are_worked_out_once_in_a_control_step():
+    sim = MujocoSim(GO2.model_path, 3, SimConfig())
+    sim._batch = spy = Spy(sim)
+    stand(sim)
+    always = sim.model.opt.disableflags  # what the model itself says
+    sim.step(POSE.repeat(3, 1), 4)
+    sim.step(POSE.repeat(3, 1), 1)
+    assert always != 0
+    assert spy.steps == [(3, [always | NO_SENSORS]), (1, [always]), (1, [always])]
+
+
+def test_after_a_step_that_failed_a_reset_senses():
     sim = MujocoSim(GO2.model_path, 2, SimConfig())
     stand(sim)
-    for _ in range(10):
-        sim.step(POSE.repeat(2, 1) + 0.2, 4)
+    sim._batch = spy = Spy(sim)
+    spy.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        sim.step(POSE.repeat(2, 1), 4)
     stand(sim, height=1.0)
     assert (sim.foot_pos[:, :, 2] > 0.5).all()
 
@@ -79,7 +101,7 @@ def test_after_a_step_resets_sense_too():
 def test_one_robot_on_a_floor_needs_no_search_for_contacts_and_no_islands():
     """With them every robot falls, lies and kicks the same way, bit by bit."""
     fast, thorough = plain_world(), plain_world(thorough_spec())
-    flags = int(mujoco.mjtDisableBit.mjDSBL_ISLAND | mujoco.mjtDisableBit.mjDSBL_MIDPHASE)
+    flags = int(mujoco.mjtDisableBit.mjDSBL_ISLAND) | NO_MIDPHASE
     assert fast.model.opt.disableflags == flags and thorough.model.opt.disableflags == 0
     assert (fast.model.npair, thorough.model.npair) == (14, 0)
     draw, touched = np.random.default_rng(0), set()
@@ -110,8 +132,11 @@ def test_no_clock_is_read(own_clock):
 
 
 def test_a_clock_that_somebody_set_goes_on(own_clock):
-    mujoco.set_mjcb_time(time.perf_counter)
-    MujocoSim(GO2.model_path, 1, SimConfig())
+    clock = ctypes.CFUNCTYPE(ctypes.c_double)(time.perf_counter)
+    mujoco.set_mjcb_time(clock)
+    sim = MujocoSim(GO2.model_path, 1, SimConfig())
+    stand(sim)
+    sim.step(POSE[None], 4)
     world = plain_world()
     mujoco.mj_step(world.model, world)
     assert world.timer[FORWARD].duration > 0

@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -12,7 +13,7 @@ from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim import standing
-from tests.sim.standing import stand
+from tests.sim.standing import stand, thorough_spec
 
 N = 4
 POSE = standing.POSE.repeat(N, 1)
@@ -22,8 +23,8 @@ POSE = standing.POSE.repeat(N, 1)
 def make(request):
     """Build N robots on each of the engines that read the same model file; Warp's on its CPU device."""
 
-    def build(num_envs: int = N, **settings) -> MujocoRobots:
-        return request.param(GO2.model_path, num_envs, SimConfig(**settings), "cpu")
+    def build(num_envs: int = N, model_path: Path = GO2.model_path, **settings) -> MujocoRobots:
+        return request.param(model_path, num_envs, SimConfig(**settings), "cpu")
 
     return build
 
@@ -145,8 +146,17 @@ def test_a_push_changes_the_velocity_of_the_masked_robots(make):
     assert (sim.root_lin_vel[1:] == 0).all()
 
 
-def test_every_robot_has_parameters_of_its_own(make):
-    sim = make()
+@pytest.mark.parametrize("searched", [False, True], ids=["pairs", "contype"])
+def test_every_robot_has_parameters_of_its_own(searched, make, tmp_path):
+    """Whether the model names the pairs of shapes that touch, or has the engine find them."""
+    model_path = GO2.model_path
+    if searched:
+        spec = thorough_spec()
+        spec.compile()
+        model_path = tmp_path / "searched.xml"
+        model_path.write_text(spec.to_xml())
+    sim = make(model_path=model_path)
+    assert bool(sim.model.npair) != searched
     sim.set_root_payload(torch.tensor([0.0, 1.0, 2.0, -1.0]))
     sim.set_friction(torch.tensor([0.05, 0.05, 1.0, 1.0]))
     sim.set_gains(torch.tensor([[30.0], [60.0], [30.0], [60.0]]).repeat(1, 12), torch.full((N, 12), 2.0))

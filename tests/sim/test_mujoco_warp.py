@@ -2,12 +2,14 @@
 and on a GPU where there is one."""
 
 import mujoco
+import mujoco_warp as mjw
 import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_cpu import MujocoSim
+from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim.standing import POSE, stand
@@ -67,6 +69,37 @@ def test_each_control_step_ends_where_the_cpu_engine_ends(device):
     for name, (usual, worst) in TOLERANCES.items():
         rows = torch.cat(differences[name])
         assert rows.quantile(0.99) <= usual and rows.max() <= worst, name
+
+
+def test_sensors_are_launched_once_in_a_control_step(monkeypatch):
+    """And a model that does without midphase, which Warp has none of, is taken as it is."""
+    sim = MujocoWarpSim(GO2.model_path, 1, SimConfig(), "cpu")
+    always, launched, step = sim._model.opt.disableflags, [], mjw.step
+    assert mujoco.MjModel.from_xml_path(str(GO2.model_path)).opt.disableflags == always | NO_MIDPHASE != always
+    stand(sim)
+
+    def spy(model, data):
+        launched.append(model.opt.disableflags)
+        step(model, data)
+
+    monkeypatch.setattr(mjw, "step", spy)
+    sim.step(POSE[None], 4)
+    assert launched == [always | NO_SENSORS] * 3 + [always]
+    sim.step(POSE[None], 4)  # as recorded
+    assert len(launched) == 4 and sim._model.opt.disableflags == always
+
+
+def test_a_recording_that_failed_leaves_sensors_on(monkeypatch):
+    sim = MujocoWarpSim(GO2.model_path, 1, SimConfig(), "cpu")
+    always = sim._model.opt.disableflags
+
+    def fail(model, data):
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="out of memory"):
+        patch.setattr(mjw, "step", fail)
+        sim.step(POSE[None], 4)
+    assert sim._model.opt.disableflags == always
 
 
 def test_state_tensors_are_the_engines_own_memory(device):
