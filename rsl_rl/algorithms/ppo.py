@@ -209,7 +209,6 @@ class PPO:
         row = self.transition
         row.rewards.copy_(rewards.reshape(row.rewards.shape))
         row.dones.copy_(dones.reshape(row.dones.shape))
-        row.time_outs.zero_()
         if "time_outs" in infos:
             time_outs = infos["time_outs"].to(self.device).reshape(row.dones.shape)
             if "final_obs" in infos:
@@ -220,8 +219,6 @@ class PPO:
                 row.time_outs.copy_(time_outs)
         if "valid" in infos:
             row.weights.copy_(infos["valid"].reshape(row.weights.shape))
-        else:
-            row.weights.fill_(1.0)
         self.storage.add_transitions(row)
         self.actor_critic.reset(row.dones)
         self.transition = RolloutStorage.Transition()

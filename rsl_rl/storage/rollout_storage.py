@@ -39,8 +39,8 @@ class MiniBatch(NamedTuple):
 _UNSET = torch.empty(0)
 """What a transition holds before a field is set."""
 
-_DEFAULTS = {"time_outs": False, "weights": 1.0}
-"""What is stored for fields that a transition leaves out."""
+_OPTIONAL = ("time_outs", "weights")
+"""Fields that a transition may leave out; ``clear`` has set them."""
 
 
 class RolloutStorage:
@@ -163,9 +163,7 @@ class RolloutStorage:
                 continue
             if value.numel() > 0:
                 row.copy_(value.reshape(row.shape))
-            elif name in _DEFAULTS:
-                row.fill_(_DEFAULTS[name])
-            else:
+            elif name not in _OPTIONAL:
                 raise ValueError(f"the transition has no {name}; set every field before add_transitions")
         if self._one_sigma is not None and transition.action_sigma is not self._one_sigma:
             self._one_sigma.copy_(transition.action_sigma.reshape(-1, len(self._one_sigma))[0])
@@ -197,8 +195,10 @@ class RolloutStorage:
             raise OverflowError(f"the rollout already holds {self.step} steps; call clear() before the next one")
 
     def clear(self) -> None:
-        """Start the next rollout at the first row."""
+        """Start the next rollout at the first row; until told otherwise, nothing in it times out and all has weight."""
         self.step = 0
+        self.time_outs.zero_()
+        self.weights.fill_(1.0)
 
     # Reading
 

@@ -46,6 +46,19 @@ def test_too_many_steps_are_refused():
     storage.row()
 
 
+def test_what_a_rollout_was_told_of_its_steps_ends_with_it():
+    """Time-outs not yet credited, of a rollout that was given up, and steps without weight."""
+    storage = filled_storage()
+    storage.clear()
+    first = storage.row()
+    first.time_outs.fill_(True)
+    first.weights.fill_(0.0)
+    storage.add_transitions(first)
+    storage.clear()
+    storage.add_transitions(storage.row())
+    assert not storage.time_outs.any() and (storage.weights == 1.0).all()
+
+
 def test_an_incomplete_transition_names_what_is_missing():
     storage = RolloutStorage(N, T, [1], [2], [3])
     with pytest.raises(ValueError, match="observations"):
