@@ -23,7 +23,8 @@ def build(settings: dict) -> Callable[[], Figures]:
     env = replace(cfg, num_envs=num_envs, sim=replace(cfg.sim, backend="mujoco")).build("cpu", seed=settings["seed"])
     model = mujoco.MjModel.from_xml_path(str(env.robot.model_path))
     model.opt.timestep = cfg.sim.dt
-    mujoco.set_mjcb_time(None)  # gives back the clock that MuJoCo's package reads and that building the robots stopped
+    if settings["bare_clock"]:
+        mujoco.set_mjcb_time(None)  # back to the package's own, which building the robots took away
     worlds = batch.Batch(model, num_envs, available_cpus())
     for name in RANDOMISED:  # the same robots
         worlds.expand(name)[:] = env.sim._field(name).numpy()

@@ -49,6 +49,8 @@ class Simulator:
     bare: bool = False
     """Let a plain loop over mujoco.batch take turns too, with the same model, without resets, rewards and
     observations, and give the share of its speed that the environments keep."""
+    bare_clock: bool = True
+    """Let that loop have MuJoCo read its clock, as MuJoCo's package does by itself; the environments never do."""
 
     def __post_init__(self):
         require_counts(self, "num_envs", "repeats")

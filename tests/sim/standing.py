@@ -1,8 +1,7 @@
-"""A robot on its feet, where the tests of every engine begin, and its model in another way."""
+"""A robot on its feet, where the tests of every engine begin."""
 
 from typing import Optional
 
-import mujoco
 import torch
 
 from rsl_rl.sim.base import Motion, Sim
@@ -19,13 +18,3 @@ def stand(sim: Sim, mask: Optional[torch.Tensor] = None, height: float = 0.32) -
     motion = Motion(position, upright, still, still, POSE.repeat(n, 1), torch.zeros(n, 12))
     mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
     sim.reset(mask.to(sim.device), Motion._make(x.to(sim.device) for x in motion))
-
-
-def thorough_spec() -> mujoco.MjSpec:
-    """Return the model without what it does to save time: collisions are searched for, in all phases, and islands."""
-    spec = mujoco.MjSpec.from_file(str(GO2.model_path))
-    spec.option.disableflags = 0
-    for pair in spec.pairs:
-        spec.geom(pair.geomname1).contype = spec.geom(pair.geomname2).conaffinity = 1
-        spec.delete(pair)
-    return spec

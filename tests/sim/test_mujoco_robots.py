@@ -13,7 +13,8 @@ from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim import standing
-from tests.sim.standing import stand, thorough_spec
+from tests.sim.standing import stand
+from tests.sim.thorough_model import thorough_spec
 
 N = 4
 POSE = standing.POSE.repeat(N, 1)
