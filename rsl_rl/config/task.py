@@ -3,191 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Dict, Tuple
+from typing import Any, ClassVar, Dict
 
-from rsl_rl.config.base import (
-    Config,
-    Settings,
-    require,
-    require_counts,
-    require_field,
-    require_not_negative,
-    require_positive,
-    require_ranges,
-    require_unique,
-    require_within,
+from rsl_rl.config.base import Config, require, require_counts, require_field
+from rsl_rl.config.mdp import (
+    CommandConfig,
+    ControlConfig,
+    ObservationTerm,
+    RandomizationConfig,
+    Range,
+    RewardConfig,
+    TerminationConfig,
 )
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.utils.registry import import_object
 
-Range = Tuple[float, float]
-"""Lowest and highest value of a uniform draw."""
+__all__ = [
+    "MOST_ENVS",
+    "CameraConfig",
+    "ChoiceConfig",
+    "CommandConfig",
+    "ControlConfig",
+    "FarGoalConfig",
+    "LeggedRobotConfig",
+    "ObservationTerm",
+    "RandomizationConfig",
+    "Range",
+    "RecallConfig",
+    "RewardConfig",
+    "TaskConfig",
+    "TerminationConfig",
+    "ToyConfig",
+]
 
 MOST_ENVS = 10_000_000
 """Largest number of environments at once."""
 
 
-@dataclass(frozen=True)
-class CommandConfig(Settings):
-    """Velocities that the robot is asked for, in its own heading frame."""
-
-    section: ClassVar[str] = "env.commands"
-
-    lin_vel_x: Range = (-1.0, 1.0)
-    """Forward velocity [m/s]."""
-    lin_vel_y: Range = (-0.5, 0.5)
-    """Velocity to the left [m/s]."""
-    yaw_rate: Range = (-1.0, 1.0)
-    """Turning rate, counter-clockwise [rad/s]."""
-    resampling_time: float = 10.0
-    """Time after which a new command is drawn [s]."""
-    standing_fraction: float = 0.05
-    """Share of the commands that ask the robot to stand still."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_ranges(self, "lin_vel_x", "lin_vel_y", "yaw_rate")
-        require_positive(self, "resampling_time")
-        require_within(self, 0, 1, "standing_fraction")
-
-
-@dataclass(frozen=True)
-class ControlConfig(Settings):
-    """From actions to joint torques: target = default pose + action_scale * action, followed by a PD loop in the
-    engine."""
-
-    section: ClassVar[str] = "env.control"
-
-    stiffness: float = 30.0
-    """Proportional gain of every joint [N m/rad]."""
-    damping: float = 0.75
-    """Derivative gain of every joint [N m s/rad]."""
-    action_scale: float = 0.25
-    """Joint angle per unit of action [rad]."""
-    action_clip: float = 20.0
-    """Largest action taken, in either direction."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_positive(self, "stiffness", "damping", "action_scale", "action_clip")
-
-
-@dataclass(frozen=True)
-class ObservationTerm(Settings):
-    """One term of an observation group."""
-
-    scale: float = 1.0
-    """Factor on the term's SI value."""
-    noise: float = 0.0
-    """Half width of the uniform noise, in the term's SI unit."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_not_negative(self, "noise")
-
-
-@dataclass(frozen=True)
-class RewardConfig(Settings):
-    """What is rewarded. A weight names a function of rsl_rl.tasks.rewards, or "package.module:function" of your own."""
-
-    section: ClassVar[str] = "env.rewards"
-
-    weights: Dict[str, float] = field(default_factory=dict)
-    """Weight of each term; the reward of a control step is the weighted sum times the control period."""
-    only_positive: bool = True
-    """Clip negative totals to zero, so that an early fall is never the better deal."""
-    tracking_sigma: float = 0.25
-    """Width of the tracking rewards: exp(-error^2 / sigma), [(m/s)^2] and [(rad/s)^2]."""
-    base_height_target: float = 0.3
-    """Height of the trunk above the floor that base_height asks for [m]."""
-    foot_clearance_target: float = 0.08
-    """Height of a swinging foot's centre above the floor that foot_clearance asks for [m]."""
-    air_time_target: float = 0.3
-    """Time in the air above which a step earns feet_air_time [s]."""
-    soft_joint_limit: float = 0.9
-    """Share of each joint's range that is free of joint_limits."""
-    collision_links: Tuple[str, ...] = ()
-    """Links whose touching the floor costs collision."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_positive(self, "tracking_sigma")
-        require_not_negative(self, "base_height_target", "foot_clearance_target", "air_time_target")
-        require_within(self, 0, 1, "soft_joint_limit")
-        require_unique(self, "collision_links")
-        require(
-            bool(self.collision_links) or not self.weights.get("collision"),
-            f"env.rewards.weights.collision={self.weights.get('collision')} has no links to watch; name some in "
-            "env.rewards.collision_links, or take the weight out",
-        )
-
-
-@dataclass(frozen=True)
-class TerminationConfig(Settings):
-    """What ends an episode as a failure."""
-
-    section: ClassVar[str] = "env.terminations"
-
-    contact_links: Tuple[str, ...] = ()
-    """Links that must not touch the floor."""
-    contact_force: float = 1.0
-    """Force from which a link counts as touching [N]."""
-    max_tilt: float = 1.0
-    """Largest angle between the trunk's and the world's vertical [rad]."""
-    max_speed: float = 50.0
-    """Speed of the trunk from which on the physics counts as broken: the robot starts anew, and nobody learns from the
-    step [m/s]."""
-    max_turning_speed: float = 500.0
-    """The same for the trunk's turning and for joints [rad/s]."""
-    max_reward: float = 1e6
-    """The same for the size of a reward."""
-    max_observation: float = 1e6
-    """The same for the size of what a robot sees."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_unique(self, "contact_links")
-        require_not_negative(self, "contact_force")
-        require_positive(self, "max_speed", "max_turning_speed", "max_reward", "max_observation")
-        require_field(self, "max_tilt", 0 < self.max_tilt <= 3.1416, " must lie in (0, 3.1416]")
-
-
-@dataclass(frozen=True)
-class RandomizationConfig(Settings):
-    """How robots differ from each other and what disturbs them. Equal bounds fix a value."""
-
-    section: ClassVar[str] = "env.randomization"
-
-    friction: Range = (0.4, 1.25)
-    """Sliding friction between feet and floor."""
-    payload: Range = (-1.0, 2.0)
-    """Mass added to the trunk [kg]."""
-    stiffness_scale: Range = (0.9, 1.1)
-    """Factor on the proportional gain of each joint."""
-    damping_scale: Range = (0.9, 1.1)
-    """Factor on the derivative gain of each joint."""
-    push_interval: float = 8.0
-    """Mean time between pushes [s]; 0 for none."""
-    push_velocity: float = 0.6
-    """Largest change of the horizontal velocity by a push, in x and in y [m/s]."""
-    initial_joint_scale: Range = (0.7, 1.3)
-    """Factor on the default joint angles at the start of an episode."""
-    initial_velocity: float = 0.4
-    """Largest linear [m/s] and angular [rad/s] velocity of the trunk at the start, per axis."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_ranges(self, "friction", "payload", "stiffness_scale", "damping_scale", "initial_joint_scale")
-        for name in ("friction", "stiffness_scale", "damping_scale"):
-            require_field(self, name, getattr(self, name)[0] > 0, ": both numbers must be positive")
-        require_not_negative(self, "push_velocity", "initial_velocity")
-        require_field(self, "push_interval", self.push_interval >= 0, ": give a time in seconds, or 0 for none")
-
-    @classmethod
-    def none(cls) -> RandomizationConfig:
-        """Return the settings under which every robot is the model as it stands, undisturbed."""
-        one = (1.0, 1.0)
-        return cls((0.8, 0.8), (0.0, 0.0), one, one, 0.0, 0.0, one, 0.0)
+_TAKEN_NAMES = ("policy", "critic", "actions", "rewards", "velocities", "states", "targets", "environment", "step")
+"""Names that a further observation group of a legged robot cannot have: others are known or recorded by them."""
 
 
 class TaskConfig(Config):
@@ -224,6 +78,8 @@ class LeggedRobotConfig(TaskConfig):
     """Terms of the group "policy" in order; names are functions of rsl_rl.tasks.observations."""
     critic_observations: Dict[str, ObservationTerm] = field(default_factory=dict)
     """Terms of the group "critic" in order; empty: the critic sees what the policy sees."""
+    more_observations: Dict[str, Dict[str, ObservationTerm]] = field(default_factory=dict)
+    """Further observation groups by name, each with its terms in order."""
     gate: Dict[str, float] = field(default_factory=dict)
     """Largest value of each number of scripts/evaluate.py that a finished policy may have."""
 
@@ -238,6 +94,8 @@ class LeggedRobotConfig(TaskConfig):
             step <= self.commands.resampling_time,
             f"env.commands.resampling_time={self.commands.resampling_time} is less than {one_step}; give more",
         )
+        taken = [name for name in _TAKEN_NAMES if name in self.more_observations]
+        require(not taken, f"env.more_observations names a group {', '.join(taken)}, which is taken; use another name")
 
 
 @dataclass(frozen=True)
@@ -265,3 +123,45 @@ class RecallConfig(ToyConfig):
 
     episode_steps: int = 12
     """Control steps of an episode."""
+
+
+@dataclass(frozen=True)
+class ChoiceConfig(ToyConfig):
+    """Questions with several answers, of which one is right: a task for discrete actions."""
+
+    builds: ClassVar[str] = "rsl_rl.tasks.toy:ChoiceEnv"
+
+    num_choices: int = 4
+    """Possible answers."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_counts(self, 2, "num_choices", high=1000)
+
+
+@dataclass(frozen=True)
+class CameraConfig(ToyConfig):
+    """The point of ToyConfig, seen by a camera."""
+
+    builds: ClassVar[str] = "rsl_rl.tasks.toy:CameraEnv"
+
+
+@dataclass(frozen=True)
+class FarGoalConfig(ToyConfig):
+    """A point in a U-shaped corridor with a reward at its far end only: a task for exploration."""
+
+    builds: ClassVar[str] = "rsl_rl.tasks.toy_exploration:FarGoalEnv"
+
+    num_envs: int = 128
+    """Environments at once."""
+    episode_steps: int = 200
+    """Control steps of an episode."""
+    corridor_length: float = 3.0
+    """Length of each arm of the U [m]."""
+    step_size: float = 0.05
+    """Largest distance of a control step in x and in y [m]."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_field(self, "corridor_length", 1.0 <= self.corridor_length <= 1e3, " must lie in [1, 1000]")
+        require_field(self, "step_size", 0.0 < self.step_size <= 0.2, " must lie in (0, 0.2]")

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import numbers
-import re
 from typing import Any, Dict, List, Mapping, Optional
 
 import torch
 from torch import Tensor
 
+from rsl_rl.env.protocols import Checkpointable, Resettable
+from rsl_rl.env.tensor_checks import ContractError, TensorChecks, dtype_name, is_integer
 from rsl_rl.env.vec_env import StepResult, VecEnv
 from rsl_rl.utils.plain import require_plain
+
+__all__ = ["ContractError", "can_reset_some", "check_vec_env", "standardize_step"]
 
 _ATTRIBUTES = ("num_envs", "num_actions", "max_episode_length", "device")
 
 
-class ContractError(ValueError):
-    """An environment that PPO cannot learn from; the message lists every broken promise and its remedy."""
+def check_vec_env(env: VecEnv, num_steps: int = 3, actions: Optional[Tensor] = None) -> List[str]:
+    """Step an environment and compare what it gives with what VecEnv promises.
 
+    ``actions`` are applied in every step; without them the actions are zeros [N, A] float. An environment with discrete
+    actions needs them, as int64 [N, 1] for example. The environment is left ``num_steps`` further on.
 
-def check_vec_env(env: VecEnv, num_steps: int = 3) -> List[str]:
-    """Step an environment with zero actions and compare what it gives with what VecEnv promises.
-
-    Returns what is off but will be corrected on the way in, one sentence each: done as float or integers, columns [N,
-    1] for [N], missing time_outs, time_outs where nothing ended. Raises :class:`ContractError` for what cannot be
-    corrected; what the environment itself raises passes through. The environment ends ``num_steps`` further on.
+    Return the violations that the runner corrects, one sentence each: done as float or integers, columns [N, 1] for
+    [N], missing time_outs, time_outs where no episode ended. Raise a :class:`ContractError` for violations that cannot
+    be corrected. Errors of the environment itself pass through.
     """
     missing = [name for name in _ATTRIBUTES if not hasattr(env, name)]
     if missing:
         raise ContractError(f"{type(env).__name__} has no {', '.join(missing)}; set these attributes (see VecEnv)")
-    report = _Report(env)
+    report = _ContractChecks(env)
     report.attributes()
     report.finish()
     report.observations(env.get_observations(), "get_observations()")
     previous_extras: Optional[Dict[str, Any]] = None
+    if actions is None:
+        actions = torch.zeros(env.num_envs, env.num_actions, device=env.device)
     for _ in range(num_steps):
-        result = env.step(torch.zeros(env.num_envs, env.num_actions, device=env.device))
+        result = env.step(actions.clone())  # the environment may write to what it is given
         report.step(result)
         if report.errors:
             break
@@ -52,49 +55,27 @@ def check_vec_env(env: VecEnv, num_steps: int = 3) -> List[str]:
 
 
 def can_reset_some(env: VecEnv) -> bool:
-    """Tell whether the first thing that ``env.reset`` takes are the indices of the environments to start anew.
-
-    A parameter is taken for them by its name, such as env_ids or indices: Gymnasium's is a seed.
-    """
-    reset = getattr(env, "reset", None)
-    if not callable(reset) or getattr(reset, "__func__", None) is VecEnv.reset:
-        return False
-    names = list(inspect.signature(reset).parameters)
-    return bool(names) and re.search(r"(^|_)(ids?|idx|indices)$", names[0]) is not None
+    """Return whether ``env.reset`` takes the indices of the environments to reset; see :class:`Resettable`."""
+    return isinstance(env, Resettable)
 
 
 def standardize_step(result: StepResult) -> StepResult:
-    """Bring a step that :func:`check_vec_env` accepted into the promised form: reward [N] float, done [N] bool."""
+    """Convert a step that :func:`check_vec_env` accepted to the promised form: reward [N] float, done [N] bool."""
     obs, reward, done, extras = result
     num_envs = len(reward)
     return StepResult(obs, reward.reshape(num_envs).to(torch.float32), done.reshape(num_envs).bool(), extras)
 
 
-class _Report:
-    """Collects what is wrong, each sentence once."""
+class _ContractChecks(TensorChecks):
+    """Check what an environment gives: attributes, observations, steps and state."""
 
     def __init__(self, env: VecEnv):
-        self.env = env
-        self.num_envs = env.num_envs  # of the start; it must not change
-        self.errors: List[str] = []
-        self.corrections: List[str] = []
+        super().__init__(env)
         self.groups: Optional[Dict[str, torch.Size]] = None
         self.causes: Optional[List[str]] = None
 
-    def error(self, sentence: str) -> None:
-        if sentence not in self.errors:
-            self.errors.append(sentence)
-
-    def correct(self, sentence: str) -> None:
-        if sentence not in self.corrections:
-            self.corrections.append(sentence)
-
-    def finish(self) -> None:
-        if self.errors:
-            raise ContractError(f"{type(self.env).__name__} breaks the VecEnv contract: " + "; ".join(self.errors))
-
     def attributes(self) -> None:
-        """Numbers that are whole and positive, a device that torch knows, ages [N] in whole steps."""
+        """Check sizes, device, episode limit and episode lengths [N]."""
         env = self.env
         for name in ("num_envs", "num_actions"):
             value = getattr(env, name)
@@ -113,20 +94,19 @@ class _Report:
         elif isinstance(limit, bool) or not isinstance(limit, numbers.Real) or not 0 < limit < math.inf:
             self.error(f"max_episode_length={limit!r}; give a positive number of control steps, or a tensor of them")
         ages = getattr(env, "episode_length_buf", None)
-        if ages is not None and self.column(ages, "episode_length_buf", columns=False) and not _is_whole(ages):
-            self.error(f"episode_length_buf is {_dtype(ages)}; count control steps in int64")
+        if ages is not None and self.column(ages, "episode_length_buf", columns=False) and not is_integer(ages):
+            self.error(f"episode_length_buf is {dtype_name(ages)}; count control steps in int64")
 
     def state(self) -> None:
-        """Something that a checkpoint can hold, where there is a state_dict."""
-        state_dict = getattr(self.env, "state_dict", None)
-        if callable(state_dict):
+        """Check that a checkpoint can hold the state of a Checkpointable environment."""
+        if isinstance(self.env, Checkpointable):
             try:
-                require_plain(state_dict(), "state_dict()")
+                require_plain(self.env.state_dict(), "state_dict()")
             except ValueError as error:
                 self.error(str(error))
 
     def observations(self, obs: Any, source: str) -> None:
-        """Groups [N, ...] of finite floats on the environment's device, the same ones every time."""
+        """Check for groups [N, ...] of any real dtype, whose names and shapes stay the same; floats must be finite."""
         if not _is_groups(obs):
             alone = ", and nothing beside it" if isinstance(obs, tuple) else ""
             self.error(
@@ -138,7 +118,7 @@ class _Report:
             self.error(f"{source} gives the groups {names} without 'policy'; name the actor's group 'policy'")
         shapes = {}
         for name in obs.keys():  # noqa: SIM118
-            if self.tensor(obs[name], f"{source}['{name}']", floating=True):
+            if self.tensor(obs[name], f"{source}['{name}']"):
                 shapes[str(name)] = obs[name].shape
                 self.finite(torch.isfinite(obs[name]).reshape(self.num_envs, -1).all(dim=1), f"{source}['{name}']")
         if self.groups is not None and shapes != self.groups and not self.errors:
@@ -146,8 +126,10 @@ class _Report:
         self.groups = shapes
 
     def final_observations(self, final: Any, obs: Mapping[str, Tensor], done: Tensor) -> None:
-        """The groups of ``obs``, or the critic's alone as one tensor, that hold numbers where an episode ended; other
-        rows may hold anything."""
+        """Check for the groups of ``obs``, or the critic's alone as one tensor.
+
+        Values must be finite where an episode ended; other rows may hold anything.
+        """
         if not isinstance(final, Tensor) and not _is_groups(final):
             self.error(f"extras['final_obs'] is a {type(final).__name__}; give groups like those of step().obs")
             return
@@ -159,7 +141,7 @@ class _Report:
             )
         for name, group in groups.items():
             label = f"extras['final_obs']['{name}']" if name else "extras['final_obs']"
-            if not self.tensor(group, label, floating=True):
+            if not self.tensor(group, label):
                 continue
             if name in obs.keys() and obs[name].dim() > 1 and group.shape != obs[name].shape:  # noqa: SIM118
                 self.error(f"{label} has the shape {list(group.shape)}; give {list(obs[name].shape)}, like step().obs")
@@ -167,6 +149,7 @@ class _Report:
                 self.error(f"{label} holds values that are not finite where an episode ended")
 
     def step(self, result: Any) -> None:
+        """Check the result of a step."""
         if not isinstance(result, (tuple, list)) or len(result) != 4:
             self.error(_other_order(result))
             return
@@ -185,7 +168,7 @@ class _Report:
             self.extras(extras, obs, reward, done.reshape(self.num_envs).bool())
 
     def extras(self, extras: Mapping[str, Any], obs: Mapping[str, Tensor], reward: Tensor, done: Tensor) -> None:
-        """What depends on where episodes ended, and on what broke there; and what the loggers get."""
+        """Check the extras against ``done``, the rewards against the extras, and what the loggers get."""
         broken = self.invalid(extras.get("invalid", {}), done)
         self.finite(torch.isfinite(reward.reshape(self.num_envs)) | broken, "reward")
         if "time_outs" in extras and (extras["time_outs"].reshape(self.num_envs).bool() & ~done).any():
@@ -196,8 +179,7 @@ class _Report:
             self.log(extras.get(name, {}), f"extras['{name}']")
 
     def invalid(self, causes: Any, done: Tensor) -> Tensor:
-        """Names of causes, each with the rows [N] bool that nobody may learn from, all of them done; return their
-        union."""
+        """Check for a mask [N] bool by cause, set only where ``done`` is; return the union of the masks [N]."""
         union = torch.zeros_like(done)
         if not isinstance(causes, Mapping):
             self.error(f"extras['invalid'] is a {type(causes).__name__}; give a dict from causes to [N] bool")
@@ -213,7 +195,7 @@ class _Report:
             elif not self.column(rows, label, columns=False):
                 continue
             elif rows.dtype != torch.bool:
-                self.error(f"{label} is {_dtype(rows)}; give bool")
+                self.error(f"{label} is {dtype_name(rows)}; give bool")
             elif (rows & ~done).any():
                 self.error(f"{label} is set where done is not; reset what broke, and set done for it")
             else:
@@ -221,6 +203,7 @@ class _Report:
         return union
 
     def log(self, log: Any, label: str) -> None:
+        """Check for a dict of numbers or tensors."""
         if not isinstance(log, Mapping):
             self.error(f"{label} is a {type(log).__name__}; give a dict of numbers or tensors")
             return
@@ -230,54 +213,9 @@ class _Report:
             except (TypeError, ValueError, RuntimeError):
                 self.error(f"{label}[{name!r}] is a {type(value).__name__}; give a number or a tensor of numbers")
 
-    def finite(self, rows: Tensor, name: str) -> None:
-        """Numbers in all rows [N]; training leaves out a few without, but cannot do without all."""
-        broken = int((~rows).sum())
-        if broken == self.num_envs:
-            self.error(f"{name} holds values that are not finite in every environment; repair the term behind them")
-        elif broken:
-            self.correct(
-                f"{name} holds values that are not finite in {broken} of {self.num_envs} environments; such steps are "
-                "left out of learning"
-            )
-
-    def flags(self, x: Any, name: str, meaning: str) -> None:
-        """Yes or no per environment; numbers 0 and 1 are corrected."""
-        if self.column(x, name) and x.dtype != torch.bool:
-            self.correct(f"{name} is {_dtype(x)}; it is read as bool")
-            if not ((x == 0) | (x == 1)).all():
-                self.error(f"{name} holds values other than 0 and 1; return {meaning}")
-
-    def column(self, x: Any, name: str, floating: bool = False, columns: bool = True) -> bool:
-        """One number per environment: [N], or with ``columns`` [N, 1] to be corrected."""
-        if not self.tensor(x, name, floating):
-            return False
-        if columns and x.shape == (self.num_envs, 1):
-            self.correct(f"{name} has the shape {list(x.shape)}; it is read as [{self.num_envs}]")
-        elif x.shape != (self.num_envs,):
-            self.error(f"{name} has the shape {list(x.shape)}; give one number per environment, [{self.num_envs}]")
-            return False
-        return True
-
-    def tensor(self, x: Any, name: str, floating: bool = False) -> bool:
-        """A tensor with N rows on the environment's device."""
-        if not isinstance(x, Tensor):
-            self.error(f"{name} is a {type(x).__name__}; give a torch tensor")
-        elif x.device.type != torch.device(self.env.device).type:
-            self.error(
-                f"{name} lies on {x.device} and env.device is {self.env.device}; keep every tensor on env.device"
-            )
-        elif x.dim() == 0 or x.shape[0] != self.num_envs:
-            self.error(f"{name} has the shape {list(x.shape)}; its first dimension must be num_envs={self.num_envs}")
-        elif floating and not x.is_floating_point():
-            self.error(f"{name} is {_dtype(x)}; give floating-point numbers")
-        else:
-            return True
-        return False
-
 
 def _other_order(result: Any) -> str:
-    """Say how the results of other interfaces become a StepResult."""
+    """Return a sentence that explains how the result of another interface becomes a StepResult."""
     several = isinstance(result, (tuple, list))
     got = f"{len(result)} values" if several else f"a {type(result).__name__}"
     others = (
@@ -291,14 +229,6 @@ def _other_order(result: Any) -> str:
 
 def _is_groups(obs: Any) -> bool:
     return isinstance(obs, Mapping) or hasattr(obs, "keys")
-
-
-def _is_whole(x: Tensor) -> bool:
-    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
-
-
-def _dtype(x: Tensor) -> str:
-    return str(x.dtype).replace("torch.", "")
 
 
 def _sizes(shapes: Mapping[str, torch.Size]) -> str:

@@ -7,8 +7,8 @@ from typing import Dict, Mapping
 import torch
 from torch import Tensor
 
-from rsl_rl.config.task import CommandConfig
-from rsl_rl.utils.looking import surely_none
+from rsl_rl.config.mdp import CommandConfig
+from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.uniform import Uniform
 
 
@@ -38,7 +38,7 @@ class VelocityCommands:
     def draw(self, command: Tensor, mask: Tensor) -> None:
         """Overwrite the commands of the robots marked in mask [N]."""
         drawn = self._draw()
-        if surely_none(mask):
+        if none_on_cpu(mask):
             return
         drawn, chance = drawn.split([3, 1], dim=1)
         drawn = drawn.masked_fill(chance < self._standing_fraction, 0.0)

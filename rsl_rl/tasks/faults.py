@@ -7,9 +7,9 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.config.task import TerminationConfig
+from rsl_rl.config.mdp import TerminationConfig
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.looking import surely_none, surely_within
+from rsl_rl.utils.cpu_checks import all_within_on_cpu, none_on_cpu
 
 CAUSES = ("engine", "contacts", "state", "reward_term", "observation_term")
 """The engine gave a robot up; it had no room for all of its contacts; its state is not finite or absurdly fast; its
@@ -41,8 +41,8 @@ def _surely_sound(state: RobotState, cfg: TerminationConfig, reward: Tensor, gro
     sim, least = state.sim, min(cfg.max_speed, cfg.max_turning_speed)
     motion = ((x, least) for x in sim.numbers_of_motion())  # a larger one, of a position say, costs a closer look
     seen = ((x, cfg.max_observation) for x in groups.values())
-    engine = surely_none(sim.diverged) and surely_none(sim.overflowed)
-    return engine and all(surely_within(x, limit) for x, limit in (*motion, *seen, (reward, cfg.max_reward)))
+    engine = none_on_cpu(sim.diverged) and none_on_cpu(sim.overflowed)
+    return engine and all(all_within_on_cpu(x, limit) for x, limit in (*motion, *seen, (reward, cfg.max_reward)))
 
 
 def broken_state(state: RobotState, cfg: TerminationConfig) -> Tensor:

@@ -8,11 +8,12 @@ from typing import ClassVar, Dict, List, NamedTuple, Sequence
 import torch
 from torch import Tensor
 
-from rsl_rl.config.task import CommandConfig, LeggedRobotConfig
+from rsl_rl.config.mdp import CommandConfig
+from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.tasks import faults, terminations
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import Robot
-from rsl_rl.utils.looking import surely_none
+from rsl_rl.utils.cpu_checks import none_on_cpu
 
 _GRAVITY = 9.81  # [m/s^2]
 
@@ -117,7 +118,7 @@ class GaitMeter:
         self._steps += 1
         self._num_envs, self._num_joints = state.action.shape
         self._add("falls", done)
-        if not surely_none(done):
+        if not none_on_cpu(done):
             self._count_falls(state, done)
         self._track(state)
         self._watch_actions(state, done)

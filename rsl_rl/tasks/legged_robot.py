@@ -8,20 +8,21 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.env.protocols import Mirror
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 from rsl_rl.sim.base import Motion
 from rsl_rl.sim.selection import make_sim
-from rsl_rl.tasks import faults, rewards, terminations
+from rsl_rl.tasks import faults, terminations
 from rsl_rl.tasks.commands import VelocityCommands
 from rsl_rl.tasks.flight_recorder import FlightRecorder
-from rsl_rl.tasks.observations import Mirror, ObservationGroup, ObservationTable, mirror_of_kind
+from rsl_rl.tasks.observations import ObservationTable, mirror_of_kind, observation_groups
 from rsl_rl.tasks.randomization import push, randomize_models, start_distribution
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import ROBOTS, Robot
 from rsl_rl.tasks.step_log import StepLog
+from rsl_rl.tasks.weighted_rewards import WeightedRewards
+from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.host import one_thread_for_few
-from rsl_rl.utils.looking import surely_none
-from rsl_rl.utils.registry import import_object, suggest
 from rsl_rl.utils.rotations import from_yaw
 
 
@@ -51,25 +52,14 @@ class LeggedRobot(VecEnv):
         )
         self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
         self.commands = VelocityCommands(cfg.commands, self.num_envs, cfg.sim.control_dt, self._generator)
-        if not cfg.rewards.weights:
-            raise ValueError(f"rewards.weights is empty; give a weight to some of {', '.join(sorted(rewards.TERMS))}")
-        self._rewards = {_reward_term(name): weight for name, weight in cfg.rewards.weights.items()}
-        step_weights = [weight * cfg.sim.control_dt for weight in self._rewards.values()]
-        self._weights = torch.tensor(step_weights, device=self.device).unsqueeze(1)  # [terms, 1]
-        self._episode_sums = torch.zeros(len(self._rewards), self.num_envs, device=self.device)
+        self._rewards = WeightedRewards(cfg.rewards, self.state, cfg.sim.control_dt)
         self._step_log = StepLog(cfg.rewards.weights, cfg.episode_length)
         self.state.contact_force(cfg.terminations.contact_links + cfg.rewards.collision_links)  # a typo fails here
         randomize_models(self.sim, self.state, cfg.randomization, cfg.control, self._generator)
-        self._policy_group = ObservationGroup(cfg.policy_observations, self.state, self._generator)
-        self._critic_group = ObservationGroup(
-            cfg.critic_observations or cfg.policy_observations, self.state, self._generator
-        )
-        self.num_obs = sum(self._policy_group.sizes)
-        self.num_privileged_obs = sum(self._critic_group.sizes) if cfg.critic_observations else None
-        groups = {"policy": self._policy_group}
-        if cfg.critic_observations:
-            groups["critic"] = self._critic_group
-        self._observation_table = ObservationTable(groups, self.state)
+        self._groups = observation_groups(cfg, self.state, self._generator)
+        self.num_obs = sum(self._groups["policy"].sizes)
+        self.num_privileged_obs = sum(self._groups["critic"].sizes) if cfg.critic_observations else None
+        self._observation_table = ObservationTable(self._groups, self.state)
         self.extras: Dict[str, Any] = {}
         self.observers: List[Callable[[RobotState, Tensor], None]] = []  # told of every step, before the resets
         self._recorder = FlightRecorder(self.sim, faults.CAUSES)
@@ -105,7 +95,7 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf += 1
         state.refresh()
 
-        terms = self._reward_terms()
+        terms = self._rewards.compute()
         reward = terms.sum(dim=0)
         self._observation_table.draw_noise()
         final_obs = self._observation_table(state)
@@ -117,10 +107,10 @@ class LeggedRobot(VecEnv):
             reward = terms.masked_fill_(broken, 0.0).sum(dim=0)  # who broke gets nothing
             terminated |= broken
         reward = reward.clamp(min=0.0) if cfg.rewards.only_positive else reward
-        self._episode_sums += terms
+        self._rewards.episode_sums += terms
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         done = terminated | time_outs
-        log = self._step_log(state, self._episode_sums, done, time_outs, broken)
+        log = self._step_log(state, self._rewards.episode_sums, done, time_outs, broken)
         self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
         for observer in self.observers:
             observer(state, done)
@@ -130,7 +120,7 @@ class LeggedRobot(VecEnv):
         self.commands.draw(state.command, self.commands.due() | done)
         if cfg.randomization.push_interval > 0:
             push(self.sim, cfg.randomization, cfg.sim.control_dt, self._generator)
-        if surely_none(done):  # what a reset would have changed stays
+        if none_on_cpu(done):  # what a reset would have changed stays
             state.refresh_velocity()
             self._show(self._observation_table.update(state))
         else:
@@ -143,20 +133,16 @@ class LeggedRobot(VecEnv):
         cfg, state = self.cfg.terminations, self.state
         return terminations.forbidden_contact(state, cfg) | terminations.tilted(state, cfg)
 
-    def _reward_terms(self) -> Tensor:
-        """Return the weighted terms [terms, N]."""
-        return torch.stack([term(self.state, self.cfg.rewards) for term in self._rewards]).mul_(self._weights)
-
     def _reset(self, mask: Tensor) -> None:
         """Put the robots marked in mask [N] onto their feet, each a little differently."""
         start = self._draw_start()
-        if surely_none(mask):
+        if none_on_cpu(mask):
             return
         heading, lin_vel, ang_vel, joint_pos = start.split([1, 3, 3, self.num_actions], dim=1)
         joint_pos = joint_pos.clamp(*self.sim.joint_limits.unbind(dim=1))
         self.sim.reset(mask, Motion(self._start, from_yaw(heading[:, 0]), lin_vel, ang_vel, joint_pos, self._still))
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
-        self._episode_sums.masked_fill_(mask, 0.0)
+        self._rewards.reset(mask)
         self.state.reset(mask)
 
     def _observe(self) -> None:
@@ -174,7 +160,7 @@ class LeggedRobot(VecEnv):
             "robots": self.state.state_dict(),
             "commands": self.commands.state_dict(),
             "episode_length": self.episode_length_buf.clone(),
-            "episode_sums": dict(zip(self.cfg.rewards.weights, self._episode_sums.clone())),
+            "episode_sums": self._rewards.state_dict(),
             "observations": {name: group.clone() for name, group in self._observations.items()},
             "generator": self._generator.get_state(),
         }
@@ -185,8 +171,7 @@ class LeggedRobot(VecEnv):
         self.state.load_state_dict(state["robots"])
         self.commands.load_state_dict(state["commands"])
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
-        for own, name in zip(self._episode_sums, self.cfg.rewards.weights):
-            own.copy_(state["episode_sums"].get(name, torch.zeros_like(own)))
+        self._rewards.load_state_dict(state["episode_sums"])
         draws = state["generator"].cpu()
         if len(draws) != len(self._generator.get_state()):
             raise ValueError(
@@ -205,13 +190,12 @@ class LeggedRobot(VecEnv):
         if event is None:
             return None
         robot = int(event["environment"])
-        groups = {"policy": self._policy_group, "critic": self._critic_group}
         values = {
             "velocities": dict(zip(faults.velocity_names(self.state), event["velocities"].tolist())),
             "rewards": dict(zip(self.cfg.rewards.weights, event["rewards"].tolist())),
             "observations": {
                 f"{name} {term}": value
-                for name, group in groups.items()
+                for name, group in self._groups.items()
                 if name in event
                 for term, value in group.split(event[name]).items()
             },
@@ -224,19 +208,18 @@ class LeggedRobot(VecEnv):
         """Return the left-right mirror image of each observation group and of "actions"."""
         index, sign = mirror_of_kind(self.robot)["joints"]
         return {
-            "policy": self._policy_group.mirror(self.robot),
-            "critic": self._critic_group.mirror(self.robot),
+            "critic": self._groups["policy"].mirror(self.robot),  # where there is no such group
+            **{name: group.mirror(self.robot) for name, group in self._groups.items()},
             "actions": (torch.tensor(index, device=self.device), torch.tensor(sign, device=self.device)),
         }
 
     def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
         """Return what a robot must know to run a policy that reads these groups: SI units, radians, joints in order."""
         control, commands = self.cfg.control, self.cfg.commands
-        groups = {"policy": self._policy_group, "critic": self._critic_group}
         return {
             "control_period": self.cfg.sim.control_dt,
             "command_ranges": [list(commands.lin_vel_x), list(commands.lin_vel_y), list(commands.yaw_rate)],
-            "observations": [term for group in actor_groups for term in groups[group].describe()],
+            "observations": [term for group in actor_groups for term in self._groups[group].describe()],
             "joint_names": list(self.sim.joint_names),
             "default_joint_pos": list(self.robot.default_joint_pos),
             "action_scale": control.action_scale,
@@ -245,13 +228,3 @@ class LeggedRobot(VecEnv):
             "damping": [control.damping] * self.num_actions,
             "torque_limits": self.sim.torque_limits.tolist(),
         }
-
-
-def _reward_term(name: str) -> rewards.RewardTerm:
-    """Find a reward term by the name of its function, or by "package.module:function"."""
-    if ":" in name:
-        return import_object(name)
-    if name not in rewards.TERMS:
-        known = ", ".join(sorted(rewards.TERMS))
-        raise ValueError(f"unknown reward term '{name}'; known: {known}.{suggest(name, rewards.TERMS)}")
-    return rewards.TERMS[name]

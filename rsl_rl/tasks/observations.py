@@ -11,7 +11,9 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 import torch
 from torch import Tensor
 
-from rsl_rl.config.task import ObservationTerm
+from rsl_rl.config.mdp import ObservationTerm
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.env.protocols import Mirror
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.robots import Robot
 from rsl_rl.utils.indexing import Columns
@@ -109,9 +111,6 @@ TERMS: Dict[str, Term] = {
     "payload": Term(payload, "scalar", "base"),
 }
 
-Mirror = Tuple[Tensor, Tensor]
-"""Left-right mirror image of a vector x [..., k]: x[..., index] * sign, both [k]."""
-
 
 def mirror_of_kind(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[float, ...]]]:
     """Return index and sign of the mirror image for each kind of term."""
@@ -174,6 +173,17 @@ class ObservationGroup:
             sign += term_sign
             start += size
         return torch.tensor(index, device=self._device), torch.tensor(sign, device=self._device)
+
+
+def observation_groups(
+    cfg: LeggedRobotConfig, state: RobotState, generator: torch.Generator
+) -> Dict[str, ObservationGroup]:
+    """Return the groups of a task by name: "policy", "critic" where it has terms of its own, and further ones."""
+    terms = {"policy": cfg.policy_observations}
+    if cfg.critic_observations:
+        terms["critic"] = cfg.critic_observations
+    terms.update(cfg.more_observations)
+    return {name: ObservationGroup(own, state, generator) for name, own in terms.items()}
 
 
 class ObservationTable:

@@ -7,7 +7,7 @@ from typing import Sequence
 
 import torch
 
-from rsl_rl.config.task import ControlConfig, RandomizationConfig
+from rsl_rl.config.mdp import ControlConfig, RandomizationConfig
 from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.uniform import Uniform

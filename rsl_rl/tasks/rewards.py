@@ -12,7 +12,7 @@ from typing import Callable, Dict
 import torch
 from torch import Tensor
 
-from rsl_rl.config.task import RewardConfig
+from rsl_rl.config.mdp import RewardConfig
 from rsl_rl.tasks.robot_state import RobotState
 
 RewardTerm = Callable[[RobotState, RewardConfig], Tensor]

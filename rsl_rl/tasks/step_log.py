@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.looking import surely_none
+from rsl_rl.utils.cpu_checks import none_on_cpu
 
 
 class StepLog:
@@ -33,7 +33,7 @@ class StepLog:
             "lin_vel_error": torch.hypot(*(state.command[:, :2] - state.base_lin_vel[:, :2]).unbind(dim=1)),
             "yaw_rate_error": (state.command[:, 2] - state.base_ang_vel[:, 2]).abs_(),
         }
-        if surely_none(done):
+        if none_on_cpu(done):
             silence = torch.full_like(errors["yaw_rate_error"], math.nan)
             return {**dict.fromkeys((*self._names, "fall_rate"), silence), **errors}
         silent = ~done

@@ -7,7 +7,7 @@ from typing import Dict
 
 from torch import Tensor
 
-from rsl_rl.config.task import TerminationConfig
+from rsl_rl.config.mdp import TerminationConfig
 from rsl_rl.tasks.robot_state import RobotState
 
 

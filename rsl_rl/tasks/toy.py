@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence, Union
+from typing import Any, Dict, Mapping, Sequence, Union
 
 import torch
 from torch import Tensor
 
-from rsl_rl.config.task import RecallConfig, ToyConfig
+from rsl_rl.config.task import CameraConfig, ChoiceConfig, RecallConfig, ToyConfig
+from rsl_rl.env.protocols import Mirror
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 
 
 class ToyEnv(VecEnv):
-    """What toys have in common: episodes of fixed length, one action, and a state [N] drawn anew at their start."""
+    """Base of the toys: episodes of limited length, and a state x [N, ...] that is drawn at their start."""
 
     num_actions = 1
     num_privileged_obs = None
@@ -24,21 +25,29 @@ class ToyEnv(VecEnv):
         self.max_episode_length = cfg.episode_steps
         self.device = torch.device(device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
-        self.x = torch.zeros(self.num_envs, device=self.device)
+        self.x = self._draw()
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self.extras: Dict[str, Any] = {}
-        self.reset()
+        self._groups = self._observe_groups()
 
     def _draw(self) -> Tensor:
-        """Draw the states [N] that episodes begin with."""
+        """Draw the states [N, ...] that episodes begin with."""
         raise NotImplementedError
 
     def _observe(self) -> Tensor:
-        """Return the observation [N, D] of the present state."""
+        """Return the group "policy" [N, D] of the current state."""
         raise NotImplementedError
 
+    def _observe_groups(self) -> Dict[str, Tensor]:
+        """Return all groups of the current state."""
+        return {"policy": self._observe()}
+
+    @property
+    def obs_buf(self) -> Tensor:
+        return self._groups["policy"]
+
     def get_observations(self) -> Observations:
-        return {"policy": self.obs_buf}
+        return dict(self._groups)
 
     def reset(self, env_ids: Union[Sequence[int], Tensor, None] = None) -> Observations:
         mask = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
@@ -47,19 +56,20 @@ class ToyEnv(VecEnv):
         return self.get_observations()
 
     def _finish_step(self, rewards: Tensor, failed: Tensor) -> StepResult:
-        """Count the step, end episodes and begin others."""
+        """Count the step, end episodes and begin others; ``failed`` [N] bool ends them before the time limit."""
         self.episode_length_buf += 1
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~failed
         self.reset_buf = failed | time_outs
         self.rew_buf = rewards
-        self.extras = {"time_outs": time_outs, "final_obs": {"policy": self._observe()}}
+        self.extras = {"time_outs": time_outs, "final_obs": self._observe_groups()}
         self._reset(self.reset_buf)
         return StepResult(self.get_observations(), self.rew_buf, self.reset_buf, self.extras)
 
     def _reset(self, mask: Tensor) -> None:
-        self.x = torch.where(mask, self._draw(), self.x)
+        rows = mask.reshape(-1, *[1] * (self.x.dim() - 1))  # [N, 1, ...]
+        self.x = torch.where(rows, self._draw(), self.x)
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
-        self.obs_buf = self._observe()
+        self._groups = self._observe_groups()
 
     def state_dict(self) -> Dict[str, Tensor]:
         return {
@@ -78,7 +88,9 @@ class ToyEnv(VecEnv):
         self.x = state["x"].to(self.device, copy=True)
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
         self._generator.set_state(state["generator"].cpu())
-        self.obs_buf = state["obs"].to(self.device, copy=True) if "obs" in state else self._observe()
+        self._groups = self._observe_groups()
+        if "obs" in state:
+            self._groups["policy"] = state["obs"].to(self.device, copy=True)
 
 
 class PointEnv(ToyEnv):
@@ -123,3 +135,76 @@ class RecallEnv(ToyEnv):
 
     def step(self, actions: Tensor) -> StepResult:
         return self._finish_step(1.0 - (actions[:, 0] - self.x).abs(), failed=torch.zeros_like(self.x).bool())
+
+
+class ChoiceEnv(ToyEnv):
+    """N questions with K possible answers; the reward of a step is 1 for the right answer and 0 for any other.
+
+    ``num_actions`` is K, and actions are the index of an answer, [N, 1] int64: a task for a categorical policy. The
+    observation is the one-hot vector [N, K] of the right answer, rolled by one: it shows answer + 1. Each step asks a
+    new question. Guessing earns 1 / K a step.
+    """
+
+    def __init__(self, cfg: ChoiceConfig, device: str = "cpu", seed: int = 0):
+        self.num_actions = cfg.num_choices
+        super().__init__(cfg, num_obs=cfg.num_choices, device=device, seed=seed)
+
+    def _draw(self) -> Tensor:
+        """Draw the index of the right answer, [N] int64."""
+        return torch.randint(self.num_actions, (self.num_envs,), device=self.device, generator=self._generator)
+
+    def _observe(self) -> Tensor:
+        return torch.nn.functional.one_hot(self.x, self.num_actions).float().roll(1, dims=1)
+
+    def step(self, actions: Tensor) -> StepResult:
+        if actions.shape != (self.num_envs, 1) or actions.is_floating_point():
+            raise ValueError(
+                f"actions are {actions.dtype} {list(actions.shape)}; give the index of an answer, int64 "
+                f"[{self.num_envs}, 1]"
+            )
+        rewards = (actions[:, 0] == self.x).float()
+        self.x = self._draw()
+        return self._finish_step(rewards, failed=torch.zeros_like(rewards).bool())
+
+
+class CameraEnv(ToyEnv):
+    """The points of :class:`PointEnv`, whose position is seen in an image only.
+
+    The state x [N, 2] is the position and the last action. The group "camera" [N, 1, 8, 16] is an image of the range
+    [-3, 3] from left to right, with a bright column at the position. The group "policy" [N, 1] is the last action.
+    """
+
+    height, width = 8, 16  # [pixels]
+
+    def __init__(self, cfg: CameraConfig, device: str = "cpu", seed: int = 0):
+        self._columns = torch.linspace(-3.0, 3.0, self.width, device=device)  # positions of the columns' centres
+        super().__init__(cfg, num_obs=1, device=device, seed=seed)
+
+    def _draw(self) -> Tensor:
+        position = 4.0 * torch.rand(self.num_envs, device=self.device, generator=self._generator) - 2.0
+        return torch.stack((position, torch.zeros_like(position)), dim=1)
+
+    def _observe(self) -> Tensor:
+        return self.x[:, 1:]
+
+    def _observe_groups(self) -> Dict[str, Tensor]:
+        distance = (self.x[:, :1] - self._columns) / 0.4  # [N, 16], in widths of a column
+        brightness = torch.exp(-distance.square())
+        image = brightness[:, None, None, :].repeat(1, 1, self.height, 1)
+        return {"policy": self._observe(), "camera": image}
+
+    def step(self, actions: Tensor) -> StepResult:
+        action = actions[:, 0].clamp(-1.0, 1.0)
+        position = self.x[:, 0] + 0.2 * action
+        self.x = torch.stack((position, action), dim=1)
+        return self._finish_step(1.0 - position.abs(), failed=position.abs() > 3.0)
+
+    def mirrors(self) -> Mapping[str, Mirror]:
+        """Return the mirror image of each observation group and of "actions", over the last axis."""
+        number = (torch.zeros(1, dtype=torch.long, device=self.device), -torch.ones(1, device=self.device))
+        columns = torch.arange(self.width - 1, -1, -1, device=self.device)
+        return {
+            "policy": number,
+            "camera": (columns, torch.ones(self.width, device=self.device)),
+            "actions": number,
+        }

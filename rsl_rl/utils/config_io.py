@@ -39,7 +39,8 @@ def _plain(value: Any, declared: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item, type(item)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item, type(item)) for item in value]
+        declared_items = getattr(declared, "__args__", ())[:1]
+        return [_plain(item, *(declared_items or (type(item),))) for item in value]
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
@@ -54,6 +55,8 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
     if "kind" in values:
         cls = _subclass(cls, values["kind"], prefix)
         values = {key: value for key, value in values.items() if key != "kind"}
+    elif "default_kind" in vars(cls):
+        cls = _subclass(cls, cls.default_kind, prefix)  # type: ignore[attr-defined]
     elif not is_dataclass(cls):
         raise ValueError(f"{prefix}kind is missing; name one of {', '.join(sorted(_kinds(cls)))}")
     hints = declared_types(cls)

@@ -7,7 +7,7 @@ from typing import Dict, Mapping, Optional, Sequence
 import torch
 from torch import Tensor
 
-from rsl_rl.utils.looking import surely_none
+from rsl_rl.utils.cpu_checks import none_on_cpu
 
 
 class FirstEvents:
@@ -25,7 +25,7 @@ class FirstEvents:
     def record(self, masks: Tensor, step: int, rows: Mapping[str, Tensor]) -> None:
         """Take in one step: masks [kinds, N] bool say where each kind of event happens, rows [N, ...] what every
         environment looks like. The names of rows are the same in every call."""
-        if surely_none(masks):
+        if none_on_cpu(masks):
             return
         first = masks.to(torch.uint8).argmax(dim=1)  # the environment, where there is one
         new = masks.any(dim=1) & ~self._seen

@@ -1,4 +1,4 @@
-"""How the steps of a rollout hang together: episodes end in the middle of it, and memories with them.
+"""Trajectories within a rollout: episodes end in the middle of it, and recurrent states are reset there.
 
 Letters: T steps of a rollout, N environments, M trajectories, L layers, H hidden size.
 """
@@ -11,31 +11,31 @@ import torch
 from torch import Tensor
 
 HiddenState = Union[Tensor, Tuple[Tensor, ...], None]
-"""Memory of one network, tensors [L, N, H]: h of a GRU, (h, c) of an LSTM; None and () stand for zeros."""
+"""Recurrent state of one network, tensors [L, N, H]: h of a GRU, (h, c) of an LSTM; None and () stand for zeros."""
 
 
 def as_states(state: HiddenState) -> Tuple[Tensor, ...]:
-    """Return a memory as a tuple whatever its kind: (h,), (h, c), or () for zeros."""
+    """Return a recurrent state as a tuple whatever its kind: (h,), (h, c), or () for zeros."""
     if state is None:
         return ()
     return (state,) if isinstance(state, Tensor) else tuple(state)
 
 
-class Flow(NamedTuple):
-    """What a memory passes from each step to the next, in rollout order; both [T, N] of 0 and 1, as floats."""
+class ResetMasks(NamedTuple):
+    """Where a recurrent state and its gradient are reset, in rollout order; both [T, N] of 0 and 1, as floats."""
 
-    keep: Tensor  # 0 where the memory is wiped before the step
-    carry: Tensor  # 0 where the gradient does not reach back beyond the step
+    keep_state: Tensor  # 0 where the state is zeroed before the step
+    keep_gradient: Tensor  # 0 where no gradient passes from the step to the one before
 
     @classmethod
-    def unbroken(cls, shape: Sequence[int], device: Optional[torch.device] = None) -> Flow:
-        """Return the flow in which nothing ends."""
+    def none(cls, shape: Sequence[int], device: Optional[torch.device] = None) -> ResetMasks:
+        """Return the masks [T, N] without a reset."""
         ones = torch.ones(shape, device=device)
         return cls(ones, ones)
 
     @classmethod
-    def of_dones(cls, dones: Tensor) -> Flow:
-        """Return the flow of a rollout with dones [T, N]: a memory ends with its episode."""
+    def of_dones(cls, dones: Tensor) -> ResetMasks:
+        """Return the masks of a rollout with dones [T, N]: the state is zeroed after each done."""
         keep = torch.ones(dones.shape, device=dones.device)
         keep[1:] = torch.logical_not(dones[:-1]).to(keep.dtype)
         return cls(keep, keep)

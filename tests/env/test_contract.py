@@ -2,11 +2,11 @@ import pytest
 import torch
 
 from configs import EXPERIMENTS
+from rsl_rl.algorithms.policy_setup import resolve_groups, resolve_mirrors, zero_actions
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import ContractError, StepResult, check_vec_env
 from rsl_rl.env.contract import standardize_step
-from rsl_rl.runners.policy_setup import resolve_groups, resolve_mirrors
 from rsl_rl.tasks.toy import PointEnv
 
 
@@ -87,7 +87,7 @@ REFUSED = {
     "too few rows": (lambda r: r._replace(reward=r.reward[:2]), "first dimension must be num_envs=4"),
     "no extras": (lambda r: r._replace(extras=None), "extras is a NoneType"),
     "observations and more": (lambda r: r._replace(obs=(r.obs, {})), "gives a tuple; return a dict of groups"),
-    "integer observations": (lambda r: r._replace(obs={"policy": r.obs["policy"].long()}), "'policy'. is int64; give"),
+    "complex observations": (lambda r: r._replace(obs={"policy": r.obs["policy"] + 1j}), "is complex64; give real"),
     "groups that are no tensors": (lambda r: r._replace(obs={"policy": [1.0] * 4}), "'policy'. is a list"),
     "wider observations": (
         lambda r: r._replace(obs={"policy": r.obs["policy"].expand(4, 2)}),
@@ -106,6 +106,14 @@ REFUSED = {
     "wider final observations": (
         with_extras(final_obs=lambda r: {"policy": torch.zeros(4, 3)}),
         r"final_obs'..'policy'. has the shape \[4, 3\]; give \[4, 1\]",
+    ),
+    "final observations of half the robots": (
+        with_extras(final_obs=lambda r: {"policy": r.obs["policy"][:2]}),
+        r"final_obs'..'policy'. has the shape \[2, 1\]; its first dimension must be num_envs=4",
+    ),
+    "a final image of one robot": (
+        with_extras(final_obs=lambda r: {**r.obs, "camera": torch.zeros(1, 1, 8, 16, dtype=torch.uint8)}),
+        "final_obs'..'camera'. has the shape .1, 1, 8, 16.; its first dimension must be num_envs=4",
     ),
     "nan in final observations": (
         lambda r: with_extras(final_obs={"policy": torch.full((4, 1), torch.nan)})(r._replace(done=~r.done)),
@@ -254,7 +262,67 @@ def test_mirrors_that_leave_something_out_are_refused(mirrors):
     with pytest.raises(
         ValueError, match=r"PointEnv.mirrors.. has no pair of tensors .index, sign. for '(policy|actions)'"
     ):
-        resolve_mirrors(cfg, env)
+        resolve_mirrors(cfg, env, env.get_observations())
+
+
+class Images(PointEnv):
+    """A toy with groups of integers and of flags beside its own."""
+
+    def __init__(self):
+        super().__init__(ToyConfig(num_envs=4, episode_steps=2))
+
+    def add_groups(self, obs):
+        image = torch.randint(256, (4, 3, 8, 16), dtype=torch.uint8)
+        return {**obs, "camera": image, "ids": torch.arange(4), "contacts": torch.ones(4, 2, dtype=torch.bool)}
+
+    def get_observations(self):
+        return self.add_groups(super().get_observations())
+
+    def step(self, actions):
+        result = super().step(actions)
+        final_obs = self.add_groups(result.extras["final_obs"])
+        return result._replace(extras={**result.extras, "final_obs": final_obs})
+
+
+def test_observation_groups_of_integer_and_bool_dtype_are_accepted():
+    assert check_vec_env(Images()) == []
+
+
+def test_environment_with_discrete_actions_is_stepped_with_the_given_actions():
+    seen = []
+
+    class Discrete(PointEnv):
+        def step(self, actions):
+            seen.append(actions.clone())
+            actions += 1  # must not reach the next step
+            return super().step(torch.zeros(4, 1))
+
+    choice = torch.tensor([[0], [2], [1], [0]])
+    assert check_vec_env(Discrete(ToyConfig(num_envs=4)), num_steps=2, actions=choice) == []
+    assert len(seen) == 2 and all(torch.equal(actions, torch.tensor([[0], [2], [1], [0]])) for actions in seen)
+    assert all(actions.dtype == torch.int64 for actions in seen)
+    assert torch.equal(choice, torch.tensor([[0], [2], [1], [0]]))
+
+
+def test_environment_is_stepped_with_zeros_without_given_actions():
+    seen = []
+
+    class Recorded(PointEnv):
+        def step(self, actions):
+            seen.append(actions)
+            return super().step(actions)
+
+    check_vec_env(Recorded(ToyConfig(num_envs=4)))
+    assert len(seen) == 3 and all(torch.equal(actions, torch.zeros(4, 1)) for actions in seen)
+
+
+def test_state_that_cannot_be_loaded_is_not_checked():
+    env = Altered(lambda r: r)
+    env.state_dict = lambda: {"x": object()}
+    with pytest.raises(ContractError, match="which a checkpoint cannot hold"):
+        check_vec_env(env)
+    env.load_state_dict = None  # such a state is never saved
+    assert check_vec_env(env) == []
 
 
 def test_missing_attributes_are_named():
@@ -285,4 +353,5 @@ def test_every_experiment_keeps_the_contract(name):
     from dataclasses import replace
 
     cfg = EXPERIMENTS.load(name)()
-    assert check_vec_env(replace(cfg.env, num_envs=4).build(), num_steps=10) == []
+    env = replace(cfg.env, num_envs=4).build()
+    assert check_vec_env(env, num_steps=10, actions=zero_actions(cfg.policy, env)) == []

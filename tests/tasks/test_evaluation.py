@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
-from rsl_rl.config.task import CommandConfig, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, RandomizationConfig
 from rsl_rl.tasks.evaluation import (
     Judgement,
     Repetition,

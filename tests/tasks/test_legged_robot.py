@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
-from rsl_rl.config.task import LeggedRobotConfig, ObservationTerm, RandomizationConfig
+from rsl_rl.config.mdp import ObservationTerm, RandomizationConfig
+from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.sim.base import Motion
 from rsl_rl.tasks import commands, faults, legged_robot, rewards, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -123,7 +124,7 @@ def test_what_a_quiet_step_leaves_out_changes_nothing(monkeypatch):
 
     looking = list(rollout())
     for module in (commands, faults, legged_robot, step_log):
-        monkeypatch.setattr(module, "surely_none", lambda mask: False)
+        monkeypatch.setattr(module, "none_on_cpu", lambda mask: False)
     quiet = 0
     for (step, *state), (other, *others) in zip(looking, rollout()):
         quiet += not step.done.any()

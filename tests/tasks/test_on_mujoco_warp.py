@@ -9,7 +9,8 @@ import warp
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.runners import OnPolicyRunner, guard
+from rsl_rl.env import step_validator
+from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks import commands, faults, legged_robot, step_log
@@ -22,10 +23,10 @@ WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
     """Have nobody look at numbers, as nobody does on a GPU."""
-    for module in (faults, guard):
-        monkeypatch.setattr(module, "surely_within", lambda x, limit: False)
-    for module in (faults, guard, commands, legged_robot, step_log, first_events):
-        monkeypatch.setattr(module, "surely_none", lambda mask: False)
+    for module in (faults, step_validator):
+        monkeypatch.setattr(module, "all_within_on_cpu", lambda x, limit: False)
+    for module in (faults, step_validator, commands, legged_robot, step_log, first_events):
+        monkeypatch.setattr(module, "none_on_cpu", lambda mask: False)
 
 
 def make(num_envs: int = 16, device: str = "cpu", **settings) -> LeggedRobot:
@@ -53,7 +54,7 @@ def test_a_rollout_asks_the_device_for_no_number_and_sends_it_none(small_cfg, mo
     for name in ("tensor", "as_tensor", "from_numpy"):
         monkeypatch.setattr(torch, name, on_the_device_only)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        runner._collect(obs)
+        runner._collector.collect(obs)
     counts = {event.key: event.count for event in profile.key_averages()}
     assert counts["aten::where"] >= 6  # the profiler saw the steps
     assert [key for key in WAITING if key in counts] == []
@@ -73,7 +74,7 @@ def test_a_rollout_on_a_gpu_waits_for_nothing(small_cfg, monkeypatch):
         monkeypatch.setattr(warp, name, refuse)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        runner._collect(obs)
+        runner._collector.collect(obs)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.isfinite(runner.alg.storage.rewards).all()

@@ -67,11 +67,13 @@ class Watched:
             runner.load(folder / checkpoint)
         if progress.evaluate_interval:
             judged = build_for_evaluations(cfg.env, progress, "cpu", 7)
-            best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.tell)
+            best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
             runner.after_update.append(Evaluations(judged, progress, last, runner.get_inference_policy, best.offer))
         if progress.video_interval:
             filmed = build_for_clips(cfg.env, progress, "cpu", 7)
-            self.clips = Clips(filmed, progress, last, runner.get_inference_policy, folder / "videos", runner.tell)
+            self.clips = Clips(
+                filmed, progress, last, runner.get_inference_policy, folder / "videos", runner.print_line
+            )
             runner.after_update.append(self.clips)
 
     def learn(self, iterations):

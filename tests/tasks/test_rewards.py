@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rsl_rl.config.task import RewardConfig
+from rsl_rl.config.mdp import RewardConfig
 from rsl_rl.tasks import rewards
 
 CFG = RewardConfig(collision_links=("thigh",))

@@ -113,7 +113,7 @@ def test_a_paused_robot_stands_still_and_a_reset_starts_anew(env):
 def test_the_reward_terms_shown_are_the_environments(env):
     policy, screen = Standing(env), Script(*[((0.5, 0.0, 0.0), False, False)] * 5)
     sums = []
-    env.observers.append(lambda state, done: sums.append(env._reward_terms().flatten() / env.cfg.sim.control_dt))
+    env.observers.append(lambda state, done: sums.append(env._rewards.compute().flatten() / env.cfg.sim.control_dt))
     walk(env, policy, screen)
     shown = screen.shown[-1][2]
     assert list(shown) == list(env.cfg.rewards.weights)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from configs.train_config import TrainConfig
+from rsl_rl.config import mdp, task
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, SymmetricActorCriticConfig
@@ -48,6 +49,12 @@ inners = st.builds(Inner, numbers, st.tuples(numbers, numbers), st.lists(st.inte
 )
 def test_any_config_survives_the_round_trip(cfg):
     assert from_dict(Outer, to_dict(cfg)) == cfg
+
+
+def test_task_config_module_reexports_every_mdp_config():
+    classes = {name: value for name, value in vars(mdp).items() if getattr(value, "__module__", "") == mdp.__name__}
+    assert len(classes) == 6 and classes.items() <= vars(task).items()
+    assert {*classes, "Range", "LeggedRobotConfig", "ToyConfig", "RecallConfig"} <= set(task.__all__)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS.names())

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsl_rl.utils import split_and_pad_trajectories, unpad_trajectories
-from rsl_rl.utils.trajectories import Flow, as_states
+from rsl_rl.utils.trajectories import ResetMasks, as_states
 
 
 def naive_split(tensor, dones):
@@ -23,7 +23,7 @@ def naive_split(tensor, dones):
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(1, 8), st.integers(1, 5), st.sampled_from([0.0, 0.2, 0.6, 1.0]), st.integers(0, 2**31))
-def test_splitting_equals_the_naive_loop_and_unpadding_undoes_it(num_steps, num_envs, rate, seed):
+def test_split_and_pad_equals_the_naive_loop_and_unpad_inverts_it(num_steps, num_envs, rate, seed):
     generator = torch.Generator().manual_seed(seed)
     tensor = torch.randn(num_steps, num_envs, 2, generator=generator)
     dones = torch.rand(num_steps, num_envs, generator=generator) < rate
@@ -37,7 +37,7 @@ def test_splitting_equals_the_naive_loop_and_unpadding_undoes_it(num_steps, num_
     assert torch.equal(unpad_trajectories(padded, mask), tensor)
 
 
-def test_groups_are_split_alike_and_keep_their_shapes_and_types():
+def test_split_and_pad_of_groups_keeps_shapes_and_types():
     groups = {"policy": torch.randn(4, 3, 2), "camera": torch.randint(0, 255, (4, 3, 5, 5), dtype=torch.uint8)}
     dones = torch.rand(4, 3) < 0.4
     padded, mask = split_and_pad_trajectories(groups, dones)
@@ -49,14 +49,14 @@ def test_groups_are_split_alike_and_keep_their_shapes_and_types():
     assert all(torch.equal(restored[name], group) for name, group in groups.items())
 
 
-def test_a_memory_ends_with_its_episode_and_gradients_with_the_memory():
+def test_reset_masks_of_dones_are_zero_after_each_done():
     dones = torch.tensor([[0, 1], [1, 0], [0, 1]])
-    flow = Flow.of_dones(dones)
-    assert flow.keep.tolist() == flow.carry.tolist() == [[1, 1], [1, 0], [0, 1]]
-    assert all((part == 1).all() for part in Flow.unbroken((3, 2)))
+    masks = ResetMasks.of_dones(dones)
+    assert masks.keep_state.tolist() == masks.keep_gradient.tolist() == [[1, 1], [1, 0], [0, 1]]
+    assert all((part == 1).all() for part in ResetMasks.none((3, 2)))
 
 
-def test_a_memory_of_any_kind_becomes_a_tuple():
+def test_as_states_of_any_kind_returns_a_tuple():
     h, c = torch.zeros(1, 2, 3), torch.ones(1, 2, 3)
     assert as_states(None) == as_states(()) == ()
     assert as_states(h)[0] is h and len(as_states(h)) == 1

@@ -3,12 +3,12 @@ import math
 import pytest
 import torch
 
-from rsl_rl.utils.looking import surely_none, surely_within
+from rsl_rl.utils.cpu_checks import all_within_on_cpu, none_on_cpu
 
 
 @pytest.mark.parametrize("marked, none", [([], True), ([False, False], True), ([False, True], False)])
 def test_a_mask_is_seen_through(marked, none):
-    assert surely_none(torch.tensor(marked, dtype=torch.bool)) == none
+    assert none_on_cpu(torch.tensor(marked, dtype=torch.bool)) == none
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ def test_a_mask_is_seen_through(marked, none):
 )
 @pytest.mark.parametrize("shape", [(2,), (1, 2), (2, 1)])
 def test_numbers_are_within_a_limit_or_not(numbers, limit, within, shape):
-    assert surely_within(torch.tensor(numbers).view(shape), limit) == within
+    assert all_within_on_cpu(torch.tensor(numbers).view(shape), limit) == within
 
 
 def test_nothing_is_known_of_what_would_have_to_be_waited_for():
     elsewhere = torch.zeros(2, device="meta")
-    assert not surely_within(elsewhere, 1.0) and not surely_none(elsewhere.bool())
+    assert not all_within_on_cpu(elsewhere, 1.0) and not none_on_cpu(elsewhere.bool())

@@ -1,0 +1,20 @@
+"""Checks of tensors that may be used to skip work: on a CPU they read the numbers, on a GPU they answer False."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def none_on_cpu(mask: Tensor) -> bool:
+    """Return whether a mask is on a CPU and false everywhere."""
+    # bool(mask.any()) counts as a host synchronisation, torch.equal does not
+    return mask.device.type == "cpu" and torch.equal(mask, torch.zeros_like(mask))
+
+
+def all_within_on_cpu(x: Tensor, limit: float) -> bool:
+    """Return whether x is on a CPU, finite, and nowhere larger than a limit."""
+    if x.device.type != "cpu":
+        return False
+    extremes, most = torch.stack(x.aminmax()), min(limit, torch.finfo(x.dtype).max)
+    return torch.equal(extremes, extremes.clamp(-most, most))  # NaN equals nothing

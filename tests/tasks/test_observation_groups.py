@@ -1,0 +1,59 @@
+"""Observation groups of a legged robot beside "policy" and "critic"."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from configs.go2_flat import Go2Flat
+from rsl_rl.config.mdp import ObservationTerm
+
+CFG = Go2Flat().env
+MORE = {
+    "heading": {"gravity": ObservationTerm(scale=2.0), "command": ObservationTerm(scale=1.0)},
+    "feet": {"foot_contact": ObservationTerm(scale=1.0)},
+}
+
+
+def make(num_envs=4, **changes):
+    return replace(CFG, num_envs=num_envs, **changes).build(seed=0)
+
+
+def test_more_groups_are_given_mirrored_described_and_stored():
+    env = make(more_observations=MORE)
+    result = env.step(torch.randn(4, 12))
+    for groups in (result.obs, result.extras["final_obs"]):
+        assert list(groups) == ["policy", "critic", "heading", "feet"]
+    state = env.state
+    torch.testing.assert_close(result.obs["heading"], torch.cat((2.0 * state.gravity, state.command), dim=1))
+    torch.testing.assert_close(result.obs["feet"], state.foot_contact.float())
+    index, sign = env.mirrors()["heading"]
+    assert index.tolist() == [0, 1, 2, 3, 4, 5] and sign.tolist() == [1, -1, 1, 1, -1, -1]
+    described = env.describe_interface(["feet", "heading"])["observations"]
+    assert [(term["name"], term["size"]) for term in described] == [("foot_contact", 4), ("gravity", 3), ("command", 3)]
+    other = make(more_observations=MORE)
+    other.load_state_dict(env.state_dict())
+    assert torch.equal(other.get_observations()["heading"], result.obs["heading"])
+
+
+def test_more_groups_leave_the_others_as_they_are():
+    plain, more = make(), make(more_observations=MORE)
+    for _ in range(5):
+        actions = torch.randn(4, 12)
+        one, two = plain.step(actions), more.step(actions)
+        assert torch.equal(one.reward, two.reward)
+        assert all(torch.equal(group, two.obs[name]) for name, group in one.obs.items())
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"critic": MORE["feet"]}, "env.more_observations names a group critic, which is taken; use another name"),
+        ({"feet": {}}, "an observation group has no terms"),
+        ({"feet": {"foot_contakt": ObservationTerm()}}, "unknown observation term .*Did you mean 'foot_contact'"),
+        ({"feet": 3}, "env.more_observations.feet=3; give a mapping"),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused(groups, message):
+    with pytest.raises(ValueError, match=message):
+        make(more_observations=groups)
