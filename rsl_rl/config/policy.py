@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Tuple
+from dataclasses import dataclass, field
+from typing import ClassVar, Dict, Tuple
 
-from rsl_rl.config.base import Config, require, require_choice, require_counts, require_field, require_unique
+from rsl_rl.config.base import (
+    Config,
+    Settings,
+    require,
+    require_choice,
+    require_counts,
+    require_field,
+    require_unique,
+)
 
 ACTIVATIONS = ("elu", "selu", "relu", "lrelu", "tanh", "sigmoid", "silu", "gelu")
 
+DISTRIBUTIONS = ("gaussian", "beta", "categorical")
+
 MOST_UNITS = 16_384
 """Largest size of a layer."""
+
+
+@dataclass(frozen=True)
+class CNNConfig(Settings):
+    """A convolutional encoder of an observation group [N, C, H, W], or of a height map [N, H, W]."""
+
+    section: ClassVar[str] = "policy.cnn"
+
+    channels: Tuple[int, ...] = (16, 32)
+    """Output channels of each convolution."""
+    kernel_size: int = 3
+    """Height and width of each kernel; the padding is half of it."""
+    stride: int = 2
+    """Stride of each convolution."""
+    activation: str = "elu"
+    """Non-linearity behind each layer: elu, selu, relu, lrelu, tanh, sigmoid, silu or gelu."""
+    num_features: int = 64
+    """Outputs of the linear layer behind the convolutions."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        fit = len(self.channels) > 0 and all(0 < channels <= MOST_UNITS for channels in self.channels)
+        require_field(self, "channels", fit, f": give one or more whole numbers from 1 to {MOST_UNITS}")
+        require_counts(self, 1, "kernel_size", "stride", high=100)
+        require_counts(self, 1, "num_features", high=MOST_UNITS)
+        require_choice(self, ACTIVATIONS, "activation")
 
 
 @dataclass(frozen=True)
@@ -32,20 +68,31 @@ class ActorCriticConfig(Config):
     """What is learned: the standard deviation itself ('scalar') or its logarithm ('log')."""
     min_noise_std: float = 0.01
     """Smooth floor of the standard deviation: it bends towards this value and never falls below it [action units]."""
+    distribution: str = "gaussian"
+    """Distribution over actions: gaussian, beta (actions in [-1, 1]) or categorical (one of num_actions choices)."""
+    state_dependent_std: bool = False
+    """Have the actor give the standard deviation of a gaussian too, for each state."""
     initialization: str = "default"
     """Weights of the linear layers: torch's own ('default') or 'orthogonal'."""
     actor_obs_normalization: bool = False
     """Normalise the actor's observations by their running mean and variance."""
     critic_obs_normalization: bool = False
     """Normalise the critic's observations by their running mean and variance."""
+    value_normalization: bool = False
+    """Normalise the critic's targets by the running mean and variance of the returns."""
     actor_groups: Tuple[str, ...] = ("policy",)
     """Observation groups that the actor reads, concatenated in this order."""
     critic_groups: Tuple[str, ...] = ()
     """Observation groups that the critic reads; empty: 'critic' where the environment has it, else the actor's groups.
     """
+    cnn: Dict[str, CNNConfig] = field(default_factory=dict)
+    """Encoders of image and height-map groups by name of the group; others that are read get one of default size."""
 
     def __post_init__(self):
         super().__post_init__()
+        require_choice(self, DISTRIBUTIONS, "distribution")
+        gaussian = not self.state_dependent_std or self.distribution == "gaussian"
+        require_field(self, "state_dependent_std", gaussian, " is for distribution='gaussian'; set it to false")
         for name in ("actor_hidden_dims", "critic_hidden_dims"):
             fit = all(0 < units <= MOST_UNITS for units in getattr(self, name))
             require_field(self, name, fit, f": give whole numbers from 1 to {MOST_UNITS}")
@@ -70,7 +117,7 @@ MirrorTuple = Tuple[Tuple[int, ...], Tuple[float, ...]]
 class SymmetricActorCriticConfig(ActorCriticConfig):
     """Networks that treat left and right alike by construction, for robots whose two sides are alike."""
 
-    builds: ClassVar[str] = "rsl_rl.modules.symmetric:SymmetricActorCritic"
+    builds: ClassVar[str] = "rsl_rl.modules.policies:SymmetricActorCritic"
 
     actor_mirror: MirrorTuple = ((), ())
     """Mirror image of the actor's observation; asked of the environment, not set by hand."""
@@ -78,6 +125,8 @@ class SymmetricActorCriticConfig(ActorCriticConfig):
     """Mirror image of the critic's observation; asked of the environment."""
     action_mirror: MirrorTuple = ((), ())
     """Mirror image of the action; asked of the environment."""
+    image_mirrors: Dict[str, MirrorTuple] = field(default_factory=dict)
+    """Mirror image of each image group along its last axis; asked of the environment."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -103,7 +152,7 @@ class SymmetricActorCriticConfig(ActorCriticConfig):
 class ActorCriticRecurrentConfig(ActorCriticConfig):
     """An actor and a critic that each look at the observations through a memory of their own."""
 
-    builds: ClassVar[str] = "rsl_rl.modules.actor_critic_recurrent:ActorCriticRecurrent"
+    builds: ClassVar[str] = "rsl_rl.modules.policies:ActorCriticRecurrent"
 
     rnn_type: str = "lstm"
     """Kind of memory: lstm or gru."""
@@ -111,10 +160,14 @@ class ActorCriticRecurrentConfig(ActorCriticConfig):
     """Size of the memory's state in each layer."""
     rnn_num_layers: int = 1
     """Layers of the memory."""
+    memory_of: Tuple[str, ...] = ("actor", "critic")
+    """Networks that have a memory; the other one sees the present observation alone."""
 
     def __post_init__(self):
         super().__post_init__()
-        require_choice(self, ("lstm", "gru"), "rnn_type")
+        require_field(self, "rnn_type", self.rnn_type.lower() in ("lstm", "gru"), "; allowed: lstm, gru")
+        fits = len(self.memory_of) > 0 and set(self.memory_of) <= {"actor", "critic"}
+        require_field(self, "memory_of", fits, ": give 'actor', 'critic' or both")
         require_counts(self, 1, "rnn_hidden_size", high=MOST_UNITS)
         require_counts(self, 1, "rnn_num_layers", high=100)
 
@@ -123,7 +176,7 @@ class ActorCriticRecurrentConfig(ActorCriticConfig):
 class SymmetricActorCriticRecurrentConfig(SymmetricActorCriticConfig, ActorCriticRecurrentConfig):
     """Memories and networks that treat left and right alike by construction."""
 
-    builds: ClassVar[str] = "rsl_rl.modules.symmetric_recurrent:SymmetricActorCriticRecurrent"
+    builds: ClassVar[str] = "rsl_rl.modules.policies:SymmetricActorCriticRecurrent"
 
     def __post_init__(self):
         super().__post_init__()

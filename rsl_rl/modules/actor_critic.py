@@ -1,212 +1,248 @@
-"""The feed-forward policy and its critic."""
+"""Policies with a critic, under the names that users of rsl_rl know."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, ClassVar, List, Mapping, Optional, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.modules.gaussian import DiagonalGaussian, smooth_floor
+from rsl_rl.config.policy import ActorCriticConfig, SymmetricActorCriticConfig
+from rsl_rl.modules.distribution_families import distribution_family
+from rsl_rl.modules.distributions import Distribution, smooth_floor
 from rsl_rl.modules.memory import Memory
-from rsl_rl.modules.mlp import MLP, mlp
+from rsl_rl.modules.mlp import MLP
+from rsl_rl.modules.model import Model, Observation
+from rsl_rl.modules.networks import build_networks, init_orthogonal
 from rsl_rl.modules.normalizer import RunningNorm
-from rsl_rl.utils.trajectories import Flow, HiddenState, as_states
-
-Observation = Union[Tensor, Mapping[str, Tensor]]
-"""One tensor [N, D], or named groups of them."""
+from rsl_rl.modules.value_normalizer import NoValueNormalizer, ValueNormalizer
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states
 
 
 class ActorCritic(nn.Module):
-    """Map observations to a diagonal Gaussian over actions, and to a value.
+    """An actor, which maps observations to a distribution over actions, and a critic, which maps them to a value.
 
-    ``settings`` are the fields of :class:`ActorCriticConfig`. Actor and critic are separate networks; the standard
-    deviation of the actions is one learned number per action, the same in every state.
+    ``settings`` are the fields of the class's config, here :class:`ActorCriticConfig`; ``num_actor_obs`` and
+    ``num_critic_obs`` are the sizes of the concatenated vector groups, ``image_shapes`` those of image groups by name.
+    Actor and critic are two :class:`Model` that share no weights. In the state dict their parts have rsl_rl's names:
+    ``actor`` and ``critic`` are the heads, ``memory_a`` and ``memory_c`` the memories.
     """
 
+    config_class: ClassVar[Type[ActorCriticConfig]] = ActorCriticConfig
     is_recurrent = False
-    state_dependent_std = False  # the deviations of the actions are the same in every state, and stored once a rollout
-    _held_std: Optional[Tensor] = None
+    actor: MLP
+    critic: MLP
+    _cached_std: Optional[Tensor] = None
 
-    def __init__(self, num_actor_obs: int, num_critic_obs: int, num_actions: int, **settings: Any):
+    def __init__(
+        self,
+        num_actor_obs: int,
+        num_critic_obs: int,
+        num_actions: int,
+        image_shapes: Optional[Mapping[str, Sequence[int]]] = None,
+        **settings: Any,
+    ):
         super().__init__()
-        self.cfg = cfg = self._config(settings)
-        self._make_networks(num_actor_obs, num_critic_obs, num_actions)
+        self.cfg = cfg = self.config_class(**settings)
+        self.num_actor_obs = num_actor_obs
+        self.family = distribution_family(cfg, num_actions)
+        networks = build_networks(cfg, (num_actor_obs, num_critic_obs), self.family, num_actions, image_shapes or {})
+        for name, module in networks.items():
+            setattr(self, name, module)
         norms = cfg.actor_obs_normalization, cfg.critic_obs_normalization
         self.actor_obs_normalizer = RunningNorm(num_actor_obs) if norms[0] else nn.Identity()
         self.critic_obs_normalizer = RunningNorm(num_critic_obs) if norms[1] else nn.Identity()
+        self.value_normalizer = ValueNormalizer(self.critic) if cfg.value_normalization else NoValueNormalizer()
         noise = torch.full((num_actions,), float(cfg.init_noise_std))
-        if cfg.noise_std_type == "log":
+        if self.family.shared_parameters and cfg.noise_std_type == "log":
             self.log_std = nn.Parameter(noise.log())
-        else:
+        elif self.family.shared_parameters:
             self.std = nn.Parameter(noise)
-        self.distribution = DiagonalGaussian(torch.zeros(num_actions), noise)
+        if isinstance(cfg, SymmetricActorCriticConfig):
+            self.action_mirror_index: Tensor  # [A]
+            self.register_buffer("action_mirror_index", torch.tensor(cfg.action_mirror[0]), persistent=False)
+        critic_groups = cfg.critic_groups or cfg.actor_groups
+        encoders = networks.get("encoder_a", nn.ModuleDict()), networks.get("encoder_c", nn.ModuleDict())
+        memory_a, memory_c = networks.get("memory_a"), networks.get("memory_c")
+        self._models = (  # a tuple, so that the parts are registered once, under rsl_rl's names
+            Model(cfg.actor_groups, self.actor_obs_normalizer, encoders[0], memory_a, self.actor),
+            Model(critic_groups, self.critic_obs_normalizer, encoders[1], memory_c, self.critic),
+        )
+        self.distribution: Distribution = self.family(torch.zeros(self.family.num_outputs), noise)
 
-    @staticmethod
-    def _config(settings: Mapping[str, Any]) -> ActorCriticConfig:
-        return ActorCriticConfig(**settings)
+    @property
+    def actor_model(self) -> Model:
+        """Network from observation groups to the parameters of the distribution."""
+        return self._models[0]
 
-    def _make_networks(self, num_actor_features: int, num_critic_features: int, num_actions: int) -> None:
-        cfg = self.cfg
-        self.actor = mlp(num_actor_features, cfg.actor_hidden_dims, num_actions, cfg.activation)
-        self.critic = mlp(num_critic_features, cfg.critic_hidden_dims, 1, cfg.activation)
-        if cfg.initialization == "orthogonal":
-            # Gains as in Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990: a small last layer of the actor.
-            self.init_weights(self.actor, [2**0.5] * len(cfg.actor_hidden_dims) + [0.01])
-            self.init_weights(self.critic, [2**0.5] * len(cfg.critic_hidden_dims) + [1.0])
+    @property
+    def critic_model(self) -> Model:
+        """Network from observation groups to the value."""
+        return self._models[1]
 
     @staticmethod
     def init_weights(sequential: nn.Sequential, scales: Sequence[float]) -> None:
         """Make each linear layer's weight orthogonal with the gain of its place in ``scales``, and its bias zero."""
-        linears = [module for module in sequential if isinstance(module, nn.Linear)]
-        if len(linears) != len(scales):
-            raise ValueError(f"got {len(scales)} scales for {len(linears)} linear layers; give one each")
-        for linear, gain in zip(linears, scales):
-            nn.init.orthogonal_(linear.weight, gain=gain)
-            nn.init.zeros_(linear.bias)
+        init_orthogonal(sequential, scales)
 
-    # What the networks read
+    def actor_obs(self, obs: Observation) -> Observation:
+        """Return what the actor reads of observation groups; a tensor is taken as all of it."""
+        return self.actor_model.read(obs)
 
-    def actor_obs(self, obs: Observation) -> Tensor:
-        """Pick the actor's groups out of an observation: float32 [N, D]; a tensor is taken as the whole."""
-        return _read(obs, self.cfg.actor_groups)
+    def critic_obs(self, obs: Observation) -> Observation:
+        """Return what the critic reads of observation groups; a tensor is taken as all of it."""
+        return self.critic_model.read(obs)
 
-    def critic_obs(self, obs: Observation) -> Tensor:
-        """Pick the critic's groups out of an observation: float32 [N, C]; a tensor is taken as the whole."""
-        return _read(obs, self.cfg.critic_groups or self.cfg.actor_groups)
-
-    def update_normalization(self, actor_obs: Tensor, critic_obs: Tensor, weights: Optional[Tensor] = None) -> None:
-        """Take a rollout [T, N, ...] into the running statistics, each step with its weight [T, N, 1] or all alike.
+    def update_normalization(
+        self, actor_obs: Observation, critic_obs: Observation, sample_mask: Optional[Tensor] = None
+    ) -> None:
+        """Merge a rollout [T, N, ...] into the running statistics; ``sample_mask`` [T, N, 1] is each sample's weight.
 
         Call it between an update and the next rollout.
         """
-        for normalizer, obs in ((self.actor_obs_normalizer, actor_obs), (self.critic_obs_normalizer, critic_obs)):
-            if isinstance(normalizer, RunningNorm):
-                normalizer.update(obs, weights)
+        for model, obs in zip(self._models, (actor_obs, critic_obs)):
+            model.update_normalization(obs, sample_mask)
 
-    def learn_in(self, dtype: torch.dtype) -> None:
-        """Have the networks compute in another type, such as bfloat16, where gradients are wanted."""
-        self.actor.learning_dtype = self.critic.learning_dtype = dtype
+    def parameter_groups(self) -> Tuple[List[nn.Parameter], List[nn.Parameter]]:
+        """Return the parameters of the actor and those of the critic."""
+        groups: Tuple[List[nn.Parameter], List[nn.Parameter]] = ([], [])
+        for name, parameter in self.named_parameters():
+            groups[name.startswith(("critic.", "memory_c.", "encoder_c."))].append(parameter)
+        return groups
 
-    # Weights that stay
+    def cache_weights(self) -> None:
+        """Without gradients, compute with the present weights until :meth:`clear_cache`.
 
-    def hold(self) -> None:
-        """Without gradients, compute with the weights as they are now until ``release``.
-
-        What follows from weights alone, such as the averages of symmetric networks, is then computed once and not at
-        each step of a rollout. Loading a state dict releases; other changes of weights may be noticed or not.
+        What depends on the weights alone, such as the averages of symmetric layers, is then computed once and not at
+        each step of a rollout. Loading a state dict clears the cache; other changes of weights may not be seen.
         """
-        self._held_std = self.noise_std().detach()
+        self._cached_std = self.noise_std().detach() if self.family.shared_parameters else None
         for module in self.modules():
             if isinstance(module, (MLP, Memory)):
-                module.hold()
+                module.cache_weights()
 
-    def release(self) -> None:
+    def clear_cache(self) -> None:
         """Compute with the weights as they are at each call."""
-        self._held_std = None
+        self._cached_std = None
         for module in self.modules():
             if isinstance(module, (MLP, Memory)):
-                module.release()
+                module.clear_cache()
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        self.release()
+        self.clear_cache()
         return super().load_state_dict(*args, **kwargs)
 
-    # The policy
+    def snapshot(self) -> ActorCritic:
+        """Return a copy that shares nothing with this policy, with empty memories and in evaluation mode."""
+        memories = [s for state in self.get_hidden_states() for s in as_states(state)]
+        memo = {id(self.distribution): self.distribution.detach(), **{id(s): s.detach() for s in memories}}
+        twin = copy.deepcopy(self, memo).eval().requires_grad_(False)
+        twin.clear_cache()
+        twin.reset()
+        return twin
 
     def noise_std(self) -> Tensor:
-        """Return the standard deviation of the actions [A], always above ``min_noise_std``."""
+        """Return the standard deviation of the actions [A], or that of the current distribution [..., A] where it
+        depends on the state."""
+        if not self.family.shared_parameters:
+            return self.distribution.std
         raw = self.log_std.exp() if self.cfg.noise_std_type == "log" else self.std
-        return smooth_floor(raw, self.cfg.min_noise_std)
+        std = smooth_floor(raw, self.cfg.min_noise_std)
+        return 0.5 * (std + std[self.action_mirror_index]) if hasattr(self, "action_mirror_index") else std
 
     def update_distribution(
-        self, observations: Tensor, flow: Optional[Flow] = None, hidden_states: HiddenState = None
+        self, observations: Observation, masks: Optional[ResetMasks] = None, hidden_states: HiddenState = None
     ) -> None:
-        """Compute the distribution over actions for observations [..., D].
+        """Compute the distribution over actions for what :meth:`actor_obs` returned.
 
-        A recurrent mini-batch [T, n, D] comes with its ``flow`` and the ``hidden_states`` before its first step; they
-        are None without memory, and while acting.
+        A recurrent mini-batch [T, n, ...] comes with its ``masks`` and the ``hidden_states`` [L, n, H] before its first
+        step; both are None without memory, and while acting.
         """
-        mean = self.actor(self._actor_features(observations, flow, hidden_states))
-        stddev = self._held_std
-        if stddev is None or torch.is_grad_enabled():
-            stddev = self.noise_std()
-        self.distribution = DiagonalGaussian(mean, stddev)
+        outputs = self.actor_model(observations, masks, hidden_states)
+        std = self._cached_std
+        if self.family.shared_parameters and (std is None or torch.is_grad_enabled()):
+            std = self.noise_std()
+        self.distribution = self.family(outputs, std)
 
-    def act(self, observations: Tensor, flow: Optional[Flow] = None, hidden_states: HiddenState = None) -> Tensor:
-        """Draw actions [..., A] for observations [..., D]."""
-        self.update_distribution(observations, flow, hidden_states)
+    def act(
+        self, observations: Observation, masks: Optional[ResetMasks] = None, hidden_states: HiddenState = None
+    ) -> Tensor:
+        """Draw actions [..., A] for what :meth:`actor_obs` returned."""
+        self.update_distribution(observations, masks, hidden_states)
         return self.distribution.sample()
 
     def act_inference(self, observations: Observation) -> Tensor:
-        """Return the mean action [N, A] for an observation tensor or groups."""
-        return self.actor(self._actor_features(self.actor_obs(observations), None, None))
+        """Return the actions [N, A] without exploration for an observation tensor or groups."""
+        return self.family.mode(self.actor_model(self.actor_obs(observations)))
 
     def evaluate(
-        self, critic_observations: Tensor, flow: Optional[Flow] = None, hidden_states: HiddenState = None
+        self, critic_observations: Observation, masks: Optional[ResetMasks] = None, hidden_states: HiddenState = None
     ) -> Tensor:
-        """Return the value [..., 1] of critic observations [..., C]."""
-        return self.critic(self._critic_features(critic_observations, flow, hidden_states))
+        """Return the value [..., 1] for what :meth:`critic_obs` returned."""
+        return self.value_normalizer(self.critic_model(critic_observations, masks, hidden_states))
 
-    def peek_value(self, critic_observations: Tensor) -> Tensor:
-        """Return the value [N, 1] of observations that may never be acted on: a memory, if any, stays as it is."""
-        return self.evaluate(critic_observations)
+    def evaluate_step(self, obs: Mapping[str, Tensor]) -> Optional[Tensor]:
+        """Return the value [N, 1] of groups while acting where the critic has a memory; None where it has none, and
+        :meth:`evaluate_rollout` computes all values of a rollout together."""
+        return None if self.critic_model.memory is None else self.evaluate(self.critic_obs(obs))
 
-    def _actor_features(self, observations: Tensor, flow: Optional[Flow], hidden_states: HiddenState) -> Tensor:
-        return self.actor_obs_normalizer(observations)
+    def evaluate_rollout(self, obs: Mapping[str, Tensor], values: Tensor) -> None:
+        """Write the values [T, N, 1] of groups [T, N, ...] that :meth:`evaluate_step` did not compute."""
+        if self.critic_model.memory is not None:
+            return
+        if self.critic_model.image_encoders:  # step by step: features of all images would take much memory
+            for t, row in enumerate(values):
+                row.copy_(self.evaluate(self.critic_obs({name: group[t] for name, group in obs.items()})))
+        else:
+            values.copy_(self.evaluate(self.critic_obs(obs)))
 
-    def _critic_features(self, observations: Tensor, flow: Optional[Flow], hidden_states: HiddenState) -> Tensor:
-        return self.critic_obs_normalizer(observations)
+    def evaluate_stateless(self, critic_observations: Observation) -> Tensor:
+        """Return the value [N, 1], and leave the critic's memory as it is."""
+        return self.value_normalizer(self.critic_model.forward_stateless(critic_observations))
 
     def get_actions_log_prob(self, actions: Tensor) -> Tensor:
         """Return the log density [...] of actions [..., A] under the current distribution."""
-        return self.distribution.log_prob(actions).sum(dim=-1)
+        return self.distribution.log_prob(actions).squeeze(-1)
 
     @property
     def action_mean(self) -> Tensor:
         """Mean of the current distribution [..., A]."""
-        return self.distribution.mean
+        return self.distribution.mode
 
     @property
     def action_std(self) -> Tensor:
         """Standard deviation of the current distribution [..., A]."""
-        return self.distribution.stddev.expand_as(self.distribution.mean)
+        return self.distribution.std.expand_as(self.distribution.mode)
 
     @property
     def entropy(self) -> Tensor:
         """Entropy of the current distribution [...] in nats."""
-        return self.distribution.entropy().sum(dim=-1).expand(self.distribution.mean.shape[:-1])
+        return self.distribution.entropy().squeeze(-1).expand(self.distribution.mode.shape[:-1])
 
-    # Memory: none here
+    @property
+    def memories(self) -> Tuple[Optional[Memory], Optional[Memory]]:
+        """Memories of actor and critic."""
+        return self.actor_model.memory, self.critic_model.memory
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
-        """Forget the past of the environments marked in ``dones`` [N] (all: None); a policy without memory has none."""
+        """Zero the recurrent states of the environments marked in ``dones`` [N]; of all for None."""
+        for memory in self.memories:
+            if memory is not None:
+                memory.reset(dones)
 
     def get_hidden_states(self) -> Tuple[HiddenState, HiddenState]:
-        """Return the memories of actor and critic; (None, None) without memory."""
-        return None, None
+        """Return the recurrent states of actor and critic; None for zeros, and without memory."""
+        actor, critic = (None if memory is None else memory.hidden_states for memory in self.memories)
+        return actor, critic
 
-    def zero_hidden_states(self, num_envs: int) -> Tuple[HiddenState, HiddenState]:
-        """Return the memories with which episodes start; (None, None) without memory."""
-        return None, None
+    def current_states(self, num_envs: int) -> Tuple[HiddenState, HiddenState]:
+        """Return the recurrent states of actor and critic as tensors, [L, N, H] each; None without memory."""
+        actor, critic = (None if memory is None else memory.current_state(num_envs) for memory in self.memories)
+        return actor, critic
 
     def set_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
-        """Take over the memories of actor and critic; without memory there is nothing to take."""
-
-    def snapshot(self) -> ActorCritic:
-        """Return a copy that shares nothing with this policy and remembers nothing, in evaluation mode."""
-        without_graph = DiagonalGaussian(self.distribution.mean.detach(), self.distribution.stddev.detach())
-        memories = [s for state in self.get_hidden_states() for s in as_states(state)]
-        memo = {id(self.distribution): without_graph, **{id(s): s.detach() for s in memories}}
-        twin = copy.deepcopy(self, memo).eval().requires_grad_(False)
-        twin.release()
-        twin.reset()
-        return twin
-
-
-def _read(obs: Observation, groups: Sequence[str]) -> Tensor:
-    if isinstance(obs, Tensor):
-        return obs.float()
-    return (obs[groups[0]] if len(groups) == 1 else torch.cat([obs[group] for group in groups], dim=-1)).float()
+        """Set the recurrent states of actor and critic."""
+        for memory, state in zip(self.memories, hidden_states):
+            if memory is not None:
+                memory.hidden_states = state

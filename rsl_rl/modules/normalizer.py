@@ -11,8 +11,8 @@ from torch import Tensor, nn
 class RunningNorm(nn.Module):
     """Scale inputs [..., D] to zero mean and unit variance as seen so far.
 
-    ``forward`` only reads the statistics; ``update`` alone changes them. The learner calls it between an update and the
-    next rollout, so that acting and learning see the same numbers and the first probability ratio of an update is
+    ``forward`` only reads the statistics; only ``update`` changes them. The learner calls it between an update and the
+    next rollout, so that acting and learning use the same statistics and the first probability ratio of an update is
     exactly 1.
     """
 
@@ -31,13 +31,15 @@ class RunningNorm(nn.Module):
 
     @torch.jit.unused
     @torch.no_grad()
-    def update(self, x: Tensor, weights: Optional[Tensor] = None) -> None:
-        """Merge a batch [..., D] into the statistics (Chan et al. 1979, the pairwise update); samples count with
-        ``weights`` [..., 1], or all alike."""
+    def update(self, x: Tensor, sample_mask: Optional[Tensor] = None) -> None:
+        """Merge a batch [..., D] into the statistics (Chan et al. 1979, the pairwise update).
+
+        ``sample_mask`` [..., 1] is the weight of each sample; None for 1.
+        """
         x = x.reshape(-1, x.shape[-1])
-        if weights is None:
-            weights = x.new_ones(len(x), 1)
-        weights = weights.reshape(1, -1)
+        if sample_mask is None:
+            sample_mask = x.new_ones(len(x), 1)
+        weights = sample_mask.reshape(1, -1)
         count = weights.sum()
         mean = (weights @ x).squeeze(0) / count.clamp(min=1.0)
         var = (weights @ (x - mean).square()).squeeze(0) / count.clamp(min=1.0)

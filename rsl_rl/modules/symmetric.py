@@ -1,55 +1,25 @@
-"""A policy that treats left and right alike by construction."""
+"""Layers that commute with the left-right mirror by construction: f(mirror(x)) = mirror(f(x)) for every x.
+
+The free weights are averaged with their mirror image whenever they are used, which costs a pass over the weights and
+none over the samples.
+"""
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rsl_rl.config.policy import MirrorTuple, SymmetricActorCriticConfig
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.config.policy import MirrorTuple
+from rsl_rl.modules.memory import LayerWeights, Memory
+from rsl_rl.modules.mirror import average_with_image, mirror, register_mirror, swapped_halves
 from rsl_rl.modules.mlp import MLP, get_activation
 
 
-def mirror(x: Tensor, index: Tensor, sign: Tensor) -> Tensor:
-    """Return the mirror image x[..., index] * sign of vectors x [..., size]; of that again, x."""
-    return x.index_select(-1, index) * sign
-
-
-def average_with_image(
-    weight: Tensor, input_index: Tensor, input_sign: Tensor, output_index: Tensor, output_sign: Tensor
-) -> Tensor:
-    """Average a linear map [outputs, inputs] with its mirror image, so that it maps mirrored inputs to mirrored
-    outputs."""
-    image = mirror(mirror(weight.t(), output_index, output_sign).t(), input_index, input_sign)
-    return 0.5 * (weight + image)
-
-
-def register_mirror(module: nn.Module, name: str, mirror_tuple: MirrorTuple) -> None:
-    """Give a module the buffers ``<name>_index`` and ``<name>_sign``."""
-    index, sign = mirror_tuple
-    module.register_buffer(f"{name}_index", torch.tensor(index, dtype=torch.long))
-    module.register_buffer(f"{name}_sign", torch.tensor(sign, dtype=torch.float32))
-
-
-def swapped_halves(units: int) -> MirrorTuple:
-    """Return the mirror of a hidden layer: the first half of its units trades places with the second.
-
-    This is the regular representation of the reflection group (Ordonez-Apraez et al. 2023,
-    https://arxiv.org/abs/2302.10433; for quadrupeds Su et al. 2024, https://arxiv.org/abs/2403.17320).
-    """
-    half = units // 2
-    return tuple(range(half, units)) + tuple(range(half)), (1.0,) * units
-
-
 class SymmetricLinear(nn.Linear):
-    """A linear layer f with f(mirror(x)) = mirror(f(x)) for every x.
-
-    The free weights are averaged with their mirror image whenever they are used, which costs a pass over the weights
-    and none over the samples.
-    """
+    """A linear layer that maps mirrored inputs to mirrored outputs."""
 
     def __init__(self, input_mirror: MirrorTuple, output_mirror: MirrorTuple):
         super().__init__(len(input_mirror[0]), len(output_mirror[0]))
@@ -75,7 +45,7 @@ class SymmetricLinear(nn.Linear):
 def symmetric_mlp(
     input_mirror: MirrorTuple, hidden_dims: Sequence[int], output_mirror: MirrorTuple, activation: str
 ) -> MLP:
-    """Stack symmetric layers with the activation between them; the last layer is linear."""
+    """Return an MLP of symmetric layers."""
     layers: List[nn.Module] = []
     for units in hidden_dims:
         layers += [SymmetricLinear(input_mirror, swapped_halves(units)), get_activation(activation)]
@@ -83,40 +53,37 @@ def symmetric_mlp(
     return MLP(*layers, SymmetricLinear(input_mirror, output_mirror))
 
 
-class SymmetricActorCritic(ActorCritic):
-    """An :class:`ActorCritic` that acts on a mirrored robot as the mirror image of how it acts on the robot, and values
-    both alike.
+class SymmetricMemory(Memory):
+    """A memory whose state and output for mirrored observations are the mirror image of those for the observations.
 
-    ``settings`` are the fields of :class:`SymmetricActorCriticConfig`; the runner asks the environment for the mirrors.
-    The noise of the actions is learned for each joint and its mirror partner together.
+    In the image, the first half of the units of each layer is swapped with the second; gates follow their units.
     """
 
-    cfg: SymmetricActorCriticConfig
+    def __init__(self, input_mirror: MirrorTuple, type: str = "lstm", num_layers: int = 1, hidden_size: int = 256):
+        super().__init__(len(input_mirror[0]), type, num_layers, hidden_size)
+        self.input_index: Tensor  # [inputs]
+        self.input_sign: Tensor
+        self.unit_index: Tensor  # [H]
+        self.unit_sign: Tensor
+        self.gate_index: Tensor  # [G*H]
+        self.gate_sign: Tensor
+        units = swapped_halves(hidden_size)
+        num_gates = len(self.rnn.weight_hh_l0) // hidden_size
+        gates = tuple(gate * hidden_size + unit for gate in range(num_gates) for unit in units[0])
+        for name, image in (("input", input_mirror), ("unit", units), ("gate", (gates, (1.0,) * len(gates)))):
+            register_mirror(self, name, image)
+        with torch.no_grad():
+            for parameter in self.rnn.parameters():
+                parameter.mul_(2**0.5)  # the average of two draws has half their variance
 
-    @staticmethod
-    def _config(settings: Mapping[str, Any]) -> SymmetricActorCriticConfig:
-        return SymmetricActorCriticConfig(**settings)
-
-    def _make_networks(self, num_actor_features: int, num_critic_features: int, num_actions: int) -> None:
-        cfg = self.cfg
-        sizes = {"actor_mirror": num_actor_features, "critic_mirror": num_critic_features, "action_mirror": num_actions}
-        for name, size in sizes.items():
-            if len(getattr(cfg, name)[0]) != size:
-                raise ValueError(
-                    f"{name} has {len(getattr(cfg, name)[0])} entries and the vector {size}; the environment's "
-                    "mirrors() must describe every observation group that is read, and the actions"
-                )
-        self.action_mirror_index: Tensor  # [A]
-        self.register_buffer("action_mirror_index", torch.tensor(cfg.action_mirror[0]), persistent=False)
-        actor_features, critic_features = self._feature_mirrors()
-        value = ((0,), (1.0,))
-        self.actor = symmetric_mlp(actor_features, cfg.actor_hidden_dims, cfg.action_mirror, cfg.activation)
-        self.critic = symmetric_mlp(critic_features, cfg.critic_hidden_dims, value, cfg.activation)
-
-    def _feature_mirrors(self) -> Tuple[MirrorTuple, MirrorTuple]:
-        """Return the mirrors of what actor and critic are given: the observations."""
-        return self.cfg.actor_mirror, self.cfg.critic_mirror
-
-    def noise_std(self) -> Tensor:
-        std = super().noise_std()
-        return 0.5 * (std + std[self.action_mirror_index])
+    def layer_weights(self, layer: int) -> LayerWeights:
+        weights = super().layer_weights(layer)
+        gates = self.gate_index, self.gate_sign
+        units = self.unit_index, self.unit_sign
+        inputs = (self.input_index, self.input_sign) if layer == 0 else units
+        return LayerWeights(
+            average_with_image(weights.input, *inputs, *gates),
+            average_with_image(weights.hidden, *units, *gates),
+            0.5 * (weights.input_bias + mirror(weights.input_bias, *gates)),
+            0.5 * (weights.hidden_bias + mirror(weights.hidden_bias, *gates)),
+        )

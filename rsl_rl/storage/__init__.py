@@ -1,7 +1,16 @@
 """Rollouts and what is computed from them."""
 
 from rsl_rl.storage.adder import Adder
-from rsl_rl.storage.rollout_storage import MiniBatch, RolloutStorage
+from rsl_rl.storage.mini_batch import MiniBatch
+from rsl_rl.storage.rollout_storage import Column, GroupSpec, RolloutStorage
 from rsl_rl.utils.trajectories import split_and_pad_trajectories, unpad_trajectories
 
-__all__ = ["Adder", "MiniBatch", "RolloutStorage", "split_and_pad_trajectories", "unpad_trajectories"]
+__all__ = [
+    "Adder",
+    "Column",
+    "GroupSpec",
+    "MiniBatch",
+    "RolloutStorage",
+    "split_and_pad_trajectories",
+    "unpad_trajectories",
+]

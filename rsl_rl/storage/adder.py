@@ -1,6 +1,6 @@
 """Transitions of one episode, as lists of dicts, made into what learners train on: the Adder of nerveX and DI-engine.
 
-It does to lists what :mod:`rsl_rl.storage.returns` and :mod:`rsl_rl.storage.unrolling` do to whole rollouts, by calling
+It does to lists what :mod:`rsl_rl.storage.returns` and :mod:`rsl_rl.storage.chunking` do to whole rollouts, by calling
 them.
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Deque, Dict, List, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
+from rsl_rl.storage.chunking import plan_chunks
 from rsl_rl.storage.returns import gae, n_step_rewards
-from rsl_rl.storage.unrolling import plan_unrolling
 
 Step = Dict[str, Any]
 """One transition: tensors by name, such as obs, reward [1] and value [1], and done."""
@@ -40,7 +40,7 @@ class Adder:
     ):
         if use_cuda and not torch.cuda.is_available():
             raise ValueError("use_cuda=True, and there is no CUDA device here; take use_cuda=False")
-        plan_unrolling(1, unroll_len, last_fn_type)  # refuses what cannot work
+        plan_chunks(1, unroll_len, last_fn_type)  # refuses what cannot work
         self._device = torch.device("cuda" if use_cuda else "cpu")
         self._unroll_len = unroll_len
         self._last_fn_type = last_fn_type
@@ -127,7 +127,7 @@ class Adder:
         are."""
         if self._unroll_len == 1 or not data:
             return data
-        plan = plan_unrolling(len(data), self._unroll_len, self._last_fn_type)
+        plan = plan_chunks(len(data), self._unroll_len, self._last_fn_type)
         seen, chunks = set(), []
         for steps, real in zip(plan.steps.t().tolist(), plan.real.t().tolist()):
             chunk = []

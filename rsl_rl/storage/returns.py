@@ -15,10 +15,10 @@ def gae(rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, gam
     step that is done takes nothing from its successor; what a time limit cut off must already be in its reward
     (``bootstrap_timeouts``).
     """
-    going_on = torch.logical_not(dones, out=torch.empty_like(values))
+    not_done = torch.logical_not(dones, out=torch.empty_like(values))
     next_values = torch.cat((values[1:], last_values.unsqueeze(0)))
-    advantages = (rewards - values).addcmul_(going_on, next_values, value=gamma)  # one-step errors, summed in place
-    steps, decays = advantages.unbind(), going_on.mul_(gamma * lam).unbind()
+    advantages = (rewards - values).addcmul_(not_done, next_values, value=gamma)  # one-step errors, summed in place
+    steps, decays = advantages.unbind(), not_done.mul_(gamma * lam).unbind()
     for t in range(len(steps) - 2, -1, -1):
         steps[t].addcmul_(decays[t], steps[t + 1])
     return advantages

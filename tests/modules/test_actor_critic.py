@@ -6,7 +6,7 @@ from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
 
 
-def test_the_log_probability_is_that_of_the_action_drawn():
+def test_actor_critic_log_prob_equals_that_of_torch_normal():
     policy = ActorCritic(3, 5, 2)
     obs = torch.randn(6, 3)
     actions = policy.act(obs)
@@ -18,7 +18,7 @@ def test_the_log_probability_is_that_of_the_action_drawn():
 
 
 @pytest.mark.parametrize("kind", ["scalar", "log"])
-def test_the_noise_starts_where_told_and_cannot_turn_negative(kind):
+def test_noise_std_starts_at_its_setting_and_stays_above_the_floor(kind):
     policy = ActorCritic(3, 3, 2, noise_std_type=kind, init_noise_std=0.7, min_noise_std=0.05)
     torch.testing.assert_close(policy.noise_std(), torch.full((2,), 0.7))
     parameter = policy.log_std if kind == "log" else policy.std
@@ -28,7 +28,7 @@ def test_the_noise_starts_where_told_and_cannot_turn_negative(kind):
     assert torch.isfinite(policy.act(torch.randn(4, 3))).all()
 
 
-def test_orthogonal_layers_are_orthogonal():
+def test_orthogonal_initialization_makes_orthogonal_weights():
     policy = ActorCritic(8, 8, 4, initialization="orthogonal", actor_hidden_dims=(8,), critic_hidden_dims=(8,))
     weight = policy.actor[0].weight
     torch.testing.assert_close(weight @ weight.T, 2.0 * torch.eye(8), atol=1e-5, rtol=0)
@@ -37,7 +37,7 @@ def test_orthogonal_layers_are_orthogonal():
         ActorCritic.init_weights(policy.actor, [1.0])
 
 
-def test_groups_are_read_by_name_in_order():
+def test_actor_and_critic_concatenate_their_groups_in_order():
     policy = ActorCritic(3, 3, 1, actor_groups=("b", "a"), critic_groups=("a", "b"))
     obs = {"a": torch.ones(2, 1), "b": torch.zeros(2, 2)}
     assert policy.actor_obs(obs)[0].tolist() == [0, 0, 1]
@@ -46,14 +46,14 @@ def test_groups_are_read_by_name_in_order():
     assert torch.equal(policy.act_inference(obs), policy.act_inference(policy.actor_obs(obs)))
 
 
-def test_normalisers_are_there_only_where_asked():
+def test_update_normalization_changes_configured_normalizers_only():
     policy = ActorCritic(3, 3, 1, actor_obs_normalization=True)
     assert isinstance(policy.critic_obs_normalizer, nn.Identity)
     policy.update_normalization(torch.full((4, 2, 3), 9.0), torch.zeros(4, 2, 3))
     torch.testing.assert_close(policy.actor_obs_normalizer.mean, torch.full((3,), 9.0))
 
 
-def test_a_policy_without_memory_has_nothing_to_forget():
+def test_policy_without_memory_has_no_hidden_states():
     policy = ActorCritic(3, 3, 1)
     assert not policy.is_recurrent and policy.get_hidden_states() == (None, None)
     policy.reset(torch.ones(2))
@@ -71,22 +71,22 @@ def test_a_policy_without_memory_has_nothing_to_forget():
         ({"actor_groups": ()}, "actor_groups is empty"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(settings, words):
+def test_actor_critic_with_invalid_settings_raises(settings, words):
     with pytest.raises(ValueError, match=words):
         ActorCritic(3, 3, 1, **settings)
 
 
-def test_a_setting_that_does_not_exist_is_refused():
+def test_actor_critic_with_an_unknown_setting_raises():
     with pytest.raises(TypeError, match="actor_hidden_dim"):
         ActorCritic(3, 3, 1, actor_hidden_dim=(8,))
 
 
-def test_the_config_builds_its_class():
+def test_config_builds_its_class():
     assert type(ActorCriticConfig().build(3, 3, 1)) is ActorCritic
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_a_recurrent_policy_keeps_a_memory_for_each_network_and_environment(kind):
+def test_recurrent_policy_has_a_state_for_each_network_and_environment(kind):
     policy = ActorCriticRecurrent(
         3, 4, 2, rnn_type=kind, rnn_hidden_size=5, actor_hidden_dims=(8,), critic_hidden_dims=(8,)
     )
@@ -98,7 +98,7 @@ def test_a_recurrent_policy_keeps_a_memory_for_each_network_and_environment(kind
         second = policy.act_inference(obs)
         assert not torch.allclose(first, second)  # it remembers
         before = [s.clone() for s in _tensors(policy.get_hidden_states()[1])]
-        policy.peek_value(critic_obs)
+        policy.evaluate_stateless(critic_obs)
         assert all(torch.equal(a, b) for a, b in zip(before, _tensors(policy.get_hidden_states()[1])))
         policy.reset(torch.tensor([1, 0, 0, 0, 0, 0]))
         third = policy.act_inference(obs)

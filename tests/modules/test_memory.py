@@ -3,11 +3,13 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rsl_rl.acceleration.rnn_scan import FusedRNN
 from rsl_rl.modules import Memory
 from rsl_rl.utils import split_and_pad_trajectories
-from rsl_rl.utils.trajectories import Flow, as_states, trajectory_starts
+from rsl_rl.utils.trajectories import ResetMasks, as_states, trajectory_starts
 
 T, N, D, H, L = 4, 2, 3, 5, 2
+KERNELS = {"plain": None, "fused": FusedRNN()}
 PATTERNS = {
     "none": [[0, 0], [0, 0], [0, 0], [0, 0]],
     "every step": [[1, 1], [1, 1], [1, 1], [1, 1]],
@@ -17,9 +19,10 @@ PATTERNS = {
 }
 
 
-def make(kind, dtype=torch.float32):
+def make(kind, scan="plain", dtype=torch.float32):
     """A memory with a past, and the states of that past."""
     memory = Memory(D, kind, num_layers=L, hidden_size=H).to(dtype)
+    memory.kernel = KERNELS[scan]
     with torch.no_grad():
         memory.step(torch.randn(N, D, dtype=dtype))
     return memory, as_states(memory.hidden_states)
@@ -44,15 +47,15 @@ def stepped(memory, x, dones, states):
     return torch.stack(rows, dim=1)
 
 
-def assert_scan_and_padding_equal_steps(kind, dones):
+def assert_scan_and_padding_equal_steps(kind, scan, dones):
     torch.manual_seed(0)
-    memory, states = make(kind, torch.float64)
+    memory, states = make(kind, scan, torch.float64)
     states = tuple(s.requires_grad_() for s in states)
     x, push = torch.randn(T, N, D, dtype=torch.float64).requires_grad_(), torch.randn(T, N, H, dtype=torch.float64)
     expected = stepped(memory, x, dones, states)
     inputs = [x, *states, *memory.parameters()]
     expected_grads = torch.autograd.grad(expected, inputs, push)
-    scanned = memory.sequence(x, Flow.of_dones(dones), states)
+    scanned = memory.sequence(x, ResetMasks.of_dones(dones), states)
     torch.testing.assert_close(scanned, expected)
     for ours, theirs in zip(torch.autograd.grad(scanned, inputs, push), expected_grads):
         torch.testing.assert_close(ours, theirs)
@@ -71,29 +74,32 @@ def assert_scan_and_padding_equal_steps(kind, dones):
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
+@pytest.mark.parametrize("scan", KERNELS)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_scans_and_padded_trajectories_equal_steps_with_resets(kind, pattern):
-    assert_scan_and_padding_equal_steps(kind, torch.tensor(PATTERNS[pattern]).bool())
+def test_memory_sequence_and_padded_trajectories_equal_steps_with_resets(kind, scan, pattern):
+    assert_scan_and_padding_equal_steps(kind, scan, torch.tensor(PATTERNS[pattern]).bool())
 
 
 @given(
     st.sampled_from(["gru", "lstm"]),
+    st.sampled_from(list(KERNELS)),
     st.lists(st.lists(st.booleans(), min_size=N, max_size=N), min_size=T, max_size=T),
 )
-@example("lstm", [[True, True]] * T)
-def test_they_do_for_any_pattern_of_dones(kind, dones):
-    assert_scan_and_padding_equal_steps(kind, torch.tensor(dones))
+@example("lstm", "fused", [[True, True]] * T)
+def test_memory_sequence_with_any_dones_equals_steps_with_resets(kind, scan, dones):
+    assert_scan_and_padding_equal_steps(kind, scan, torch.tensor(dones))
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_steps_equal_a_sequence_and_gradients_flow_through_steps(kind):
-    memory, states = make(kind)
+@pytest.mark.parametrize("scan", KERNELS)
+def test_memory_steps_equal_a_sequence_and_so_do_their_gradients(kind, scan):
+    memory, states = make(kind, scan)
     x, dones = torch.randn(T, N, D), torch.tensor(PATTERNS["none spans the rollout"]).bool()
     outputs = []
     for t in range(T):
         outputs.append(memory.step(x[t]))
         memory.reset(dones[t])
-    sequence = memory.sequence(x, Flow.of_dones(dones), states)
+    sequence = memory.sequence(x, ResetMasks.of_dones(dones), states)
     torch.testing.assert_close(torch.stack(outputs), sequence)
     gradients = (
         torch.autograd.grad(y.square().sum(), list(memory.parameters())) for y in (torch.stack(outputs), sequence)
@@ -103,47 +109,49 @@ def test_steps_equal_a_sequence_and_gradients_flow_through_steps(kind):
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_it_is_the_torch_layer_of_its_weights(kind):
-    memory, states = make(kind)
+@pytest.mark.parametrize("scan", KERNELS)
+def test_memory_sequence_without_resets_equals_the_torch_layer(kind, scan):
+    memory, states = make(kind, scan)
     x = torch.randn(T, N, D)
     expected = memory.rnn(x, states if kind == "lstm" else states[0])[0]
-    torch.testing.assert_close(memory.sequence(x, Flow.unbroken((T, N)), states), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(memory.sequence(x, ResetMasks.none((T, N)), states), expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_the_gradient_stops_where_it_is_told_to_and_the_memory_does_not(kind):
-    memory, states = make(kind)
+@pytest.mark.parametrize("scan", KERNELS)
+def test_memory_sequence_with_a_gradient_cut_keeps_outputs_and_cuts_gradients(kind, scan):
+    memory, states = make(kind, scan)
     x = torch.randn(T, N, D).requires_grad_()
-    flow = Flow.unbroken((T, N))
-    carry = flow.carry.clone()
-    carry[2, 0] = 0.0
-    y = memory.sequence(x, Flow(flow.keep, carry), states)
-    assert torch.equal(y, memory.sequence(x, flow, states))
+    masks = ResetMasks.none((T, N))
+    keep_gradient = masks.keep_gradient.clone()
+    keep_gradient[2, 0] = 0.0
+    y = memory.sequence(x, ResetMasks(masks.keep_state, keep_gradient), states)
+    assert torch.equal(y, memory.sequence(x, masks, states))
     (grad,) = torch.autograd.grad(y[3].sum(), x)
     assert (grad[:2, 0] == 0).all() and (grad[2:, 0] != 0).all() and (grad[:, 1] != 0).all()
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_a_second_backward_pass_over_the_same_forward_pass_is_refused(kind):
-    memory, states = make(kind)
-    y = memory.sequence(torch.randn(T, N, D), Flow.unbroken((T, N)), states).sum()
+def test_fused_scan_second_backward_pass_raises(kind):
+    memory, states = make(kind, "fused")
+    y = memory.sequence(torch.randn(T, N, D), ResetMasks.none((T, N)), states).sum()
     y.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
 
 
-def test_peeking_and_replaying_move_no_state():
+def test_step_stateless_and_sequence_leave_the_state_unchanged():
     memory, _ = make("lstm")
     before = [s.clone() for s in memory.hidden_states]
-    peeked = memory.peek(torch.ones(N, D))
-    memory.sequence(torch.randn(T, N, D), Flow.unbroken((T, N)), None)
+    output = memory.step_stateless(torch.ones(N, D))
+    memory.sequence(torch.randn(T, N, D), ResetMasks.none((T, N)), None)
     assert all(torch.equal(a, b) for a, b in zip(memory.hidden_states, before))
-    assert torch.equal(memory(torch.ones(N, D)), peeked)
+    assert torch.equal(memory(torch.ones(N, D)), output)
     assert not torch.equal(memory.hidden_states[0], before[0])
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_a_reset_forgets_the_environments_it_names(kind):
+def test_memory_reset_zeroes_the_states_of_marked_environments(kind):
     memory, before = make(kind)
     memory.reset(torch.tensor([[True], [False]]))
     for s, old in zip(as_states(memory.hidden_states), before):
@@ -157,13 +165,14 @@ def test_a_reset_forgets_the_environments_it_names(kind):
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_what_is_wiped_carries_no_gradient_whatever_the_flow_says(kind):
-    memory, states = make(kind)
+@pytest.mark.parametrize("scan", KERNELS)
+def test_memory_sequence_with_a_reset_state_passes_no_gradient(kind, scan):
+    memory, states = make(kind, scan)
     states = tuple(s.requires_grad_() for s in states)
-    y = memory.sequence(torch.randn(1, N, D), Flow(torch.zeros(1, N), torch.ones(1, N)), states)
+    y = memory.sequence(torch.randn(1, N, D), ResetMasks(torch.zeros(1, N), torch.ones(1, N)), states)
     assert all((g == 0).all() for g in torch.autograd.grad(y.sum(), states))
 
 
-def test_an_unknown_kind_is_refused():
+def test_memory_with_an_unknown_type_raises():
     with pytest.raises(ValueError, match="'rnn'; allowed: gru, lstm"):
         Memory(3, "rnn")

@@ -3,7 +3,7 @@ import torch
 from rsl_rl.modules import RunningNorm
 
 
-def test_statistics_of_uneven_batches_equal_those_of_all_data():
+def test_running_norm_of_uneven_batches_equals_statistics_of_all_data():
     data = torch.randn(1000, 3) * torch.tensor([1.0, 10.0, 0.1]) + torch.tensor([0.0, 5.0, -3.0])
     norm = RunningNorm(3)
     for batch in data.split([1, 10, 389, 600]):
@@ -13,7 +13,7 @@ def test_statistics_of_uneven_batches_equal_those_of_all_data():
     assert norm.count.item() == 1000
 
 
-def test_looking_changes_nothing():
+def test_running_norm_forward_leaves_the_statistics_unchanged():
     norm = RunningNorm(2)
     norm.update(torch.randn(10, 2))
     before = {name: value.clone() for name, value in norm.state_dict().items()}
@@ -22,13 +22,13 @@ def test_looking_changes_nothing():
     assert all(torch.equal(before[name], value) for name, value in norm.state_dict().items())
 
 
-def test_a_constant_input_gives_zeros():
+def test_running_norm_of_a_constant_returns_zeros():
     norm = RunningNorm(1)
     norm.update(torch.full((10, 1), 4.0))
     assert norm(torch.full((2, 1), 4.0)).abs().max() < 1e-6
 
 
-def test_rollouts_are_flattened():
+def test_running_norm_of_a_rollout_equals_that_of_its_flat_samples():
     data = torch.randn(4, 5, 3)
     one, other = RunningNorm(3), RunningNorm(3)
     one.update(data)

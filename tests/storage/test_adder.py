@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from rsl_rl.storage import Adder
+from rsl_rl.storage.chunking import gather_chunks, plan_chunks
 from rsl_rl.storage.returns import gae, n_step_rewards
-from rsl_rl.storage.unrolling import plan_unrolling, unroll
 
 ROUNDING = 1e-5  # float32 differences of values around 10
 
@@ -32,14 +32,14 @@ def ids(steps):
     return [s["info"]["id"] for s in steps]
 
 
-def test_a_trajectory_is_taken_from_the_front():
+def test_get_traj_takes_steps_from_the_front():
     data = deque(episode(5))
     assert ids(Adder(False, 1).get_traj(data, 3)) == [0, 1, 2] and ids(data) == [3, 4]
     assert ids(Adder(False, 1).get_traj(data, float("inf"))) == [3, 4] and not data
 
 
 @pytest.mark.parametrize(("return_num", "left"), [(1, [2, 3, 4]), (2, [1, 2, 3, 4]), (9, [1, 2, 3, 4])])
-def test_its_last_steps_go_back_as_copies_as_many_as_are_left_behind(return_num, left):
+def test_get_traj_with_return_num_puts_copies_of_the_last_steps_back(return_num, left):
     data = deque(episode(5))
     traj = Adder(False, 1).get_traj(data, 3, return_num)
     assert ids(traj) == [0, 1, 2] and ids(data) == left
@@ -47,7 +47,7 @@ def test_its_last_steps_go_back_as_copies_as_many_as_are_left_behind(return_num,
     assert again is not traj[-1] and again["obs"].data_ptr() != traj[-1]["obs"].data_ptr()
 
 
-def test_nothing_goes_back_where_nothing_is_left():
+def test_get_traj_of_all_steps_puts_nothing_back():
     data = deque(episode(3))
     Adder(False, 1).get_traj(data, 3, return_num=2)
     assert not data
@@ -59,14 +59,14 @@ def naive_gae(rewards, values, gamma, lam):
     return [sum((gamma * lam) ** k * e for k, e in enumerate(errors[i:])) for i in range(len(errors))]
 
 
-def test_advantages_follow_the_definition():
+def test_get_gae_equals_the_definition():
     data = Adder(False, 1).get_gae(episode(4), torch.tensor([7.0]), gamma=0.9, gae_lambda=0.8)
     expected = naive_gae([0.5, 1.5, 2.5, 3.5], [10, 11, 12, 13, 7], 0.9, 0.8)
     assert [s["adv"].item() for s in data] == pytest.approx(expected, abs=ROUNDING)
     assert data[0]["adv"].shape == (1,)
 
 
-def test_a_finished_episode_ends_with_the_value_zero():
+def test_get_gae_of_a_finished_episode_ends_with_value_zero():
     data = Adder(False, 1).get_gae_with_default_last_value(episode(3, done=True), True, 0.9, 0.8)
     assert len(data) == 3
     assert [s["adv"].item() for s in data] == pytest.approx(
@@ -74,20 +74,20 @@ def test_a_finished_episode_ends_with_the_value_zero():
     )
 
 
-def test_an_unfinished_one_gives_up_its_last_step_for_its_value():
+def test_get_gae_of_an_unfinished_episode_uses_the_value_of_its_last_step():
     given = episode(3)
     data = Adder(False, 1).get_gae_with_default_last_value(given, False, 0.9, 0.8)
     assert ids(data) == [0, 1] and len(given) == 3
     assert [s["adv"].item() for s in data] == pytest.approx(naive_gae([0.5, 1.5], [10, 11, 12], 0.9, 0.8), abs=ROUNDING)
 
 
-def test_one_step_returns_are_the_data_themselves():
+def test_get_nstep_return_data_with_one_step_returns_the_data():
     data = episode(3)
     assert Adder(False, 1).get_nstep_return_data(data, 1, 3) is data and data[0]["reward"].shape == (1,)
 
 
 @pytest.mark.parametrize("kind", [list, deque])
-def test_n_step_returns_look_ahead_and_meet_zeros_beyond_the_end(kind):
+def test_get_nstep_return_data_beyond_the_end_is_zero(kind):
     data = Adder(False, 1).get_nstep_return_data(kind(episode(5, done=True)), 3, 5)
     assert [s["reward"].tolist() for s in data] == [
         [0.5, 1.5, 2.5], [1.5, 2.5, 3.5], [2.5, 3.5, 4.5], [3.5, 4.5, 0.0], [4.5, 0.0, 0.0],
@@ -97,44 +97,44 @@ def test_n_step_returns_look_ahead_and_meet_zeros_beyond_the_end(kind):
     assert data[0]["next_obs"].data_ptr() != data[3]["obs"].data_ptr()
 
 
-def test_n_step_returns_of_data_shorter_than_n_and_without_next_obs():
+def test_get_nstep_return_data_of_short_data_without_next_obs_is_padded():
     data = [{name: value for name, value in s.items() if name != "next_obs"} for s in episode(2)]
     data = Adder(False, 1).get_nstep_return_data(data, 4)
     assert [s["reward"].tolist() for s in data] == [[0.5, 1.5, 0, 0], [1.5, 0, 0, 0]]
     assert not any("next_obs" in s for s in data)
 
 
-def test_n_step_returns_do_not_cross_into_the_next_episode():
+def test_get_nstep_return_data_ends_at_a_done():
     data = Adder(False, 1).get_nstep_return_data([step(0), step(1, done=True), step(2), step(3)], 3)
     assert [s["reward"].tolist() for s in data] == [[0.5, 1.5, 0], [1.5, 0, 0], [2.5, 3.5, 0], [3.5, 0, 0]]
     assert [s["next_obs"].item() for s in data] == [2, 2, 4, 4]
     assert [s["done"] for s in data] == [True, True, False, False]
 
 
-def test_chunks_of_one_are_the_data_themselves():
+def test_get_train_sample_with_chunks_of_one_returns_the_data():
     data = episode(3)
     assert Adder(False, 1).get_train_sample(data) is data
 
 
-def test_a_length_that_divides_leaves_no_residue():
+def test_get_train_sample_of_a_divisible_length_has_no_residue():
     for kind in ("last", "drop", "null_padding"):
         chunks = Adder(False, 2, kind).get_train_sample(episode(4))
         assert [chunk["info"]["id"] for chunk in chunks] == [[0, 1], [2, 3]]
 
 
-def test_samples_are_dicts_of_lists():
+def test_get_train_sample_returns_dicts_of_lists():
     (chunk,) = Adder(False, 3).get_train_sample(episode(3))
     assert isinstance(chunk["obs"], list) and [x.item() for x in chunk["obs"]] == [0, 1, 2]
     assert chunk["done"] == [False] * 3
 
 
-def test_drop_leaves_the_residue_out():
+def test_get_train_sample_with_drop_leaves_the_residue_out():
     chunks = Adder(False, 3, "drop").get_train_sample(episode(5))
     assert [chunk["info"]["id"] for chunk in chunks] == [[0, 1, 2]]
     assert Adder(False, 3, "drop").get_train_sample(episode(2)) == []
 
 
-def test_last_fills_up_with_copies_from_the_chunk_before():
+def test_get_train_sample_with_last_copies_steps_of_the_chunk_before():
     data = episode(5)
     chunks = Adder(False, 3, "last").get_train_sample(data)
     assert [chunk["info"]["id"] for chunk in chunks] == [[0, 1, 2], [2, 3, 4]]
@@ -143,7 +143,7 @@ def test_last_fills_up_with_copies_from_the_chunk_before():
 
 
 @pytest.mark.parametrize(("kind", "length"), [("null_padding", 5), ("null_padding", 2), ("last", 2)])
-def test_padding_repeats_the_first_step_left_over_done_and_unrewarded(kind, length):
+def test_get_train_sample_with_padding_repeats_the_first_residual_step(kind, length):
     data = episode(length)
     chunk = Adder(False, 4, kind).get_train_sample(data)[-1]
     left = length % 4
@@ -155,7 +155,7 @@ def test_padding_repeats_the_first_step_left_over_done_and_unrewarded(kind, leng
     assert data[first]["done"] is False  # the data themselves are left alone
 
 
-def test_a_null_transition_of_your_own_is_used_as_it_is():
+def test_get_train_sample_with_an_own_null_transition_uses_it():
     null = {"obs": torch.tensor([-1.0]), "reward": torch.zeros(1), "done": True, "info": {"id": -1}}
     null = {**step(-1), **null}
     chunk = Adder(False, 4, "null_padding", null).get_train_sample(episode(6))[-1]
@@ -164,18 +164,18 @@ def test_a_null_transition_of_your_own_is_used_as_it_is():
 
 
 @pytest.mark.parametrize("kind", ["last", "drop", "null_padding"])
-def test_lists_and_whole_rollouts_are_cut_alike(kind):
+def test_get_train_sample_equals_chunks_of_a_rollout(kind):
     num_steps, num_envs, unroll_len = 11, 3, 4
     rollout = torch.randn(num_steps, num_envs)
-    plan = plan_unrolling(num_steps, unroll_len, kind)
-    chunks = unroll(rollout, plan).view(unroll_len, -1, num_envs)
+    plan = plan_chunks(num_steps, unroll_len, kind)
+    chunks = gather_chunks(rollout, plan).view(unroll_len, -1, num_envs)
     for env in range(num_envs):
         data = [{"x": x, "reward": x, "done": False} for x in rollout[:, env]]
         for k, chunk in enumerate(Adder(False, unroll_len, kind).get_train_sample(data)):
             assert torch.equal(torch.stack(chunk["x"]), chunks[:, k, env])
 
 
-def test_lists_and_whole_rollouts_get_the_same_advantages_and_windows():
+def test_adder_advantages_and_windows_equal_those_of_a_rollout():
     rewards, values = torch.randn(6, 2, 1), torch.randn(7, 2, 1)
     together = gae(rewards, values[:-1], values[-1], torch.zeros(6, 2, 1), 0.9, 0.8)
     dones = torch.rand(6, 2) < 0.3
@@ -203,18 +203,18 @@ def test_lists_and_whole_rollouts_get_the_same_advantages_and_windows():
         ),
     ],
 )
-def test_arguments_that_cannot_work_are_refused(arguments, words):
+def test_adder_with_invalid_arguments_raises(arguments, words):
     with pytest.raises(ValueError, match=words):
         Adder(*arguments)
 
 
-def test_what_is_added_is_the_step_s_own():
+def test_adder_adds_tensors_that_share_no_memory():
     data = Adder(False, 1).get_gae(episode(50), torch.zeros(1), 0.9, 0.8)
     Adder(False, 1).get_nstep_return_data(data, 3)
     assert data[7]["adv"].untyped_storage().nbytes() == 4 and data[7]["reward"].untyped_storage().nbytes() == 12
 
 
-def test_transitions_that_do_not_fit_are_refused():
+def test_adder_with_inconsistent_transitions_raises():
     with pytest.raises(ValueError, match=r"a reward has the shape \[1\] and a value \[2\]"):
         Adder(False, 1).get_gae([{**step(0), "value": torch.zeros(2)}], torch.zeros(2), 0.9, 0.8)
     scalar = Adder(False, 1).get_gae([{**step(0), "value": torch.tensor(10.0)}], torch.tensor(7.0), 0.9, 0.8)
@@ -225,7 +225,7 @@ def test_transitions_that_do_not_fit_are_refused():
         Adder(False, 2, "null_padding", {"reward": torch.zeros(1), "done": True}).get_train_sample([step(0)])
 
 
-def test_empty_data_have_no_advantages():
+def test_adder_with_empty_data_or_no_steps_raises():
     with pytest.raises(ValueError, match="no transitions"):
         Adder(False, 2).get_gae_with_default_last_value([], False, 0.9, 0.8)
     with pytest.raises(ValueError, match="nstep=0"):

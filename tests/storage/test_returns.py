@@ -29,7 +29,7 @@ def test_gae_of_constant_reward_is_a_geometric_series():
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 4), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**31))
-def test_gae_equals_the_naive_loop(num_steps, num_envs, gamma, lam, seed):
+def test_gae_of_random_rollouts_equals_the_naive_loop(num_steps, num_envs, gamma, lam, seed):
     generator = torch.Generator().manual_seed(seed)
     rewards, values = (torch.randn(num_steps, num_envs, generator=generator) for _ in range(2))
     dones = torch.rand(num_steps, num_envs, generator=generator) < 0.3
@@ -39,14 +39,14 @@ def test_gae_equals_the_naive_loop(num_steps, num_envs, gamma, lam, seed):
     )
 
 
-def test_gae_leaves_its_inputs_alone():
+def test_gae_leaves_its_inputs_unchanged():
     rewards, values = torch.randn(4, 2), torch.randn(4, 2)
     before = rewards.clone(), values.clone()
     gae(rewards, values, torch.zeros(2), torch.zeros(4, 2, dtype=torch.bool), 0.9, 0.9)
     assert torch.equal(rewards, before[0]) and torch.equal(values, before[1])
 
 
-def test_timeouts_count_only_where_the_episode_is_done():
+def test_bootstrap_timeouts_where_not_done_adds_nothing():
     rewards, final = (
         torch.zeros(3),
         torch.tensor([10.0, float("nan"), float("nan")]),

@@ -13,7 +13,7 @@ from torch import Tensor
 from rsl_rl.config.algorithm import LAST_FN_TYPES
 
 
-class Unrolling(NamedTuple):
+class ChunkPlan(NamedTuple):
     """Which step of the rollout each row of each chunk shows; tensors are [S, K]."""
 
     begins: Tuple[int, ...]  # [K] the first step that each chunk shows, where it needs a memory
@@ -22,12 +22,12 @@ class Unrolling(NamedTuple):
     learned: Tensor  # bool; False on padding and burn-in
     cut: Tensor  # bool; True on the first row to learn from, where it comes after burn-in
 
-    def to(self, device: torch.device) -> Unrolling:
+    def to(self, device: torch.device) -> ChunkPlan:
         """Return the same on a device."""
-        return Unrolling(self.begins, *(tensor.to(device) for tensor in self[1:]))
+        return ChunkPlan(self.begins, *(tensor.to(device) for tensor in self[1:]))
 
 
-def plan_unrolling(num_steps: int, unroll_len: int, last_fn_type: str = "last", burn_in: int = 0) -> Unrolling:
+def plan_chunks(num_steps: int, unroll_len: int, last_fn_type: str = "last", burn_in: int = 0) -> ChunkPlan:
     """Cut T steps into chunks of ``unroll_len``; ``last_fn_type`` says what becomes of a residue.
 
     'last' makes up a chunk that overlaps the one before, 'drop' leaves the residue out, and 'null_padding' fills the
@@ -55,11 +55,11 @@ def plan_unrolling(num_steps: int, unroll_len: int, last_fn_type: str = "last", 
     real = steps < num_steps
     learned = real & (steps >= start) & (steps < start + unroll_len)
     cut = (steps == start) & (start > torch.tensor(begins, dtype=torch.long))
-    return Unrolling(begins, torch.where(real, steps, start), real, learned, cut)
+    return ChunkPlan(begins, torch.where(real, steps, start), real, learned, cut)
 
 
-def unroll(x: Tensor, unrolling: Unrolling, envs: Optional[Tensor] = None) -> Tensor:
+def gather_chunks(x: Tensor, plan: ChunkPlan, envs: Optional[Tensor] = None) -> Tensor:
     """Lay the chunks of a rollout [T, N, ...] side by side: [S, K*n, ...], chunk by chunk, of the environments ``envs``
     [n] or of all."""
     envs = torch.arange(x.shape[1], device=x.device) if envs is None else envs
-    return x[unrolling.steps.unsqueeze(-1), envs].flatten(1, 2)
+    return x[plan.steps.unsqueeze(-1), envs].flatten(1, 2)

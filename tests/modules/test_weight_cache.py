@@ -1,14 +1,14 @@
-"""Weights held for a rollout: what follows from them alone is computed once."""
+"""Weights cached for a rollout: what depends on them alone is computed once."""
 
 import copy
 
 import pytest
 import torch
 
+from rsl_rl.acceleration import Acceleration
 from rsl_rl.algorithms import PPO
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
-from rsl_rl.modules.symmetric import SymmetricActorCritic
-from rsl_rl.modules.symmetric_recurrent import SymmetricActorCriticRecurrent
+from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, SymmetricActorCritic, SymmetricActorCriticRecurrent
 
 N, T, D, A = 6, 5, 4, 2
 MIRRORS = {
@@ -32,16 +32,24 @@ KINDS = {
 @pytest.fixture(params=KINDS)
 def policy(request):
     torch.manual_seed(0)
-    return KINDS[request.param]()
+    policy = KINDS[request.param]()
+    Acceleration(AccelerationConfig(), torch.device("cpu")).accelerate_networks(policy)
+    return policy
 
 
 def answers(policy):
-    """Return what a policy without a past makes of some observations."""
+    """Return the outputs of a policy with zero states for some observations."""
     policy.reset()
     torch.manual_seed(2)
     obs = torch.randn(N, D)
     with torch.no_grad():
-        return [policy.act(obs), policy.act(-obs), policy.evaluate(obs), policy.peek_value(-obs), policy.action_std]
+        return [
+            policy.act(obs),
+            policy.act(-obs),
+            policy.evaluate(obs),
+            policy.evaluate_stateless(-obs),
+            policy.action_std,
+        ]
 
 
 def move(policy):
@@ -54,61 +62,61 @@ def all_equal(some, others):
     return all(torch.equal(a, b) for a, b in zip(some, others))
 
 
-def test_held_weights_give_the_same_bits_and_released_ones_follow_what_is_learned(policy):
+def test_cached_weights_give_equal_bits_until_the_cache_is_cleared(policy):
     before = answers(policy)
-    policy.hold()
+    policy.cache_weights()
     assert all_equal(answers(policy), before)
     move(policy)
-    policy.release()
+    policy.clear_cache()
     fresh = copy.deepcopy(policy)
     assert all_equal(answers(policy), answers(fresh)) and not all_equal(answers(policy), before)
 
 
-def test_gradients_are_those_of_the_weights_themselves(policy):
-    policy.hold()
+def test_gradients_with_cached_weights_are_those_of_the_present_weights(policy):
+    policy.cache_weights()
     move(policy)
     twin = copy.deepcopy(policy)
-    twin.release()
+    twin.clear_cache()
     obs = torch.randn(N, D)
     for each in (policy, twin):
         each.update_distribution(obs)
-        (each.distribution.mean.sum() + each.distribution.stddev.sum() + each.evaluate(obs).sum()).backward()
+        (each.distribution.mean.sum() + each.distribution.std.sum() + each.evaluate(obs).sum()).backward()
     pairs = list(zip(policy.parameters(), twin.parameters()))
     assert all(torch.equal(a.grad, b.grad) for a, b in pairs if a.grad is not None or b.grad is not None)
 
 
-def test_loading_and_copying_let_go(policy):
+def test_load_state_dict_and_snapshot_clear_the_cache(policy):
     other = copy.deepcopy(policy)
     move(other)
-    policy.hold()
+    policy.cache_weights()
     twin = policy.snapshot()
     move(twin)
     policy.load_state_dict(other.state_dict())
     assert all_equal(answers(policy), answers(other)) and all_equal(answers(twin), answers(other))
 
 
-def test_a_rollout_holds_from_its_first_step_to_its_returns(policy, monkeypatch):
-    """Two iterations, with and without holding: the same weights."""
+def test_rollout_caches_weights_from_its_first_step_to_its_returns(policy, monkeypatch):
+    """Two iterations, with and without a cache: the same weights."""
 
     def learn(policy):
         torch.manual_seed(1)
         ppo = PPO(policy, num_mini_batches=2, learning_rate=1e-2)
         ppo.init_storage(N, T, [D], None, [A])
-        held = []
+        cached = []
         for _ in range(2):
             for _ in range(T):
                 obs = torch.randn(N, D)
                 ppo.act(obs, obs)
-                held.append(policy._held_std is not None)
-                infos = {"time_outs": torch.rand(N) < 0.5, "final_obs": torch.randn(N, D)}
-                ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.3, infos)
+                cached.append(policy._cached_std is not None)
+                extras = {"time_outs": torch.rand(N) < 0.5, "final_obs": torch.randn(N, D)}
+                ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.3, extras)
             ppo.compute_returns(torch.randn(N, D))
-            assert policy._held_std is None
+            assert policy._cached_std is None
             ppo.update()
-        return held, list(policy.parameters())
+        return cached, list(policy.parameters())
 
     free = copy.deepcopy(policy)
-    monkeypatch.setattr(free, "hold", lambda: None)
-    (held, ours), (never, theirs) = learn(policy), learn(free)
-    assert all(held) and not any(never)
+    monkeypatch.setattr(free, "cache_weights", lambda: None)
+    (cached, ours), (never, theirs) = learn(policy), learn(free)
+    assert all(cached) and not any(never)
     assert all_equal(ours, theirs)

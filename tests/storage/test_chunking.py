@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsl_rl.storage.unrolling import plan_unrolling, unroll
+from rsl_rl.storage.chunking import gather_chunks, plan_chunks
 
 
 def shown(plan):
@@ -22,20 +22,20 @@ def shown(plan):
         ("null_padding", [[0, 1, 2], [3, 4, 5], [6, 7, None]]),
     ],
 )
-def test_a_residue_is_dropped_overlapped_or_padded(residue, chunks):
-    plan = plan_unrolling(8, 3, residue)
+def test_plan_chunks_with_a_residue_drops_overlaps_or_pads_it(residue, chunks):
+    plan = plan_chunks(8, 3, residue)
     assert shown(plan) == chunks
     assert torch.equal(plan.learned, plan.real) and not plan.cut.any()
 
 
 @pytest.mark.parametrize("residue", ["last", "null_padding"])
-def test_a_rollout_shorter_than_a_chunk_is_padded(residue):
-    assert shown(plan_unrolling(2, 3, residue)) == [[0, 1, None]]
-    assert shown(plan_unrolling(2, 3, "drop")) == []
+def test_plan_chunks_of_a_short_rollout_pads_it(residue):
+    assert shown(plan_chunks(2, 3, residue)) == [[0, 1, None]]
+    assert shown(plan_chunks(2, 3, "drop")) == []
 
 
-def test_burn_in_shows_the_steps_before_and_learns_from_none_of_them():
-    plan = plan_unrolling(8, 3, "null_padding", burn_in=2)
+def test_plan_chunks_with_burn_in_shows_earlier_steps_without_learning():
+    plan = plan_chunks(8, 3, "null_padding", burn_in=2)
     assert plan.begins == (0, 1, 4)
     assert shown(plan) == [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5], [4, 5, 6, 7, None]]
     learned = [[s for s, yes in zip(steps, mask) if yes] for steps, mask in zip(shown(plan), plan.learned.t().tolist())]
@@ -45,8 +45,8 @@ def test_burn_in_shows_the_steps_before_and_learns_from_none_of_them():
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 10))
-def test_padding_learns_from_every_step_once(num_steps, unroll_len, burn_in):
-    plan = plan_unrolling(num_steps, unroll_len, "null_padding", burn_in)
+def test_plan_chunks_with_padding_learns_from_every_step_once(num_steps, unroll_len, burn_in):
+    plan = plan_chunks(num_steps, unroll_len, "null_padding", burn_in)
     assert sorted(plan.steps[plan.learned].tolist()) == list(range(num_steps))
     num_chunks = -(-num_steps // unroll_len)
     assert plan.steps.shape == (unroll_len + min(burn_in, (num_chunks - 1) * unroll_len), num_chunks)
@@ -54,17 +54,20 @@ def test_padding_learns_from_every_step_once(num_steps, unroll_len, burn_in):
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 10))
-def test_last_learns_from_every_step_and_fills_every_chunk(num_steps, unroll_len, burn_in):
-    plan = plan_unrolling(num_steps, unroll_len, "last", burn_in)
+def test_plan_chunks_with_last_learns_from_every_step_and_fills_every_chunk(num_steps, unroll_len, burn_in):
+    plan = plan_chunks(num_steps, unroll_len, "last", burn_in)
     assert set(plan.steps[plan.learned].tolist()) == set(range(num_steps))
     assert (plan.learned.sum(dim=0) == min(unroll_len, num_steps)).all()
 
 
-def test_chunks_lie_side_by_side_for_the_environments_asked_for():
+def test_gather_chunks_of_some_environments_places_them_side_by_side():
     rollout = (100 * torch.arange(5).unsqueeze(1) + torch.arange(4)).unsqueeze(-1)  # 100 t + n
-    plan = plan_unrolling(5, 2, "drop")
-    assert unroll(rollout, plan, torch.tensor([3, 1]))[..., 0].tolist() == [[3, 1, 203, 201], [103, 101, 303, 301]]
-    assert unroll(rollout, plan).shape == (2, 8, 1)
+    plan = plan_chunks(5, 2, "drop")
+    assert gather_chunks(rollout, plan, torch.tensor([3, 1]))[..., 0].tolist() == [
+        [3, 1, 203, 201],
+        [103, 101, 303, 301],
+    ]
+    assert gather_chunks(rollout, plan).shape == (2, 8, 1)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,6 @@ def test_chunks_lie_side_by_side_for_the_environments_asked_for():
         ((8, 2, "first"), "last_fn_type='first'; allowed: last, drop, null_padding"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(arguments, words):
+def test_plan_chunks_with_invalid_arguments_raises(arguments, words):
     with pytest.raises(ValueError, match=words):
-        plan_unrolling(*arguments)
+        plan_chunks(*arguments)

@@ -1,40 +1,44 @@
-"""A stack of linear layers as one function, with few passes over memory.
+"""A multi-layer perceptron as one function, with few passes over memory.
 
-torch's own activations make a tensor of their own, keep their argument for the backward pass and are slow on a CPU.
-Here they are written over the layer's output, and their gradient is computed from the result, so that nothing but the
-result is kept; forward and backward of the whole stack are two calls.
+torch's activations allocate their result, save their argument for the backward pass and are slow on a CPU. Here they
+are computed in place on the layer's output, and their gradient is computed from the result, so that only the result is
+saved; forward and backward of all layers are two calls.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from rsl_rl.modules.mlp import MLP, Linear
+
 _aten = torch.ops.aten
 
 _CACHED_NUMBERS = 1 << 19
-"""Results that stay in a CPU's cache from one layer to the next."""
+"""Activations of one layer that fit into a CPU's cache."""
 
 
 class InPlaceActivation(NamedTuple):
-    """A non-linearity written over its argument."""
+    """A non-linearity computed in place."""
 
     apply: Callable[[Tensor], Tensor]  # in place
-    backward: Callable[[Tensor, Tensor], Tensor]  # (gradient, written over; the non-linearity's result)
+    backward: Callable[[Tensor, Tensor], Tensor]  # (gradient, overwritten; the non-linearity's result)
 
 
-_ZERO, _ONE = torch.zeros((), device="cpu"), torch.ones((), device="cpu")  # from a number, each call makes a tensor
+_ZERO, _ONE = (
+    torch.zeros((), device="cpu"),
+    torch.ones((), device="cpu"),
+)  # a Python number would be made a tensor at each call
 
 
 def _elu(y: Tensor) -> Tensor:
     if y.device.type != "cpu":
         return nn.functional.elu_(y)
-    # Zero held between y and exp(y) - 1, which but for rounding is larger: three plain passes, faster on a CPU than the
-    # one pass of torch's own.
+    # max(min(0, exp(y) - 1), y): three simple passes, faster on a CPU than the one pass of torch's own ELU.
     return torch.clamp(_ZERO, min=y, max=y.exp().sub_(_ONE), out=y)
 
 
@@ -73,11 +77,56 @@ def dense_stack(
     return _run(x, [(*layer, activation) for layer, activation in zip(inner, activations)], last)
 
 
-class FixedStack:
-    """What :func:`dense_stack` computes, without gradients and for as long as the weights stay; all that does not
-    follow from x is prepared.
+class FusedMLP:
+    """A kernel of an :class:`MLP`: gradients by one autograd function, calls without gradients in blocks of rows.
 
-    Rows on a CPU are led through in blocks whose results stay in its cache.
+    An MLP whose layers were replaced by other modules is run as an nn.Sequential.
+    """
+
+    def __init__(self, autocast_dtype: Optional[torch.dtype] = None):
+        self.autocast_dtype = autocast_dtype  # to compute in where gradients are enabled; None for the input's
+        self._cached: Optional[FixedStack] = None
+
+    def cache_weights(self, mlp: MLP) -> None:
+        self._cached = FixedStack(*_parts(mlp)) if _is_stack(mlp) else None
+
+    def clear_cache(self) -> None:
+        self._cached = None
+
+    def __call__(self, mlp: MLP, x: Tensor) -> Tensor:
+        learning = torch.is_grad_enabled()
+        if self._cached is not None and not learning:
+            return self._cached(x)
+        if not _is_stack(mlp):
+            return nn.Sequential.forward(mlp, x)
+        weights, biases, activations = _parts(mlp)
+        if not learning:
+            return FixedStack(weights, biases, activations)(x)
+        rows, dtype = x.reshape(-1, x.shape[-1]), self.autocast_dtype or x.dtype
+        if not rows.dtype == weights[0].dtype == dtype:
+            rows, *parameters = (tensor.to(dtype) for tensor in (rows, *weights, *biases))
+            weights, biases = parameters[: len(weights)], parameters[len(weights) :]
+        y = dense_stack(rows, weights, biases, activations)
+        return y.to(x.dtype).view(*x.shape[:-1], y.shape[-1])
+
+
+def _is_stack(mlp: MLP) -> bool:
+    """Return whether linear layers and activations alternate, as in a new MLP."""
+    layers = list(mlp)
+    return len(layers) % 2 == 1 and all(hasattr(layer, "weight_and_bias") for layer in layers[::2])
+
+
+def _parts(mlp: MLP) -> Tuple[Sequence[Tensor], Sequence[Tensor], Sequence[nn.Module]]:
+    """Return the weight and the bias of each layer, and the activations between them."""
+    layers = list(mlp)
+    weights, biases = zip(*(cast(Linear, linear).weight_and_bias() for linear in layers[::2]))
+    return weights, biases, layers[1::2]
+
+
+class FixedStack:
+    """:func:`dense_stack` without gradients for constant weights, which are prepared once.
+
+    On a CPU, rows are computed in blocks whose activations fit into its cache.
     """
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], activations: Sequence[nn.Module]):
@@ -101,7 +150,7 @@ class FixedStack:
 def _run(
     x: Tensor, inner: Sequence[Tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]], last: Tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Lead x through layers of a weight [inputs, outputs], a bias and an activation, and through the last one."""
+    """Apply layers of a weight [inputs, outputs], a bias and an activation, and the last layer, to x [B, D]."""
     for weight, bias, activate in inner:
         x = activate(_linear(x, weight, bias))
     weight, bias = last

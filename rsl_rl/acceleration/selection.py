@@ -1,0 +1,99 @@
+"""Choose the implementations with which an algorithm computes: the plain ones, or faster ones with the same results."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, List, Optional, Sequence, Type
+
+import torch
+from torch import Tensor, nn
+
+from rsl_rl.acceleration.cuda_graph import GraphedFunction
+from rsl_rl.acceleration.flat_adam import FlatAdam
+from rsl_rl.acceleration.fused_mlp import FusedMLP
+from rsl_rl.acceleration.fused_ppo_loss import FusedPPOLoss
+from rsl_rl.acceleration.rnn_scan import FusedRNN
+from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.distributions import DiagonalGaussian
+from rsl_rl.modules.memory import Memory
+from rsl_rl.modules.mlp import MLP
+
+_ACTIVATIONS_AT_ONCE = 1 << 21
+"""Activations of hidden units that fit into a CPU's cache."""
+
+
+class Acceleration:
+    """The implementations that were chosen for one algorithm; ``description`` names them.
+
+    ``optimizer`` and ``loss`` are None where the plain ones are to be used.
+    """
+
+    def __init__(self, cfg: AccelerationConfig, device: torch.device):
+        self._cfg, self._device = cfg, device
+        self._rows_at_once: Optional[int] = None
+        self._caches: List[ActorCritic] = []
+        self._names: List[str] = []
+        self.optimizer: Optional[Type[FlatAdam]] = None
+        self.loss: Optional[FusedPPOLoss] = None
+        if cfg.fused:
+            self.optimizer = FlatAdam
+            self._names.append("flat Adam")
+
+    @property
+    def description(self) -> str:
+        """Names of the faster implementations, for the start of a run."""
+        names = ", ".join(self._names) or "none"
+        return f"acceleration on {self._device.type}: {names}"
+
+    def accelerate_networks(self, module: nn.Module) -> None:
+        """Install faster kernels in the networks of a module."""
+        networks = [part for part in module.modules() if isinstance(part, (MLP, Memory))]
+        dtype = torch.bfloat16 if self._cfg.bfloat16 else None
+        for part in networks if self._cfg.fused else ():
+            if isinstance(part, MLP):
+                part.kernel = FusedMLP(dtype)
+            else:
+                part.kernel, part.autocast_dtype = FusedRNN(), dtype
+        if self._cfg.fused:
+            memory = any(isinstance(part, Memory) for part in networks)
+            self._names += ["fused MLP"] + ["recurrent scan"] * memory
+            if isinstance(module, ActorCritic) and self._device.type == "cpu":
+                self._caches.append(module)  # a CUDA graph would go on to read the weights cached when it was recorded
+        if dtype is not None:
+            self._names.append("bfloat16")
+
+    def accelerate_ppo_loss(self, policy: ActorCritic, is_plain: bool) -> None:
+        """Use the loss in closed form where it can be: a Gaussian policy, and ``is_plain``, a loss and mini-batches to
+        which nothing was added; flat mini-batches on a CPU are then computed in parts that fit into its cache."""
+        if not (self._cfg.fused and is_plain and isinstance(policy.distribution, DiagonalGaussian)):
+            return
+        self.loss = FusedPPOLoss(self._cfg.compile)
+        self._names.append("compiled closed-form loss" if self._cfg.compile else "closed-form loss")
+        if self._device.type == "cpu" and policy.memories == (None, None):
+            networks = policy.actor, policy.critic
+            num_units = max(sum(len(p) for p in network.parameters() if p.dim() == 2) for network in networks)
+            self._rows_at_once = max(1, _ACTIVATIONS_AT_ONCE // num_units)
+
+    def graphed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of tensors as one that is recorded and replayed as a CUDA graph, where that was chosen."""
+        if not (self._cfg.cuda_graphs and self._device.type == "cuda"):
+            return function
+        self._names += ["CUDA graphs"] * ("CUDA graphs" not in self._names)
+        return GraphedFunction(function, self._device)
+
+    def begin_rollout(self) -> None:
+        """Cache what depends on the weights alone; they stay the same until :meth:`end_rollout`."""
+        for policy in self._caches:
+            policy.cache_weights()
+
+    def end_rollout(self) -> None:
+        """Use the weights as they are again."""
+        for policy in self._caches:
+            policy.clear_cache()
+
+    def split(self, indices: Tensor) -> Sequence[Tensor]:
+        """Cut the indices of a mini-batch into micro-batches whose gradients are to be added."""
+        if self._rows_at_once is None or len(indices) <= self._rows_at_once:
+            return (indices,)
+        return indices.tensor_split(math.ceil(len(indices) / self._rows_at_once))

@@ -1,0 +1,125 @@
+"""Samples for one gradient step."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks
+
+
+class LazyGroups(Mapping[str, Tensor]):
+    """Observation groups that are computed from others when they are first read."""
+
+    def __init__(self, source: Mapping[str, Tensor], function: Callable[[str, Tensor], Tensor]):
+        self._source, self._function = source, function
+        self._computed: Dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._computed:
+            self._computed[name] = self._function(name, self._source[name])
+        return self._computed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._source)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+
+class MiniBatch:
+    """Rows [B, ...], or, for a policy with memory, sequences [S, K*n, ...] of whole environments.
+
+    ``groups`` are the observations by group, ``columns`` all else by name, each [B, size]: actions, values, advantages,
+    returns, actions_log_prob, sample_mask, the parameters of the policy that acted (shared ones are [size]), and what
+    extensions declared. Sequences come with their ``masks`` and the ``hidden_states`` before the first step, of actor
+    and critic, and ``envs`` [n] are the indices of the environments. ``num_original`` is None, or the number of samples
+    (of sequences K*n) that were collected: an extension has appended others behind them.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, Tensor],
+        columns: Dict[str, Tensor],
+        masks: Optional[ResetMasks] = None,
+        hidden_states: Tuple[HiddenState, HiddenState] = (None, None),
+        num_original: Optional[int] = None,
+        envs: Optional[Tensor] = None,
+    ):
+        self.groups, self.columns = groups, columns
+        self.masks, self.hidden_states, self.num_original = masks, hidden_states, num_original
+        self.envs = envs
+
+    def replace(self, **changes: Any) -> MiniBatch:
+        """Return a copy with other values of some attributes."""
+        return MiniBatch(**{**vars(self), **changes})
+
+    def with_columns(self, **columns: Tensor) -> MiniBatch:
+        """Return a copy with other values of some columns."""
+        return self.replace(columns={**self.columns, **columns})
+
+    def original(self, x: Tensor) -> Tensor:
+        """Return the collected samples of x [..., B, size]."""
+        return x if self.num_original is None or x.dim() < 2 else x.narrow(-2, 0, self.num_original)
+
+    @property
+    def observations(self) -> Tensor:
+        """Group "policy" [B, D]."""
+        return self.groups["policy"]
+
+    @property
+    def critic_observations(self) -> Tensor:
+        """Group "critic" [B, C], or "policy" where there is none."""
+        return self.groups["critic" if "critic" in self.groups else "policy"]
+
+    @property
+    def actions(self) -> Tensor:
+        """Actions [B, A]."""
+        return self.columns["actions"]
+
+    @property
+    def values(self) -> Tensor:
+        """Values [B, 1] when the actions were taken."""
+        return self.columns["values"]
+
+    @property
+    def advantages(self) -> Tensor:
+        """Advantages [B, 1]."""
+        return self.columns["advantages"]
+
+    @property
+    def returns(self) -> Tensor:
+        """Returns [B, 1]."""
+        return self.columns["returns"]
+
+    @property
+    def old_actions_log_prob(self) -> Tensor:
+        """Log-probabilities [B, 1] of the actions when they were taken."""
+        return self.columns["actions_log_prob"]
+
+    @property
+    def sample_mask(self) -> Tensor:
+        """Weight [B, 1] of each sample in the mean: 1, or 0 for one that is not learned from."""
+        return self.columns["sample_mask"]
+
+    @property
+    def old_mu(self) -> Tensor:
+        """Mean [B, A] of the Gaussian that acted."""
+        return self.columns["action_mean"]
+
+    @property
+    def old_sigma(self) -> Tensor:
+        """Standard deviation [B, A] of the Gaussian that acted, or [A]."""
+        return self.columns["action_std"]
+
+
+def weighted_mean(x: Tensor, sample_mask: Tensor) -> Tensor:
+    """Return the mean of x [..., 1] over the samples with a weight [..., 1]; 0 where there are none."""
+    return (x * sample_mask).sum() / sample_mask.sum().clamp(min=1.0)
+
+
+def split_columns(joined: Tensor, names: List[str], sizes: List[int]) -> Dict[str, Tensor]:
+    """Return columns by name that lie side by side in a tensor [B, sum of sizes]."""
+    return dict(zip(names, torch.split(joined, sizes, dim=-1)))

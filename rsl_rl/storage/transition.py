@@ -1,0 +1,68 @@
+"""One step of all environments."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from torch import Tensor
+
+from rsl_rl.utils.trajectories import HiddenState
+
+OPTIONAL = ("time_outs", "sample_mask")
+"""Columns that a transition may leave out."""
+
+_GROUP_NAMES = {"observations": "policy", "critic_observations": "critic"}
+_COLUMN_NAMES = {"action_sigma": "action_std"}
+_COLUMNS = (
+    "actions", "rewards", "dones", "time_outs", "sample_mask", "values", "actions_log_prob", "action_mean",
+    "action_std", "action_sigma",
+)  # fmt: skip
+
+
+class Transition:
+    """Views of one step of the storage, or tensors of your own to be copied into it.
+
+    ``groups`` are the observations by group [N, ...], ``columns`` all else by name [N, size]; ``hidden_states`` are
+    those before the step, of actor and critic. Groups and columns can be read and written as attributes with rsl_rl's
+    names too, such as ``observations`` and ``actions``; what is not set is None.
+    """
+
+    groups: Dict[str, Tensor]
+    columns: Dict[str, Tensor]
+    hidden_states: Optional[Tuple[HiddenState, HiddenState]]
+
+    def __init__(
+        self,
+        groups: Optional[Mapping[str, Tensor]] = None,
+        columns: Optional[Mapping[str, Tensor]] = None,
+        hidden_states: Optional[Tuple[HiddenState, HiddenState]] = None,
+        **named: Tensor,
+    ):
+        vars(self).update(groups=dict(groups or {}), columns=dict(columns or {}), hidden_states=hidden_states)
+        for name, value in named.items():
+            if name not in _COLUMNS and name not in _GROUP_NAMES:
+                raise TypeError(f"a transition has no '{name}'; known: {', '.join((*_GROUP_NAMES, *_COLUMNS))}")
+            setattr(self, name, value)
+
+    def copy(self) -> Transition:
+        """Return a transition of the same tensors."""
+        return Transition(self.groups, self.columns, self.hidden_states)
+
+    def clear(self) -> None:
+        """Drop every tensor."""
+        self.groups, self.columns, self.hidden_states = {}, {}, None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _GROUP_NAMES:
+            return self.groups.get(_GROUP_NAMES[name])
+        if name in _COLUMNS:
+            return self.columns.get(_COLUMN_NAMES.get(name, name))
+        raise AttributeError(f"a transition has no '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _GROUP_NAMES:
+            self.groups[_GROUP_NAMES[name]] = value
+        elif name in _COLUMNS:
+            self.columns[_COLUMN_NAMES.get(name, name)] = value
+        else:
+            object.__setattr__(self, name, value)
