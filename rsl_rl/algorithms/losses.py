@@ -1,22 +1,23 @@
-"""PPO's loss with its gradient in closed form, and its step-size rule.
-
-The loss has few inputs, the distribution over actions and the value, so its gradient is written out: autograd over the
-same terms takes three times the operations, and on small networks they cost as much as the networks.
-"""
+"""PPO's loss by autograd, its learning-rate rule, and transforms of its mini-batches."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import Callable, Dict, List, Mapping, NamedTuple, Tuple
 
 import torch
 from torch import Tensor
 
-from rsl_rl.modules.gaussian import DiagonalGaussian, gaussian_kl
-from rsl_rl.storage.rollout_storage import MiniBatch
+from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.distributions import Distribution
+from rsl_rl.storage.mini_batch import MiniBatch
+
+BatchTransform = Callable[[MiniBatch], MiniBatch]
+"""A mini-batch to another one of the same samples."""
 
 
 class LossTerms(NamedTuple):
-    """Weighted sums over samples; scalars without gradient."""
+    """Weighted sums over samples, scalars."""
 
     surrogate: Tensor  # clipped surrogate, to be minimised
     value: Tensor  # squared error of the values
@@ -24,90 +25,109 @@ class LossTerms(NamedTuple):
     kl: Tensor  # KL(old || new) of the policy [nats]
 
 
-class LossGradients(NamedTuple):
-    """Gradients of surrogate + value_loss_coef * value - entropy_coef * entropy."""
-
-    mean: Tensor  # [..., A]
-    stddev: Tensor  # of the shape it came in
-    values: Tensor  # [..., 1]
-
-
-def surrogate_loss(
-    log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, clip_param: float
-) -> Tuple[Tensor, Tensor]:
-    """Return the clipped surrogate (Schulman et al. 2017, eq. 7) of samples of one shape, to be minimised, and its
-    gradient with respect to log_prob."""
+def surrogate_loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, clip_param: float) -> Tensor:
+    """Return the clipped surrogate (Schulman et al. 2017, eq. 7) of each sample, to be minimised."""
     ratio = torch.exp(log_prob - old_log_prob)
-    free = -advantages * ratio
-    clipped = -advantages * ratio.clamp(1.0 - clip_param, 1.0 + clip_param)
-    return torch.maximum(free, clipped), free * (free >= clipped)
+    return torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1.0 - clip_param, 1.0 + clip_param))
 
 
-def value_loss(values: Tensor, returns: Tensor) -> Tuple[Tensor, Tensor]:
-    """Return the squared error of the values, and its gradient."""
-    error = values - returns
-    return error.square(), 2.0 * error
+def value_loss(values: Tensor, returns: Tensor) -> Tensor:
+    """Return the squared error of each value."""
+    return (values - returns).square()
 
 
-def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip_param: float) -> Tuple[Tensor, Tensor]:
-    """Return the larger squared error of the value and of the value held within ``clip_param`` of the old one, and its
-    gradient with respect to values."""
-    loss, gradient = value_loss(values, returns)
-    change = values - old_values
-    held = change.clamp(-clip_param, clip_param)
-    held_loss = (old_values + held - returns).square()
-    follows = torch.logical_or(loss >= held_loss, change == held)  # a value that is not held moves with its own error
-    return torch.maximum(loss, held_loss), gradient * follows
+def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip_param: float) -> Tensor:
+    """Return the larger squared error of the value and of the value clipped to within ``clip_param`` of the old one."""
+    clipped = old_values + (values - old_values).clamp(-clip_param, clip_param)
+    return torch.maximum(value_loss(values, returns), value_loss(clipped, returns))
 
 
 def ppo_loss(
-    policy: DiagonalGaussian,
-    values: Tensor,
-    batch: MiniBatch,
-    weights: Tensor,
-    clip_param: float,
-    value_loss_coef: float,
-    entropy_coef: float,
-    use_clipped_value_loss: bool,
-) -> Tuple[Tensor, LossGradients]:
-    """Return the LossTerms of a mini-batch as one tensor [4], and the gradient of the loss.
+    distribution: Distribution, values: Tensor, batch: MiniBatch, weights: Tensor, cfg: PPOConfig
+) -> LossTerms:
+    """Return the terms of PPO's loss of a mini-batch.
 
-    policy is the new distribution over actions [..., A], values [..., 1] are the new ones, all without gradient. Each
-    sample counts with its weight [..., 1].
+    ``distribution`` is the new one over actions [..., A], ``values`` [..., 1] are the new ones. Each sample counts with
+    its weight [..., 1]. Entropy and KL are those of the collected samples alone.
     """
-    mean, stddev = policy.mean, policy.stddev
-    z = (batch.actions - mean) / stddev
-    squared = z.square()
-    log_prob = policy.joint_log_prob(squared)
-    surrogate, d_log_prob = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, clip_param)
-    if use_clipped_value_loss:
-        value, d_values = clipped_value_loss(values, batch.values, batch.returns, clip_param)
+    log_prob = distribution.log_prob(batch.actions)
+    surrogate = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, cfg.clip_param)
+    if cfg.use_clipped_value_loss:
+        value = clipped_value_loss(values, batch.values, batch.returns, cfg.clip_param)
     else:
-        value, d_values = value_loss(values, batch.returns)
-    kl = gaussian_kl(batch.old_mu, batch.old_sigma, mean, stddev).unsqueeze(-1)
-    entropy = policy.entropy().sum(dim=-1, keepdim=True).expand_as(log_prob)
-    columns = torch.cat((surrogate, value, entropy, kl), dim=-1)  # in the order of LossTerms
-    terms = columns.flatten(0, -2).t().mv(weights.flatten())
+        value = value_loss(values, batch.returns)
+    kl = distribution.kl_from(batch.columns)
+    collected = batch.original(weights)
+    collected = collected * (weights.sum() / collected.sum().clamp(min=torch.finfo(weights.dtype).tiny))
+    entropy = batch.original(distribution.entropy().expand_as(log_prob))
+    means = (surrogate * weights).sum(), (value * weights).sum()
+    return LossTerms(*means, (entropy * collected).sum(), (batch.original(kl) * collected).sum())
 
-    # With z = (a - mean) / stddev: d log_prob / d mean = z / stddev, d log_prob / d stddev = (z^2 - 1) / stddev, and
-    # d entropy / d stddev = 1 / stddev.
-    d_log_prob = d_log_prob * weights
-    d_log_stddev = squared.sub_(1.0).mul_(d_log_prob).sub_(entropy_coef * weights)
-    gradients = LossGradients(
-        mean=z.div_(stddev).mul_(d_log_prob),
-        stddev=d_log_stddev.sum_to_size(stddev.shape) / stddev,
-        values=d_values * (value_loss_coef * weights),
-    )
-    return terms, gradients
+
+class PPOLoss:
+    """Add the gradient of PPO's loss and of additional losses to the parameters."""
+
+    def __call__(
+        self,
+        distribution: Distribution,
+        values: Tensor,
+        batch: MiniBatch,
+        weights: Tensor,
+        cfg: PPOConfig,
+        additional: Mapping[str, Tensor],
+    ) -> Tensor:
+        """Return the sums [4] of the LossTerms, without graph."""
+        terms = ppo_loss(distribution, values, batch, weights, cfg)
+        loss = terms.surrogate + cfg.value_loss_coef * terms.value - cfg.entropy_coef * terms.entropy
+        for term in additional.values():
+            loss = loss + term
+        loss.backward()
+        return torch.stack(terms).detach()
 
 
 def adapt_learning_rate(
     learning_rate: Tensor, kl: Tensor, desired_kl: float, bounds: Tuple[float, float] = (1e-5, 1e-2)
 ) -> Tensor:
-    """Divide the step size by 1.5 where the KL exceeds twice the target, multiply it where the KL is below half of it.
+    """Divide the learning rate by 1.5 where the KL exceeds twice the target, multiply it where the KL is below half of
+    it.
 
-    Scalars in, scalar out, on their device: nothing waits for the numbers.
+    Scalars in, scalar out, on their device.
     """
     too_far = (kl > 2 * desired_kl).to(learning_rate.dtype)
     too_near = torch.logical_and(kl < desired_kl / 2, kl > 0).to(learning_rate.dtype)
     return (learning_rate * 1.5 ** (too_near - too_far)).clamp(*bounds)
+
+
+def _adaptive(learning_rate: Tensor, kl: Tensor, cfg: PPOConfig) -> Tensor:
+    assert cfg.desired_kl is not None  # PPOConfig has checked it
+    return adapt_learning_rate(learning_rate, kl, cfg.desired_kl)
+
+
+SCHEDULES: Dict[str, Callable[[Tensor, Tensor, PPOConfig], Tensor]] = {
+    "adaptive": _adaptive,
+    "fixed": lambda learning_rate, kl, cfg: learning_rate,
+}
+"""Learning rate after a mini-batch with a KL, by name of the schedule."""
+
+
+def batch_transforms(cfg: PPOConfig, policy: ActorCritic) -> List[BatchTransform]:
+    """Return what a config and a policy change in each mini-batch before the loss."""
+    normalizing = [normalize_advantages] if cfg.normalize_advantage_per_mini_batch else []
+    return normalizing + value_scaling(policy)
+
+
+def value_scaling(policy: ActorCritic) -> List[BatchTransform]:
+    """Return what scales the values and returns of a mini-batch to the critic's outputs, where these are normalised."""
+    if not policy.cfg.value_normalization:
+        return []
+    scaled = policy.value_normalizer.scaled
+    return [lambda batch: batch.with_columns(values=scaled(batch.values), returns=scaled(batch.returns))]
+
+
+def normalize_advantages(batch: MiniBatch) -> MiniBatch:
+    """Scale the advantages of a mini-batch to zero mean and unit deviation over its unmasked samples."""
+    mask, advantages = batch.sample_mask, batch.advantages
+    count = mask.sum()
+    centered = (advantages - (advantages * mask).sum() / count.clamp(min=1)) * mask
+    std = torch.linalg.vector_norm(centered) / (count - 1).clamp(min=1).sqrt()
+    return batch.with_columns(advantages=centered / (std + 1e-8))

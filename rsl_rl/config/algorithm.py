@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Optional
 
 from rsl_rl.config.base import (
     Config,
+    Settings,
     require_choice,
     require_counts,
     require_field,
@@ -14,41 +15,52 @@ from rsl_rl.config.base import (
     require_positive,
     require_within,
 )
+from rsl_rl.utils.registry import import_object
 
 LAST_FN_TYPES = ("last", "drop", "null_padding")
 
 
-@dataclass(frozen=True)
-class PPOConfig(Config):
-    """Proximal policy optimisation, https://arxiv.org/abs/1707.06347."""
+class AlgorithmConfig(Config):
+    """What every algorithm's config has in common: it names a subclass of ``Algorithm``."""
 
     section: ClassVar[str] = "algorithm"
-    builds: ClassVar[str] = "rsl_rl.algorithms.ppo:PPO"
+    default_kind: ClassVar[str] = "PPOConfig"
+
+    def for_acting(self) -> AlgorithmConfig:
+        """Return a config that fits a rollout of the smallest size, to load a policy that only acts."""
+        return self
+
+    def build_for(self, cfg: Any, env: Any, device: Any) -> Any:
+        """Return the algorithm for an environment, by ``from_env`` of the class that ``builds`` names; ``cfg`` is the
+        whole LearnConfig."""
+        return import_object(self.builds).from_env(cfg, env, device)
+
+
+@dataclass(frozen=True)
+class OnPolicyConfig(Settings):
+    """Settings of algorithms that learn from rollouts by gradient steps on mini-batches."""
+
+    section: ClassVar[str] = "algorithm"
 
     num_learning_epochs: int = 5
     """Passes over each rollout."""
     num_mini_batches: int = 4
     """Parts that a pass is cut into; one gradient step each."""
-    clip_param: float = 0.2
-    """Largest change of the action's probability ratio that earns advantage; also clips the value's change."""
     gamma: float = 0.99
     """Discount of the future per control step."""
     lam: float = 0.95
     """Lambda of the generalised advantage estimate: 0 trusts the critic, 1 the rewards seen."""
     value_loss_coef: float = 1.0
     """Weight of the value loss."""
-    use_clipped_value_loss: bool = True
-    """Limit the value's change per update to clip_param."""
-    entropy_coef: float = 0.01
-    """Weight of the entropy bonus."""
     learning_rate: float = 1e-3
-    """Adam's step size; the first one where the schedule is adaptive."""
-    schedule: str = "adaptive"
-    """'fixed', or 'adaptive': follow desired_kl within [1e-5, 1e-2]."""
-    desired_kl: float = 0.01
-    """KL divergence of the policy per gradient step that the adaptive schedule aims at [nats]."""
+    """Learning rate of Adam; the first one where a schedule changes it."""
     max_grad_norm: float = 1.0
-    """Longest gradient of the actor, and of the critic; a longer one is scaled down."""
+    """Max gradient norm of the actor, and of the critic; a larger gradient is scaled down."""
+    joint_grad_norm: bool = False
+    """Clip one norm over all parameters, as rsl_rl did up to 3.x. Off, as in rsl_rl 4 and 5, a large gradient of the
+    critic does not shrink that of the actor."""
+    ema_decay: float = 0.0
+    """Decay per update of the exponential average of the weights that evaluation and export use; 0: the last ones."""
     unroll_len: int = 0
     """Steps that a policy with memory backpropagates through time; 0: the whole rollout."""
     last_fn_type: str = "last"
@@ -62,9 +74,9 @@ class PPOConfig(Config):
         require_counts(self, 1, "num_learning_epochs", "num_mini_batches", high=1_000_000)
         require_counts(self, 0, "unroll_len", "burn_in")
         require_within(self, 0, 1, "gamma", "lam")
-        require_positive(self, "clip_param", "learning_rate", "desired_kl", "max_grad_norm")
-        require_not_negative(self, "value_loss_coef", "entropy_coef")
-        require_choice(self, ("fixed", "adaptive"), "schedule")
+        require_positive(self, "learning_rate", "max_grad_norm")
+        require_field(self, "ema_decay", 0 <= self.ema_decay < 1, " must lie in [0, 1)")
+        require_not_negative(self, "value_loss_coef")
         require_choice(self, LAST_FN_TYPES, "last_fn_type")
         chunks = self.unroll_len > 0
         require_field(
@@ -79,3 +91,36 @@ class PPOConfig(Config):
             self.last_fn_type == "last" or chunks,
             " is for what unroll_len leaves over; set unroll_len too, or last_fn_type to 'last'",
         )
+
+
+@dataclass(frozen=True)
+class PPOConfig(OnPolicyConfig, AlgorithmConfig):
+    """Proximal policy optimisation, https://arxiv.org/abs/1707.06347."""
+
+    builds: ClassVar[str] = "rsl_rl.algorithms.ppo:PPO"
+
+    clip_param: float = 0.2
+    """Largest change of the action's probability ratio that earns advantage; also clips the value's change."""
+    use_clipped_value_loss: bool = True
+    """Limit the value's change per update to clip_param."""
+    entropy_coef: float = 0.01
+    """Weight of the entropy bonus."""
+    schedule: str = "adaptive"
+    """'fixed', or 'adaptive': follow desired_kl within [1e-5, 1e-2]."""
+    desired_kl: Optional[float] = 0.01
+    """KL divergence of the policy per gradient step that the adaptive schedule aims at [nats]; none for a fixed one."""
+    normalize_advantage_per_mini_batch: bool = False
+    """Normalise advantages in each mini-batch instead of once over the rollout."""
+
+    def for_acting(self) -> PPOConfig:
+        return replace(self, num_mini_batches=1, unroll_len=0, last_fn_type="last", burn_in=0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_positive(self, "clip_param")
+        if self.desired_kl is not None:
+            require_positive(self, "desired_kl")
+        aims = self.desired_kl is not None or self.schedule == "fixed"
+        require_field(self, "desired_kl", aims, ": the adaptive schedule needs a target; give one, or schedule='fixed'")
+        require_not_negative(self, "entropy_coef")
+        require_choice(self, ("fixed", "adaptive"), "schedule")

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Tuple
 
-from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.algorithm import AlgorithmConfig, PPOConfig
 from rsl_rl.config.base import Settings, require, require_counts, require_field, require_positive
+from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.config.policy import ActorCriticConfig
+
+__all__ = ["DistillationConfig", "LearnConfig", "PPOConfig", "RunnerConfig", "SafetyConfig"]
 
 
 @dataclass(frozen=True)
@@ -55,23 +60,6 @@ class RunnerConfig(Settings):
 
 
 @dataclass(frozen=True)
-class AccelerationConfig(Settings):
-    """Ways to compute the same faster."""
-
-    section: ClassVar[str] = "acceleration"
-
-    cuda_graphs: bool = False
-    """On a GPU, launch each step of the policy and each gradient step as a whole. What is recorded is the algorithm as
-    it is set in the first iteration: clip_param, entropy_coef, max_grad_norm, schedule, desired_kl and the like may not
-    change later, learning_rate may."""
-    bfloat16: bool = False
-    """Run the networks in bfloat16 while they learn; losses, log-probabilities, KL and weights stay float32. For GPUs;
-    CPUs are many times slower with it."""
-    compile: bool = False
-    """Compile the loss with torch.compile, which takes some seconds at the start and, on a CPU, a C++ compiler."""
-
-
-@dataclass(frozen=True)
 class SafetyConfig(Settings):
     """What counts as broken, and when to give up."""
 
@@ -106,7 +94,9 @@ class LearnConfig(Settings):
     deterministic: bool = False
     """Have two runs of scripts/train.py on one machine give the same bits, at some cost in speed on a GPU."""
     policy: ActorCriticConfig = field(default_factory=ActorCriticConfig)
-    algorithm: PPOConfig = field(default_factory=PPOConfig)
+    algorithm: AlgorithmConfig = field(default_factory=PPOConfig)
+    extensions: Tuple[ExtensionConfig, ...] = ()
+    """What joins the algorithm, in this order: RNDConfig, SymmetryConfig, or a config of your own."""
     runner: RunnerConfig = field(default_factory=RunnerConfig)
     acceleration: AccelerationConfig = field(default_factory=AccelerationConfig)
     safety: SafetyConfig = field(default_factory=SafetyConfig)

@@ -25,9 +25,9 @@ class VecEnv(ABC):
     """N instances of a task, stepped together on one device.
 
     A subclass sets the attributes below (or defines them as properties) and implements ``step`` and
-    ``get_observations``. More methods are optional:
+    ``get_observations``. More methods are optional, see rsl_rl.env.protocols:
 
-    - ``reset``, by which the runner starts broken instances anew that do not do so by themselves;
+    - ``reset(env_ids)``, with which the runner resets broken instances that do not reset themselves;
     - ``state_dict()`` and ``load_state_dict(state)``, with everything that a resumed run needs of the environment, in
       tensors, plain numbers and texts, and lists, tuples and dicts of them;
     - ``postmortem(cause)``, a dict with what is known of the first instance that broke for a cause of

@@ -12,8 +12,11 @@ from rich.table import Table
 
 from rsl_rl.loggers.logger import Logger, Record
 
-_TROUBLE = ("excluded_steps", "skipped_steps")
+_FAULTS = ("excluded_steps", "skipped_steps")
 """Metrics that are shown where they are not zero."""
+
+_SHOWN_APART = ("iteration", "env_steps", "collect_s", "learn_s", "steps_per_s", "mean_reward", "mean_episode_length")
+"""Metrics of the runner, which have lines of their own; all others are the algorithm's."""
 
 
 class ConsoleLogger(Logger):
@@ -66,8 +69,8 @@ class ConsoleLogger(Logger):
             f"{record['steps_per_s']:,.0f}/s",
             f"reward {_number(record['mean_reward'])}",
             f"length {_number(record['mean_episode_length'])}",
-            f"kl {_number(record['kl'])}",
-            *(f"{name.replace('_', ' ')} {record[name]:.0f}" for name in _TROUBLE if record[name]),
+            *(f"{_words(name)} {_number(value)}" for name, value in _metrics(record).items()),
+            *_faults(record),
             f"left {_clock(self._time_left(record))}",
         ]
         return " | ".join(parts)
@@ -92,13 +95,24 @@ class ConsoleLogger(Logger):
             ),
             ("mean reward", _number(record["mean_reward"])),
             ("mean episode length", _number(record["mean_episode_length"])),
-            ("surrogate / value loss", f"{_number(record['surrogate_loss'])} / {_number(record['value_loss'])}"),
-            ("KL / learning rate", f"{_number(record['kl'])} / {_number(record['learning_rate'])}"),
-            ("entropy / noise std", f"{_number(record['entropy'])} / {_number(record['noise_std'])}"),
         ]
-        rows += [(name.replace("_", " "), f"{record[name]:.0f}") for name in _TROUBLE if record[name]]
+        rows += [(_words(name), _number(value)) for name, value in _metrics(record).items()]
+        rows += [(_words(name), f"{record[name]:.0f}") for name in _FAULTS if record.get(name)]
         episode = [(k[len("episode/") :], _number(v)) for k, v in record.items() if k.startswith("episode/")]
         return rows + episode
+
+
+def _metrics(record: Record) -> Record:
+    """Return the metrics that the algorithm gave."""
+    return {k: v for k, v in record.items() if k not in (*_SHOWN_APART, *_FAULTS) and "/" not in k}
+
+
+def _faults(record: Record) -> List[str]:
+    return [f"{_words(name)} {record[name]:.0f}" for name in _FAULTS if record.get(name)]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _number(value: Optional[float]) -> str:

@@ -1,6 +1,7 @@
 """The training loop, checkpoints, trained policies in use."""
 
+from rsl_rl.runners.distillation_runner import DistillationRunner
 from rsl_rl.runners.on_policy_runner import OnPolicyRunner
-from rsl_rl.runners.recovery import TrainingError
+from rsl_rl.runners.rollback import TrainingError
 
-__all__ = ["OnPolicyRunner", "TrainingError"]
+__all__ = ["DistillationRunner", "OnPolicyRunner", "TrainingError"]

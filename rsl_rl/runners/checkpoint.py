@@ -29,6 +29,9 @@ Which = Union[int, str]
 _NO_COMMENT = 2
 """Bytes of the length of a zip archive's comment, which end an archive without one."""
 
+_END_RECORD_SIZE = 22
+"""Bytes of the record that ends a zip archive without a comment."""
+
 _DIGEST_SIZE = 64
 """Bytes of a SHA-256 in hexadecimal."""
 
@@ -81,6 +84,8 @@ def require_whole(content: bytes) -> None:
         if hashlib.sha256(archive).hexdigest().encode() != digest:
             raise ValueError("its checksum is not that of its content")
     elif content[:2] == b"PK":
+        if content[-_END_RECORD_SIZE:][:4] != b"PK\x05\x06" or content[-_NO_COMMENT:] != bytes(_NO_COMMENT):
+            raise ValueError("its end is not that of an archive without a comment")
         broken = zipfile.ZipFile(io.BytesIO(content)).testzip()
         if broken is not None:
             raise ValueError(f"the checksum of {broken} is wrong")

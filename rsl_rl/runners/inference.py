@@ -12,26 +12,29 @@ from rsl_rl.utils.trajectories import as_states
 
 
 class InferencePolicy:
-    """A policy that acts without noise; call ``reset`` with the dones after each step of the environment.
+    """A policy that acts without exploration; call ``reset`` with the dones after each step of the environment.
 
-    It is a copy: training goes on without changing it, and its memory, if it has one, is its own.
+    It is a copy, which further training does not change, and has a recurrent state of its own.
     """
 
     def __init__(self, actor_critic: ActorCritic, device: Union[str, torch.device]):
         self.device = torch.device(device)
         self._actor_critic = actor_critic.snapshot().to(self.device)
-        self._actor_critic.hold()
+        self._actor_critic.cache_weights()
 
     @torch.no_grad()
     def __call__(self, obs: Union[Tensor, Mapping[str, Tensor]]) -> Tensor:
-        """Return the mean actions [N, A] for groups or a tensor [N, D], on the device where these are."""
-        actor_obs = self._actor_critic.actor_obs(obs)
-        return self._actor_critic.act_inference(actor_obs.to(self.device)).to(actor_obs.device)
+        """Return the actions [N, A] for groups or a tensor [N, D], on the device of these."""
+        if isinstance(obs, Tensor):
+            return self._actor_critic.act_inference(obs.to(self.device)).to(obs.device)
+        groups = {name: obs[name] for name in self._actor_critic.actor_model.groups}
+        on_device = {name: group.to(self.device) for name, group in groups.items()}
+        return self._actor_critic.act_inference(on_device).to(next(iter(groups.values())).device)
 
     def memories(self) -> Tuple[Tensor, ...]:
-        """Return the actor's memories after the last step, each [L, N, H]; none without memory."""
+        """Return the actor's recurrent states after the last step, each [L, N, H]; none without memory."""
         return as_states(self._actor_critic.get_hidden_states()[0])
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
-        """Forget the past of the environments marked in dones [N]; of all for None."""
+        """Zero the recurrent states of the environments marked in dones [N]; of all for None."""
         self._actor_critic.reset(dones if dones is None else dones.to(self.device))

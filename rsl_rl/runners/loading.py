@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.runners.checkpoint import Which, find_checkpoint
@@ -27,8 +26,12 @@ def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, which: Which = -1) -> 
     """Load the policy of one of a run's checkpoints for an environment of the same task; errors are
     ValueErrors."""
     checkpoint = find_checkpoint(run, which)
-    acting_only = replace(  # a rollout of the least size, whatever the number of robots
-        cfg, algorithm=PPOConfig(num_mini_batches=1), runner=replace(cfg.runner, num_steps_per_env=2)
+    acting_only = LearnConfig(  # a rollout of the least size, whatever the number of robots
+        policy=cfg.policy,
+        algorithm=cfg.algorithm.for_acting(),
+        runner=replace(cfg.runner, num_steps_per_env=2),
+        acceleration=cfg.acceleration,
+        safety=cfg.safety,
     )
     runner = OnPolicyRunner(env, acting_only)
     runner.load(checkpoint, load_optimizer=False)

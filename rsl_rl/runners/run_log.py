@@ -49,7 +49,7 @@ class RunLog:
         for logger in self._loggers:
             logger.start(first_iteration, last_iteration)
         if problem is not None:
-            self.tell(problem)
+            self.print_line(problem)
 
     def _write_provenance(self, folder: Path, iteration: int) -> None:
         """Keep what this training is made of; going on with a run leaves the first account as it was."""
@@ -65,7 +65,7 @@ class RunLog:
         loggers: List[Logger] = [ConsoleLogger(self._cfg.runner.experiment_name)]
         if self.folder is not None and self._logger_class is not None:
             files = JsonlLogger(self.folder / "metrics.jsonl"), self._logger_class(self.folder, to_dict(self._cfg))
-            loggers += [PatientLogger(logger, self.tell) for logger in files]
+            loggers += [PatientLogger(logger, self.print_line) for logger in files]
         return loggers
 
     def write(self, record: Record) -> None:
@@ -73,8 +73,8 @@ class RunLog:
         for logger in self._loggers:
             logger.write(record)
 
-    def tell(self, text: str) -> None:
-        """Tell the user of an event, in one line."""
+    def print_line(self, text: str) -> None:
+        """Print a line for the user."""
         for logger in self._loggers:
             logger.note(text)
 

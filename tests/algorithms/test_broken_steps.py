@@ -1,4 +1,4 @@
-"""What an update does with steps that nobody may learn from, and with numbers that are not finite."""
+"""Updates with masked steps, and with numbers that are not finite."""
 
 import math
 
@@ -50,7 +50,7 @@ def state_of(ppo):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.integers(0, 1000), st.floats(0.0, 0.9))
-def test_what_stands_in_a_step_that_is_not_valid_changes_no_gradient(kind, seed, rate):
+def test_update_with_any_content_of_invalid_steps_has_equal_gradients(kind, seed, rate):
     valid = torch.rand(T, N, generator=torch.Generator().manual_seed(seed)) >= rate
     results = []
     for junk in (None, 0.0, 7.0):
@@ -65,7 +65,7 @@ def test_what_stands_in_a_step_that_is_not_valid_changes_no_gradient(kind, seed,
         torch.testing.assert_close(c, a, atol=1e-6, rtol=1e-5, equal_nan=True)
 
 
-def test_a_step_that_is_not_valid_is_neither_a_failure_nor_a_success_to_those_before():
+def test_returns_before_an_invalid_step_end_with_its_value():
     ppo = make("mlp", gamma=0.9, lam=0.8)
     valid = torch.ones(T, N, dtype=torch.bool)
     valid[3, 0] = False
@@ -85,7 +85,7 @@ def test_a_step_that_is_not_valid_is_neither_a_failure_nor_a_success_to_those_be
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e30])
-def test_a_gradient_step_that_is_not_finite_is_not_taken(kind, number):
+def test_update_with_a_non_finite_return_skips_its_gradient_steps(kind, number):
     ppo = make(kind, schedule="fixed")
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
     ppo.update()
@@ -96,12 +96,12 @@ def test_a_gradient_step_that_is_not_finite_is_not_taken(kind, number):
     after = state_of(ppo)
     assert all(torch.isfinite(x).all() for x in after)
     assert not all(torch.equal(a, b) for a, b in zip(before, after))  # the other mini-batches were learned from
-    assert metrics["skipped_steps"] == 2 and 1 <= metrics["skipped_in_row"] <= 2
+    assert metrics["skipped_steps"] == 2 and 1 <= metrics["consecutive_skips"] <= 2
     assert all(math.isfinite(value) for value in metrics.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_update_with_nothing_to_learn_from_changes_nothing(kind):
+def test_update_with_all_steps_invalid_changes_nothing(kind):
     ppo = make(kind)
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
     ppo.update()
@@ -109,14 +109,14 @@ def test_an_update_with_nothing_to_learn_from_changes_nothing(kind):
     for updates in (1, 2):
         collect(ppo, torch.zeros(T, N, dtype=torch.bool), junk=5.0)
         metrics = ppo.update()
-        assert metrics["skipped_steps"] == 4 and metrics["skipped_in_row"] == 4 * updates
+        assert metrics["skipped_steps"] == 4 and metrics["consecutive_skips"] == 4 * updates
         assert math.isnan(metrics["kl"])
     assert all(torch.equal(a, b) for a, b in zip(before, state_of(ppo))) and ppo.learning_rate == rate
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
-    assert ppo.update()["skipped_in_row"] == 8 and ppo.skips_in_row == 0
+    assert ppo.update()["consecutive_skips"] == 8 and ppo.skips_in_row == 0
 
 
-def test_a_first_step_that_is_skipped_leaves_adam_at_its_beginning():
+def test_update_whose_first_step_is_skipped_leaves_adam_untouched():
     ppo = make("mlp")
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
     ppo.storage.returns.fill_(math.nan)
@@ -128,7 +128,7 @@ def test_a_first_step_that_is_skipped_leaves_adam_at_its_beginning():
         assert torch.equal(a, b) or (i < len(names) and names[i] in normalizer)
 
 
-def test_a_state_goes_back_and_forth():
+def test_state_dict_loaded_into_another_ppo_restores_everything():
     ppo, other = make("gru"), make("gru")
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
     ppo.update()

@@ -1,102 +1,108 @@
+"""PPO's loss by autograd: paper answers, and torch.distributions for policies that are not Gaussian."""
+
+import math
+
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torch.distributions import Normal, kl_divergence
+from torch import distributions
 
-from rsl_rl.algorithms.losses import adapt_learning_rate, clipped_value_loss, ppo_loss, surrogate_loss, value_loss
-from rsl_rl.modules.gaussian import DiagonalGaussian
+from rsl_rl.algorithms.losses import (
+    adapt_learning_rate,
+    clipped_value_loss,
+    normalize_advantages,
+    ppo_loss,
+    surrogate_loss,
+    value_loss,
+)
+from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.modules import Beta, Categorical
 from rsl_rl.storage import MiniBatch
 
-B, A, CLIP = 50, 3, 0.2
-
-
-def test_the_surrogate_of_an_unchanged_policy_is_minus_the_advantage():
-    log_prob, advantages = torch.randn(10, 1), torch.randn(10, 1)
-    loss, gradient = surrogate_loss(log_prob, log_prob, advantages, CLIP)
-    torch.testing.assert_close(loss, -advantages)
-    torch.testing.assert_close(gradient, -advantages)
+CLIP = 0.2
 
 
 @pytest.mark.parametrize(
     ("ratio", "advantage", "expected", "moves"),
     [
+        (1.0, 0.7, -0.7, True),
         (1.5, 1.0, -1.2, False),
         (0.5, 1.0, -0.5, True),
         (1.5, -1.0, 1.5, True),
         (0.5, -1.0, 0.8, False),
-    ],  # the four corners of figure 1 in the paper
+    ],  # an unchanged policy, and the four corners of figure 1 in the paper
 )
-def test_the_surrogate_is_clipped_on_the_greedy_side_only(ratio, advantage, expected, moves):
-    loss, gradient = surrogate_loss(torch.tensor([[ratio]]).log(), torch.zeros(1, 1), torch.tensor([[advantage]]), CLIP)
+def test_surrogate_is_clipped_on_the_greedy_side_only(ratio, advantage, expected, moves):
+    log_prob = torch.tensor([[ratio]]).log().requires_grad_()
+    loss = surrogate_loss(log_prob, torch.zeros(1, 1), torch.tensor([[advantage]]), CLIP)
+    loss.backward()
     assert loss.item() == pytest.approx(expected, rel=1e-6)
-    assert gradient.item() == pytest.approx(-advantage * ratio if moves else 0.0, rel=1e-6)
+    assert log_prob.grad.item() == pytest.approx(-advantage * ratio if moves else 0.0, rel=1e-6)
 
 
-def test_value_losses():
-    values, old, returns = torch.tensor([[1.0]]), torch.tensor([[0.0]]), torch.tensor([[2.0]])
-    assert [x.item() for x in value_loss(values, returns)] == [1.0, -2.0]
-    loss, gradient = clipped_value_loss(values, old, returns, CLIP)
-    assert loss.item() == pytest.approx(1.8**2) and gradient.item() == 0.0  # held at 0.2
-    assert [x.item() for x in clipped_value_loss(values, old, returns, 5.0)] == [1.0, -2.0]
+def test_value_losses_have_known_values_and_gradients():
+    values, old, returns = torch.tensor([[1.0]], requires_grad=True), torch.tensor([[0.0]]), torch.tensor([[2.0]])
+    for loss, expected, gradient in (
+        (value_loss(values, returns), 1.0, -2.0),
+        (clipped_value_loss(values, old, returns, CLIP), 1.8**2, 0.0),  # clipped at 0.2
+        (clipped_value_loss(values, old, returns, 5.0), 1.0, -2.0),
+    ):
+        assert loss.item() == pytest.approx(expected)
+        assert torch.autograd.grad(loss, values)[0].item() == pytest.approx(gradient)
 
 
-def textbook(mean, stddev, values, batch, weights, value_loss_coef, entropy_coef, clipped):
-    """The terms and the loss as the papers write them, for autograd."""
-    policy = Normal(mean, stddev.expand_as(mean))
-    ratio = (policy.log_prob(batch.actions).sum(-1, keepdim=True) - batch.old_actions_log_prob).exp()
+def batch_of(distribution, actions, **columns):
+    old_log_prob = distribution.log_prob(actions) + 0.1 * torch.randn(len(actions), 1)
+    ones = torch.ones(len(actions), 1)
+    given = {"actions": actions, "values": ones, "returns": 2 * ones, "actions_log_prob": old_log_prob}
+    return MiniBatch({}, {**given, "advantages": torch.randn(len(actions), 1), "sample_mask": ones, **columns})
+
+
+@pytest.mark.parametrize("kind", ["beta", "categorical"])
+def test_ppo_loss_of_other_distributions_has_the_terms_of_torch_distributions(kind):
+    size = 30
+    if kind == "beta":
+        ours, old = (Beta(1 + torch.rand(size, 2), 1 + torch.rand(size, 2)) for _ in range(2))
+        theirs, before = (distributions.Beta(d.alpha, d.beta) for d in (ours, old))
+        actions, scale = ours.sample(), math.log(2.0)  # torch's Beta lives on [0, 1], ours on [-1, 1]
+        log_prob = (theirs.log_prob((actions + 1) / 2) - scale).sum(-1, keepdim=True)
+        entropy = (theirs.entropy() + scale).sum(-1)
+        kl = distributions.kl_divergence(before, theirs).sum(-1)
+    else:
+        ours, old = (Categorical(torch.randn(size, 4).log_softmax(-1)) for _ in range(2))
+        theirs, before = (distributions.Categorical(logits=d.log_probs) for d in (ours, old))
+        actions = ours.sample()
+        log_prob = theirs.log_prob(actions[:, 0]).unsqueeze(-1)
+        entropy, kl = theirs.entropy(), distributions.kl_divergence(before, theirs)
+    batch = batch_of(ours, actions, **old.parameters)
+    weights = torch.rand(size, 1)
+    terms = ppo_loss(ours, torch.zeros(size, 1), batch, weights, PPOConfig(use_clipped_value_loss=False))
+    ratio = (log_prob - batch.old_actions_log_prob).exp()
     surrogate = -torch.min(ratio * batch.advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * batch.advantages)
-    value = (values - batch.returns) ** 2
-    if clipped:
-        held = batch.values + (values - batch.values).clamp(-CLIP, CLIP)
-        value = torch.max(value, (held - batch.returns) ** 2)
-    entropy = policy.entropy().sum(-1, keepdim=True)
-    kl = kl_divergence(Normal(batch.old_mu, batch.old_sigma), policy).sum(-1, keepdim=True)
-    terms = [(weights * x).sum() for x in (surrogate, value, entropy, kl)]
-    return terms, terms[0] + value_loss_coef * terms[1] - entropy_coef * terms[2]
+    w = weights[:, 0]
+    expected = (surrogate[:, 0] @ w, 4 * w.sum(), entropy @ w, kl @ w)
+    torch.testing.assert_close(torch.stack(terms), torch.stack(expected), atol=1e-5, rtol=1e-5)
 
 
-@given(
-    seed=st.integers(0, 1000),
-    drift=st.sampled_from([0.0, 0.05, 0.5]),  # how far the policy has moved: no ratio, some and most are clipped
-    clipped=st.booleans(),
-    one_stddev=st.booleans(),
-    weighted=st.booleans(),
-)
-def test_terms_and_gradients_are_those_of_autograd(seed, drift, clipped, one_stddev, weighted):
-    torch.manual_seed(seed)
+def test_ppo_loss_with_appended_samples_takes_entropy_and_kl_of_the_collected_ones():
+    old = Categorical(torch.randn(6, 3).log_softmax(-1))
+    ours = Categorical(torch.cat((torch.randn(6, 3), torch.zeros(6, 3))).log_softmax(-1))
+    collected = Categorical(ours.log_probs[:6])
+    columns = {"log_probs": old.log_probs.repeat(2, 1)}
+    batch = batch_of(ours, ours.sample(), **columns).replace(num_original=6)
+    weights = torch.rand(12, 1)
+    terms = ppo_loss(ours, torch.zeros(12, 1), batch, weights, PPOConfig())
+    share = weights[:6] / weights[:6].sum() * weights.sum()
+    torch.testing.assert_close(terms.entropy, (collected.entropy() * share).sum())
+    torch.testing.assert_close(terms.kl, (collected.kl_from(old.parameters) * share).sum())
 
-    def draw(*shape):
-        return torch.randn(*shape, dtype=torch.float64)
 
-    old_mu, old_sigma, old_values = draw(B, A), draw(A).exp().expand(B, A), CLIP * draw(B, 1)
-    actions = old_mu + old_sigma * draw(B, A)
-    batch = MiniBatch(
-        observations=draw(B, 1),
-        critic_observations=draw(B, 1),
-        actions=actions,
-        values=old_values,
-        advantages=draw(B, 1),
-        returns=draw(B, 1),
-        old_actions_log_prob=Normal(old_mu, old_sigma).log_prob(actions).sum(-1, keepdim=True),
-        weights=torch.ones(B, 1),
-        old_mu=old_mu,
-        old_sigma=old_sigma,
-    )
-    mean = (old_mu + drift * draw(B, A)).requires_grad_()
-    stddev = old_sigma[0] if one_stddev else old_sigma
-    stddev = (stddev * (drift * torch.randn_like(stddev)).exp()).requires_grad_()
-    # Not the old ones plus something: a value and its change are then not exact in each other's terms.
-    values = (CLIP * draw(B, 1)).requires_grad_()
-    weights = (torch.rand if weighted else torch.ones)(B, 1, dtype=torch.float64) / B
-
-    terms, gradients = ppo_loss(
-        DiagonalGaussian(mean.detach(), stddev.detach()), values.detach(), batch, weights, CLIP, 0.7, 0.03, clipped
-    )
-    expected, loss = textbook(mean, stddev, values, batch, weights, 0.7, 0.03, clipped)
-    torch.testing.assert_close(terms, torch.stack(expected))
-    for ours, autograd in zip(gradients, torch.autograd.grad(loss, (mean, stddev, values))):
-        torch.testing.assert_close(ours, autograd)
+def test_normalize_advantages_ignores_masked_samples():
+    advantages, mask = torch.randn(20, 1), (torch.arange(20) % 3 > 0).float().unsqueeze(1)
+    batch = MiniBatch({}, {"advantages": advantages, "sample_mask": mask})
+    normalized = normalize_advantages(batch).advantages
+    learned = advantages[mask > 0]
+    torch.testing.assert_close(normalized[mask > 0], (learned - learned.mean()) / (learned.std() + 1e-8))
+    assert (normalized[mask == 0] == 0).all() and batch.advantages is advantages
 
 
 @pytest.mark.parametrize(
@@ -110,5 +116,5 @@ def test_terms_and_gradients_are_those_of_autograd(seed, drift, clipped, one_std
         (1.2e-5, 1.0, 1e-5),
     ],
 )
-def test_the_step_size_follows_the_kl_within_its_bounds(rate, kl, expected):
+def test_adapt_learning_rate_follows_the_kl_within_its_bounds(rate, kl, expected):
     assert adapt_learning_rate(torch.tensor(rate), torch.tensor(kl), 0.01).item() == pytest.approx(expected, rel=1e-6)

@@ -41,7 +41,7 @@ def peer_names(state: dict, net: str) -> dict:
         ({"rnn_type": "gru", "rnn_num_layers": 2}, "log", {"num_learning_epochs": 2, "num_mini_batches": 2}),
     ],
 )
-def test_losses_gradients_and_weights_are_those_of_the_peer(
+def test_update_from_equal_weights_and_rollout_equals_rsl_rl_lib(
     peer, tmp_path, monkeypatch, memory, noise_std_type, settings
 ):
     settings = {"gamma": 0.98, "lam": 0.9, "entropy_coef": 0.02, "value_loss_coef": 0.7, **settings}

@@ -1,33 +1,44 @@
+import copy
+from dataclasses import replace
+
 import pytest
 import torch
 
+from configs import EXPERIMENTS
 from rsl_rl.algorithms import PPO
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.algorithms.losses import SCHEDULES
+from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, Categorical
 from rsl_rl.utils.trajectories import as_states
 
 T, N, D, C, A = 6, 8, 3, 4, 2
 NETS = {"actor_hidden_dims": (16,), "critic_hidden_dims": (16,)}
 
 
-def make(recurrent=None, policy=None, **settings) -> PPO:
+def make(recurrent=None, policy=None, fused=True, **settings) -> PPO:
     policy = {**NETS, **(policy or {})}
     if recurrent:
         net = ActorCriticRecurrent(D, C, A, rnn_type=recurrent, rnn_hidden_size=5, **policy)
     else:
         net = ActorCritic(D, C, A, **policy)
-    ppo = PPO(net, **{"num_mini_batches": 2, "num_learning_epochs": 3, **settings})
+    settings = {"num_mini_batches": 2, "num_learning_epochs": 3, **settings}
+    ppo = PPO(net, acceleration=AccelerationConfig(fused=fused), **settings)
     ppo.init_storage(N, T, [D], [C], [A])
     return ppo
 
 
-def collect(ppo: PPO, done_rate: float = 0.2) -> None:
+def collect(ppo: PPO, done_rate: float = 0.2, invalid_rate: float = 0.0) -> None:
     for _ in range(T):
         ppo.act(torch.randn(N, D), torch.randn(N, C))
-        ppo.process_env_step(torch.randn(N), torch.rand(N) < done_rate, {"time_outs": torch.rand(N) < 0.5})
+        extras, dones = {"time_outs": torch.rand(N) < 0.5}, torch.rand(N) < done_rate
+        if invalid_rate > 0.0:
+            extras["valid"] = torch.rand(N) >= invalid_rate
+            dones |= ~extras["valid"]
+        ppo.process_env_step(torch.randn(N), dones, extras)
     ppo.compute_returns(torch.randn(N, C))
 
 
-def test_observations_are_stored_before_the_environment_moves_on():
+def test_act_with_a_buffer_refreshed_in_place_stores_the_observation_acted_on():
     ppo = make()
     obs, critic_obs = torch.zeros(N, D), torch.zeros(N, C)
     for t in range(T):
@@ -38,11 +49,10 @@ def test_observations_are_stored_before_the_environment_moves_on():
     assert ppo.storage.observations[:, 0, 0].tolist() == list(range(T))
 
 
-def test_a_time_out_is_credited_with_the_value_of_the_final_observation():
+def test_time_out_with_final_obs_is_credited_with_its_value():
     ppo = make(gamma=0.9)
     ppo.act(torch.randn(N, D), torch.randn(N, C))
     final = {"policy": torch.randn(N, D), "critic": torch.randn(N, C)}
-    ppo.actor_critic.cfg = type(ppo.actor_critic.cfg)(critic_groups=("critic",), **NETS)
     time_outs = torch.arange(N) < 3
     dones = torch.arange(N) < 5
     ppo.process_env_step(torch.ones(N), dones, {"time_outs": time_outs, "final_obs": final})
@@ -50,7 +60,7 @@ def test_a_time_out_is_credited_with_the_value_of_the_final_observation():
     torch.testing.assert_close(ppo.storage.rewards[0, :, 0], 1 + 0.9 * value * (torch.arange(N) < 3))
 
 
-def test_without_a_final_observation_the_value_acted_on_stands_in():
+def test_time_out_without_final_obs_is_credited_once_with_the_value_acted_on():
     ppo = make(gamma=0.9)
     ppo.act(torch.randn(N, D), torch.randn(N, C))
     ppo.process_env_step(torch.zeros(N), torch.ones(N), {"time_outs": torch.ones(N, 1)})
@@ -62,22 +72,22 @@ def test_without_a_final_observation_the_value_acted_on_stands_in():
 
 @pytest.mark.parametrize("recurrent", [None, "gru", "lstm"])
 @pytest.mark.parametrize("normalized", [False, True])
-def test_the_first_ratio_of_an_update_is_one(recurrent, normalized):
+def test_first_probability_ratio_of_an_update_is_one(recurrent, normalized):
     ppo = make(recurrent, {"actor_obs_normalization": normalized, "critic_obs_normalization": normalized})
     for _ in range(2):  # the second rollout meets statistics and weights that have moved
         collect(ppo)
         storage = ppo.storage
         batches = storage.reccurent_mini_batch_generator if recurrent else storage.mini_batch_generator
         for batch in batches(2, 1):
-            ppo.actor_critic.update_distribution(batch.observations, batch.flow, batch.hidden_states[0])
+            ppo.actor_critic.update_distribution(batch.observations, batch.masks, batch.hidden_states[0])
             log_prob = ppo.actor_critic.get_actions_log_prob(batch.actions).unsqueeze(-1)
             torch.testing.assert_close(log_prob, batch.old_actions_log_prob, atol=2e-6, rtol=1e-5)
-            values = ppo.actor_critic.evaluate(batch.critic_observations, batch.flow, batch.hidden_states[1])
+            values = ppo.actor_critic.evaluate(batch.critic_observations, batch.masks, batch.hidden_states[1])
             torch.testing.assert_close(values, batch.values, atol=1e-6, rtol=1e-5)
         ppo.update()
 
 
-def test_normalisers_see_each_rollout_once_and_after_the_update():
+def test_update_adds_the_rollout_to_the_normalizers_once():
     ppo = make(policy={"actor_obs_normalization": True})
     collect(ppo)
     assert ppo.actor_critic.actor_obs_normalizer.count == 0
@@ -88,18 +98,18 @@ def test_normalisers_see_each_rollout_once_and_after_the_update():
 
 
 @pytest.mark.parametrize("recurrent", [None, "lstm"])
-def test_an_update_leaves_the_rollout_as_it_was(recurrent):
+def test_update_leaves_the_rollout_unchanged_and_returns_its_metrics(recurrent):
     ppo = make(recurrent)
     collect(ppo)
-    before = {name: column.clone() for name, column in ppo.storage._columns.items()}
+    before = {name: column.clone() for name, column in ppo.storage.columns.items()}
     metrics = ppo.update()
-    assert all(torch.equal(before[name], column) for name, column in ppo.storage._columns.items())
+    assert all(torch.equal(before[name], column) for name, column in ppo.storage.columns.items())
     assert ppo.storage.step == 0
-    losses = {"surrogate_loss", "value_loss", "entropy", "kl", "learning_rate"}
-    assert set(metrics) == losses | {"skipped_steps", "skipped_in_row"}
+    losses = {"surrogate_loss", "value_loss", "entropy", "kl", "learning_rate", "noise_std"}
+    assert set(metrics) == losses | {"skipped_steps", PPO.CONSECUTIVE_SKIPS, PPO.STEPS_TAKEN}
 
 
-def test_gradients_of_actor_and_critic_are_clipped_apart():
+def test_gradient_norms_by_default_are_clipped_for_actor_and_critic_separately():
     ppo = make(max_grad_norm=1e-3, num_mini_batches=1, num_learning_epochs=1)
     collect(ppo)
     ppo.update()
@@ -112,7 +122,7 @@ def test_gradients_of_actor_and_critic_are_clipped_apart():
 
 
 @pytest.mark.parametrize("recurrent", ["gru", "lstm"])
-def test_only_acting_and_dones_move_the_memories(recurrent):
+def test_recurrent_states_change_by_acting_and_dones_only(recurrent):
     ppo = make(recurrent)
     collect(ppo)
 
@@ -134,13 +144,173 @@ def test_only_acting_and_dones_move_the_memories(recurrent):
         assert (after[:, :3] == 0).all() and torch.equal(after[:, 3:], old[:, 3:])
 
 
-def test_a_fixed_schedule_keeps_the_step_size():
+def test_fixed_schedule_keeps_the_learning_rate():
     ppo = make(schedule="fixed", learning_rate=3e-4)
     collect(ppo)
     assert ppo.update()["learning_rate"].item() == pytest.approx(3e-4)
 
 
-def test_a_critic_that_reads_what_the_actor_reads_learns_as_from_a_copy():
+def test_fixed_schedule_without_desired_kl_learns_with_a_constant_learning_rate():
+    ppo = make(schedule="fixed", desired_kl=None, learning_rate=3e-4)
+    before = [p.clone() for p in ppo.policy.parameters()]
+    for _ in range(2):
+        collect(ppo)
+        metrics = ppo.update()
+        assert metrics["learning_rate"].item() == pytest.approx(3e-4) and metrics["kl"] > 0
+    assert not any(torch.equal(p, q) for p, q in zip(ppo.policy.parameters(), before))
+    with pytest.raises(ValueError, match="desired_kl=None: the adaptive schedule needs a target"):
+        make(schedule="adaptive", desired_kl=None)
+    with pytest.raises(ValueError, match="desired_kl=None"):
+        ppo.schedule = "adaptive"  # settings written later are checked too
+
+
+def test_adaptive_schedule_follows_the_kl_of_each_mini_batch():
+    ppo = make(num_mini_batches=1, num_learning_epochs=4, desired_kl=1e-4)
+    collect(ppo)
+    rates = [torch.tensor(1e-3)]
+    step = ppo.learning_step
+
+    def record(indices):
+        terms = step(indices)
+        rates.append(SCHEDULES["adaptive"](rates[-1], terms[3], ppo.cfg))
+        return terms
+
+    ppo.learning_step = record
+    assert ppo.update()["learning_rate"].item() == pytest.approx(rates[-1].item(), rel=1e-5)
+    assert rates[-1] < 1e-3
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("max_grad_norm", [1e-3, 0.05, 1e3])
+def test_joint_grad_norm_clips_one_norm_over_all_parameters(max_grad_norm, fused):
+    """The gradients are those without clipping, all scaled by the same factor."""
+    settings = {"num_mini_batches": 1, "num_learning_epochs": 1, "schedule": "fixed", "fused": fused}
+    clipped = make(joint_grad_norm=True, max_grad_norm=max_grad_norm, **settings)
+    free = make(max_grad_norm=1e9, **settings)
+    free.policy.load_state_dict(clipped.policy.state_dict())
+    for ppo in (clipped, free):
+        torch.manual_seed(2)
+        collect(ppo)
+        ppo.update()
+    gradients = [p.grad for p in free.policy.parameters()]
+    norm = torch.stack([g.norm() for g in gradients]).norm()
+    factor = min(1.0, max_grad_norm / norm.item())
+    assert (factor < 1.0) == (max_grad_norm < 1.0)
+    for p, g in zip(clipped.policy.parameters(), gradients):
+        torch.testing.assert_close(p.grad, factor * g, atol=1e-7, rtol=1e-4)
+
+
+@pytest.mark.parametrize("recurrent", [None, "gru"])
+@pytest.mark.parametrize("settings", [{}, {"unroll_len": 4, "last_fn_type": "last", "burn_in": 1}], ids=["", "chunks"])
+@pytest.mark.parametrize("fused", [True, False])
+def test_normalize_advantage_per_mini_batch_equals_a_naive_computation(recurrent, settings, fused):
+    if settings and not recurrent:
+        pytest.skip("chunks are for policies with memory")
+    ppo = make(recurrent, fused=fused, normalize_advantage_per_mini_batch=True, **settings)
+    collect(ppo, invalid_rate=0.2)
+    storage = ppo.storage
+    raw = (storage.returns - storage.values).clone()
+    torch.testing.assert_close(storage.advantages, raw * storage.sample_mask)  # not normalised over the rollout
+    gathered, seen = [], []
+    gather, loss = storage.batches.gather, ppo.loss
+    storage.batches.gather = lambda indices: gathered.append(gather(indices)) or gathered[-1]
+    ppo.loss = lambda *args: seen.append(args[2]) or loss(*args)
+    ppo.update()
+    assert len(gathered) == len(seen) == 6
+    for before, batch in zip(gathered, seen):
+        advantages = [
+            a
+            for a, weight in zip(before.advantages.flatten().tolist(), before.sample_mask.flatten().tolist())
+            if weight
+        ]
+        mean = sum(advantages) / len(advantages)
+        std = (sum((a - mean) ** 2 for a in advantages) / (len(advantages) - 1)) ** 0.5
+        got = batch.advantages[batch.sample_mask > 0].tolist()
+        assert got == pytest.approx([(a - mean) / (std + 1e-8) for a in advantages], abs=1e-5, rel=1e-4)
+        assert len(advantages) < before.sample_mask.numel()  # some are masked
+
+
+# The average of weights
+
+
+@pytest.mark.parametrize("recurrent", [None, "lstm"])
+@pytest.mark.parametrize("decay", [0.3, 0.95])
+def test_ema_decay_averages_weights_as_a_naive_loop(recurrent, decay):
+    norm = {"actor_obs_normalization": True}
+    ppo = make(recurrent, norm, ema_decay=decay)
+    expected = {name: p.detach().clone() for name, p in ppo.policy.named_parameters()}
+    for t in range(1, 6):
+        collect(ppo)
+        ppo.update()
+        d = min(decay, (1 + t) / (10 + t))
+        for name, p in ppo.policy.named_parameters():
+            expected[name] = d * expected[name] + (1 - d) * p.detach()
+        average = ppo.inference_policy
+        assert average is not ppo.policy and not average.training
+        for name, p in average.named_parameters():
+            torch.testing.assert_close(p, expected[name], atol=1e-6, rtol=1e-5)
+            assert not torch.equal(p, ppo.policy.get_parameter(name)) and not p.requires_grad
+        assert torch.equal(average.actor_obs_normalizer.mean, ppo.policy.actor_obs_normalizer.mean)
+    obs = torch.randn(N, D)
+    ppo.policy.reset()
+    assert not torch.equal(ppo.inference_policy.act_inference(obs), ppo.policy.act_inference(obs))
+
+
+def test_ema_decay_of_zero_makes_the_trained_policy_the_inference_policy():
+    ppo = make()
+    assert ppo.inference_policy is ppo.policy and "average" not in ppo.state_dict()
+
+
+def test_ema_average_loaded_from_a_state_dict_continues_equally():
+    ppo, other = (make(ema_decay=0.9) for _ in range(2))
+    for _ in range(3):
+        collect(ppo)
+        ppo.update()
+    other.load_state_dict(copy.deepcopy(ppo.state_dict()))
+    for _ in range(2):
+        for name, p in ppo.inference_policy.state_dict().items():
+            assert torch.equal(other.inference_policy.state_dict()[name], p), name
+        for each in (ppo, other):
+            torch.manual_seed(5)
+            collect(each)
+            each.update()
+
+
+def test_ema_average_of_a_state_dict_without_one_starts_at_its_weights():
+    plain, ppo = make(), make(ema_decay=0.9)
+    collect(plain)
+    plain.update()
+    ppo.load_state_dict(plain.state_dict())
+    for p, q in zip(ppo.inference_policy.parameters(), plain.policy.parameters()):
+        assert torch.equal(p, q)
+
+
+def test_ema_average_while_collecting_does_not_change():
+    ppo = make(ema_decay=0.9)
+    before = copy.deepcopy(ppo.inference_policy.state_dict())
+    collect(ppo)
+    assert all(torch.equal(before[name], p) for name, p in ppo.inference_policy.state_dict().items())
+
+
+# Transfer of states between implementations
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_state_dict_of_the_other_optimizer_is_loaded_and_continues_equally(fused):
+    ppo, other = make(fused=fused, schedule="fixed"), make(fused=not fused, schedule="fixed", learning_rate=1.0)
+    collect(ppo)
+    ppo.update()
+    other.load_state_dict(copy.deepcopy(ppo.state_dict()))
+    assert other.learning_rate == ppo.learning_rate == pytest.approx(1e-3)
+    for each in (ppo, other):
+        torch.manual_seed(5)
+        collect(each)
+        each.update()
+    for p, q in zip(ppo.policy.parameters(), other.policy.parameters()):
+        torch.testing.assert_close(q, p, atol=2e-5, rtol=0.0)  # float32 rounding, enlarged by Adam
+
+
+def test_critic_that_reads_the_policy_group_learns_as_from_a_copy():
     weights = []
     for critic_obs_shape in ([D], None):
         torch.manual_seed(5)
@@ -158,7 +328,7 @@ def test_a_critic_that_reads_what_the_actor_reads_learns_as_from_a_copy():
 
 
 @pytest.mark.parametrize("frozen", ["std", "actor", "critic"])
-def test_what_is_frozen_stays_and_the_rest_learns(frozen):
+def test_frozen_parameters_do_not_change_and_others_do(frozen):
     ppo = make()
     for name, parameter in ppo.actor_critic.named_parameters():
         parameter.requires_grad_(not name.startswith(frozen))
@@ -169,7 +339,7 @@ def test_what_is_frozen_stays_and_the_rest_learns(frozen):
         assert torch.equal(parameter, before[name]) == name.startswith(frozen), name
 
 
-def test_a_transition_of_ones_own_is_stored_whole():
+def test_add_transitions_with_own_tensors_stores_them():
     ppo = make()
     sigma = torch.tensor([0.5, 2.0])
     fields = {name: torch.randn(N, 1) for name in ("rewards", "dones", "values", "actions_log_prob")}
@@ -182,7 +352,7 @@ def test_a_transition_of_ones_own_is_stored_whole():
     assert not ppo.storage.time_outs.any()
 
 
-def test_the_modes_do_what_their_names_say():
+def test_train_and_test_mode_set_the_mode_of_the_policy():
     ppo = make()
     ppo.test_mode()
     assert not ppo.actor_critic.training
@@ -205,6 +375,95 @@ def test_the_modes_do_what_their_names_say():
         ({"burn_in": 2}, "burn_in=2 renews the memories of chunks; set unroll_len too"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(settings, words):
+def test_ppo_with_invalid_settings_raises(settings, words):
     with pytest.raises(ValueError, match=words):
         make(**settings)
+
+
+# Learning
+
+
+def train(cfg, num_iterations, seed=0):
+    """Train on a toy; return the algorithm, and the mean reward of each iteration's steps."""
+    torch.manual_seed(seed)
+    env = cfg.env.build(seed=seed + 1)
+    ppo, obs, rewards = PPO.from_env(cfg, env, "cpu"), env.get_observations(), []
+    for _ in range(num_iterations):
+        total = 0.0
+        for _ in range(cfg.runner.num_steps_per_env):
+            obs, reward, done, extras = env.step(ppo.act(obs))
+            ppo.process_env_step(reward, done, extras, obs)
+            total += reward.mean().item()
+        ppo.compute_returns(obs)
+        assert ppo.update()["skipped_steps"] == 0
+        rewards.append(total / cfg.runner.num_steps_per_env)
+    return ppo, rewards
+
+
+def share_of_best_return(cfg, act):
+    """Act without exploration on new points for an episode; return the reward as a share of the best possible."""
+    env = replace(cfg.env, num_envs=200).build(seed=9)
+    obs, total, best = env.get_observations(), 0.0, 0.0
+    distance = env.x.view(200, -1)[:, 0].abs()
+    for _ in range(env.max_episode_length - 1):  # the last step would show the next episode
+        with torch.no_grad():
+            obs, reward, _, _ = env.step(act(obs))
+        total += reward.mean().item()
+        distance = (distance - 0.2).clamp(min=0.0)
+        best += (1.0 - distance).mean().item()
+    return total / best
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_categorical_policy_solves_choice(fused):
+    cfg = replace(EXPERIMENTS.load("choice")(), acceleration=AccelerationConfig(fused=fused))
+    ppo, rewards = train(cfg, 20)
+    assert rewards[0] < 0.4 and rewards[-1] > 0.9  # guessing earns 0.25
+    assert isinstance(ppo.policy.distribution, Categorical)
+    env = cfg.env.build(seed=5)
+    actions = ppo.inference_policy.act_inference(env.get_observations())
+    assert actions.shape == (env.num_envs, 1) and actions.dtype == torch.int64
+    assert env.step(actions).reward.mean() > 0.95
+
+
+def test_policy_with_a_cnn_solves_camera():
+    cfg = EXPERIMENTS.load("camera")()
+    ppo, _ = train(cfg, 15)
+    act = ppo.inference_policy.act_inference
+    assert share_of_best_return(cfg, act) > 0.9
+    assert share_of_best_return(cfg, lambda obs: act({**obs, "camera": torch.zeros_like(obs["camera"])})) < 0.5
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"distribution": "beta"},
+        {"state_dependent_std": True},
+        {"state_dependent_std": True, "noise_std_type": "log"},
+        {"value_normalization": True},
+    ],
+    ids=["beta", "state-dependent gaussian", "state-dependent gaussian, log", "normalised values"],
+)
+def test_policies_of_other_kinds_solve_toy(policy):
+    cfg = EXPERIMENTS.load("toy")()
+    cfg = replace(cfg, policy=replace(cfg.policy, **policy))
+    ppo, rewards = train(cfg, 20)
+    assert share_of_best_return(cfg, ppo.inference_policy.act_inference) > 0.9
+    assert max(rewards) > rewards[0] + 0.5  # with exploration
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        {"normalize_advantage_per_mini_batch": True},
+        {"ema_decay": 0.9},
+        {"schedule": "fixed", "desired_kl": None},
+        {"joint_grad_norm": True},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_ppo_with_optional_settings_solves_toy(algorithm):
+    cfg = EXPERIMENTS.load("toy")()
+    cfg = replace(cfg, algorithm=replace(cfg.algorithm, **algorithm))
+    ppo, _ = train(cfg, 20)
+    assert share_of_best_return(cfg, ppo.inference_policy.act_inference) > 0.9

@@ -8,7 +8,7 @@ from torch.distributions import Normal
 
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules import ActorCriticRecurrent
-from rsl_rl.storage.unrolling import plan_unrolling
+from rsl_rl.storage.chunking import plan_chunks
 from rsl_rl.utils.trajectories import as_states
 
 T, N, D, C, A, H = 6, 3, 4, 5, 2, 5
@@ -109,7 +109,7 @@ def assert_update_has_gradients_of(expected_loss, ppo):
 @example([[True] * N] + [[False] * N] * (T - 1))
 @example([[False] * N] * (T - 1) + [[True] * N])
 @example([[t == n + 1 for n in range(N)] for t in range(T)])  # no trajectory spans the rollout
-def test_gradients_are_those_of_a_loop_over_steps_with_resets(kind, dones):
+def test_recurrent_update_with_any_dones_has_gradients_of_a_loop_over_steps(kind, dones):
     torch.manual_seed(0)
     ppo = make(kind)
     memories = collect(ppo, torch.tensor(dones))
@@ -119,7 +119,7 @@ def test_gradients_are_those_of_a_loop_over_steps_with_resets(kind, dones):
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
 @pytest.mark.parametrize("burn_in", [0, 1, 5])
 @pytest.mark.parametrize("residue", ["last", "drop", "null_padding"])
-def test_gradients_of_chunks_are_those_of_exact_pieces_of_the_rollout(kind, burn_in, residue):
+def test_recurrent_update_in_chunks_has_gradients_of_exact_parts_of_the_rollout(kind, burn_in, residue):
     ppo = make(kind, unroll_len=4, last_fn_type=residue, burn_in=burn_in)
     memories = collect(ppo, torch.rand(T, N) < 0.2)
     pieces = {"last": [(0, 4), (2, 6)], "drop": [(0, 4)], "null_padding": [(0, 4), (4, 6)]}[residue]
@@ -132,13 +132,13 @@ def test_gradients_of_chunks_are_those_of_exact_pieces_of_the_rollout(kind, burn
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_a_null_padded_mini_batch_trains_the_same_as_exact_trajectories(kind):
+def test_recurrent_update_with_null_padding_trains_equal_weights(kind):
     """Ten steps of padding behind the rollout change nothing of the weights after an update."""
     trained = []
     for unroll_len in (T, T + 10):
         torch.manual_seed(3)
         ppo = make(kind, num_mini_batches=2, num_learning_epochs=3, schedule="adaptive")
-        ppo.storage.unrolling = plan_unrolling(T, unroll_len, "null_padding")
+        ppo.storage.plan = plan_chunks(T, unroll_len, "null_padding")
         collect(ppo, torch.rand(T, N) < 0.2)
         ppo.update()
         trained.append([parameter.detach().clone() for parameter in ppo.actor_critic.parameters()])
@@ -146,7 +146,7 @@ def test_a_null_padded_mini_batch_trains_the_same_as_exact_trajectories(kind):
         torch.testing.assert_close(padded, exact, atol=1e-5, rtol=1e-4)
 
 
-def test_the_memories_of_a_large_rollout_take_less_than_20_mb():
+def test_saved_hidden_states_of_a_large_rollout_take_less_than_20_mb():
     policy = ActorCriticRecurrent(
         4, 4, 2, rnn_type="lstm", rnn_hidden_size=256, actor_hidden_dims=(), critic_hidden_dims=()
     )

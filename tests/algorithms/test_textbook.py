@@ -9,6 +9,7 @@ from torch import nn
 from torch.distributions import Normal, kl_divergence
 
 from rsl_rl.algorithms import PPO
+from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.modules import ActorCritic
 
 T, N, D, C, A = 8, 12, 5, 7, 3
@@ -73,11 +74,15 @@ class Textbook:
 
 
 @pytest.mark.parametrize("activation", ["elu", "tanh", "silu"])
-@pytest.mark.parametrize("rows_at_once", [5, 100])  # pieces of mini-batches of 24 steps, and all at once
-def test_ten_iterations_agree_with_the_textbook(activation, rows_at_once, monkeypatch):
+@pytest.mark.parametrize(
+    "rows_at_once", [None, 5, 100]
+)  # plain; micro-batches of mini-batches of 24 steps; fused, whole
+def test_ten_iterations_from_equal_weights_equal_the_textbook(activation, rows_at_once, monkeypatch):
     policy = ActorCritic(D, C, A, actor_hidden_dims=(16, 8), critic_hidden_dims=(16, 8), activation=activation)
-    ppo = PPO(policy, num_learning_epochs=EPOCHS, num_mini_batches=BATCHES)
-    ppo._rows_at_once = rows_at_once
+    acceleration = AccelerationConfig(fused=rows_at_once is not None)
+    ppo = PPO(policy, num_learning_epochs=EPOCHS, num_mini_batches=BATCHES, acceleration=acceleration)
+    ppo._acceleration._rows_at_once = rows_at_once
+    assert rows_at_once is None or len(ppo._acceleration.split(torch.arange(24))) == (5 if rows_at_once == 5 else 1)
     ppo.init_storage(N, T, [D], [C], [A])
     textbook = Textbook(copy.deepcopy(policy))
     for _ in range(10):

@@ -76,6 +76,25 @@ def test_a_changed_bit_is_noticed_wherever_it_is(tmp_path_factory, data):
         read_checkpoint(path)
 
 
+@pytest.mark.parametrize("place", [-66, -65], ids=["low byte", "high byte"])
+@pytest.mark.parametrize("bit", range(8))
+def test_checkpoint_with_a_changed_length_of_its_checksum_is_refused(tmp_path, place, bit):
+    path = tmp_path / "model_1.pt"
+    content = bytearray(example(path))
+    assert content[-66:-64] == (64).to_bytes(2, "little")
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_checkpoint(path)
+
+
+def test_checkpoint_without_its_checksum_is_refused(tmp_path):
+    path = tmp_path / "model_1.pt"
+    path.write_bytes(example(path)[:-64])
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_checkpoint(path)
+
+
 def test_a_file_of_another_trainer_has_its_archives_checksums(tmp_path):
     path = tmp_path / "model_1.pt"
     torch.save({"model_state_dict": {"w": torch.arange(1000.0)}}, path)

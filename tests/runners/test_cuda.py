@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rsl_rl.config.learn import AccelerationConfig
+from rsl_rl.acceleration.cuda_graph import GraphedFunction
+from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.storage import Adder
 from rsl_rl.tasks.toy import PointEnv
-from rsl_rl.utils.replay_graph import GraphedFunction
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")]
 
@@ -46,7 +46,7 @@ def test_an_update_waits_for_nothing(cfg):
     env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device="cuda")
     runner = OnPolicyRunner(env, cfg, device="cuda")
     runner.learn(2)  # graphs are recorded in the first iteration
-    runner._collect(env.get_observations())
+    runner._collector.collect(env.get_observations())
     torch.cuda.set_sync_debug_mode("error")
     try:
         metrics = runner.alg.update()

@@ -456,7 +456,9 @@ def test_the_console_shows_progress(small_cfg):
         runner._run_log._loggers = [ConsoleLogger("toy", Console(file=stream, force_terminal=terminal, width=100))]
         runner.learn(2)
         outputs[terminal] = stream.getvalue()
-    assert len(outputs[False].splitlines()) == 2 and "iteration 2/2" in outputs[False]
+    description, *iterations = outputs[False].splitlines()
+    assert description.startswith("acceleration on cpu: flat Adam") and description in outputs[True]
+    assert len(iterations) == 2 and "iteration 2/2" in iterations[1]
     assert "mean reward" in outputs[True] and "time left" in outputs[True] and "learning rate" in outputs[True]
 
 
@@ -503,5 +505,5 @@ def test_collecting_and_learning_ask_for_no_number(small_cfg, kind, schedule):
         return sum(event.count for event in profile.key_averages() if event.key in waiting)
 
     assert requests(lambda: torch.ones(3).sum().item()) == 2  # it counts
-    assert requests(lambda: runner._collect(obs)) == 0
+    assert requests(lambda: runner._collector.collect(obs)) == 0
     assert requests(runner.alg.update) == 0

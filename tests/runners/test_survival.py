@@ -13,8 +13,8 @@ import torch
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.config.policy import ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
-from rsl_rl.env import VecEnv
-from rsl_rl.runners import OnPolicyRunner, TrainingError, guard
+from rsl_rl.env import VecEnv, step_validator
+from rsl_rl.runners import OnPolicyRunner, TrainingError
 from rsl_rl.runners.checkpoint import read_checkpoint
 from rsl_rl.tasks.toy import PointEnv
 from rsl_rl.utils import first_events
@@ -24,10 +24,10 @@ TOY = ToyConfig(num_envs=16, episode_steps=10)
 
 @pytest.fixture(params=["cpu", "gpu"])
 def asks(request, monkeypatch):
-    """On a CPU the guard looks before it works; what it does on a GPU, where it never looks, is tested here too."""
+    """On a CPU the validator skips work where nothing broke; on a GPU it does not, and that is tested here too."""
     if request.param == "gpu":
-        monkeypatch.setattr(guard, "surely_within", lambda x, limit: False)
-        monkeypatch.setattr(first_events, "surely_none", lambda mask: False)
+        monkeypatch.setattr(step_validator, "all_within_on_cpu", lambda x, limit: False)
+        monkeypatch.setattr(first_events, "none_on_cpu", lambda mask: False)
 
 
 class Faulty(PointEnv):
@@ -85,7 +85,7 @@ def test_looking_first_changes_nothing(small_cfg, monkeypatch, memory):
     weights = []
     for looks in (True, False):
         if not looks:
-            monkeypatch.setattr(guard, "surely_within", lambda x, limit: False)
+            monkeypatch.setattr(step_validator, "all_within_on_cpu", lambda x, limit: False)
         runner = train(small_cfg, Faulty(no_reward, {11}))
         weights.append(torch.cat([p.detach().flatten() for p in runner.alg.actor_critic.parameters()]))
     assert torch.equal(*weights)
@@ -97,7 +97,7 @@ def with_memory(cfg):
 
 
 @pytest.mark.usefixtures("asks")
-def test_an_environment_may_name_causes_as_the_guard_does(small_cfg, tmp_path):
+def test_an_environment_may_name_causes_as_the_validator_does(small_cfg, tmp_path):
     def says_so(env, result):
         broken = torch.arange(16) == 3
         return result._replace(done=result.done | broken, extras={**result.extras, "invalid": {"reward": broken}})
@@ -118,7 +118,7 @@ def test_a_broken_reward_is_left_out_counted_and_told(small_cfg, tmp_path, capsy
     assert [record["excluded_steps"] for record in records] == [0, 2, 0, 0, 0, 0]
     assert all(record["skipped_steps"] == 0 and math.isfinite(record["mean_reward"] or 0) for record in records)
     assert all_finite(runner)
-    line = "fault: reward (nan) in environment 3, iteration 2, step 2; 2 such steps in this iteration are left out"
+    line = "fault: reward (nan) in environment 3, iteration 2, step 2; 2 such steps in this iteration are masked"
     assert capsys.readouterr().out.count(line) == 1
     case = torch.load(tmp_path / "postmortem" / "reward_2.pt", weights_only=True)
     assert (case["cause"], case["environment"], case["step"]) == ("reward", 3, 2)
@@ -177,7 +177,7 @@ def test_an_environment_that_is_reset_begins_with_an_empty_memory_and_a_new_coun
     state = runner.alg.actor_critic.get_hidden_states()[0]
     sizes = (state if isinstance(state, torch.Tensor) else state[0])[0].abs().sum(dim=1)
     assert sizes[3] == 0 and (sizes > 0).sum() > 8
-    assert runner._stats.state_dict()["length"][3] == 0 and env.episode_length_buf[3] == 0
+    assert runner._collector.stats.state_dict()["length"][3] == 0 and env.episode_length_buf[3] == 0
 
 
 @pytest.mark.usefixtures("asks")
@@ -247,8 +247,7 @@ def test_the_way_back_is_to_the_last_state_with_a_step_taken(small_cfg, tmp_path
     def one_in_four_overflows(indices):
         calls.append(None)
         if len(calls) % 4 == 0:
-            runner.alg.storage.returns.fill_(math.inf)
-            runner.alg.storage._put_side_by_side()
+            runner.alg.storage.groups["policy"].fill_(math.inf)
         return step(indices)
 
     runner.alg.learning_step = one_in_four_overflows
@@ -291,7 +290,10 @@ def test_recent_episodes_are_remembered_though_the_environment_forgets(small_cfg
     other = OnPolicyRunner(Faulty(no_reward, ()), small_cfg)
     other.episodes_restored = True
     other.load(tmp_path / "model_2.pt")
-    assert not other.episodes_restored and other._recent.means() == runner._recent.means() != (None, None)
+    assert not other.episodes_restored and other._collector.recent.means() == runner._collector.recent.means() != (
+        None,
+        None,
+    )
 
 
 def test_a_state_that_no_checkpoint_can_hold_is_refused_before_training(small_cfg, tmp_path):

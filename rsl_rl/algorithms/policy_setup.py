@@ -5,15 +5,38 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import List, Mapping, Sequence, Tuple
 
+import torch
 from torch import Tensor
 
 from rsl_rl.config.policy import ActorCriticConfig, MirrorTuple, SymmetricActorCriticConfig
+from rsl_rl.env.protocols import Mirrored
 from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.utils.registry import suggest
 
 
+def build_policy(cfg: ActorCriticConfig, env: VecEnv, obs: Observations) -> ActorCritic:
+    """Return the policy for an environment; a config that does not fit is a ValueError."""
+    cfg = resolve_mirrors(resolve_groups(cfg, obs), env, obs)
+    sizes = [
+        sum(obs[group].shape[-1] for group in groups if obs[group].dim() == 2)
+        for groups in (cfg.actor_groups, cfg.critic_groups)
+    ]
+    groups = dict.fromkeys((*cfg.actor_groups, *cfg.critic_groups))
+    images = {group: tuple(obs[group].shape[1:]) for group in groups if obs[group].dim() > 2}
+    return cfg.build(*sizes, env.num_actions, image_shapes=images)
+
+
+def zero_actions(cfg: ActorCriticConfig, env: VecEnv) -> Tensor:
+    """Return actions [N, A] of zeros, or for a categorical policy the first choice [N, 1]."""
+    if cfg.distribution == "categorical":
+        return torch.zeros(env.num_envs, 1, dtype=torch.int64, device=env.device)
+    return torch.zeros(env.num_envs, env.num_actions, device=env.device)
+
+
 def resolve_groups(cfg: ActorCriticConfig, obs: Observations) -> ActorCriticConfig:
-    """Settle which observation groups actor and critic read; a missing one, or one not [N, size], is a ValueError."""
+    """Settle which observation groups actor and critic read; a missing one, or one that no network can read, is a
+    ValueError."""
     critic_groups = cfg.critic_groups or (("critic",) if "critic" in obs.keys() else cfg.actor_groups)  # noqa: SIM118
     for role, groups in (("actor", cfg.actor_groups), ("critic", critic_groups)):
         for group in groups:
@@ -23,30 +46,36 @@ def resolve_groups(cfg: ActorCriticConfig, obs: Observations) -> ActorCriticConf
                     f"{role}_groups names '{group}', and the environment gives {', '.join(known)}."
                     f"{suggest(group, known)}"
                 )
-            if obs[group].dim() != 2:
+            if not 2 <= obs[group].dim() <= 4:
                 raise ValueError(
-                    f"the group '{group}' has the shape {list(obs[group].shape)}; a network reads [num_envs, size], so "
-                    "flatten it in the environment"
+                    f"the group '{group}' has the shape {list(obs[group].shape)}; a network reads vectors [num_envs, "
+                    "size], height maps [num_envs, height, width] and images [num_envs, channels, height, width]"
                 )
     return replace(cfg, critic_groups=critic_groups)
 
 
-def resolve_mirrors(cfg: ActorCriticConfig, env: VecEnv) -> ActorCriticConfig:
-    """Ask the environment how a symmetric policy's inputs and outputs look in a mirror; others stay as they are."""
+def resolve_mirrors(cfg: ActorCriticConfig, env: VecEnv, obs: Observations) -> ActorCriticConfig:
+    """Fill in the mirror images of a symmetric policy's inputs and outputs from the environment; other configs are
+    returned as they are."""
     if not isinstance(cfg, SymmetricActorCriticConfig):
         return cfg
-    ask_mirrors = getattr(env, "mirrors", None)
-    if ask_mirrors is None:
+    if not isinstance(env, Mirrored):
         raise ValueError(
             f"{type(env).__name__} has no mirrors(), which a symmetric policy needs; add the method or take "
             "ActorCriticConfig"
         )
-    mirrors = ask_mirrors()
+    mirrors = env.mirrors()
+
+    def vectors(groups: Sequence[str]) -> List[str]:
+        return [group for group in groups if obs[group].dim() == 2]
+
+    read = dict.fromkeys((*cfg.actor_groups, *cfg.critic_groups))
     resolved = replace(
         cfg,
-        actor_mirror=_joined(mirrors, cfg.actor_groups, env),
-        critic_mirror=_joined(mirrors, cfg.critic_groups, env),
+        actor_mirror=_joined(mirrors, vectors(cfg.actor_groups), env),
+        critic_mirror=_joined(mirrors, vectors(cfg.critic_groups), env),
         action_mirror=_joined(mirrors, ("actions",), env),
+        image_mirrors={group: _joined(mirrors, (group,), env) for group in read if obs[group].dim() > 2},
     )
     for name in ("actor_mirror", "critic_mirror", "action_mirror"):
         if getattr(cfg, name) not in (((), ()), getattr(resolved, name)):

@@ -1,4 +1,4 @@
-"""What is kept of the first environment that breaks for each cause."""
+"""Report the first environment that breaks for each cause."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from typing import Any, Callable, Dict, Mapping, Optional, Set
 import torch
 from torch import Tensor
 
+from rsl_rl.env.protocols import ReportsFaults
+from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.runners.guard import Guard
 from rsl_rl.utils.files import write_whole
 
 _PREFIX = "faults/"
+_NEXT = "next_obs/"
 
 
-class Coroner:
-    """Tells the user of the first environment that broke for each cause, and writes down what is known of it:
+class FaultReporter:
+    """Print a line for the first environment that broke for each cause, and write a fault dump:
     ``postmortem/<cause>_<iteration>.pt`` for programs and ``.json`` for people."""
 
-    def __init__(self, folder: Optional[Path], env: VecEnv, guard: Guard, tell: Callable[[str], None]):
+    def __init__(
+        self, folder: Optional[Path], env: VecEnv, validator: StepValidator, print_line: Callable[[str], None]
+    ):
         self._folder = folder / "postmortem" if folder is not None else None
-        self._ask_env = getattr(env, "postmortem", None)
-        self._guard, self._tell = guard, tell
+        self._env, self._validator, self._print_line = env, validator, print_line
         self._known: Set[str] = set()
 
-    def look(self, counts: Mapping[str, float], iteration: int) -> None:
-        """Look into causes, "faults/<cause>", that have occurred now and never before."""
+    def report_new(self, counts: Mapping[str, float], iteration: int) -> None:
+        """Report causes, "faults/<cause>", that have occurred now and never before."""
         for name, count in counts.items():
             cause = name[len(_PREFIX) :] if name.startswith(_PREFIX) else None
             if cause is None or count == 0 or cause in self._known:
                 continue
-            event = self._guard.first_event(cause)
+            event = self._validator.first_event(cause)
             if event is not None:
                 self._known.add(cause)
                 self._report(cause, count, iteration, event)
@@ -43,8 +46,8 @@ class Coroner:
         details = self._details(cause)
         if details and details.get("environment", environment) != environment:  # one that broke before training
             environment, event = details["environment"], {}
-        term = (details or {}).get("term") or _culprit(cause, event)
-        case = {
+        term = (details or {}).get("term") or _offending_term(cause, event)
+        dump = {
             "format": 1,
             "cause": cause,
             "term": term,
@@ -56,44 +59,47 @@ class Coroner:
         }
         line = (
             f"fault: {cause}{f' ({term})' if term else ''} in environment {environment}, iteration {iteration}, step "
-            f"{step}; {count:.0f} such steps in this iteration are left out"
+            f"{step}; {count:.0f} such steps in this iteration are masked"
         )
         if self._folder is None:
-            self._tell(line)
+            self._print_line(line)
             return
         stem = f"{cause}_{iteration}"
         try:
             self._folder.mkdir(exist_ok=True)
             packed = io.BytesIO()
-            torch.save(case, packed)
+            torch.save(dump, packed)
             write_whole(self._folder / f"{stem}.pt", packed.getvalue())
-            write_whole(self._folder / f"{stem}.json", (json.dumps(_plain(case), indent=1) + "\n").encode())
+            write_whole(self._folder / f"{stem}.json", (json.dumps(_plain(dump), indent=1) + "\n").encode())
         except Exception as error:  # of the disk, or of what an environment says; neither is worth a training
-            self._tell(f"{line}; the post-mortem could not be written ({error})")
+            self._print_line(f"{line}; the fault dump could not be written ({error})")
             return
-        self._tell(f"{line}; see postmortem/{stem}.json")
+        self._print_line(f"{line}; see postmortem/{stem}.json")
 
     def _details(self, cause: str) -> Optional[Dict[str, Any]]:
-        """Ask the environment what it knows; its own mistakes there end no training."""
+        """Return what the environment knows of a fault; an error in it does not end the training."""
         try:
-            return self._ask_env(cause) if self._ask_env is not None else None
+            return self._env.postmortem(cause) if isinstance(self._env, ReportsFaults) else None
         except Exception as error:
-            self._tell(f"warning: the environment's postmortem('{cause}') failed: {type(error).__name__}: {error}")
+            self._print_line(
+                f"warning: the environment's postmortem('{cause}') failed: {type(error).__name__}: {error}"
+            )
             return None
 
 
-def _culprit(cause: str, event: Mapping[str, Tensor]) -> str:
-    """Name the numbers that the learner could not use."""
+def _offending_term(cause: str, event: Mapping[str, Tensor]) -> str:
+    """Describe the number that the learner could not use."""
     if not event:
         return ""
     if cause == "reward":
         return f"{float(event['reward']):g}"
     if cause != "observation":
         return ""
-    sizes = {name: event[name].abs().nan_to_num(torch.inf, torch.inf) for name in ("next_actor_obs", "next_critic_obs")}
+    seen = {name[len(_NEXT) :]: group.flatten() for name, group in event.items() if name.startswith(_NEXT)}
+    sizes = {name: group.float().abs().nan_to_num(torch.inf, torch.inf) for name, group in seen.items()}
     name = max(sizes, key=lambda name: float(sizes[name].max()))
     worst = int(sizes[name].argmax())
-    return f"{float(event[name][worst]):g} in column {worst} of {name[len('next_') :]}"
+    return f"{float(seen[name][worst]):g} in column {worst} of the group '{name}'"
 
 
 def _plain(value: Any) -> Any:

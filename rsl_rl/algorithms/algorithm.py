@@ -1,0 +1,123 @@
+"""The contract of learners: what a runner, a collector and a checkpoint know of an algorithm."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.learn import LearnConfig
+from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.storage.transition import Transition
+from rsl_rl.utils.trajectories import HiddenState
+
+HiddenStates = Sequence[HiddenState]
+"""Recurrent states of the networks of an algorithm, in an order of its own."""
+
+
+class Algorithm(ABC):
+    """Learn a policy from rollouts.
+
+    The order of calls is, T times, ``act`` and, after the environment's step, ``process_env_step``; then
+    ``compute_returns`` and ``update``. From the first ``act`` of a rollout to ``compute_returns`` the weights do not
+    change. Of these methods none waits for the device, unless ``acceleration.fused`` is off.
+    """
+
+    CONSECUTIVE_SKIPS: ClassVar[str] = "consecutive_skips"
+    """Metric of ``update``: the largest number of gradient steps that were skipped one after the other, those at the
+    end of earlier updates included. A runner that finds too many goes back to an earlier state. It is not logged."""
+    STEPS_TAKEN: ClassVar[str] = "steps_taken"
+    """Metric of ``update``: the number of gradient steps taken. It is not logged."""
+
+    device: torch.device
+    policy: ActorCritic
+    """The policy that acts and learns."""
+    obs_groups: Tuple[str, ...]
+    """Observation groups that the algorithm reads; it is given no others."""
+    transition: Transition
+    """The step at hand between ``act`` and ``process_env_step``."""
+    learning_rate: float
+
+    @classmethod
+    @abstractmethod
+    def from_env(cls, cfg: LearnConfig, env: VecEnv, device: Union[str, torch.device]) -> Algorithm:
+        """Return the algorithm of a config for an environment; a config that does not fit is a ValueError."""
+
+    @abstractmethod
+    def begin_rollout(self) -> None:
+        """Discard the steps of an unfinished rollout."""
+
+    @abstractmethod
+    def act(self, obs: Observations) -> Tensor:
+        """Return actions [N, A] for observation groups [N, ...], and store both. The caller owns the actions."""
+
+    @abstractmethod
+    def process_env_step(
+        self, rewards: Tensor, dones: Tensor, extras: Mapping[str, Any], next_obs: Optional[Observations] = None
+    ) -> None:
+        """Finish the step with rewards [N] and dones [N]; ``next_obs`` are the groups to act on next.
+
+        ``extras`` may hold ``time_outs`` [N] and ``final_obs`` as in ``StepResult``, and ``valid`` [N] bool: a step
+        that is not valid is not learned from, and is done.
+        """
+
+    @abstractmethod
+    def compute_returns(self, obs: Observations) -> None:
+        """Finish the rollout; ``obs`` are the groups after its last step."""
+
+    @abstractmethod
+    def update(self) -> Dict[str, Tensor]:
+        """Learn from the rollout and clear it; return metrics by name, scalars on the device."""
+
+    @abstractmethod
+    def state_dict(self) -> Dict[str, Any]:
+        """Return what was learned so far in plain values; ``model_state_dict`` is the policy's."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any], load_optimizer: bool = True) -> None:
+        """Load what :meth:`state_dict` returned, or the policy alone; states of other networks are a RuntimeError,
+        KeyError or ValueError."""
+
+    def restart_from(self, state: Mapping[str, Any], learning_rate: float) -> None:
+        """Load an earlier state after a failure, with another learning rate."""
+        self.reset()
+        self.load_state_dict(state)
+        self.learning_rate = learning_rate
+
+    @property
+    def inference_policy(self) -> ActorCritic:
+        """Policy to evaluate and to export."""
+        return self.policy
+
+    @property
+    def description(self) -> str:
+        """One line about how it computes, for the start of a run."""
+        return ""
+
+    def train_mode(self) -> None:
+        """Put the networks into training mode."""
+        self.policy.train()
+
+    def eval_mode(self) -> None:
+        """Put the networks into evaluation mode."""
+        self.policy.eval()
+
+    def test_mode(self) -> None:
+        """Call :meth:`eval_mode`; this is rsl_rl's name of it."""
+        self.eval_mode()
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        """Zero the recurrent states of the environments marked in dones [N]; of all for None."""
+        self.policy.reset(dones)
+
+    def get_hidden_states(self) -> HiddenStates:
+        """Return the recurrent states in the running episodes."""
+        return self.policy.get_hidden_states()
+
+    def set_hidden_states(self, states: HiddenStates) -> None:
+        """Set what :meth:`get_hidden_states` returned."""
+        actor, critic = states
+        self.policy.set_hidden_states((actor, critic))

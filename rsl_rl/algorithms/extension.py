@@ -1,0 +1,156 @@
+"""The contract of extensions, which join an algorithm from outside."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor, nn
+
+from rsl_rl.config.extensions import ExtensionConfig
+from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.storage.mini_batch import MiniBatch
+from rsl_rl.storage.rollout_storage import COMPUTED, STORED, Column, RolloutStorage
+from rsl_rl.storage.transition import Transition
+
+
+class Extension:
+    """Do nothing; a subclass overrides the methods that it needs.
+
+    Each method is called by the algorithm, for several extensions in their order. Nothing in them may wait for the
+    device.
+    """
+
+    groups: Tuple[str, ...] = ()
+    """Observation groups to be stored, beside those of the policy."""
+    columns: Mapping[str, Column] = {}
+    """Numbers to be stored with each step; ``reward`` writes them into ``transition.columns``, and mini-batches hold
+    them."""
+
+    parameters: Sequence[nn.Parameter] = ()
+    """Parameters that are trained with the policy, by the loss that ``losses`` adds; ``state_dict`` must hold them."""
+
+    @classmethod
+    def from_env(
+        cls, cfg: ExtensionConfig, env: VecEnv, policy: ActorCritic, device: Union[str, torch.device]
+    ) -> Extension:
+        """Return the extension that a config describes."""
+        raise NotImplementedError(f"{cls.__name__} has no from_env(cfg, env, policy, device); define it")
+
+    def reward(self, transition: Transition, next_obs: Observations, dones: Tensor) -> Optional[Tensor]:
+        """Return what is added to the reward [N, 1] of a step with ``dones`` [N, 1] bool, or None.
+
+        ``next_obs`` are the groups [N, ...] that the step led to; where done, those of the next episode.
+        """
+        return None
+
+    def finish_rollout(self, storage: RolloutStorage) -> None:
+        """Prepare for mini-batches of a full rollout, before the weights change."""
+
+    def transform(self, batch: MiniBatch) -> MiniBatch:
+        """Return the mini-batch to compute the loss of; samples that are added stand behind the collected ones."""
+        return batch
+
+    def losses(self, policy: ActorCritic, batch: MiniBatch) -> Dict[str, Tensor]:
+        """Return scalars that are added to the loss, by name, with their weights; they become metrics."""
+        return {}
+
+    def learn(self, batch: MiniBatch) -> Dict[str, Tensor]:
+        """Take a step of an optimiser of its own on the collected samples of a mini-batch; return metrics, scalars."""
+        return {}
+
+    def update(self, storage: RolloutStorage) -> Dict[str, Tensor]:
+        """Finish an update, before the rollout is cleared; return metrics, scalars."""
+        return {}
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        """Forget the past of the environments marked in dones [N]; of all for None."""
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Return the state that a checkpoint needs, in plain values."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned."""
+
+
+class Extensions:
+    """Several extensions in order."""
+
+    def __init__(self, extensions: Sequence[Extension]):
+        self.all = tuple(extensions)
+        self.groups = tuple(dict.fromkeys(group for extension in self.all for group in extension.groups))
+        self.columns = _joined_columns(self.all)
+        self.parameters = [parameter for extension in self.all for parameter in extension.parameters]
+        self._rewarding, self._transforming, self._with_losses, self._learning = (
+            [extension for extension in self.all if getattr(type(extension), name) is not getattr(Extension, name)]
+            for name in ("reward", "transform", "losses", "learn")
+        )
+
+    @property
+    def change_loss(self) -> bool:
+        """Whether one of them changes mini-batches or adds to the loss."""
+        return bool(self._transforming or self._with_losses)
+
+    def add_rewards(self, transition: Transition, next_obs: Optional[Observations], dones: Tensor) -> None:
+        """Add to the rewards of a transition."""
+        for extension in self._rewarding:
+            if next_obs is None:
+                raise ValueError(f"{type(extension).__name__} rewards what a step led to; pass next_obs")
+            reward = extension.reward(transition, next_obs, dones)
+            if reward is not None:
+                transition.columns["rewards"].add_(reward)
+
+    def finish_rollout(self, storage: RolloutStorage) -> None:
+        for extension in self.all:
+            extension.finish_rollout(storage)
+
+    def transform(self, batch: MiniBatch) -> MiniBatch:
+        for extension in self._transforming:
+            batch = extension.transform(batch)
+        return batch
+
+    def losses(self, policy: ActorCritic, batch: MiniBatch) -> Dict[str, Tensor]:
+        losses: Dict[str, Tensor] = {}
+        for extension in self._with_losses:
+            losses.update(extension.losses(policy, batch))
+        return losses
+
+    def learn(self, gather: Callable[[], MiniBatch]) -> Dict[str, Tensor]:
+        metrics: Dict[str, Tensor] = {}
+        for extension in self._learning:
+            metrics.update(extension.learn(gather()))
+        return metrics
+
+    def update(self, storage: RolloutStorage) -> Dict[str, Tensor]:
+        metrics: Dict[str, Tensor] = {}
+        for extension in self.all:
+            metrics.update(extension.update(storage))
+        return metrics
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        for extension in self.all:
+            extension.reset(dones)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Return the states of all, by position and class."""
+        return {f"{i}_{type(extension).__name__}": extension.state_dict() for i, extension in enumerate(self.all)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load the states that are there; other extensions start anew, if they have no ``parameters``."""
+        for i, extension in enumerate(self.all):
+            own = state.get(f"{i}_{type(extension).__name__}")
+            if own is not None:
+                extension.load_state_dict(own)
+
+
+def _joined_columns(extensions: Sequence[Extension]) -> Dict[str, Column]:
+    """Return the columns of all extensions; a name that is taken is a ValueError."""
+    columns: Dict[str, Column] = {}
+    for extension in extensions:
+        for name, column in extension.columns.items():
+            if name in columns or name in STORED or name in COMPUTED:
+                raise ValueError(f"{type(extension).__name__} declares the column '{name}', which is taken; rename it")
+            columns[name] = column
+    return columns

@@ -1,0 +1,169 @@
+"""Find broken environments, and take their steps out of what is learned from."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.learn import SafetyConfig
+from rsl_rl.env.vec_env import Observations, StepResult
+from rsl_rl.utils.cpu_checks import all_within_on_cpu, none_on_cpu
+from rsl_rl.utils.first_events import FirstEvents
+
+PolicyInputs = Dict[str, Tensor]
+"""Observation groups on the learner's device, with zeros in the rows of broken environments."""
+
+OWN_CAUSES = ("reward", "observation", "final_observation")
+"""Causes of faults that the validator finds; an environment may name more."""
+
+
+class ValidatedStep(NamedTuple):
+    """A step of the environments as the learner takes it."""
+
+    obs: PolicyInputs  # to act on next
+    reward: Tensor  # [N]; 0 where not valid
+    done: Tensor  # [N] bool; true where not valid
+    extras: Dict[str, Any]  # time_outs and final_obs as in StepResult, and valid [N] bool
+
+
+class StepValidator:
+    """Find environments whose observation or reward is not finite or larger than ``cfg`` allows, or which report faults
+    themselves, and mask their transitions.
+
+    A masked transition ends an episode for the learner; so does the next one where its observation was broken.
+    ``groups`` are the observation groups that are read. Nothing here synchronises with the device. ``to_reset`` [N]
+    marks every environment that broke and did not reset itself.
+    """
+
+    def __init__(self, groups: Sequence[str], cfg: SafetyConfig, num_envs: int, device: torch.device):
+        self._groups, self._cfg, self._device = tuple(groups), cfg, device
+        self._broken_obs = torch.zeros(num_envs, dtype=torch.bool, device=device)  # the observation to act on is broken
+        self._all = ~self._broken_obs
+        self.to_reset = torch.zeros_like(self._broken_obs)
+        self._excluded = torch.zeros((), device=device)
+        self._counts: Dict[Tuple[str, ...], Tensor] = {}  # causes -> [len(causes)] steps in this rollout
+        self._first: Dict[Tuple[str, ...], FirstEvents] = {}
+
+    def validate_obs(self, obs: Observations) -> PolicyInputs:
+        """Return what is read of an observation that no transition led to."""
+        raw = self._read(obs)
+        self._broken_obs = self._find_broken(raw)
+        return _clean(raw, self._broken_obs)
+
+    def validate_step(
+        self, result: StepResult, acted_on: Mapping[str, Tensor], actions: Tensor, step: int
+    ) -> ValidatedStep:
+        """Return a step with broken environments masked.
+
+        ``acted_on`` are the groups and ``actions`` [N, A] the actions before the step; ``step`` is its number in the
+        rollout. They are recorded for fault reports.
+        """
+        reward, done = result.reward.to(self._device), result.done.to(self._device)
+        raw = self._read(result.obs)
+        extras = {name: result.extras[name] for name in ("time_outs",) if name in result.extras}
+        if "final_obs" in result.extras:
+            extras["final_obs"] = self._read_final(result.extras["final_obs"], raw)
+        masks = {cause: mask.to(self._device) for cause, mask in result.extras.get("invalid", {}).items()}
+        causes = tuple(dict.fromkeys((*masks, *OWN_CAUSES)))
+        if causes not in self._counts:
+            self._counts[causes] = torch.zeros(len(causes), device=self._device)
+        if self._nothing_broken_on_cpu(raw, reward, extras.get("final_obs", {}), masks):
+            extras["valid"] = self._all
+            return ValidatedStep(raw, reward, done, extras)
+        acted_on_broken, self._broken_obs = self._broken_obs, self._find_broken(raw)
+        broken = self._find(masks, reward, done, extras)
+        rows = {f"obs/{name}": group for name, group in acted_on.items()}
+        rows.update(action=actions, reward=reward, **{f"next_obs/{name}": group for name, group in raw.items()})
+        self._count(masks, step, rows)
+        invalid = broken | acted_on_broken
+        self.to_reset = (self.to_reset | broken) & ~done
+        self._excluded = self._excluded + invalid.sum()
+        extras["valid"] = ~invalid
+        return ValidatedStep(_clean(raw, self._broken_obs), reward.masked_fill(invalid, 0.0), done | invalid, extras)
+
+    def _read(self, obs: Observations) -> PolicyInputs:
+        return {name: obs[name].to(self._device) for name in self._groups}
+
+    def _read_final(self, final: Any, obs: PolicyInputs) -> PolicyInputs:
+        """Return the groups of final observations; a tensor is the critic's only group."""
+        groups = {"critic" if "critic" in obs else "policy": final} if isinstance(final, Tensor) else final
+        read = {name: groups[name].to(self._device) for name in self._groups if name in groups.keys()}  # noqa: SIM118
+        for name, group in read.items():
+            if group.shape != obs[name].shape:
+                raise ValueError(
+                    f"extras['final_obs']['{name}'] has the shape {list(group.shape)}; give {list(obs[name].shape)}"
+                )
+        return read
+
+    def _find_broken(self, groups: PolicyInputs) -> Tensor:
+        """Return which environments' observations cannot be used, [N] bool."""
+        broken = torch.zeros_like(self._all)
+        for group in groups.values():
+            if group.is_floating_point():
+                broken = broken | _exceeds(group, self._cfg.max_observation)
+        return broken
+
+    def _nothing_broken_on_cpu(
+        self, raw: PolicyInputs, reward: Tensor, final_obs: PolicyInputs, masks: Mapping[str, Tensor]
+    ) -> bool:
+        """Return whether tensors are on a CPU and nothing is broken or was; False on a GPU."""
+        floating = [group for group in (*raw.values(), *final_obs.values()) if group.is_floating_point()]
+        return (
+            all(none_on_cpu(mask) for mask in (self._broken_obs, self.to_reset, *masks.values()))
+            and all_within_on_cpu(reward, self._cfg.max_reward)
+            and all(all_within_on_cpu(group, self._cfg.max_observation) for group in floating)
+        )
+
+    def _find(self, masks: Dict[str, Tensor], reward: Tensor, done: Tensor, extras: Dict[str, Any]) -> Tensor:
+        """Add the own causes to the environment's masks, and return where any holds; zero broken final observations."""
+        reported = torch.stack([torch.zeros_like(done), *masks.values()]).any(dim=0)
+        found = {
+            "reward": _exceeds(reward.unsqueeze(1), self._cfg.max_reward) & ~reported,
+            "observation": self._broken_obs,
+            "final_observation": torch.zeros_like(done),
+        }
+        if "final_obs" in extras:
+            broken = self._find_broken(extras["final_obs"])
+            found["final_observation"] = broken & done & ~reported
+            extras["final_obs"] = _clean(extras["final_obs"], broken)
+        for cause, mask in found.items():
+            masks[cause] = masks[cause] | mask if cause in masks else mask
+        return torch.stack(list(masks.values())).any(dim=0)
+
+    def _count(self, masks: Mapping[str, Tensor], step: int, rows: Mapping[str, Tensor]) -> None:
+        causes, stacked = tuple(masks), torch.stack(list(masks.values()))
+        self._counts[causes] = self._counts[causes] + stacked.sum(dim=1)
+        if causes not in self._first:
+            self._first[causes] = FirstEvents(causes, self._device)
+        self._first[causes].record(stacked, step, rows)
+
+    def first_event(self, cause: str) -> Optional[Dict[str, Tensor]]:
+        """Return what the first environment that broke for a cause had seen, done and become, unmasked; see
+        FirstEvents."""
+        return next(filter(None, (events.read(cause) for events in self._first.values())), None)
+
+    def pop(self) -> Tuple[List[str], Tensor]:
+        """Return names, and on the device a number each: masked steps of the rollout, environments that wait for a
+        reset, and steps for each cause; start the next rollout."""
+        totals = {"excluded_steps": self._excluded, "to_reset": self.to_reset.sum().float()}
+        for causes, counts in self._counts.items():  # an environment may name other causes in other steps
+            for name, count in zip((f"faults/{cause}" for cause in causes), counts):
+                totals[name] = totals[name] + count if name in totals else count
+        self._counts, self._excluded = {}, torch.zeros_like(self._excluded)
+        return list(totals), torch.stack(list(totals.values()))
+
+    def clear_resets(self) -> None:
+        """Clear ``to_reset``, after these environments have been reset."""
+        self.to_reset = torch.zeros_like(self.to_reset)
+
+
+def _clean(groups: PolicyInputs, broken: Tensor) -> PolicyInputs:
+    """Return groups with zeros in the rows of broken environments."""
+    return {name: group.masked_fill(broken.view(-1, *(1,) * (group.dim() - 1)), 0) for name, group in groups.items()}
+
+
+def _exceeds(x: Tensor, limit: float) -> Tensor:
+    """Return which rows of x [N, ...] hold a number larger than a limit, or NaN, [N] bool."""
+    return ~(x.abs().flatten(1).amax(dim=1) <= limit)  # NaN compares as too large

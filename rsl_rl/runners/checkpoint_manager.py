@@ -1,0 +1,124 @@
+"""Checkpoints of a running training: when they are saved, what they hold, and how they are loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable, Dict, Mapping, Optional
+
+import torch
+from torch import Tensor
+
+from rsl_rl.algorithms.algorithm import Algorithm
+from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.env.protocols import Checkpointable
+from rsl_rl.env.vec_env import VecEnv
+from rsl_rl.runners.checkpoint import (
+    FORMAT,
+    CheckpointError,
+    prune_checkpoints,
+    read_checkpoint,
+    write_checkpoint,
+)
+from rsl_rl.runners.collector import Collector
+from rsl_rl.utils.seeding import random_states, restore_random_states
+
+
+class CheckpointManager:
+    """Write ``model_<iteration>.pt`` into a run folder when it is time; after a refusal of the disk it prints a warning
+    and tries again later.
+
+    Without a folder there is nothing to save, and that always succeeds.
+    """
+
+    def __init__(self, folder: Optional[Path], cfg: RunnerConfig, print_line: Callable[[str], None]):
+        self._folder, self._cfg, self._print_line = folder, cfg, print_line
+        self._saved: Optional[int] = None  # iteration of the newest checkpoint
+        self._retry_at: Optional[int] = None
+        self._pause = 1  # iterations between attempts
+
+    def note_existing(self, iteration: int) -> None:
+        """Do not write the checkpoint of an iteration that is there already."""
+        if self._folder is not None and (self._folder / f"model_{iteration}.pt").exists():
+            self._saved = iteration
+
+    def due(self, iteration: int) -> bool:
+        """Return whether it is time for a checkpoint."""
+        retry = self._retry_at is not None and iteration >= self._retry_at
+        return retry or iteration % self._cfg.save_interval == 0
+
+    def save(self, iteration: int, make_state: Callable[[], Dict[str, Any]]) -> bool:
+        """Save the checkpoint of an iteration unless it is there, delete old ones, and return whether it is there."""
+        if self._folder is None or self._saved == iteration:
+            return True
+        path = self._folder / f"model_{iteration}.pt"
+        try:
+            write_checkpoint(path, make_state())
+        except OSError as error:
+            self._retry_at = iteration + self._pause
+            self._pause = min(2 * self._pause, self._cfg.save_interval)
+            self._print_line(
+                f"warning: {path.name} could not be saved ({error}); training goes on, next attempt after iteration "
+                f"{self._retry_at}"
+            )
+            return False
+        self._saved, self._retry_at, self._pause = iteration, None, 1
+        try:
+            prune_checkpoints(self._folder, self._cfg.keep_last, self._cfg.keep_every)
+        except OSError as error:
+            self._print_line(f"warning: old checkpoints could not be deleted ({error})")
+        return True
+
+
+def training_state(
+    alg: Algorithm,
+    env: VecEnv,
+    collector: Collector,
+    iteration: int,
+    counters: Mapping[str, float],
+    infos: Optional[Dict[str, Any]],
+) -> Dict[str, Any]:
+    """Return all that a run needs to go on as if it had never stopped."""
+    return {
+        "format": FORMAT,
+        **alg.state_dict(),
+        "iter": iteration,
+        "infos": infos,
+        "rng": random_states(),
+        "env": env.state_dict() if isinstance(env, Checkpointable) else None,
+        "memory": alg.get_hidden_states(),  # of the episodes in "env"
+        "episodes": {"running": collector.stats.state_dict(), "recent": collector.recent.state_dict()},
+        "counters": dict(counters),
+    }
+
+
+def load_algorithm(alg: Algorithm, path: Path, load_optimizer: bool) -> Dict[str, Any]:
+    """Load the algorithm from a checkpoint file, and return all that is in it.
+
+    A file that is damaged, whose weights are not finite, or that does not fit is a :class:`CheckpointError`.
+    """
+    state = read_checkpoint(path, alg.device)
+    for name, value in state["model_state_dict"].items():
+        if isinstance(value, Tensor) and not torch.isfinite(value).all():
+            raise CheckpointError(f"{path} holds weights that are not finite, in {name}; take an earlier one")
+    alg.reset()  # before, so that what extensions load is kept
+    try:
+        alg.load_state_dict(state, load_optimizer)
+    except (RuntimeError, KeyError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{path} does not fit the policy as configured: {reason}") from error
+    return state
+
+
+def load_episodes(alg: Algorithm, env: VecEnv, collector: Collector, state: Mapping[str, Any], load_env: bool) -> bool:
+    """Load the random generators, the statistics of episodes, and, with ``load_env``, the running episodes of a
+    checkpoint; return whether the environment goes on with them."""
+    episodes = state.get("episodes", {})
+    collector.recent.load_state_dict(episodes.get("recent", []))
+    restored = load_env and state.get("env") is not None and isinstance(env, Checkpointable)
+    if restored and isinstance(env, Checkpointable):
+        env.load_state_dict(state["env"])
+        alg.set_hidden_states(state.get("memory", (None, None)))
+        if "running" in episodes:
+            collector.stats.load_state_dict(episodes["running"])
+    restore_random_states(state.get("rng"))
+    return restored
