@@ -1,0 +1,7 @@
+"""What joins an algorithm from outside: rewards, mini-batches, losses and networks of their own."""
+
+from rsl_rl.algorithms.extension import Extension
+from rsl_rl.extensions.random_network_distillation import RandomNetworkDistillation
+from rsl_rl.extensions.symmetry import Symmetry
+
+__all__ = ["Extension", "RandomNetworkDistillation", "Symmetry"]
