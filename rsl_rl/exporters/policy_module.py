@@ -1,15 +1,19 @@
-"""The policy as a robot runs it: a module of its own, on the CPU, with the normaliser inside."""
+"""The policy as a robot runs it: a module of its own, on the CPU, with the normaliser inside.
+
+Its actions are those without exploration.
+"""
 
 from __future__ import annotations
 
 import copy
-from typing import Dict, List, Tuple
+from typing import Dict, List, Tuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.exporters.action_layers import action_layers
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.modules.actor_critic_recurrent import ActorCriticRecurrent
+from rsl_rl.modules.cnn import CNN
 
 
 class FeedForwardPolicy(nn.Module):
@@ -22,7 +26,7 @@ class FeedForwardPolicy(nn.Module):
         super().__init__()
         self.num_obs = num_obs
         self.normalizer = copy.deepcopy(policy.actor_obs_normalizer)
-        self.actor = policy.actor.plain()
+        self.actor = nn.Sequential(*policy.actor.plain(), *action_layers(policy.family))
 
     def forward(self, obs: Tensor) -> Tensor:
         return self.actor(self.normalizer(obs))
@@ -33,9 +37,11 @@ class GRUPolicy(FeedForwardPolicy):
 
     state_names = ("h",)
 
-    def __init__(self, policy: ActorCriticRecurrent, num_obs: int):
+    def __init__(self, policy: ActorCritic, num_obs: int):
         super().__init__(policy, num_obs)
-        self.rnn = policy.memory_a.as_layer()
+        memory = policy.actor_model.memory
+        assert memory is not None
+        self.rnn = memory.as_layer()
 
     def forward(self, obs: Tensor, h_in: Tensor) -> Tuple[Tensor, Tensor]:  # type: ignore[override]
         y, h_out = self.rnn(self.normalizer(obs).unsqueeze(0), h_in)
@@ -52,10 +58,38 @@ class LSTMPolicy(GRUPolicy):
         return self.actor(y.squeeze(0)), h_out, c_out
 
 
+class ImagePolicy(FeedForwardPolicy):
+    """obs [1, D], each image group [1, ...] by its name, h_in and c_in as above -> actions [1, A], h_out, c_out.
+
+    It takes any number of inputs, and so is traced and not scripted.
+    """
+
+    def __init__(self, policy: ActorCritic, num_obs: int):
+        super().__init__(policy, num_obs)
+        model = policy.actor_model
+        self.encoders = copy.deepcopy(model.image_encoders)
+        self.image_shapes = {group: cast(CNN, encoder).shape for group, encoder in model.image_encoders.items()}
+        self.rnn = None if model.memory is None else model.memory.as_layer()
+        self.state_names = () if self.rnn is None else ("h",) if isinstance(self.rnn, nn.GRU) else ("h", "c")
+
+    def forward(self, obs: Tensor, *others: Tensor) -> Tuple[Tensor, ...]:  # type: ignore[override]
+        images, states = others[: len(self.encoders)], others[len(self.encoders) :]
+        encoded = [encoder(image) for encoder, image in zip(self.encoders.values(), images)]
+        features = torch.cat((self.normalizer(obs), *encoded), dim=-1)
+        if self.rnn is None:
+            return (self.actor(features),)
+        before = states[0] if len(states) == 1 else states
+        y, after = self.rnn(features.unsqueeze(0), before)
+        return (self.actor(y.squeeze(0)), *((after,) if isinstance(after, Tensor) else after))
+
+
 def policy_module(policy: ActorCritic) -> FeedForwardPolicy:
     """Copy what a robot needs of a policy into a module of its kind, in evaluation mode, without gradients."""
-    if isinstance(policy, ActorCriticRecurrent):
-        rnn = policy.memory_a.rnn
+    memory = policy.actor_model.memory
+    if policy.actor_model.image_encoders:
+        module: FeedForwardPolicy = ImagePolicy(policy, policy.num_actor_obs)
+    elif memory is not None:
+        rnn = memory.rnn
         module = (GRUPolicy if isinstance(rnn, nn.GRU) else LSTMPolicy)(policy, rnn.input_size)
     else:
         module = FeedForwardPolicy(policy, next(policy.actor.parameters()).shape[1])
@@ -65,9 +99,11 @@ def policy_module(policy: ActorCritic) -> FeedForwardPolicy:
 def example_inputs(module: FeedForwardPolicy) -> Dict[str, Tensor]:
     """Return an input of each name, as an episode starts: zeros."""
     inputs = {"obs": torch.zeros(1, module.num_obs)}
-    if isinstance(module, GRUPolicy):
-        for name in module.state_names:
-            inputs[f"{name}_in"] = torch.zeros(module.rnn.num_layers, 1, module.rnn.hidden_size)
+    if isinstance(module, ImagePolicy):
+        inputs.update({group: torch.zeros(1, *shape) for group, shape in module.image_shapes.items()})
+    for name in module.state_names:
+        rnn = cast(nn.RNNBase, module.rnn)
+        inputs[f"{name}_in"] = torch.zeros(rnn.num_layers, 1, rnn.hidden_size)
     return inputs
 
 

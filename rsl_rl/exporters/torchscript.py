@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from rsl_rl.exporters.policy_module import policy_module
+from rsl_rl.exporters.policy_module import ImagePolicy, example_inputs, policy_module
 from rsl_rl.modules.actor_critic import ActorCritic
 
 
@@ -16,5 +16,11 @@ def export_torchscript(policy: ActorCritic, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationWarning)
-        torch.jit.script(policy_module(policy)).save(str(path))
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # of torch.nn.GRU's own checks
+        module = policy_module(policy)
+        inputs = tuple(example_inputs(module).values())
+        if isinstance(module, ImagePolicy):
+            torch.jit.save(torch.jit.trace(module, inputs), str(path))
+        else:
+            torch.jit.script(module).save(str(path))
     return path

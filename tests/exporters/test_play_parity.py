@@ -8,8 +8,8 @@ import pytest
 
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
+from rsl_rl.config.mdp import ObservationTerm
 from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.config.task import ObservationTerm
 from rsl_rl.exporters import policy_module
 from rsl_rl.runners import OnPolicyRunner
 from scripts import play

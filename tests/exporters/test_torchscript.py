@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from rsl_rl.exporters import export_torchscript, policy_module
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
-from rsl_rl.modules.symmetric import SymmetricActorCritic
+from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, SymmetricActorCritic
 
 NETS = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
 MIRROR = ((1, 0, 2), (1.0, 1.0, -1.0))
