@@ -62,6 +62,8 @@ class Learner:
     """Turns before those."""
     peer: Optional[Path] = None
     """Folder with another rsl_rl, as pip's --target makes it; it takes turns with ours."""
+    before: Optional[Path] = None
+    """Checkout of an earlier commit of this repository, such as git worktree makes it; it takes turns with ours too."""
     plot: Optional[Path] = None
     """PNG file for a picture of the time of each phase against the number of environments."""
 
@@ -85,12 +87,16 @@ class Learner:
                 f"--peer {self.peer} holds no rsl_rl; fill it with: pip install --no-deps --target {self.peer} "
                 f"{PEER_PACKAGES}"
             )
+        if self.before is not None and not (self.before / "benchmarks" / "our_learner.py").is_file():
+            raise ValueError(
+                f"--before {self.before} is no checkout of this repository; make one with: git worktree add"
+            )
 
 
 def measure(cfg: Learner) -> Dict[str, Any]:
     """Time both learners in turn; print a table for each number of environments and return what the tables say."""
     draw = _drawing(cfg.plot)
-    settings = dataclasses.asdict(dataclasses.replace(cfg, peer=None, plot=None))
+    settings = dataclasses.asdict(dataclasses.replace(cfg, peer=None, before=None, plot=None))
     peak = _matmul_peak(settings)
     results = [_measure(cfg, {**settings, "num_envs": num_envs}, peak) for num_envs in cfg.num_envs]
     draw(results)
@@ -120,19 +126,23 @@ def _measure(cfg: Learner, settings: Mapping[str, Any], peak: float) -> Dict[str
     try:
         if cfg.peer is not None:
             workers["peer"] = Worker("peer_learner.py", settings, cfg.peer.resolve())
+        if cfg.before is not None:
+            script = cfg.before.resolve() / "benchmarks" / "our_learner.py"
+            workers["before"] = Worker(str(script), settings, cfg.before.resolve())
         runs = alternate(workers, cfg.repeats, cfg.warm_up)
     finally:
         for worker in workers.values():
             worker.stop()
     counted = {name: [with_speed(run, peak) for run in own] for name, own in runs.items()}
     figures = {name: spreads(own) for name, own in counted.items()}
-    compared = _compare(counted["ours"], counted["peer"]) if cfg.peer is not None else {}
+    compared = {name: _compare(counted["ours"], counted[name]) for name in counted if name != "ours"}
     title = f"{cfg.policy}, {num_envs} environments x {cfg.num_steps} steps, median (least-most) of {cfg.repeats}"
     Console().print(_table(title, f"matrix products reach {peak:.1f} GFLOP/s here", figures, compared))
     return {
         "num_envs": num_envs,
         "figures": {name: {key: spread._asdict() for key, spread in own.items()} for name, own in figures.items()},
-        "ratios": {name: spread._asdict() for name, spread in compared.items()},
+        "ratios": {key: spread._asdict() for key, spread in compared.get("peer", {}).items()},
+        "ratios_before": {key: spread._asdict() for key, spread in compared.get("before", {}).items()},
         "update_flops": {name: own[0]["update_flops"] for name, own in runs.items()},
         "update_samples_per_s": num_envs * cfg.num_steps / figures["ours"]["update"].median,
     }
@@ -170,14 +180,13 @@ _ROWS = {
 
 
 def _table(
-    title: str, caption: str, figures: Mapping[str, Mapping[str, Spread]], compared: Mapping[str, Spread]
+    title: str, caption: str, figures: Mapping[str, Mapping[str, Spread]], compared: Mapping[str, Mapping[str, Spread]]
 ) -> Table:
     table = Table(title=title, caption=caption)
-    for column in ("", *figures, *(["peer / ours"] if compared else [])):
+    for column in ("", *figures, *(f"{other} / ours" for other in compared)):
         table.add_column(column, justify="right" if column else "left")
     for name, (label, scale) in _ROWS.items():
         cells = [own[name].times(scale).text() if name in own else "-" for own in figures.values()]
-        if compared:
-            cells.append(compared[name].text() if name in compared else "-")
+        cells += [ratio[name].text() if name in ratio else "-" for ratio in compared.values()]
         table.add_row(label, *cells)
     return table

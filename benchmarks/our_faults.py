@@ -30,7 +30,7 @@ def train(case: Mapping[str, Any]) -> Dict[str, Any]:
     env = FaultyPoint(case["num_envs"], case["seed"], case["kind"], case["rate"])
     with tempfile.TemporaryDirectory() as folder:
         runner = OnPolicyRunner(cast(VecEnv, env), learn_config(case), log_dir=folder)
-        outcome = watch(runner.alg, [runner.alg.actor_critic], lambda: runner.learn(case["iterations"]))
+        outcome = watch(runner.alg, [runner.alg.policy], lambda: runner.learn(case["iterations"]))
         lines = (Path(folder) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         postmortems = sorted(path.stem for path in Path(folder).glob("postmortem/*.json"))
     records = [json.loads(line) for line in lines]

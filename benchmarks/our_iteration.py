@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.serving import Figures, serve, wait_for
 from configs import EXPERIMENTS
+from rsl_rl.algorithms import PPO
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.host import prepare_host
 from rsl_rl.utils.seeding import require_device
@@ -26,6 +27,8 @@ def build(settings: dict) -> Callable[[], Figures]:
     )
     env = cfg.env.build(device, seed=settings["seed"])
     runner = OnPolicyRunner(env, cfg, device=device)
+    alg = runner.alg
+    assert isinstance(alg, PPO)
     runner.train_mode()
     obs = env.get_observations()
 
@@ -38,14 +41,14 @@ def build(settings: dict) -> Callable[[], Figures]:
 
     def collect() -> None:
         nonlocal obs
-        obs = runner._collect(obs)
+        obs = runner._collector.collect(obs)
 
     def learn() -> None:
-        torch.stack(list(runner.alg.update().values())).tolist()
+        torch.stack(list(alg.update().values())).tolist()
 
     def physics() -> None:
         """Repeat the rollout's targets, without what the task and the policy make of each step."""
-        for actions in runner.alg.storage.actions:
+        for actions in alg.storage.columns["actions"]:
             targets = env.state.default_joint_pos + cfg.env.control.action_scale * actions
             env.sim.step(targets, cfg.env.sim.decimation)
 

@@ -7,9 +7,8 @@ import torch
 from benchmarks.phases import Phases, Rollout
 from benchmarks.serving import serve
 from rsl_rl.algorithms import PPO
-from rsl_rl.config.learn import AccelerationConfig
+from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
-from rsl_rl.runners.acceleration import accelerate
 from rsl_rl.utils.host import prepare_host
 
 
@@ -23,18 +22,18 @@ def build(settings: dict) -> Phases:
         cfg = ActorCriticRecurrentConfig(
             rnn_type=settings["policy"], rnn_hidden_size=settings["rnn_hidden_size"], **nets
         )
+    if settings["device"] == "cpu":
+        prepare_host()
+    acceleration = AccelerationConfig(**{name: settings[name] for name in ("cuda_graphs", "bfloat16", "compile")})
     policy = cfg.build(num_obs, num_obs, settings["num_actions"])
     ppo = PPO(
         policy,
         device=settings["device"],
+        acceleration=acceleration,
         num_learning_epochs=settings["num_epochs"],
         num_mini_batches=settings["num_mini_batches"],
     )
     ppo.init_storage(num_envs, num_steps, [num_obs], None, [settings["num_actions"]])
-    acceleration = AccelerationConfig(**{name: settings[name] for name in ("cuda_graphs", "bfloat16", "compile")})
-    if settings["device"] == "cpu":
-        prepare_host()
-    accelerate(ppo, acceleration)
     rollout = Rollout.draw(settings)
 
     def collect() -> None:
@@ -45,7 +44,7 @@ def build(settings: dict) -> Phases:
 
     @torch.no_grad()
     def gae() -> None:
-        ppo.storage.compute_returns(rollout.last_values, ppo.gamma, ppo.lam)
+        ppo.storage.compute_returns(rollout.last_values, ppo.cfg.gamma, ppo.cfg.lam)
 
     def update() -> None:
         torch.stack(list(ppo.update().values())).tolist()

@@ -1,5 +1,8 @@
 """A worker: collecting from a no-op environment, and learning, with rsl-rl-lib 5.5."""
 
+import importlib.util
+from pathlib import Path
+
 import torch
 from rsl_rl.models import MLPModel, RNNModel
 from tensordict import TensorDict
@@ -26,9 +29,21 @@ class KnownValues:
         pass
 
 
+def prepare_host() -> None:
+    """Set threads and allocator as our worker does; our file is loaded by its path, since ``rsl_rl`` is the peer's."""
+    path = Path(__file__).resolve().parent.parent / "rsl_rl" / "utils" / "host.py"
+    spec = importlib.util.spec_from_file_location("our_host", path)
+    assert spec is not None and spec.loader is not None
+    host = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(host)
+    host.prepare_host()
+
+
 def build(settings: dict) -> Phases:
     num_envs, num_steps, num_actions = settings["num_envs"], settings["num_steps"], settings["num_actions"]
     device, hidden_dims = settings["device"], settings["hidden_dims"]
+    if device == "cpu":
+        prepare_host()
     rollout = Rollout.draw(settings)
     rows = [TensorDict({"policy": obs}, batch_size=[num_envs], device=device) for obs in rollout.obs]
     groups = {"actor": ["policy"], "critic": ["policy"]}

@@ -69,11 +69,12 @@ class Phases:
 
 def count_flops(phase: Phase) -> int:
     """Run a phase and return the additions and multiplications of its matrix products."""
-    in_place = {
+    unknown = {  # to torch's table
         torch.ops.aten.addmm_: _addmm_flops,
         torch.ops.aten.baddbmm_: _baddbmm_flops,
-    }  # unknown to torch's table
-    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+        **({torch.ops.mkldnn._linear_pointwise: _linear_flops} if torch.backends.mkldnn.is_available() else {}),
+    }
+    with FlopCounterMode(display=False, custom_mapping=unknown) as counter:
         phase()
     return counter.get_total_flops()
 
@@ -84,3 +85,7 @@ def _addmm_flops(_: Any, a: torch.Size, b: torch.Size, **__: Any) -> int:
 
 def _baddbmm_flops(_: Any, a: torch.Size, b: torch.Size, **__: Any) -> int:
     return 2 * a[0] * a[1] * a[2] * b[2]
+
+
+def _linear_flops(a: torch.Size, b: torch.Size, *_: Any, **__: Any) -> int:
+    return 2 * a.numel() * b[0]

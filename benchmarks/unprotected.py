@@ -17,36 +17,36 @@ from torch import Tensor
 
 from benchmarks.serving import Figures, serve
 from configs import EXPERIMENTS
-from rsl_rl.algorithms.adam import FlatAdam
+from rsl_rl.acceleration.flat_adam import FlatAdam
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.env.step_validator import PolicyInputs, ValidatedStep
 from rsl_rl.env.vec_env import Observations, StepResult
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.guard import Inputs, Outcome
 from rsl_rl.sim.base import Sim
-from rsl_rl.storage.rollout_storage import RolloutStorage
 from rsl_rl.tasks import faults
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.utils.host import prepare_host
 from rsl_rl.utils.seeding import seed_everything
 
 
-class TrustingGuard:
-    """Stands in for a Guard, and takes everything for sound."""
+class TrustingValidator:
+    """Stands in for a StepValidator, and masks nothing."""
 
-    def __init__(self, policy: ActorCritic, num_envs: int, device: torch.device):
-        self._policy, self._device = policy, device
+    def __init__(self, groups: Sequence[str], num_envs: int, device: torch.device):
+        self._groups, self._device = groups, device
         self.to_reset = torch.zeros(num_envs, dtype=torch.bool, device=device)
         self._valid = ~self.to_reset
         self._nothing = torch.zeros(2, device=device)
 
-    def look(self, obs: Observations) -> Inputs:
-        actor_obs = self._policy.actor_obs(obs).to(self._device)
-        return Inputs(actor_obs, self._policy.critic_obs(obs).to(self._device))
+    def validate_obs(self, obs: Observations) -> PolicyInputs:
+        return {name: obs[name].to(self._device) for name in self._groups}
 
-    def judge(self, result: StepResult, acted_on: RolloutStorage.Transition, step: int) -> Outcome:
-        infos = {**result.extras, "valid": self._valid}
-        return Outcome(self.look(result.obs), result.reward.to(self._device), result.done.to(self._device), infos)
+    def validate_step(
+        self, result: StepResult, acted_on: Mapping[str, Tensor], actions: Tensor, step: int
+    ) -> ValidatedStep:
+        extras = {**result.extras, "valid": self._valid}
+        reward, done = result.reward.to(self._device), result.done.to(self._device)
+        return ValidatedStep(self.validate_obs(result.obs), reward, done, extras)
 
     def first_event(self, cause: str) -> Optional[Dict[str, Tensor]]:
         return None
@@ -54,7 +54,7 @@ class TrustingGuard:
     def pop(self) -> Tuple[List[str], Tensor]:
         return ["excluded_steps", "to_reset"], self._nothing
 
-    def forget_resets(self) -> None:
+    def clear_resets(self) -> None:
         pass
 
 
@@ -76,7 +76,7 @@ class NoRecorder:
 
 @torch.no_grad()
 def plain_step(self: FlatAdam, usable: Tensor) -> Tensor:
-    """Stands in for FlatAdam.step_if, and takes every step."""
+    """Stands in for FlatAdam.step_where_finite, and takes every step."""
     for group in self._gradient_groups:
         group.mul_((self.max_grad_norm / (torch.linalg.vector_norm(group) + 1e-6)).clamp(max=1.0))
     settings = self.param_groups[0]
@@ -97,13 +97,13 @@ def unprotected(runner: OnPolicyRunner) -> Iterator[None]:
     sound = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
     nothing_found = faults.Faults(dict.fromkeys(faults.CAUSES, sound), None)
 
-    trusting = TrustingGuard(runner.alg.actor_critic, env.num_envs, runner.device)
+    trusting = TrustingValidator(runner.alg.obs_groups, env.num_envs, runner.device)
     with contextlib.ExitStack() as stack:
         for target, name, double in (
-            (runner, "_guard", trusting),
+            (runner._collector, "validator", trusting),
             (env, "_recorder", NoRecorder(env.sim, faults.CAUSES)),
             (faults, "find_faults", lambda *_: nothing_found),
-            (FlatAdam, "step_if", plain_step),
+            (FlatAdam, "step_where_finite", plain_step),
         ):
             stack.enter_context(mock.patch.object(target, name, double))
         yield

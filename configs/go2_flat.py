@@ -7,15 +7,9 @@ from dataclasses import dataclass, field, replace
 from configs.train_config import TrainConfig
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.config.mdp import CommandConfig, ObservationTerm, RandomizationConfig, RewardConfig, TerminationConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig
-from rsl_rl.config.task import (
-    CommandConfig,
-    LeggedRobotConfig,
-    ObservationTerm,
-    RandomizationConfig,
-    RewardConfig,
-    TerminationConfig,
-)
+from rsl_rl.config.task import LeggedRobotConfig
 
 _THIGHS_AND_CALVES = tuple(f"{leg}_{part}" for part in ("thigh", "calf") for leg in ("FL", "FR", "RL", "RR"))
 

@@ -8,8 +8,9 @@ from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
-from rsl_rl.config.task import LeggedRobotConfig, RandomizationConfig
+from rsl_rl.config.task import LeggedRobotConfig
 
 
 def blind_task() -> LeggedRobotConfig:

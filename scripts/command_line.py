@@ -178,6 +178,8 @@ def _refuse_what_would_do_nothing(flags: Any, cfg: TrainConfig) -> None:
         raise ValueError(
             "--load_run, --checkpoint and --fresh_episodes say what to go on from; add --resume, or leave them out"
         )
+    if flags.resume and flags.init_from:
+        raise ValueError("--init_from begins a new run, and --resume goes on with one; leave one of them out")
     if cfg.acceleration.cuda_graphs and cfg.rl_device.startswith("cpu"):
         raise ValueError(
             "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "

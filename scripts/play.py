@@ -102,14 +102,14 @@ def export(loaded: "LoadedPolicy", cfg: Any, folder: Path) -> bool:
     from rsl_rl.exporters import describe_module, policy_module
     from rsl_rl.tasks.evaluation import for_evaluation
 
-    runner, groups = loaded.runner, loaded.runner.policy_cfg.actor_groups
+    runner, groups = loaded.runner, loaded.runner.alg.policy.actor_model.groups
     undisturbed = for_evaluation(cfg.env, PARITY_ROBOTS, PARITY_SECONDS)
     # Episodes short enough that robots which never fall are reset too.
     short = replace(undisturbed, episode_length=max(PARITY_SECONDS / 3, undisturbed.sim.control_dt))
     env = short.build(cfg.sim_device, seed=cfg.seed)
     formats = {"TorchScript": runner.export_policy_to_jit(folder)}
     print(f"policy: {formats['TorchScript']} (TorchScript)")
-    module = describe_module(policy_module(runner.alg.actor_critic))
+    module = describe_module(policy_module(runner.alg.inference_policy))
     content = {"format": 1, "task": cfg.task, **module, **env.describe_interface(groups)}
     description = folder / "policy.json"
     description.write_text(json.dumps(content, indent=2) + "\n")

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -32,6 +32,8 @@ class Flags:
     """Iteration to resume from; -1 for the newest that is whole."""
     fresh_episodes: bool = False
     """With --resume: begin new episodes instead of going on with those of the run, so that num_envs may change."""
+    init_from: str = ""
+    """Begin with the weights of this checkpoint file, or of the newest checkpoint of this run folder."""
     headless: bool = True
     """Accepted for legged_gym's users; training never opens a window."""
 
@@ -101,6 +103,7 @@ def set_up(args: Arguments) -> Training:
     for name in ("sim_device", "rl_device"):
         require_device(name, getattr(cfg, name))
     checkpoint = find_checkpoint(args.run, args.flags.checkpoint) if args.run else None
+    weights = find_weights(args.flags.init_from) if args.flags.init_from else None
     prepare_host()
     notes = make_deterministic() if cfg.deterministic else []
     if engine_of(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
@@ -109,7 +112,8 @@ def set_up(args: Arguments) -> Training:
     env = cfg.env.build(device=cfg.sim_device, seed=cfg.seed)
     onlooking = build_onlooking(cfg)
     if checkpoint is None:
-        runner = begin(env, cfg)
+        runner = begin(env, cfg, weights)
+        notes += [f"weights of {weights}"] if weights else []
     else:
         runner, more_notes = go_on(env, args, checkpoint)
         notes += more_notes
@@ -138,22 +142,35 @@ def look_on(
     folder = runner.log_dir
     assert folder is not None  # the runner was given one
     for env in judged:
-        best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.tell)
+        best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
         runner.after_update.append(Evaluations(env, progress, last, policy, best.offer))
-    clips = [Clips(env, progress, last, policy, folder / "videos", runner.tell) for env in filmed]
+    clips = [Clips(env, progress, last, policy, folder / "videos", runner.print_line) for env in filmed]
     runner.after_update += clips
     return clips
 
 
-def begin(env: Any, cfg: Any) -> "OnPolicyRunner":
-    """Make a run with a new folder; where something is wrong, none is left."""
+def find_weights(path: str) -> Path:
+    """Return the checkpoint that --init_from names."""
+    from rsl_rl.runners.checkpoint import find_checkpoint
+
+    folder = Path(path).expanduser()
+    return find_checkpoint(folder) if folder.is_dir() else folder
+
+
+def begin(env: Any, cfg: Any, weights: Optional[Path]) -> "OnPolicyRunner":
+    """Make a run with a new folder, with the weights of a checkpoint if one is given; where something is wrong, no
+    folder is left."""
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.runners.checkpoint import discard_run_folder, make_run_folder
+    from rsl_rl.runners.checkpoint_manager import load_algorithm
 
     name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
     folder = make_run_folder(LOGS / cfg.runner.experiment_name, name)
     try:
-        return OnPolicyRunner(env, cfg, folder, cfg.rl_device)
+        runner = OnPolicyRunner(env, cfg, folder, cfg.rl_device)
+        if weights is not None:
+            load_algorithm(runner.alg, weights, load_optimizer=False)
+        return runner
     except BaseException:
         discard_run_folder(folder)
         raise

@@ -1,9 +1,10 @@
 """The rules of the house, as tests: who may import whom, what loads without what, and that nothing is written to."""
 
 import ast
+import re
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 import pytest
 
@@ -16,11 +17,13 @@ LAYER = {
     "utils": 0,
     "config": 1,
     "modules": 2, "storage": 2, "loggers": 2,
-    "env": 3, "sim": 3, "algorithms": 3, "exporters": 3,
-    "runners": 4, "tasks": 4,
+    "env": 3, "sim": 3, "acceleration": 3, "exporters": 3,
+    "algorithms": 4, "tasks": 4,
+    "extensions": 5,
+    "runners": 6,
 }  # fmt: skip
-WORLD = {"sim", "tasks"}
-BOTH = {"env", "utils", "config"}
+SIMULATION = {"sim", "tasks"}
+SHARED = {"env", "utils", "config"}  # the halves meet at env
 
 
 def imported_folders(path):
@@ -43,13 +46,62 @@ def test_imports_point_down(root):
     seen = set()
     for path in (root / "rsl_rl").rglob("*/*.py"):
         here = path.relative_to(root / "rsl_rl").parts[0]
+        assert here in LAYER, f"{path}: give the folder a layer"
         for there in set(imported_folders(path)) - {here}:
             seen.add((here, there))
             assert LAYER[there] < LAYER[here], f"{path}: {here} may not import {there}"
-            assert {here, there} & BOTH or (here in WORLD) == (there in WORLD), (
+            assert there in SHARED or (here not in SHARED and (here in SIMULATION) == (there in SIMULATION)), (
                 f"{path}: the halves meet only at VecEnv"
             )
-    assert ("runners", "algorithms") in seen and ("tasks", "sim") in seen  # the walk saw something
+    for pair in (("runners", "algorithms"), ("algorithms", "acceleration"), ("tasks", "sim"), ("tasks", "env")):
+        assert pair in seen  # the walk saw something
+
+
+def test_no_import_is_hidden_from_the_interpreter(root):
+    """An import under TYPE_CHECKING can close a cycle unseen."""
+    hiding = [path.name for path in (root / "rsl_rl").rglob("*.py") if "TYPE_CHECKING" in path.read_text()]
+    assert hiding == []
+
+
+def test_no_file_of_the_library_is_long(root):
+    lengths = {path: len(path.read_text().splitlines()) for path in (root / "rsl_rl").rglob("*.py")}
+    assert {str(path): length for path, length in lengths.items() if length > 250} == {}
+
+
+def test_ppo_does_not_ask_what_it_runs_on_or_with(root):
+    """Nor does a file of the algorithms that it is made of."""
+    folder = root / "rsl_rl" / "algorithms"
+    files, to_read = set(), ["ppo"]
+    while to_read:
+        path = folder / f"{to_read.pop()}.py"
+        files.add(path)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("rsl_rl.algorithms."):
+                module = node.module.rpartition(".")[2]
+                to_read += [module] if folder / f"{module}.py" not in files else []
+    assert {"ppo.py", "on_policy.py", "losses.py"} <= {path.name for path in files}
+    for path in files:
+        for question in ("is_recurrent", "device.type", ".is_cuda", "torch.cuda", "hasattr("):
+            assert question not in path.read_text(), f"{path} asks for {question}"
+
+
+def test_runners_know_the_type_of_their_environment(root):
+    seen = 0
+    for path in (root / "rsl_rl" / "runners").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.arg) and node.arg in ("env", "_env"):
+                seen += 1
+                hint = "Any" if node.annotation is None else ast.unparse(node.annotation)
+                assert not re.search(r"\b(Any|object)\b", hint), f"{path}: line {node.lineno} annotates env as {hint}"
+    assert seen >= 5
+
+
+def test_runners_and_console_name_no_metric_of_an_algorithm(root):
+    files = [*(root / "rsl_rl" / "runners").glob("*.py"), root / "rsl_rl" / "loggers" / "console.py"]
+    assert len(files) > 10
+    for path in files:
+        named = re.findall(r"\b(surrogate_loss|value_loss|entropy|noise_std|kl)\b", path.read_text())
+        assert named == [], f"{path} names {', '.join(named)}"
 
 
 @pytest.mark.parametrize(
@@ -69,16 +121,25 @@ def test_nothing_is_imported_before_it_is_used(modules, absent, root):
 
 def test_the_public_names_are_where_they_should_be():
     from rsl_rl import __version__
-    from rsl_rl.algorithms import PPO
+    from rsl_rl.algorithms import PPO, Algorithm, Extension
     from rsl_rl.env import StepResult, VecEnv, check_vec_env
-    from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, Memory, RunningNorm
+    from rsl_rl.modules import (
+        ActorCritic,
+        ActorCriticRecurrent,
+        Memory,
+        RunningNorm,
+        SymmetricActorCritic,
+        SymmetricActorCriticRecurrent,
+    )
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.storage import RolloutStorage, split_and_pad_trajectories, unpad_trajectories
     from rsl_rl.utils import split_and_pad_trajectories as same
 
     assert same is split_and_pad_trajectories and __version__ == "6.0.0.dev0"
     assert all((PPO, StepResult, VecEnv, check_vec_env, ActorCritic, ActorCriticRecurrent, Memory, RunningNorm))
-    assert all((OnPolicyRunner, RolloutStorage, unpad_trajectories))
+    assert all((OnPolicyRunner, RolloutStorage, unpad_trajectories, Algorithm, Extension))
+    assert issubclass(SymmetricActorCriticRecurrent, SymmetricActorCritic)
+    assert issubclass(SymmetricActorCriticRecurrent, ActorCriticRecurrent)
 
 
 def test_the_distribution_replaces_the_other_owner_of_the_import_name():
@@ -128,10 +189,22 @@ def frozen_parts(cfg):
                 yield from frozen_parts(part)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS.names())
-def test_configs_are_frozen_through_and_through_and_training_leaves_them_alone(name):
-    from dataclasses import replace
+def with_teacher(cfg, folder):
+    """Return the config of a distillation with an untrained teacher in a folder; other configs as they are."""
+    from rsl_rl.config.distillation import DistillationConfig
+    from rsl_rl.config.learn import LearnConfig
+    from rsl_rl.runners import OnPolicyRunner
 
+    if not isinstance(cfg.algorithm, DistillationConfig):
+        return cfg
+    groups = cfg.algorithm.teacher_groups
+    policy = replace(cfg.algorithm.teacher, actor_groups=groups, critic_groups=groups)
+    OnPolicyRunner(cfg.env.build(), LearnConfig(policy=policy)).save(folder / "model_1.pt")
+    return replace(cfg, algorithm=replace(cfg.algorithm, teacher_run=str(folder)))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS.names())
+def test_configs_are_frozen_through_and_through_and_training_leaves_them_alone(name, tmp_path):
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.utils.config_io import to_dict
 
@@ -139,7 +212,7 @@ def test_configs_are_frozen_through_and_through_and_training_leaves_them_alone(n
     for part in frozen_parts(cfg):
         with pytest.raises(FrozenInstanceError):
             setattr(part, fields(part)[0].name, None)
-    cfg = replace(cfg, env=replace(cfg.env, num_envs=8))
+    cfg = with_teacher(replace(cfg, env=replace(cfg.env, num_envs=8)), tmp_path)
     before = to_dict(cfg)
     runner = OnPolicyRunner(cfg.env.build(), cfg)
     runner.learn(1)

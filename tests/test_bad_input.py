@@ -26,7 +26,7 @@ COMMAND_LINE = {  # case: (command, words of the line)
     "task without a name": ("train --task", "argument --task: expected one argument"),
     "task of a module that is not there": ("train --task nowhere.x:Task", "names the module 'nowhere', which is"),
     "task by a path that is none": ("train --task .x:Task", "'.x:Task' is not an import path; write it as"),
-    "task that is a program": ("train --task os:system", "--task os:system is no TrainConfig; name one of go2_flat"),
+    "task that is a program": ("train --task os:system", f"--task os:system is no TrainConfig; name one of {TASKS}"),
     "wrong flag": ("train --task toy --num_env 3", "Unrecognized options: --num_env"),
     "wrong nested flag": ("train --task toy --algorithm.desired_kll 3", "options: --algorithm.desired_kll"),
     "reward that is none": ("train --task go2_flat --env.rewards.weights.fly 1", "--env.rewards.weights.fly"),

@@ -20,8 +20,8 @@ import torch
 from configs import EXPERIMENTS
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
+from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
-from rsl_rl.config.task import RandomizationConfig
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.loading import load_policy

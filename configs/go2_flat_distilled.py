@@ -1,0 +1,52 @@
+"""go2_flat_blind by distillation: a policy without a sense of any velocity learns from one that senses all of go2_flat.
+
+python scripts/train.py --task go2_flat_teacher
+python scripts/train.py --task go2_flat_distilled --algorithm.teacher_run logs/go2_flat_teacher/<run>
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from configs.go2_flat import Go2Flat, flat_task
+from configs.go2_flat_blind import Go2FlatBlind, blind_task
+from configs.train_config import TrainConfig
+from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.config.policy import SymmetricActorCriticRecurrentConfig
+from rsl_rl.config.task import LeggedRobotConfig
+
+
+def teacher_task() -> LeggedRobotConfig:
+    """Return go2_flat_blind for a policy that senses what it senses in go2_flat."""
+    return replace(blind_task(), policy_observations=flat_task().policy_observations)
+
+
+def distilled_task() -> LeggedRobotConfig:
+    """Return go2_flat_blind with the group "teacher": what a policy of go2_flat reads, without noise."""
+    sensed = flat_task().policy_observations
+    return replace(
+        blind_task(), more_observations={"teacher": {name: replace(term, noise=0.0) for name, term in sensed.items()}}
+    )
+
+
+@dataclass(frozen=True)
+class Go2FlatTeacher(Go2Flat):
+    """The teacher of go2_flat_distilled: a policy of go2_flat on the floors and with the loads of its student."""
+
+    task: str = "go2_flat_teacher"
+    env: LeggedRobotConfig = field(default_factory=teacher_task)
+    runner: RunnerConfig = replace(Go2Flat.runner, max_iterations=180, experiment_name="go2_flat_teacher")
+
+
+@dataclass(frozen=True)
+class Go2FlatDistilled(TrainConfig):
+    """The task and the networks of go2_flat_blind, learned from a teacher: give algorithm.teacher_run."""
+
+    task: str = "go2_flat_distilled"
+    env: LeggedRobotConfig = field(default_factory=distilled_task)
+    policy: SymmetricActorCriticRecurrentConfig = replace(Go2FlatBlind.policy, init_noise_std=0.1)
+    algorithm: DistillationConfig = DistillationConfig(
+        teacher=Go2Flat.policy, teacher_groups=("teacher",), teacher_share=0.5, teacher_updates=20, ema_decay=0.9
+    )
+    runner: RunnerConfig = RunnerConfig(max_iterations=120, save_interval=20, experiment_name="go2_flat_distilled")
