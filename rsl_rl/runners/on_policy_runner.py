@@ -21,6 +21,7 @@ from rsl_rl.runners.collector import Collector
 from rsl_rl.runners.fault_reporter import FaultReporter
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.rollback import Rollback, TrainingError
+from rsl_rl.runners.run_lock import run_lock
 from rsl_rl.runners.run_log import RunLog
 from rsl_rl.utils.checkpoints import write_checkpoint
 from rsl_rl.utils.config_io import from_dict
@@ -67,14 +68,19 @@ class OnPolicyRunner:
     def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
         """Train for a number of updates more, or until ``request_stop`` or ``max_time``.
 
-        A checkpoint is saved at the start, every ``save_interval`` updates and at the end. A learner that cannot go on,
-        or a last checkpoint that cannot be saved, is a TrainingError.
+        A checkpoint is saved at the start, every ``save_interval`` updates and at the end, also where that is an error
+        or a KeyboardInterrupt, which is raised again. A learner that cannot go on, a last checkpoint that cannot be
+        saved, or a run folder in which another process trains, is a TrainingError.
         """
+        with run_lock(self.log_dir):
+            self._learn(num_learning_iterations, init_at_random_ep_len)
+
+    def _learn(self, num_learning_iterations: int, init_at_random_ep_len: bool) -> None:
         first = self.current_learning_iteration
         last = first + num_learning_iterations
         if init_at_random_ep_len:
             self._randomize_episode_lengths()
-        self._rollback.keep(first)
+        self._rollback.start(first)
         self.train_mode()
         obs = self.env.get_observations()
         try:
@@ -94,9 +100,25 @@ class OnPolicyRunner:
                     self._stop = self._stop or "max_time"
             if not self.save_to_log_dir():
                 raise TrainingError(f"iteration {self.current_learning_iteration} could not be saved in {self.log_dir}")
+        except TrainingError:
+            raise
+        except BaseException as error:
+            self._save_after(error)
+            raise
         finally:
             self.stopped_by, self._stop = self._stop, None
             self._run_log.close()
+
+    def _save_after(self, error: BaseException) -> None:
+        """Save the learner of the last complete update after an error in the middle of the next one."""
+        iteration = self.current_learning_iteration
+        try:
+            saved = self._checkpoints.save(iteration, lambda: self._state(with_episodes=False))
+        except Exception as second:  # the error that ended the training matters more
+            self.print_line(f"warning: iteration {iteration} could not be saved ({second})")
+            return
+        if saved and self.log_dir is not None:
+            self.print_line(f"{type(error).__name__} after iteration {iteration}, which is saved")
 
     def request_stop(self) -> None:
         """Have ``learn`` finish the iteration at hand, save and return; the next one, where none is running."""
@@ -169,14 +191,15 @@ class OnPolicyRunner:
         """Write a checkpoint: the learner, the random generators, the counters, and the environment where it can."""
         write_checkpoint(Path(path), self._state(infos))
 
-    def _state(self, infos: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+    def _state(self, infos: Optional[Dict[str, Any]] = None, with_episodes: bool = True) -> Dict[str, Any]:
         counters = {
             "env_steps": self.tot_timesteps,
             "time_s": self.tot_time,
             "rollbacks": self._rollback.num_rollbacks,
         }
-        iteration = self.current_learning_iteration
-        return training_state(self.alg, self.env, self._collector, iteration, counters, infos)
+        env = self.env if with_episodes else None
+        state = training_state(self.alg, env, self._collector, self.current_learning_iteration, counters, infos)
+        return {**state, **self._rollback.state_dict(self.current_learning_iteration)}
 
     def load(
         self, path: Union[str, Path], load_optimizer: bool = True, load_env: bool = True
@@ -197,6 +220,7 @@ class OnPolicyRunner:
         self.episodes_restored = False
         if load_optimizer:
             self._rollback.num_rollbacks = counters.get("rollbacks", 0)
+            self._rollback.load_state_dict(state)
             self.episodes_restored = load_episodes(self.alg, self.env, self._collector, state, load_env)
         return state.get("infos")
 
