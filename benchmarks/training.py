@@ -112,7 +112,7 @@ def measure(cfg: Training) -> Dict[str, Any]:
 
 def _require_gate(cfg: Training) -> None:
     """Refuse a task that cannot be judged before anything is trained."""
-    from rsl_rl.tasks.evaluation import for_evaluation  # imports torch, which --help has no time for
+    from rsl_rl.evaluation.evaluate import for_evaluation  # imports torch, which --help has no time for
 
     env_cfg = for_evaluation(EXPERIMENTS.load(cfg.task)().env, cfg.num_robots, cfg.seconds)
     if not env_cfg.gate:
@@ -180,8 +180,8 @@ def _checkpoints(folder: Path) -> List[int]:
 
 def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:
     """Judge a checkpoint as scripts/evaluate.py does, with the config of its run."""
+    from rsl_rl.evaluation.evaluate import evaluate, for_evaluation, gate_misses
     from rsl_rl.runners.loading import load_policy
-    from rsl_rl.tasks.evaluation import evaluate, for_evaluation, gate_misses
 
     trained = from_dict(EXPERIMENTS.load(cfg.task), read_yaml(folder / "config.yaml"))
     env_cfg = for_evaluation(trained.env, cfg.num_robots, cfg.seconds)

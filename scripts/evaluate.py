@@ -18,8 +18,8 @@ from scripts.command_line import Arguments, fail, parse, usage_errors
 
 if TYPE_CHECKING:
     from rsl_rl.config.task import LeggedRobotConfig
+    from rsl_rl.evaluation.evaluate import Judgement
     from rsl_rl.runners.loading import LoadedPolicy
-    from rsl_rl.tasks.evaluation import Judgement
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def find(asked: Sequence[Arguments]) -> List[Tuple[Arguments, Path]]:
 
 def load(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load every checkpoint, so that nothing is judged before all are known to be sound."""
+    from rsl_rl.evaluation.evaluate import for_evaluation
     from rsl_rl.runners.checkpoint import which_of
     from rsl_rl.runners.loading import load_policy
-    from rsl_rl.tasks.evaluation import for_evaluation
     from rsl_rl.utils.seeding import require_device
 
     candidates, several_runs = [], len({args.run for args, _ in found}) > 1
@@ -153,7 +153,7 @@ def place_of_report(asked: str, found: Sequence[Tuple[Arguments, Path]]) -> Opti
 
 def judge(candidate: Candidate, flags: Any, seed: int) -> "Judgement":
     """Let robots walk once a seed; every candidate gets the same robots and commands."""
-    from rsl_rl.tasks.evaluation import Judgement, observe
+    from rsl_rl.evaluation.evaluate import Judgement, observe
 
     name, loaded, env_cfg, device = candidate
     envs = (env_cfg.build(device, seed=seed + i) for i in range(flags.num_seeds))
@@ -187,8 +187,8 @@ def print_tables(judgements: Sequence["Judgement"], conditions: str) -> None:
 
 
 def print_verdicts(judgements: Sequence["Judgement"]) -> None:
-    from rsl_rl.tasks.evaluation import differences
-    from rsl_rl.tasks.report import DIFFERENT
+    from rsl_rl.evaluation.evaluate import differences
+    from rsl_rl.evaluation.report import DIFFERENT
 
     if differences(judgements):
         print("note:", DIFFERENT.format(", ".join(differences(judgements))))
@@ -204,7 +204,7 @@ def interval(judgement: "Judgement", number: str) -> str:
 
 def write_report(path: Path, task: str, conditions: str, judgements: Sequence["Judgement"]) -> str:
     """Write the report and return a line on it; a full disk costs the report and not the results."""
-    from rsl_rl.tasks.report import report_html
+    from rsl_rl.evaluation.report import report_html
     from rsl_rl.utils.files import write_whole
 
     try:

@@ -24,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.command_line import Arguments, parse, usage_errors
 
 if TYPE_CHECKING:
-    from rsl_rl.exporters.parity import Exported
+    from rsl_rl.evaluation.export_parity import Exported
+    from rsl_rl.evaluation.fault_plots import Moment
     from rsl_rl.runners.inference import InferencePolicy
     from rsl_rl.runners.loading import LoadedPolicy
     from rsl_rl.tasks.legged_robot import LeggedRobot
-    from rsl_rl.tasks.postmortem_plot import Moment
 
 RUNNER = Path(__file__).resolve().parent.parent / "deploy" / "onnx_policy.py"
 """What a robot needs beside policy.onnx."""
@@ -77,8 +77,8 @@ def main(args: Arguments) -> int:
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
+        from rsl_rl.evaluation.playback import for_replay, replay, write_replay
         from rsl_rl.runners.loading import load_policy
-        from rsl_rl.tasks.replay import for_replay, replay, write_replay
         from rsl_rl.utils.seeding import require_device
 
         if flags.num_envs < 1 or flags.seconds <= 0:
@@ -99,8 +99,8 @@ def main(args: Arguments) -> int:
 def export(loaded: "LoadedPolicy", cfg: Any, folder: Path) -> bool:
     """Write the policy for the robot in every format there is, its description, and the runner that needs nothing else;
     return whether all of them act like the policy."""
+    from rsl_rl.evaluation.evaluate import for_evaluation
     from rsl_rl.exporters import describe_module, policy_module
-    from rsl_rl.tasks.evaluation import for_evaluation
 
     runner, groups = loaded.runner, loaded.runner.alg.policy.actor_model.groups
     undisturbed = for_evaluation(cfg.env, PARITY_ROBOTS, PARITY_SECONDS)
@@ -128,8 +128,8 @@ def check_parity(
 ) -> bool:
     """Lead the exported files through a walk of the policy, say how far each is from it and write parity.json beside
     them; return whether none is too far."""
-    from rsl_rl.exporters.parity import compare, verdict, write_parity
-    from rsl_rl.exporters.rollout import record_rollout
+    from rsl_rl.evaluation.export_parity import compare, verdict, write_parity
+    from rsl_rl.evaluation.parity_rollout import record_rollout
 
     rollout = record_rollout(env, policy, groups, round(PARITY_SECONDS / env.cfg.sim.control_dt))
     results = {}
@@ -149,7 +149,7 @@ def check_parity(
 def open_exported(path: Path, joint_names: Sequence[str]) -> "Tuple[Exported, str]":
     """Open a file as a robot would, and say what keeps robots from it; an ImportError names what is not installed."""
     from deploy.onnx_policy import Policy, open_onnx
-    from rsl_rl.exporters.parity import Exported, open_torchscript
+    from rsl_rl.evaluation.export_parity import Exported, open_torchscript
 
     if path.suffix == ".onnx":
         description, network = open_onnx(path)
@@ -167,8 +167,8 @@ def walk_live(args: Arguments) -> int:
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
+        from rsl_rl.evaluation.teleop import for_walking, open_page, open_window, walk
         from rsl_rl.runners.loading import load_policy
-        from rsl_rl.tasks.live import for_walking, open_page, open_window, walk
         from rsl_rl.utils.seeding import require_device
 
         if flags.viewer and flags.keyboard:
@@ -203,8 +203,8 @@ def show_postmortem(args: Arguments) -> int:
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
-        from rsl_rl.tasks.postmortem import find_case, load_case, repeat, verdict
-        from rsl_rl.tasks.postmortem_plot import headline, moments, write_postmortem
+        from rsl_rl.evaluation.fault_plots import headline, moments, write_postmortem
+        from rsl_rl.evaluation.fault_replay import find_case, load_case, repeat, verdict
         from rsl_rl.utils.seeding import require_device
 
         shown_instead = ("checkpoint", "num_envs", "seconds", "command", "viewer", "keyboard")

@@ -13,9 +13,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.command_line import LOGS, Arguments, parse, say, usage_errors
 
 if TYPE_CHECKING:
+    from rsl_rl.evaluation.callbacks import Clips
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.tasks.legged_robot import LeggedRobot
-    from rsl_rl.tasks.progress import Clips
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def set_up(args: Arguments) -> Training:
 def build_onlooking(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
     """Build what progress is shown with, before there is a run: the robots to judge and those to film, each one
     environment or none."""
-    from rsl_rl.tasks.progress import build_for_clips, build_for_evaluations
+    from rsl_rl.evaluation.callbacks import build_for_clips, build_for_evaluations
 
     progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
     judged = [build_for_evaluations(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
@@ -135,8 +135,8 @@ def look_on(
     runner: "OnPolicyRunner", cfg: Any, judged: "List[LeggedRobot]", filmed: "List[LeggedRobot]"
 ) -> "List[Clips]":
     """Have the runner show its progress; return what makes the films."""
+    from rsl_rl.evaluation.callbacks import Clips, Evaluations
     from rsl_rl.runners.best import BestCheckpoint
-    from rsl_rl.tasks.progress import Clips, Evaluations
 
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir

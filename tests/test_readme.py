@@ -166,5 +166,5 @@ def test_the_package_holds_its_data(root, tmp_path):
     (wheel,) = tmp_path.glob("rsl_rl_lib-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(root)) for path in (root / "rsl_rl").rglob("*.py")}
-    assert modules | {"rsl_rl/tasks/robots/go2/go2.xml"} <= names
+    assert modules | {"rsl_rl/robots/go2/go2.xml"} <= names
     assert not any(name.startswith(("tests/", "configs/", "scripts/")) for name in names)

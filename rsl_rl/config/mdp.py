@@ -82,7 +82,7 @@ class ObservationTerm(Settings):
 
 @dataclass(frozen=True)
 class RewardConfig(Settings):
-    """What is rewarded. A weight names a function of rsl_rl.tasks.rewards, or "package.module:function" of your own."""
+    """Reward terms by weight; a name is a function of rsl_rl.tasks.mdp.rewards, or "package.module:function"."""
 
     section: ClassVar[str] = "env.rewards"
 

@@ -10,17 +10,18 @@ from torch import Tensor
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
+from rsl_rl.robots import ROBOTS, Robot
 from rsl_rl.sim.base import Motion
 from rsl_rl.sim.selection import make_sim
-from rsl_rl.tasks import faults, terminations
-from rsl_rl.tasks.commands import VelocityCommands
-from rsl_rl.tasks.flight_recorder import FlightRecorder
-from rsl_rl.tasks.observations import ObservationTable, mirror_of_kind, observation_groups
-from rsl_rl.tasks.randomization import push, randomize_models, start_distribution
+from rsl_rl.tasks import faults
+from rsl_rl.tasks.fault_recorder import FlightRecorder
+from rsl_rl.tasks.mdp import terminations
+from rsl_rl.tasks.mdp.commands import VelocityCommands
+from rsl_rl.tasks.mdp.events import push, randomize_models, start_distribution
+from rsl_rl.tasks.mdp.observations import ObservationTable, mirror_of_kind, observation_groups
+from rsl_rl.tasks.mdp.weighted_rewards import WeightedRewards
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.tasks.robots import ROBOTS, Robot
 from rsl_rl.tasks.step_log import StepLog
-from rsl_rl.tasks.weighted_rewards import WeightedRewards
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.host import one_thread_for_few
 from rsl_rl.utils.rotations import from_yaw
@@ -45,6 +46,7 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
+        self.joint_targets = self._default_joint_pos.expand(self.num_envs, -1)  # [N, J] of the last step [rad]
         self._start = torch.tensor([0.0, 0.0, self.robot.standing_height], device=self.device).expand(self.num_envs, 3)
         self._still = torch.zeros(self.num_envs, self.num_actions, device=self.device)
         self._draw_start = start_distribution(
@@ -89,9 +91,9 @@ class LeggedRobot(VecEnv):
         cfg, state = self.cfg, self.state
         state.previous_action.copy_(state.action)
         state.action.copy_(actions).clamp_(-cfg.control.action_clip, cfg.control.action_clip)
-        targets = torch.add(self._default_joint_pos, state.action, alpha=cfg.control.action_scale)
-        self._recorder.before_step(targets)
-        self.sim.step(targets, cfg.sim.decimation)
+        self.joint_targets = torch.add(self._default_joint_pos, state.action, alpha=cfg.control.action_scale)
+        self._recorder.before_step(self.joint_targets)
+        self.sim.step(self.joint_targets, cfg.sim.decimation)
         self.episode_length_buf += 1
         state.refresh()
 

@@ -4,8 +4,8 @@ from typing import Optional
 
 import torch
 
+from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.base import Motion, Sim
-from rsl_rl.tasks.robots.go2 import GO2
 
 POSE = torch.tensor(GO2.default_joint_pos)
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.base import Motion
 from rsl_rl.sim.mujoco_cpu import MujocoSim
-from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim import standing
 from tests.sim.isaac_gym_double import instead_of_isaac_gym
 from tests.sim.standing import stand

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.base import Motion
 from rsl_rl.sim.isaac_gym_model import FootKinematics, read_facts
 from rsl_rl.sim.mujoco_cpu import MujocoSim
-from rsl_rl.tasks.robots.go2 import GO2
 
 URDF = GO2.model_path.with_suffix(".urdf")
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim import SIMS
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
-from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim import standing
 from tests.sim.standing import stand
 from tests.sim.thorough_model import thorough_spec

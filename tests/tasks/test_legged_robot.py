@@ -9,10 +9,11 @@ from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import ObservationTerm, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.sim.base import Motion
-from rsl_rl.tasks import commands, faults, legged_robot, rewards, step_log
+from rsl_rl.tasks import faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.observations import TERMS
-from rsl_rl.tasks.randomization import start_distribution
+from rsl_rl.tasks.mdp import commands, rewards
+from rsl_rl.tasks.mdp.events import start_distribution
+from rsl_rl.tasks.mdp.observations import TERMS
 
 CFG = Go2Flat().env
 

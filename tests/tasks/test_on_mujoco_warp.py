@@ -13,8 +13,9 @@ from rsl_rl.env import step_validator
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
-from rsl_rl.tasks import commands, faults, legged_robot, step_log
+from rsl_rl.tasks import faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.mdp import commands
 from rsl_rl.utils import first_events
 
 WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
