@@ -180,14 +180,14 @@ def _checkpoints(folder: Path) -> List[int]:
 
 def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:
     """Judge a checkpoint as scripts/evaluate.py does, with the config of its run."""
-    from rsl_rl.evaluation.evaluate import evaluate, for_evaluation, gate_misses
+    from rsl_rl.evaluation.evaluate import evaluate, for_evaluation, unmet_criteria
     from rsl_rl.runners.loading import load_policy
 
     trained = from_dict(EXPERIMENTS.load(cfg.task), read_yaml(folder / "config.yaml"))
     env_cfg = for_evaluation(trained.env, cfg.num_robots, cfg.seconds)
     env = env_cfg.build(trained.sim_device, seed=trained.seed + 1000)
     result = evaluate(env, load_policy(trained, env, folder, iteration).policy, cfg.seconds)
-    return gate_misses([result], env_cfg.gate)
+    return unmet_criteria([result], env_cfg.gate)
 
 
 def first_pass(iterations: Sequence[int], passes: Callable[[int], bool]) -> Optional[int]:

@@ -59,7 +59,7 @@ class TrustingValidator:
 
 
 class NoRecorder:
-    """Stands in for a FlightRecorder, and forgets."""
+    """Stands in for a FaultRecorder, and forgets."""
 
     def __init__(self, sim: Sim, causes: Sequence[str]):
         pass

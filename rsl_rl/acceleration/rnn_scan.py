@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rsl_rl.acceleration.lstm import LSTMScan, StackedWeights, lstm_step, stack_weights
+from rsl_rl.acceleration.lstm_scan import LSTMScan, StackedWeights, lstm_step, stack_weights
 from rsl_rl.modules.memory import LayerWeights, plain_step
 from rsl_rl.utils.trajectories import ResetMasks
 
@@ -55,7 +55,7 @@ def fused_scan(x: Tensor, masks: ResetMasks, weights: LayerWeights, *states: Ten
 
 class _GRUScan(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, keep: Tensor, carry: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, keep_state: Tensor, keep_gradient: Tensor, *tensors: Tensor) -> Tensor:
         w_input, w_hidden, b_input, b_hidden, h = tensors
         (num_steps, num_envs, _), size = x.shape, h.shape[1]
         # Gates in the order n, r, z, m, with m the memory's part of n: inputs feed the first three, memory the last
@@ -67,19 +67,19 @@ class _GRUScan(torch.autograd.Function):
         gates[..., 3 * size :] = b_hidden[2 * size :]
         outputs, memories = (x.new_empty(num_steps, num_envs, size) for _ in range(2))
         for t in range(num_steps):
-            memory = torch.mul(h, keep[t].unsqueeze(1), out=memories[t])
+            memory = torch.mul(h, keep_state[t].unsqueeze(1), out=memories[t])
             gates[t, :, size:].addmm_(memory, w_hidden.t())
             n, r, z, m = gates[t].chunk(4, dim=1)
             gates[t, :, size : 3 * size].sigmoid_()
             n.addcmul_(r, m).tanh_()
             h = torch.lerp(n, memory, z, out=outputs[t])
-        ctx.save_for_backward(x, carry, w_input, w_hidden, gates, memories)
+        ctx.save_for_backward(x, keep_gradient, w_input, w_hidden, gates, memories)
         return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
-        x, carry, w_input, w_hidden, gates, memories = ctx.saved_tensors
+        x, keep_gradient, w_input, w_hidden, gates, memories = ctx.saved_tensors
         num_steps, num_envs, size = d_outputs.shape
         d_h = torch.zeros_like(d_outputs[0])  # of the memory handed to the next step
         into_h, scratch = torch.empty_like(d_h), torch.empty_like(d_h)
@@ -95,7 +95,7 @@ class _GRUScan(torch.autograd.Function):
             torch.mul(n, m, out=d_rz[:, :size])
             torch.mul(n, r, out=m)
             _aten.sigmoid_backward.grad_input(d_rz, rz, grad_input=rz)
-            d_h.addmm_(gates[t, :, size:], w_hidden).mul_(carry[t].unsqueeze(1))
+            d_h.addmm_(gates[t, :, size:], w_hidden).mul_(keep_gradient[t].unsqueeze(1))
         flat = gates.flatten(0, 1)  # by now the gradients
         d_w_hidden = flat[:, size:].t() @ memories.flatten(0, 1)
         natural = torch.arange(3 * size, device=x.device).roll(-size)

@@ -19,7 +19,7 @@ ACTIVATIONS = ("elu", "selu", "relu", "lrelu", "tanh", "sigmoid", "silu", "gelu"
 
 DISTRIBUTIONS = ("gaussian", "beta", "categorical")
 
-MOST_UNITS = 16_384
+MAX_UNITS = 16_384
 """Largest size of a layer."""
 
 
@@ -42,10 +42,10 @@ class CNNConfig(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        fit = len(self.channels) > 0 and all(0 < channels <= MOST_UNITS for channels in self.channels)
-        require_field(self, "channels", fit, f": give one or more whole numbers from 1 to {MOST_UNITS}")
+        fit = len(self.channels) > 0 and all(0 < channels <= MAX_UNITS for channels in self.channels)
+        require_field(self, "channels", fit, f": give one or more whole numbers from 1 to {MAX_UNITS}")
         require_counts(self, 1, "kernel_size", "stride", high=100)
-        require_counts(self, 1, "num_features", high=MOST_UNITS)
+        require_counts(self, 1, "num_features", high=MAX_UNITS)
         require_choice(self, ACTIVATIONS, "activation")
 
 
@@ -94,8 +94,8 @@ class ActorCriticConfig(Config):
         gaussian = not self.state_dependent_std or self.distribution == "gaussian"
         require_field(self, "state_dependent_std", gaussian, " is for distribution='gaussian'; set it to false")
         for name in ("actor_hidden_dims", "critic_hidden_dims"):
-            fit = all(0 < units <= MOST_UNITS for units in getattr(self, name))
-            require_field(self, name, fit, f": give whole numbers from 1 to {MOST_UNITS}")
+            fit = all(0 < units <= MAX_UNITS for units in getattr(self, name))
+            require_field(self, name, fit, f": give whole numbers from 1 to {MAX_UNITS}")
         require_choice(self, ACTIVATIONS, "activation")
         require_choice(self, ("scalar", "log"), "noise_std_type")
         require_choice(self, ("default", "orthogonal"), "initialization")
@@ -168,7 +168,7 @@ class ActorCriticRecurrentConfig(ActorCriticConfig):
         require_field(self, "rnn_type", self.rnn_type.lower() in ("lstm", "gru"), "; allowed: lstm, gru")
         fits = len(self.memory_of) > 0 and set(self.memory_of) <= {"actor", "critic"}
         require_field(self, "memory_of", fits, ": give 'actor', 'critic' or both")
-        require_counts(self, 1, "rnn_hidden_size", high=MOST_UNITS)
+        require_counts(self, 1, "rnn_hidden_size", high=MAX_UNITS)
         require_counts(self, 1, "rnn_num_layers", high=100)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rsl_rl.config.base import Settings, require_counts, require_positive
-from rsl_rl.config.task import MOST_ENVS
+from rsl_rl.config.task import MAX_ENVS
 
 
 @dataclass(frozen=True)
@@ -34,5 +34,5 @@ class ProgressConfig(Settings):
         super().__post_init__()
         require_counts(self, 0, "video_interval", "evaluate_interval")
         require_counts(self, 1, "video_robots", high=100)
-        require_counts(self, 1, "evaluate_robots", high=MOST_ENVS)
+        require_counts(self, 1, "evaluate_robots", high=MAX_ENVS)
         require_positive(self, "video_seconds", "evaluate_seconds")

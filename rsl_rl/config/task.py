@@ -19,7 +19,7 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.utils.registry import import_object
 
 __all__ = [
-    "MOST_ENVS",
+    "MAX_ENVS",
     "CameraConfig",
     "ChoiceConfig",
     "CommandConfig",
@@ -36,7 +36,7 @@ __all__ = [
     "ToyConfig",
 ]
 
-MOST_ENVS = 10_000_000
+MAX_ENVS = 10_000_000
 """Largest number of environments at once."""
 
 
@@ -85,7 +85,7 @@ class LeggedRobotConfig(TaskConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        require_counts(self, 1, "num_envs", high=MOST_ENVS)
+        require_counts(self, 1, "num_envs", high=MAX_ENVS)
         step = self.sim.control_dt
         one_step = f"one control step, env.sim.dt * env.sim.decimation = {step:g} s"
         fits = step <= self.episode_length <= 1e6
@@ -111,7 +111,7 @@ class ToyConfig(TaskConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        require_counts(self, 1, "num_envs", high=MOST_ENVS)
+        require_counts(self, 1, "num_envs", high=MAX_ENVS)
         require_counts(self, 1, "episode_steps")
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from rsl_rl.env.protocols import Checkpointable, Resettable
 from rsl_rl.env.tensor_checks import ContractError, TensorChecks, dtype_name, is_integer
 from rsl_rl.env.vec_env import StepResult, VecEnv
-from rsl_rl.utils.plain import require_plain
+from rsl_rl.utils.serializable import check_serializable
 
 __all__ = ["ContractError", "can_reset_some", "check_vec_env", "standardize_step"]
 
@@ -101,7 +101,7 @@ class _ContractChecks(TensorChecks):
         """Check that a checkpoint can hold the state of a Checkpointable environment."""
         if isinstance(self.env, Checkpointable):
             try:
-                require_plain(self.env.state_dict(), "state_dict()")
+                check_serializable(self.env.state_dict(), "state_dict()")
             except ValueError as error:
                 self.error(str(error))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.env.vec_env import Observations, StepResult
 from rsl_rl.utils.cpu_checks import all_within_on_cpu, none_on_cpu
-from rsl_rl.utils.first_events import FirstEvents
+from rsl_rl.utils.first_occurrence import FirstOccurrence
 
 PolicyInputs = Dict[str, Tensor]
 """Observation groups on the learner's device, with zeros in the rows of broken environments."""
@@ -44,7 +44,7 @@ class StepValidator:
         self.to_reset = torch.zeros_like(self._broken_obs)
         self._excluded = torch.zeros((), device=device)
         self._counts: Dict[Tuple[str, ...], Tensor] = {}  # causes -> [len(causes)] steps in this rollout
-        self._first: Dict[Tuple[str, ...], FirstEvents] = {}
+        self._first: Dict[Tuple[str, ...], FirstOccurrence] = {}
 
     def validate_obs(self, obs: Observations) -> PolicyInputs:
         """Return what is read of an observation that no transition led to."""
@@ -136,12 +136,12 @@ class StepValidator:
         causes, stacked = tuple(masks), torch.stack(list(masks.values()))
         self._counts[causes] = self._counts[causes] + stacked.sum(dim=1)
         if causes not in self._first:
-            self._first[causes] = FirstEvents(causes, self._device)
+            self._first[causes] = FirstOccurrence(causes, self._device)
         self._first[causes].record(stacked, step, rows)
 
     def first_event(self, cause: str) -> Optional[Dict[str, Tensor]]:
         """Return what the first environment that broke for a cause had seen, done and become, unmasked; see
-        FirstEvents."""
+        FirstOccurrence."""
         return next(filter(None, (events.read(cause) for events in self._first.values())), None)
 
     def pop(self) -> Tuple[List[str], Tensor]:

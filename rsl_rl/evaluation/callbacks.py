@@ -1,7 +1,7 @@
-"""What a policy can do while it trains: numbers and films of it, every so many updates.
+"""Training callbacks: evaluate and film the current policy every few updates.
 
-Both walk robots of their own, with draws of their own, and begin from the same state each time: the training is the
-same with them and without, and one policy is judged like another.
+Each callback has its own environment and random generator, and starts from the same state each time. The result of the
+training does not depend on them, and all policies are evaluated with the same robots and commands.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from typing import Any, Callable, Dict, Mapping
 from rsl_rl.config.progress import ProgressConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy, evaluate, for_evaluation
-from rsl_rl.evaluation.playback import film_of, for_replay, replay
+from rsl_rl.evaluation.playback import for_playback, make_clip, run_playback
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.viz.video import PART
-from rsl_rl.viz.video_queue import FilmQueue
+from rsl_rl.viz.video import PART_SUFFIX
+from rsl_rl.viz.video_queue import VideoQueue
 
-PresentPolicy = Callable[[], ActingPolicy]
-"""Gives the policy as it is at the moment, with a memory of its own."""
+CurrentPolicy = Callable[[], ActingPolicy]
+"""A function that returns a copy of the current policy, with its own recurrent state."""
 
 
-def build_for_evaluations(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
-    """Return the robots that are judged; a ValueError says why the task has none."""
-    task = _fitting(env_cfg, cfg, "evaluate", for_evaluation)
+def build_evaluation_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
+    """Return the environment of evaluations; a task that cannot be evaluated is a ValueError."""
+    task = _adapted_task(env_cfg, cfg, "evaluate", for_evaluation)
     if not task.gate:
         raise ValueError(
-            f"progress.evaluate_interval={cfg.evaluate_interval} needs env.gate, the limits that tell which checkpoint "
-            "is the best, and it is empty; give the task a gate, or leave evaluate_interval out"
+            f"progress.evaluate_interval={cfg.evaluate_interval} needs limits in env.gate to find the best checkpoint, "
+            "and env.gate is empty; set some limits, or leave out evaluate_interval"
         )
     return task.build(device, seed=seed)
 
 
-def build_for_clips(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
-    """Return the robots that are filmed; a ValueError says why the task has none."""
-    task = _fitting(env_cfg, cfg, "video", lambda task, robots, seconds: for_replay(task, robots, seconds, None))
+def build_video_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
+    """Return the environment of videos; a task that cannot be filmed is a ValueError."""
+    task = _adapted_task(env_cfg, cfg, "video", lambda task, robots, seconds: for_playback(task, robots, seconds, None))
     return task.build(device, seed=seed)
 
 
-def _fitting(
+def _adapted_task(
     env_cfg: Any, cfg: ProgressConfig, purpose: str, make: Callable[[Any, int, float], LeggedRobotConfig]
 ) -> LeggedRobotConfig:
-    """Return the task as ``make`` alters it; an error begins with the setting that asked for it."""
+    """Return the task changed by ``make``; an error message starts with the setting that needs it."""
     interval, robots, seconds = (f"{purpose}_{name}" for name in ("interval", "robots", "seconds"))
     try:
         return make(env_cfg, getattr(cfg, robots), getattr(cfg, seconds))
@@ -51,16 +51,16 @@ def _fitting(
         raise ValueError(f"progress.{interval}={getattr(cfg, interval)}: {error}") from error
 
 
-def score(numbers: Mapping[str, float], gate: Mapping[str, float]) -> float:
-    """Return the worst of the gate's numbers as a share of its limit: at most 1 passes the gate, and less is better."""
-    shares = [numbers[name] / limit if limit > 0 else 1 + numbers[name] - limit for name, limit in gate.items()]
-    return max(math.inf if math.isnan(share) else share for share in shares)
+def score(metrics: Mapping[str, float], gate: Mapping[str, float]) -> float:
+    """Return the largest ratio of a metric to its limit; at most 1 meets all limits, and less is better."""
+    ratios = [metrics[name] / limit if limit > 0 else 1 + metrics[name] - limit for name, limit in gate.items()]
+    return max(math.inf if math.isnan(ratio) else ratio for ratio in ratios)
 
 
 class _Periodic:
-    """Called with the number of updates done, does its work every ``interval`` of them and after the last."""
+    """A callback that runs every ``interval`` updates and after the last; it is called with the number of updates."""
 
-    def __init__(self, env: LeggedRobot, interval: int, last: int, policy: PresentPolicy):
+    def __init__(self, env: LeggedRobot, interval: int, last: int, policy: CurrentPolicy):
         self._env, self._interval, self._last, self._policy = env, interval, last, policy
         self._initial = env.state_dict()
 
@@ -68,37 +68,37 @@ class _Periodic:
         if iteration % self._interval and iteration != self._last:
             return {}
         self._env.load_state_dict(self._initial)
-        return self._work(iteration)
+        return self._run(iteration)
 
-    def _work(self, iteration: int) -> Dict[str, float]:
+    def _run(self, iteration: int) -> Dict[str, float]:
         raise NotImplementedError
 
 
-class Evaluations(_Periodic):
-    """Judges the policy of the moment and offers it, with its numbers, to whoever keeps the best."""
+class EvaluationCallback(_Periodic):
+    """Evaluate the current policy; pass its metrics to ``save_if_better``."""
 
     def __init__(
         self,
         env: LeggedRobot,
         cfg: ProgressConfig,
         last: int,
-        policy: PresentPolicy,
-        offer: Callable[[int, Mapping[str, float]], None],
+        policy: CurrentPolicy,
+        save_if_better: Callable[[int, Mapping[str, float]], None],
     ):
         super().__init__(env, cfg.evaluate_interval, last, policy)
-        self._seconds, self._offer = cfg.evaluate_seconds, offer
+        self._seconds, self._save_if_better = cfg.evaluate_seconds, save_if_better
 
-    def _work(self, iteration: int) -> Dict[str, float]:
-        numbers = evaluate(self._env, self._policy(), self._seconds)
-        numbers["score"] = score(numbers, self._env.cfg.gate)
-        self._offer(iteration, numbers)
-        return {f"evaluation/{name}": value for name, value in numbers.items()}
+    def _run(self, iteration: int) -> Dict[str, float]:
+        metrics = evaluate(self._env, self._policy(), self._seconds)
+        metrics["score"] = score(metrics, self._env.cfg.gate)
+        self._save_if_better(iteration, metrics)
+        return {f"evaluation/{name}": value for name, value in metrics.items()}
 
 
-class Clips(_Periodic):
-    """Walks robots with the policy of the moment and has the recording filmed while the training goes on.
+class VideoCallback(_Periodic):
+    """Record robots with the current policy; a video is rendered in another process during the training.
 
-    At the end, either :meth:`finish` or :meth:`give_up`.
+    Call :meth:`finish` or :meth:`cancel` at the end.
     """
 
     def __init__(
@@ -106,42 +106,42 @@ class Clips(_Periodic):
         env: LeggedRobot,
         cfg: ProgressConfig,
         last: int,
-        policy: PresentPolicy,
+        policy: CurrentPolicy,
         folder: Path,
-        tell: Callable[[str], None],
+        print_line: Callable[[str], None],
     ):
         super().__init__(env, cfg.video_interval, last, policy)
-        self._seconds, self._folder, self._tell = cfg.video_seconds, folder, tell
-        for left in folder.glob(f".model_*{PART}"):  # by a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        self._films = FilmQueue()
+        self._seconds, self._folder, self._print_line = cfg.video_seconds, folder, print_line
+        for leftover in folder.glob(f".model_*{PART_SUFFIX}"):  # of a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
+        self._videos = VideoQueue()
 
     def __call__(self, iteration: int) -> Dict[str, float]:
-        self._pass_on_news()
-        return {} if self._films.broken else super().__call__(iteration)
+        self._print_messages()
+        return {} if self._videos.broken else super().__call__(iteration)
 
-    def _work(self, iteration: int) -> Dict[str, float]:
-        recording = replay(self._env, self._policy(), self._seconds)
-        film = film_of(recording, self._env, f"iteration {iteration}    ")
-        self._films.add(self._folder / f"model_{iteration}.mp4", film)
+    def _run(self, iteration: int) -> Dict[str, float]:
+        recording = run_playback(self._env, self._policy(), self._seconds)
+        clip = make_clip(recording, self._env, f"iteration {iteration}    ")
+        self._videos.add(self._folder / f"model_{iteration}.mp4", clip)
         return {}
 
-    def _pass_on_news(self) -> None:
-        for line in self._films.news():
-            self._tell(line)
+    def _print_messages(self) -> None:
+        for line in self._videos.pop_messages():
+            self._print_line(line)
 
     def finish(self, interrupted: Callable[[], bool]) -> None:
-        """Wait for the films that are not done yet, unless there is an interruption meanwhile."""
-        if not self._films.wait(0):
-            self._tell(f"waiting for {self._films.pending} films; Ctrl-C leaves them out")
-        while not self._films.wait(0.1) and not interrupted():
-            self._pass_on_news()
-        left = self._films.pending
-        self.give_up()
-        self._pass_on_news()
-        if left:
-            self._tell(f"{left} films are left out")
+        """Wait until all videos are rendered, or until ``interrupted`` returns true."""
+        if not self._videos.wait(0):
+            self._print_line(f"waiting for {self._videos.pending} videos; Ctrl-C skips them")
+        while not self._videos.wait(0.1) and not interrupted():
+            self._print_messages()
+        skipped = self._videos.pending
+        self.cancel()
+        self._print_messages()
+        if skipped:
+            self._print_line(f"{skipped} videos are skipped")
 
-    def give_up(self) -> None:
-        """Leave out the films that are not done yet; of none there is half a file."""
-        self._films.stop()
+    def cancel(self) -> None:
+        """Skip the videos that are not rendered yet; no partial file is left."""
+        self._videos.stop()

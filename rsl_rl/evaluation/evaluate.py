@@ -1,4 +1,4 @@
-"""Judge a policy on a legged robot by numbers that do not depend on how it was trained."""
+"""Evaluate a policy on a legged robot with metrics that do not depend on how it was trained."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations
-from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMeter, pool
+from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
 from rsl_rl.evaluation.recorder import Recorder
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.utils.registry import suggest
 
-_COMMAND_PERIOD = 10.0  # [s], whatever the task trains with
+_COMMAND_PERIOD = 10.0  # [s], for every task
 
 RESAMPLES = 10_000
-"""Draws with replacement behind each bootstrap interval."""
+"""Resamples of each bootstrap interval."""
 
 
 class ActingPolicy(Protocol):
-    """What is judged: observations to actions [N, A], and a way to forget the episodes that ended."""
+    """A function from observations to actions [N, A], with a recurrent state that can be reset."""
 
     def __call__(self, obs: Observations) -> Tensor: ...
 
@@ -32,110 +32,112 @@ class ActingPolicy(Protocol):
 
 
 def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes: bool = False) -> LeggedRobotConfig:
-    """Return the task as the gate wants it: no observation noise, moving commands from the same ranges, pushes only if
-    asked.
+    """Return the task for evaluation: no observation noise, no standing commands, and pushes only with ``pushes``.
 
-    The robots keep the different frictions, payloads and gains of training.
+    Command ranges and the randomisation of friction, payload and gains are those of training.
     """
     if not isinstance(cfg, LeggedRobotConfig):
         raise ValueError(
-            f"{type(cfg).__name__} describes no legged robot, so there is no gait to judge or to show; take go2_flat"
+            f"{type(cfg).__name__} is not the config of a legged robot, so its gait cannot be evaluated or shown; take "
+            "a task such as go2_flat"
         )
     if seconds < cfg.sim.control_dt:
         raise ValueError(f"seconds={seconds} is less than one control step of {cfg.sim.control_dt:g} s; give more")
-    unknown = [name for name in cfg.gate if name not in GaitMeter.NAMES]
+    unknown = [name for name in cfg.gate if name not in GaitMetrics.NAMES]
     if unknown:
         raise ValueError(
-            f"gate names '{unknown[0]}'; known: {', '.join(GaitMeter.NAMES)}.{suggest(unknown[0], GaitMeter.NAMES)}"
+            f"gate names '{unknown[0]}'; known: {', '.join(GaitMetrics.NAMES)}.{suggest(unknown[0], GaitMetrics.NAMES)}"
         )
     randomization = cfg.randomization if pushes else replace(cfg.randomization, push_interval=0.0)
     noiseless = {name: replace(term, noise=0.0) for name, term in cfg.policy_observations.items()}
     return replace(
         cfg,
         num_envs=num_envs,
-        episode_length=2 * seconds,  # no time-outs while we look
+        episode_length=2 * seconds,  # no time-outs during the evaluation
         policy_observations=noiseless,
         randomization=randomization,
         commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=_COMMAND_PERIOD),
     )
 
 
-class Repetition(NamedTuple):
-    """What robots did in one evaluation."""
+class SeedResult(NamedTuple):
+    """Result of an evaluation with one seed."""
 
-    numbers: Dict[str, float]  # GaitMeter.MEANINGS says what they are
-    falls: Dict[str, float]  # per robot, by cause; they add up to fall_rate
+    metrics: Dict[str, float]  # described by GaitMetrics.DESCRIPTIONS
+    falls: Dict[str, float]  # per robot, by cause; their sum is fall_rate
     tracking: List[CommandBin]
     recording: Dict[str, Tensor]  # of the first robot, see Recorder
 
 
 def evaluate(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, float]:
-    """Walk every robot for a time and return the numbers of :attr:`GaitMeter.MEANINGS`."""
-    return observe(env, policy, seconds).numbers
+    """Run every robot for a time [s] and return the metrics of :attr:`GaitMetrics.DESCRIPTIONS`."""
+    return evaluate_seed(env, policy, seconds).metrics
 
 
 @torch.no_grad()
-def observe(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Repetition:
-    """Walk every robot for a time and return all that there is to say about it."""
-    meter, recorder = GaitMeter(env.cfg, env.robot), Recorder(1, env.cfg.control.action_scale)
+def evaluate_seed(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> SeedResult:
+    """Run every robot for a time [s]; return metrics, falls, tracking errors and a recording."""
+    metrics, recorder = GaitMetrics(env.cfg, env.robot), Recorder(1, env.cfg.control.action_scale)
     obs = env.reset()
-    env.observers += [meter, recorder]
+    env.observers += [metrics, recorder]
     policy.reset()
     for _ in range(round(seconds / env.cfg.sim.control_dt)):
         obs, _, done, _ = env.step(policy(obs))
         policy.reset(done)
-    env.observers.remove(meter)
+    env.observers.remove(metrics)
     env.observers.remove(recorder)
-    return Repetition(meter.result(), meter.falls(), meter.tracking(), recorder.result())
+    return SeedResult(metrics.result(), metrics.falls(), metrics.tracking(), recorder.result())
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """A checkpoint, and what robots did with it in each of several repetitions."""
+class EvalResult:
+    """Result of the evaluation of a checkpoint with several seeds."""
 
     name: str
-    """What tells it from the others of a comparison."""
+    """Label in a comparison."""
     checkpoint: str
     env_steps: int
-    """That it was trained for."""
+    """Environment steps of its training."""
     env_cfg: LeggedRobotConfig
-    """What it was judged in."""
+    """Task of the evaluation."""
     foot_names: Tuple[str, ...]
-    repetitions: Sequence[Repetition]
+    seed_results: Sequence[SeedResult]
 
     @property
-    def numbers(self) -> Dict[str, float]:
-        """Means over the repetitions."""
-        return _means([repetition.numbers for repetition in self.repetitions])
+    def metrics(self) -> Dict[str, float]:
+        """Means over the seeds."""
+        return _means([seed_result.metrics for seed_result in self.seed_results])
 
     @property
     def intervals(self) -> Dict[str, Tuple[float, float]]:
-        """Where the means lie, by :func:`bootstrap_interval`; empty for a single repetition."""
-        if len(self.repetitions) < 2:
+        """Confidence interval of each mean, see :func:`bootstrap_interval`; empty for one seed."""
+        if len(self.seed_results) < 2:
             return {}
-        values = {name: [repetition.numbers[name] for repetition in self.repetitions] for name in self.numbers}
+        values = {name: [seed_result.metrics[name] for seed_result in self.seed_results] for name in self.metrics}
         return {name: bootstrap_interval(value) for name, value in values.items()}
 
     @property
     def falls(self) -> Dict[str, float]:
-        """Falls per robot, by cause."""
-        return _means([repetition.falls for repetition in self.repetitions])
+        """Falls per robot by cause, means over the seeds."""
+        return _means([seed_result.falls for seed_result in self.seed_results])
 
     @property
     def tracking(self) -> List[CommandBin]:
-        """The samples of all repetitions together."""
-        return pool([repetition.tracking for repetition in self.repetitions])
+        """Tracking errors by command over the samples of all seeds."""
+        return merge_bins([seed_result.tracking for seed_result in self.seed_results])
 
     @property
-    def misses(self) -> List[str]:
-        """What keeps it from passing the gate."""
-        return gate_misses([repetition.numbers for repetition in self.repetitions], self.env_cfg.gate)
+    def unmet(self) -> List[str]:
+        """Success criteria that it does not meet, as sentences."""
+        return unmet_criteria([seed_result.metrics for seed_result in self.seed_results], self.env_cfg.gate)
 
 
-def differences(judgements: Sequence[Judgement]) -> List[str]:
-    """Name the settings by which the judgements were not made alike, as runs with configs of their own bring them."""
-    first, compared = judgements[0].env_cfg, ("robot", "sim", "commands", "terminations", "randomization", "gate")
-    return [name for name in compared if any(getattr(one.env_cfg, name) != getattr(first, name) for one in judgements)]
+def differences(eval_results: Sequence[EvalResult]) -> List[str]:
+    """Return the names of the task's settings that differ between the results."""
+    first, compared = eval_results[0].env_cfg, ("robot", "sim", "commands", "terminations", "randomization", "gate")
+    return [
+        name for name in compared if any(getattr(one.env_cfg, name) != getattr(first, name) for one in eval_results)
+    ]
 
 
 def _means(rows: Sequence[Mapping[str, float]]) -> Dict[str, float]:
@@ -143,10 +145,9 @@ def _means(rows: Sequence[Mapping[str, float]]) -> Dict[str, float]:
 
 
 def bootstrap_interval(values: Sequence[float], level: float = 0.95, seed: int = 0) -> Tuple[float, float]:
-    """Return between which two values the mean of as many repetitions lies with a probability of ``level``.
+    """Return the bootstrap confidence interval of the mean of ``values``.
 
-    By the percentiles of the means of RESAMPLES draws with replacement. Of a few repetitions, it is too narrow: three
-    say little about the spread of a fourth.
+    It is given by percentiles of the means of RESAMPLES resamples. For few values it is too narrow.
     """
     draws = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
     means = np.asarray(values)[draws].mean(axis=1)
@@ -154,8 +155,8 @@ def bootstrap_interval(values: Sequence[float], level: float = 0.95, seed: int =
     return float(low), float(high)
 
 
-def gate_misses(results: Sequence[Mapping[str, float]], limits: Mapping[str, float]) -> List[str]:
-    """Name each number of the results that exceeds its limit, in every repetition; an empty list is a pass."""
+def unmet_criteria(results: Sequence[Mapping[str, float]], limits: Mapping[str, float]) -> List[str]:
+    """Return a sentence for each metric of each result that exceeds its limit."""
     return [
         f"{name} {result[name]:.4f} > {limit}"
         for name, limit in limits.items()

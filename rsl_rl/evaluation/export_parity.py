@@ -1,9 +1,9 @@
-"""Do exported files act like the policy? Each is led through a recorded walk, one robot and one step at a time.
+"""Compare exported policies with the policy in the simulation, over a recorded rollout.
 
-A file is held against the policy twice: its network, fed with the recorded observations, against the actions; and the
-runner that a robot uses, fed with what the robot's sensors said, against the joint targets that the simulation got. The
-second builds observations and targets from the file's description alone, so a wrong joint order, scale, frame or unit
-shows, and not only a wrong network.
+There are two comparisons. The exported network gets the recorded observations; its outputs are compared with the
+recorded actions. The controller that runs on a robot gets the recorded sensor readings; its outputs are compared with
+the joint targets of the simulation. The controller uses only the description in the exported file, so a wrong joint
+order, scale, frame or unit is found too.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ TOLERANCE = 1e-5
 """Largest difference of an action, and of a joint target [rad]."""
 
 Network = Callable[..., Sequence[np.ndarray]]
-"""obs [1, D] and memories to actions [1, A] and the memories' next values."""
+"""Function from obs [1, D] and recurrent states to actions [1, A] and the next recurrent states."""
 
 
 class Controller(Protocol):
-    """A runner for one robot: what it senses, by name, to joint targets [J] [rad]."""
+    """A function from the sensor readings of one robot, by name, to joint targets [J] [rad]."""
 
-    last_action: np.ndarray  # [A] that it took itself
-    memories: Sequence[np.ndarray]  # of its network, each [L, 1, H]
+    last_action: np.ndarray  # [A] its own last action
+    memories: Sequence[np.ndarray]  # recurrent states of its network, each [L, 1, H]
 
-    def __call__(self, **sensed: np.ndarray) -> np.ndarray: ...
+    def __call__(self, **sensors: np.ndarray) -> np.ndarray: ...
 
     def reset(self) -> None: ...
 
 
-class Exported(NamedTuple):
-    """An exported file as others load it."""
+class ExportedPolicy(NamedTuple):
+    """An exported file, loaded."""
 
     network: Network
-    description: Mapping[str, Any]  # that comes with it: policy.json, or the metadata in the file
-    controller: Optional[Callable[[], Controller]]  # new ones, joints in the rollout's order; None: no robot can run it
+    description: Mapping[str, Any]  # from policy.json, or from the metadata in the file
+    controller: Optional[Callable[[], Controller]]  # with the rollout's joint order; None: not for robots
 
 
 class Mismatch(NamedTuple):
@@ -50,15 +50,15 @@ class Mismatch(NamedTuple):
     what: str  # actions, memories, joint_targets, last_actions or kept_memories
     step: int
     robot: int
-    joint: str  # or the unit of a memory
+    joint: str  # or the unit of a recurrent state
     difference: float
 
 
-class Comparison(NamedTuple):
-    """How far a file is from the policy."""
+class ParityResult(NamedTuple):
+    """Largest differences between an exported file and the policy."""
 
     actions: float  # largest difference over the rollout
-    joint_targets: Optional[float]  # the same [rad]; None where there is no controller
+    joint_targets: Optional[float]  # the same [rad]; None without a controller
     mismatch: Optional[Mismatch]
 
 
@@ -74,23 +74,25 @@ def open_torchscript(path: Path) -> Network:
     return network
 
 
-def compare(rollout: Rollout, exported: Exported, tolerance: float = TOLERANCE) -> Comparison:
-    """Lead an exported file through a rollout, each step from what the policy remembered before it: rounding errors of
-    a memory add up, and a trained one magnifies them, which says nothing of the file."""
+def compare(rollout: Rollout, exported: ExportedPolicy, tolerance: float = TOLERANCE) -> ParityResult:
+    """Compare an exported file with the policy over a rollout.
+
+    Each step starts from the recorded recurrent state, so that rounding errors do not accumulate.
+    """
     found = _network_differences(rollout, exported)
     if exported.controller is not None:
         found.update(_controller_differences(rollout, exported.controller))
     mismatches = [_first_mismatch(what, x, rollout.joint_names, tolerance) for what, x in found.items()]
     first = min((m for m in mismatches if m is not None), key=lambda m: m.step, default=None)
     targets = found.get("joint_targets")
-    return Comparison(float(found["actions"].max()), None if targets is None else float(targets.max()), first)
+    return ParityResult(float(found["actions"].max()), None if targets is None else float(targets.max()), first)
 
 
-def _network_differences(rollout: Rollout, exported: Exported) -> Dict[str, np.ndarray]:
-    """Return how far the network's answers to the recorded observations are from the actions [T, N, A], and what it
-    remembers from what the policy did [T, N, units]."""
+def _network_differences(rollout: Rollout, exported: ExportedPolicy) -> Dict[str, np.ndarray]:
+    """Return the differences between outputs of the network and the recorded actions [T, N, A], and between the
+    recurrent states [T, N, units]."""
     obs, actions = rollout.obs.numpy(), np.empty(rollout.actions.shape, np.float32)
-    memories = _side_by_side(rollout)
+    memories = _concatenated(rollout)
     remembered = np.empty_like(memories)
     for step, robot in np.ndindex(*rollout.done.shape):
         before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
@@ -99,50 +101,49 @@ def _network_differences(rollout: Rollout, exported: Exported) -> Dict[str, np.n
     return {"actions": np.abs(actions - rollout.actions.numpy()), "memories": np.abs(remembered - memories)}
 
 
-def _side_by_side(rollout: Rollout) -> np.ndarray:
-    """Return what the policy remembered after each step, [T, N, units]."""
-    nothing = torch.empty(*rollout.done.shape, 0)
-    return torch.cat([nothing, *(memory.transpose(1, 2).flatten(2) for memory in rollout.memories)], dim=2).numpy()
+def _concatenated(rollout: Rollout) -> np.ndarray:
+    """Return the recorded recurrent states after each step, concatenated: [T, N, units]."""
+    empty = torch.empty(*rollout.done.shape, 0)
+    return torch.cat([empty, *(memory.transpose(1, 2).flatten(2) for memory in rollout.memories)], dim=2).numpy()
 
 
 def _controller_differences(rollout: Rollout, controller: Callable[[], Controller]) -> Dict[str, np.ndarray]:
-    """Return how far the runner is from the policy for what the robots sensed: its joint targets [T, N, J], and what it
-    keeps from step to step, its last actions [T, N, A] and memories [T, N, units].
+    """Return the differences between the controller and the policy for the recorded sensor readings: joint targets
+    [T, N, J], last actions [T, N, A] and recurrent states [T, N, units].
 
-    Each step begins with what the policy had kept: the runner's own differs from it by a rounding error, which a policy
-    that reads it back can magnify a hundredfold in a few steps.
+    Each step starts from the recorded last action and recurrent state, so that rounding errors do not accumulate.
     """
-    sensed = {name: value.numpy() for name, value in rollout.sensed.items()}
+    sensors = {name: value.numpy() for name, value in rollout.sensors.items()}
     last_actions, done = rollout.last_actions.numpy(), rollout.done.numpy()
-    targets, kept = np.empty(rollout.joint_targets.shape, np.float32), np.empty_like(last_actions)
-    memories = np.empty_like(_side_by_side(rollout))
+    targets, own_actions = np.empty(rollout.joint_targets.shape, np.float32), np.empty_like(last_actions)
+    memories = np.empty_like(_concatenated(rollout))
     for robot in range(done.shape[1]):
-        runner = controller()
+        policy = controller()
         for step in range(len(done)):
             before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
-            kept[step, robot] = runner.last_action
-            memories[step, robot] = np.abs(_row(runner.memories) - _row(before))
-            runner.last_action, runner.memories = last_actions[step, robot], before
-            targets[step, robot] = runner(**{name: value[step, robot] for name, value in sensed.items()})
+            own_actions[step, robot] = policy.last_action
+            memories[step, robot] = np.abs(_row(policy.memories) - _row(before))
+            policy.last_action, policy.memories = last_actions[step, robot], before
+            targets[step, robot] = policy(**{name: value[step, robot] for name, value in sensors.items()})
             if done[step, robot]:
-                runner.reset()
+                policy.reset()
     return {
         "joint_targets": np.abs(targets - rollout.joint_targets.numpy()),
-        "last_actions": np.abs(kept - last_actions),
+        "last_actions": np.abs(own_actions - last_actions),
         "kept_memories": memories,
     }
 
 
 def _row(memories: Sequence[np.ndarray]) -> np.ndarray:
-    """Put the memories of one robot side by side, [units]."""
+    """Concatenate the recurrent states of one robot, [units]."""
     return np.concatenate([np.empty(0, np.float32), *map(np.ravel, memories)])
 
 
 def _first_mismatch(
     what: str, difference: np.ndarray, joint_names: Sequence[str], tolerance: float
 ) -> Optional[Mismatch]:
-    """Find the first step of a difference [T, N, J or units] that is too large, or not a number; in it, the largest
-    one."""
+    """Return the largest difference in the first step with one that is too large or NaN; ``difference`` is [T, N, J or
+    units]."""
     beyond = ~(difference <= tolerance)
     if not beyond.any():
         return None
@@ -153,8 +154,8 @@ def _first_mismatch(
     return Mismatch(what, step, robot, name, float(difference[step, robot, joint]))
 
 
-def write_parity(path: Path, rollout: Rollout, results: Mapping[str, Comparison]) -> Path:
-    """Write how far each format is from the policy, and over what it was compared."""
+def write_parity(path: Path, rollout: Rollout, results: Mapping[str, ParityResult]) -> Path:
+    """Write the differences of each format, and the size of the rollout, as JSON."""
     steps, robots = rollout.done.shape
     formats = {}
     for name, result in results.items():
@@ -173,12 +174,12 @@ def write_parity(path: Path, rollout: Rollout, results: Mapping[str, Comparison]
 
 
 def _finite(entries: Mapping[str, Any]) -> Dict[str, Any]:
-    """Put None in the place of numbers that JSON cannot write."""
+    """Replace numbers that are not finite by None, for JSON."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in entries.items()}
 
 
-def verdict(name: str, result: Comparison) -> str:
-    """Say in a line how far a format is from the policy."""
+def describe_parity(name: str, result: ParityResult) -> str:
+    """Return a line on the differences of a format."""
     if result.mismatch is None:
         targets = "" if result.joint_targets is None else f", joint targets to {result.joint_targets:.1e} rad"
         return f"{name} acts like the policy: actions to {result.actions:.1e}{targets}"

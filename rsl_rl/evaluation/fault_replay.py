@@ -1,4 +1,4 @@
-"""What happened to a robot that broke in training: physics repeats its last control steps."""
+"""Load a fault dump of a training, and simulate the last control steps of the robot again."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.registry import suggest
 
 _FORMAT = 1
-"""Version of the file's layout that is understood here."""
+"""Format version of the files that can be read."""
 
 _ROUNDING = 1e-6
-"""Largest difference between two states that may come of another processor's arithmetic."""
+"""Largest difference between two states that rounding on another processor can cause."""
 
 _FIELDS = {"cause": str, "term": str, "environment": int, "iteration": int, "step": int}
 
 SECTIONS = {"reward_term": "rewards", "observation_term": "observations"}
-"""Causes that are no matter of physics, and the values that tell of them."""
+"""Causes outside the physics, and the section of the dump that describes them."""
 
 
-class Case(NamedTuple):
-    """A post-mortem as the file has it: K control steps of one robot, the oldest first."""
+class FaultDump(NamedTuple):
+    """Contents of a fault dump: K control steps of one robot, the oldest first."""
 
     cause: str
     term: str
     environment: int
     iteration: int
-    step: int  # of the iteration's rollout
+    step: int  # in the rollout of the iteration
     states: Tensor  # [K, S] before each step
     targets: Tensor  # [K, J] of the joints [rad]
-    parameters: Dict[str, Tensor]  # what Sim.parameters_of gave
-    values: Dict[str, Any]  # numbers by name that tell of the cause: rewards, observations or none
+    parameters: Dict[str, Tensor]  # of the robot, see Sim.parameters_of
+    values: Dict[str, Any]  # rewards or observations by name, depending on the cause; or empty
 
 
-class Repetition(NamedTuple):
-    """What physics makes of the K steps of a case, each from the state recorded, in D physics steps each.
+class FaultReplay(NamedTuple):
+    """Result of simulating the K control steps of a dump again, each from its recorded state, in D physics steps.
 
-    Where the engine gives up it starts the robot anew: what follows within that step is not what happened, and
+    Where the physics diverges, the engine resets the robot. The samples after that within the step are marked in
     ``lost``.
     """
 
     model_path: Path
     joint_names: Tuple[str, ...]
     dt: float  # physics step [s]
-    reached: Tensor  # [K, S] after each step
-    diverged: Tensor  # [K] bool: the engine gave up
-    broken: Tensor  # [K] bool: diverged, or the state reached is not finite or absurdly fast
-    differences: Tensor  # [K - 1] largest one between the state reached and that recorded before the next step
-    pose: Tensor  # [K, 1 + D, 7 + J] root position [m], quaternion, joint angles [rad], where a step begins and after
-    root_speed: Tensor  # [K, 1 + D] [m/s]              each of its physics steps
+    end_states: Tensor  # [K, S] after each step
+    diverged: Tensor  # [K] bool: the physics diverged
+    broken: Tensor  # [K] bool: diverged, or the end state is not finite or too fast
+    differences: Tensor  # [K - 1] largest difference between the end state and the recorded state of the next step
+    pose: Tensor  # [K, 1 + D, 7 + J] root position [m], quaternion, joint angles [rad], at the start and after each
+    root_speed: Tensor  # [K, 1 + D] [m/s]              physics step
     joint_vel: Tensor  # [K, 1 + D, J] [rad/s]
     lost: Tensor  # [K, 1 + D] bool
 
@@ -71,41 +71,41 @@ class Repetition(NamedTuple):
         return self.dt * (self.lost.shape[1] - 1)
 
     @property
-    def touched(self) -> List[int]:
-        """Steps after which something else moved the robot, such as a push or a reset."""
+    def disturbed_steps(self) -> List[int]:
+        """Steps after which the recorded state was changed from outside, such as by a push or a reset."""
         return (self.differences > _ROUNDING).nonzero().flatten().tolist()
 
 
-def find_case(run: Path, name: str) -> Path:
-    """Return the file of a post-mortem: a path, or a name in the run's postmortem/, with or without its ending;
-    anything else is a ValueError that lists what is there."""
+def find_fault_dump(run: Path, name: str) -> Path:
+    """Return the file of a fault dump from its path, or from its name in the run's postmortem/ folder, with or without
+    extension; an unknown name is a ValueError that lists the known ones."""
     folder, stem = run / "postmortem", re.sub(r"\.(pt|json)$", "", name)
-    for path in (Path(name), *(place / f"{stem}.pt" for place in (Path(), folder, run))):
+    for path in (Path(name), *(parent / f"{stem}.pt" for parent in (Path(), folder, run))):
         if path.is_file() and path.suffix != ".json":
-            _require_own(path.resolve(), run.resolve())
+            _require_same_run(path.resolve(), run.resolve())
             return path
     known = sorted(path.stem for path in folder.glob("*.pt"))
     if not known:
-        raise ValueError(f"there is no post-mortem '{name}', and {run} has none: no robot broke there")
-    raise ValueError(f"there is no post-mortem '{name}'; {folder} has {', '.join(known)}.{suggest(stem, known)}")
+        raise ValueError(f"there is no fault dump '{name}', and {run} has none: no robot broke there")
+    raise ValueError(f"there is no fault dump '{name}'; {folder} has {', '.join(known)}.{suggest(stem, known)}")
 
 
-def _require_own(path: Path, run: Path) -> None:
-    """Refuse the post-mortem of another run, whose physics may differ."""
+def _require_same_run(path: Path, run: Path) -> None:
+    """Raise a ValueError for the fault dump of another run, whose physics may differ."""
     owner = path.parent.parent
     if path.parent.name == "postmortem" and owner != run and (owner / "config.yaml").is_file():
-        raise ValueError(f"{path} is of another run than {run}; add --load_run {owner}")
+        raise ValueError(f"{path} belongs to another run than {run}; add --load_run {owner}")
 
 
-def load_case(path: Path, cfg: TaskConfig) -> Case:
-    """Read a post-mortem of the task's robot without executing anything in it; anything else is a ValueError."""
+def load_fault_dump(path: Path, cfg: TaskConfig) -> FaultDump:
+    """Read a fault dump without executing code in it; a file that is damaged, or of another robot, is a ValueError."""
     content = _read(path)
     env = content["env"]
     if env is None or not isinstance(cfg, LeggedRobotConfig):
-        reason = "the task has none, or only the learner found fault"
-        raise ValueError(f"{path} has no physics to repeat: {reason}; read {path.stem}.json")
+        reason = "the task has no physics, or only the learner found the fault"
+        raise ValueError(f"{path} has no physics to replay: {reason}; read {path.stem}.json")
     if env.get("robot") != cfg.robot:
-        raise ValueError(f"{path} is of the robot '{env.get('robot')}' and the task's is '{cfg.robot}'; correct --task")
+        raise ValueError(f"{path} is of the robot '{env.get('robot')}' and the task has '{cfg.robot}'; correct --task")
     physics, values = env.get("physics"), env.get(SECTIONS.get(content["cause"], ""), {})
     try:
         states, targets, parameters = (physics[name] for name in ("states", "targets", "parameters"))
@@ -115,8 +115,8 @@ def load_case(path: Path, cfg: TaskConfig) -> Case:
     except (TypeError, KeyError, AttributeError):
         whole = False
     if not whole:
-        raise ValueError(f"{path} is damaged: its physics are not states, targets and parameters; take another")
-    return Case(
+        raise ValueError(f"{path} is damaged: its physics are not states, targets and parameters; use another file")
+    return FaultDump(
         **{name: content[name] for name in _FIELDS},
         states=states,
         targets=targets,
@@ -131,24 +131,24 @@ def _read(path: Path) -> Dict[str, Any]:
         if zipfile.ZipFile(io.BytesIO(packed)).testzip() is not None:
             raise ValueError("a checksum is wrong")
         content = torch.load(io.BytesIO(packed), map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file can make the reader stumble over anything
+    except Exception as error:  # a damaged file can cause any error
         reason = " ".join(str(error).split())[:160]
-        raise ValueError(f"{path} is damaged or no post-mortem ({reason}); take another") from error
+        raise ValueError(f"{path} is damaged or not a fault dump ({reason}); use another file") from error
     fields = {"format": int, **_FIELDS, "env": (dict, type(None))}
     if not isinstance(content, dict) or not all(isinstance(content.get(name, ...), fields[name]) for name in fields):
-        raise ValueError(f"{path} is no post-mortem: it lacks some of {', '.join(fields)}")
+        raise ValueError(f"{path} is not a fault dump: it lacks some of {', '.join(fields)}")
     if content["format"] != _FORMAT:
         raise ValueError(f"{path} has format {content['format']}, and this version reads {_FORMAT}; update rsl-rl-lib")
     return content
 
 
-def repeat(case: Case, cfg: LeggedRobotConfig, device: str = "cpu") -> Repetition:
-    """Repeat every step of a case at once, with the physics of the task."""
+def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -> FaultReplay:
+    """Simulate all steps of a fault dump in parallel, with the physics of the task."""
     robot = ROBOTS.load(cfg.robot)
-    sim = make_sim(robot.model_path, len(case.states), cfg.sim, device)
+    sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device)
     state = RobotState(sim, torch.tensor(robot.default_joint_pos, device=sim.device), cfg.sim.control_dt)
-    targets = case.targets.to(sim.device)
-    _restore(sim, case)
+    targets = dump.targets.to(sim.device)
+    _restore(sim, dump)
     tracks: Dict[str, List[Tensor]] = {"pose": [], "root_speed": [], "joint_vel": [], "lost": []}
     lost = torch.zeros(sim.num_envs, dtype=torch.bool, device=sim.device)
     for i in range(1 + cfg.sim.decimation):
@@ -160,64 +160,64 @@ def repeat(case: Case, cfg: LeggedRobotConfig, device: str = "cpu") -> Repetitio
         tracks["joint_vel"].append(sim.joint_vel.clone())
         tracks["lost"].append(lost)
     too_fast = broken_state(state, cfg.terminations)
-    reached = sim.physics_state().cpu()
-    return Repetition(
+    end_states = sim.physics_state().cpu()
+    return FaultReplay(
         model_path=robot.model_path,
         joint_names=sim.joint_names,
         dt=cfg.sim.dt,
-        reached=reached,
+        end_states=end_states,
         diverged=lost.cpu(),
         broken=(lost | too_fast).cpu(),
-        differences=_differences(reached[:-1], case.states[1:]),
+        differences=_differences(end_states[:-1], dump.states[1:]),
         **{name: torch.stack(track, dim=1).cpu() for name, track in tracks.items()},
     )
 
 
-def _restore(sim: Sim, case: Case) -> None:
-    """Give every world the robot's parameters, and each the state in which one of the steps began."""
+def _restore(sim: Sim, dump: FaultDump) -> None:
+    """Set the robot's parameters in every world, and the start state of one step in each."""
     joints = [len(sim.joint_names)]
     shapes = {"friction": [], "payload": [], "stiffness": joints, "damping": joints}
-    got = {name: list(value.shape) for name, value in case.parameters.items()}
-    sizes, own = [case.states.shape[1], case.targets.shape[1]], [sim.physics_state().shape[1], *joints]
+    got = {name: list(value.shape) for name, value in dump.parameters.items()}
+    sizes, own = [dump.states.shape[1], dump.targets.shape[1]], [sim.physics_state().shape[1], *joints]
     known = all(name in shapes and shapes[name] == shape for name, shape in got.items())
     if sizes != own or not known or ("stiffness" in got) != ("damping" in got):
         raise ValueError(
-            f"the post-mortem has states and targets of {sizes} numbers and the parameters {got}, and this physics has "
-            f"{own} and {shapes}; take the model and the engine that the run was trained with"
+            f"the fault dump has states and targets of {sizes} numbers and the parameters {got}, and this simulation "
+            f"has {own} and {shapes}; use the model and the engine of the training"
         )
-    sim.set_parameters({name: value.expand(sim.num_envs, *value.shape) for name, value in case.parameters.items()})
-    sim.set_physics_state(case.states.to(sim.device))
+    sim.set_parameters({name: value.expand(sim.num_envs, *value.shape) for name, value in dump.parameters.items()})
+    sim.set_physics_state(dump.states.to(sim.device))
 
 
-def _differences(reached: Tensor, recorded: Tensor) -> Tensor:
-    """Return the largest difference in each row; two numbers that are not finite are no different."""
-    broken = ~torch.isfinite(reached) & ~torch.isfinite(recorded)
-    return (reached - recorded).masked_fill(broken, 0.0).abs().nan_to_num(math.inf, math.inf).amax(dim=1)
+def _differences(end_states: Tensor, recorded: Tensor) -> Tensor:
+    """Return the largest difference in each row; two numbers that are not finite count as equal."""
+    broken = ~torch.isfinite(end_states) & ~torch.isfinite(recorded)
+    return (end_states - recorded).masked_fill(broken, 0.0).abs().nan_to_num(math.inf, math.inf).amax(dim=1)
 
 
-def verdict(case: Case, repetition: Repetition) -> str:
-    """Say in a line whether physics repeats what happened."""
-    blamed = f"the cause is the term {case.term}"
-    if repetition.broken[-1]:
-        line = "physics repeats the breakdown"
-        if case.cause in SECTIONS:
-            line = f"physics breaks here, which it did not in training, where {blamed}"
-    elif case.cause in SECTIONS:
-        line = f"physics does not break here: {blamed}"
+def describe_replay(dump: FaultDump, replay: FaultReplay) -> str:
+    """Return a line that says whether the fault occurs again."""
+    cause = f"the cause is the term {dump.term}"
+    if replay.broken[-1]:
+        line = "the physics breaks as in training"
+        if dump.cause in SECTIONS:
+            line = f"the physics breaks here, but did not in training, where {cause}"
+    elif dump.cause in SECTIONS:
+        line = f"the physics does not break: {cause}"
     else:
-        line = "physics does not break here, which it did in training: its settings, the engine or the model are others"
-    return f"{line}; {_agreement(repetition)}"
+        line = "the physics does not break here, but did in training: its settings, the engine or the model differ"
+    return f"{line}; {_agreement(replay)}"
 
 
-def _agreement(repetition: Repetition) -> str:
-    """Say how well the recorded states are met."""
-    differences, touched = repetition.differences, repetition.touched
+def _agreement(replay: FaultReplay) -> str:
+    """Return a text about the differences between recorded and simulated states."""
+    differences, disturbed_steps = replay.differences, replay.disturbed_steps
     if not len(differences):
-        return "one step is all there is"
+        return "there is only one step"
     line = f"the largest difference from a recorded state is {float(differences.max()):.2g}"
-    if not touched:
+    if not disturbed_steps:
         return line
-    if len(touched) == len(differences) > 2:
-        return f"{line}, and no state is met: the run's physics were others"
-    times = ", ".join(f"{(len(differences) - k) * repetition.control_dt:.3f} s" for k in touched)
-    return f"{line}: {times} before the end, something else moved the robot, such as a push or a reset"
+    if len(disturbed_steps) == len(differences) > 2:
+        return f"{line}, and no state agrees: the physics of the run differed"
+    times = ", ".join(f"{(len(differences) - k) * replay.control_dt:.3f} s" for k in disturbed_steps)
+    return f"{line}: {times} before the end, the state was changed from outside, such as by a push or a reset"

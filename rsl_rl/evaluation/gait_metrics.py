@@ -1,4 +1,4 @@
-"""Numbers that describe how robots walk."""
+"""Metrics of a gait: falls, tracking errors, actions, torques, foot contacts."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ AXES = ("lin_vel_x", "lin_vel_y", "yaw_rate")
 """Components of a command; [m/s], [m/s] and [rad/s]."""
 
 _BINS = 5
-"""Parts of equal width that the range of each component is cut into."""
+"""Number of bins of equal width for the range of each component."""
 
 
 class CommandBin(NamedTuple):
-    """The samples whose command lies between two values in one component, whatever the other two are."""
+    """Samples whose command lies between two values in one component; the other components are not restricted."""
 
     axis: str  # of AXES
     low: float
     high: float
     samples: int  # control steps of robots
-    command: float  # mean of the component, as commanded; NaN, like the following, where there are no samples
-    measured: float  # and as measured
+    command: float  # mean commanded value; this and the following are NaN if there are no samples
+    measured: float  # mean measured value
     lin_vel_error: float  # mean length of v_xy - command [m/s]
     yaw_rate_error: float  # [rad/s]
 
 
 class CommandBins:
-    """Sums by bin of how well robots follow their commands, on the device."""
+    """Sums of tracking errors by command bin, on the device."""
 
     def __init__(self, cfg: CommandConfig):
         self._ranges = [getattr(cfg, axis) for axis in AXES]
         self._sums = torch.zeros(0)
 
     def add(self, command: Tensor, measured: Tensor, lin_vel_error: Tensor, yaw_rate_error: Tensor) -> None:
-        """Take in a step of N robots: commands and velocities [N, 3], errors [N]."""
+        """Add a step of N robots: commands and velocities [N, 3], errors [N]."""
         if not len(self._sums):
             self._sums = torch.zeros(3 * _BINS, 5, dtype=torch.float64, device=command.device)
             low, high = torch.tensor(self._ranges, device=command.device).unbind(dim=1)
             self._low, self._per_bin = low, _BINS / (high - low).clamp(min=1e-9)
             self._first = torch.arange(3, device=command.device) * _BINS
-        place = ((command - self._low) * self._per_bin).long().clamp(0, _BINS - 1) + self._first  # [N, 3]
+        index = ((command - self._low) * self._per_bin).long().clamp(0, _BINS - 1) + self._first  # [N, 3]
         errors = torch.stack((lin_vel_error, yaw_rate_error), dim=1).unsqueeze(1).expand(-1, 3, -1)
         own = torch.stack((torch.ones_like(command), command, measured), dim=2)
         values = torch.cat((own, errors), dim=2).double()  # [N, 3, 5]
-        self._sums.index_add_(0, place.flatten(), values.flatten(0, 1))
+        self._sums.index_add_(0, index.flatten(), values.flatten(0, 1))
 
     def result(self) -> List[CommandBin]:
-        """Return the bins of each component in order; of a component that is always the same, the one that is used."""
+        """Return the bins of each component in order; one bin for a component with a constant value."""
         bins = []
         for (axis, (low, high)), rows in zip(zip(AXES, self._ranges), self._sums.reshape(3, _BINS, 5).tolist()):
             edges = [round(low + k * (high - low) / _BINS, 6) for k in range(_BINS + 1)]
@@ -74,21 +74,23 @@ def _bin(axis: str, low: float, high: float, sums: Sequence[float]) -> CommandBi
     return CommandBin(axis, low, high, int(samples), command, measured, lin_vel_error, yaw_rate_error)
 
 
-def pool(repetitions: Sequence[Sequence[CommandBin]]) -> List[CommandBin]:
-    """Return the bins of several repetitions as if they were one."""
-    pooled = []
-    for bins in zip(*repetitions):
+def merge_bins(results: Sequence[Sequence[CommandBin]]) -> List[CommandBin]:
+    """Merge the bins of several evaluations."""
+    merged = []
+    for bins in zip(*results):
         samples = sum(one.samples for one in bins)
         totals = [sum(one[k] * one.samples for one in bins if one.samples) for k in range(4, 8)]
-        pooled.append(_bin(bins[0].axis, bins[0].low, bins[0].high, (samples, *totals)))
-    return pooled
+        merged.append(_bin(bins[0].axis, bins[0].low, bins[0].high, (samples, *totals)))
+    return merged
 
 
-class GaitMeter:
-    """An observer of :class:`LeggedRobot` that sums over all robots and steps on the device and is read once at the
-    end."""
+class GaitMetrics:
+    """An observer of :class:`LeggedRobot` that sums over all robots and steps on the device.
 
-    MEANINGS: ClassVar[Dict[str, str]] = {
+    ``result``, ``falls`` and ``tracking`` are read once at the end.
+    """
+
+    DESCRIPTIONS: ClassVar[Dict[str, str]] = {
         "fall_rate": "falls per robot",
         "lin_vel_error": "mean length of v_xy - command, base frame [m/s]",
         "yaw_rate_error": "mean distance from the commanded yaw rate [rad/s]",
@@ -102,8 +104,8 @@ class GaitMeter:
         "duty_factor": "share of time that a foot is on the floor",
         "cost_of_transport": "mechanical work per weight and distance",
     }
-    """What each number says, and its unit."""
-    NAMES = tuple(MEANINGS)
+    """Description and unit of each metric."""
+    NAMES = tuple(DESCRIPTIONS)
 
     def __init__(self, cfg: LeggedRobotConfig, robot: Robot):
         self._cfg, self._foot_radius = cfg, robot.foot_radius
@@ -112,18 +114,18 @@ class GaitMeter:
         self._steps = 0
 
     def __call__(self, state: RobotState, done: Tensor) -> None:
-        """Take in one step of N robots, those that end in it included."""
+        """Add one step of N robots, before the resets."""
         if self._steps == 0:
-            self._swing_height = torch.zeros_like(state.air_time)  # highest point of each running swing [m]
+            self._swing_height = torch.zeros_like(state.air_time)  # highest point of each current swing [m]
             self._last_change = torch.zeros_like(state.action)  # of the action, one control step ago
         self._steps += 1
         self._num_envs, self._num_joints = state.action.shape
         self._add("falls", done)
         if not none_on_cpu(done):
             self._count_falls(state, done)
-        self._track(state)
-        self._watch_actions(state, done)
-        self._watch_feet(state)
+        self._add_tracking(state)
+        self._add_actions(state, done)
+        self._add_feet(state)
         self._add("torque", state.joint_torque.abs())
         self._add("saturated", state.joint_torque.abs() >= 0.999 * state.sim.torque_limits)
         self._add("work", (state.joint_torque * state.joint_vel).abs() * state.control_dt)
@@ -131,16 +133,16 @@ class GaitMeter:
         self._add("weight", state.sim.total_mass * _GRAVITY / self._num_envs)
 
     def _count_falls(self, state: RobotState, done: Tensor) -> None:
-        """Book each fall under the first of the causes that holds."""
+        """Count each fall under its first cause."""
         cfg = self._cfg.terminations
-        left = done
+        remaining = done
         broken = {"engine": state.sim.diverged | state.sim.overflowed, "state": faults.broken_state(state, cfg)}
         for cause, where in {**broken, **terminations.failures(state, cfg)}.items():
-            self._add(f"falls by {cause}", left & where)
-            left = left & ~where
-        self._add("falls by other", left)
+            self._add(f"falls by {cause}", remaining & where)
+            remaining = remaining & ~where
+        self._add("falls by other", remaining)
 
-    def _track(self, state: RobotState) -> None:
+    def _add_tracking(self, state: RobotState) -> None:
         measured = torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)  # [N, 3]
         error = state.command - measured
         lin_vel_error, yaw_rate_error = error[:, :2].norm(dim=1), error[:, 2].abs()
@@ -148,14 +150,14 @@ class GaitMeter:
         self._add("yaw_rate_error", yaw_rate_error)
         self._bins.add(state.command, measured, lin_vel_error, yaw_rate_error)
 
-    def _watch_actions(self, state: RobotState, done: Tensor) -> None:
-        """Sum up first and second differences; before an episode, a robot counts as holding the default pose."""
+    def _add_actions(self, state: RobotState, done: Tensor) -> None:
+        """Add first and second differences of the action; before an episode the action counts as 0."""
         change = state.action - state.previous_action
         self._add("action_change", change.square())
         self._add("action_jerk", (change - self._last_change).square())
         self._last_change = change.masked_fill(done.unsqueeze(1), 0.0)
 
-    def _watch_feet(self, state: RobotState) -> None:
+    def _add_feet(self, state: RobotState) -> None:
         contact = state.foot_contact
         height = state.foot_pos[:, :, 2] - self._foot_radius
         self._swing_height = torch.maximum(self._swing_height, height)
@@ -170,7 +172,7 @@ class GaitMeter:
         self._sums[name] = self._sums[name] + total if name in self._sums else total
 
     def result(self) -> Dict[str, float]:
-        """Return the gate's numbers and the gait's; MEANINGS says what they are."""
+        """Return the metrics by name; see DESCRIPTIONS."""
         total = {name: float(value) for name, value in self._sums.items()}
         samples, feet = self._steps * self._num_envs, self._swing_height.shape[1]
         seconds = samples * self._cfg.sim.control_dt  # of robot time
@@ -192,15 +194,16 @@ class GaitMeter:
         }
 
     def falls(self) -> Dict[str, float]:
-        """Return the falls per robot by cause; they add up to fall_rate.
+        """Return the falls per robot by cause; their sum is fall_rate.
 
-        A fall has one cause, the first that holds: the engine gave up ("engine"), an absurd state ("state"),
-        "<link>_contact", "tilt", or "other": an absurd reward or observation, or a time limit.
+        A fall is counted under the first matching cause: the engine diverged or its contact buffer overflowed
+        ("engine"), the state is not finite or too fast ("state"), "<link>_contact", "tilt", or "other": a reward or
+        observation that is not finite or too large, or a time limit.
         """
         links = [f"{link}_contact" for link in self._cfg.terminations.contact_links]
         causes = ("engine", "state", *links, "tilt", "other")
         return {cause: float(self._sums.get(f"falls by {cause}", 0.0)) / self._num_envs for cause in causes}
 
     def tracking(self) -> List[CommandBin]:
-        """Return how well the robots followed the commands of each bin."""
+        """Return the tracking errors of each command bin."""
         return self._bins.result()

@@ -1,4 +1,4 @@
-"""A walk of a trained policy, with what its robots sensed and what they were told: what exports are held against."""
+"""Record a rollout of a trained policy with sensor readings and joint targets, the reference for exported files."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class Rollout(NamedTuple):
     """T control steps of N robots with J joints, on the CPU."""
 
     joint_names: Tuple[str, ...]
-    obs: Tensor  # [T, N, D] what the policy saw
-    actions: Tensor  # [T, N, A] its answer
-    last_actions: Tensor  # [T, N, A] the action before, as the environment took it; zeros start an episode
-    sensed: Dict[str, Tensor]  # [T, N, k] each, at the time of obs; SI units
-    joint_targets: Tensor  # [T, N, J] what the simulation was handed [rad]
+    obs: Tensor  # [T, N, D] input of the policy
+    actions: Tensor  # [T, N, A] output of the policy
+    last_actions: Tensor  # [T, N, A] the action of the step before, clipped; zeros at the start of an episode
+    sensors: Dict[str, Tensor]  # [T, N, k] each, at the time of obs; SI units
+    joint_targets: Tensor  # [T, N, J] input of the simulation [rad]
     done: Tensor  # [T, N] bool: the episode ended with this step
-    memories: Tuple[Tensor, ...]  # each [T, L, N, H] what the policy remembered after its answer; none without memory
+    memories: Tuple[Tensor, ...]  # recurrent states after the step, each [T, L, N, H]; empty without memory
 
     def memories_before(self, step: int, robot: int) -> Tuple[Tensor, ...]:
-        """Return what the policy remembered before a step, each [L, 1, H]; an episode begins with zeros."""
+        """Return the recurrent states before a step, each [L, 1, H]; zeros at the start of an episode."""
         if step == 0 or self.done[step - 1, robot]:
             return tuple(torch.zeros_like(memory[0, :, robot, None]) for memory in self.memories)
         return tuple(memory[step - 1, :, robot, None] for memory in self.memories)
@@ -33,8 +33,8 @@ class Rollout(NamedTuple):
         return int(self.done.sum())
 
 
-def sensed_by_robot(env: LeggedRobot) -> Dict[str, Tensor]:
-    """Return what the sensors of N legged robots would say at this moment, [N, k] each, in SI units.
+def sensor_readings(env: LeggedRobot) -> Dict[str, Tensor]:
+    """Return the current sensor readings of N legged robots, [N, k] each, in SI units.
 
     The linear velocity is in the world frame, the angular one in the base frame; joints are in the simulation's order.
     """
@@ -51,18 +51,18 @@ def sensed_by_robot(env: LeggedRobot) -> Dict[str, Tensor]:
 
 @torch.no_grad()
 def record_rollout(env: LeggedRobot, policy: Any, actor_groups: Sequence[str], num_steps: int) -> Rollout:
-    """Let the policy walk the robots of a LeggedRobot without observation noise, episodes from their start.
+    """Run the policy in an environment without observation noise, starting with new episodes.
 
     Joint targets are those that the environment gave to its simulation.
     """
     rows: Dict[str, List[Tensor]] = {name: [] for name in ("obs", "actions", "last_actions", "joint_targets", "done")}
-    sensed: Dict[str, List[Tensor]] = {}
+    sensors: Dict[str, List[Tensor]] = {}
     memories: List[Tuple[Tensor, ...]] = []
     obs = env.reset()
     policy.reset()
     for _ in range(num_steps):
-        for name, value in sensed_by_robot(env).items():
-            sensed.setdefault(name, []).append(value.cpu().clone())
+        for name, value in sensor_readings(env).items():
+            sensors.setdefault(name, []).append(value.cpu().clone())
         rows["obs"].append(torch.cat([obs[group] for group in actor_groups], dim=-1).cpu().clone())
         rows["last_actions"].append(env.state.action.cpu().clone())
         actions = policy(obs)
@@ -75,7 +75,7 @@ def record_rollout(env: LeggedRobot, policy: Any, actor_groups: Sequence[str], n
     stacked = {name: torch.stack(values) for name, values in rows.items()}
     return Rollout(
         env.sim.joint_names,
-        sensed={name: torch.stack(x) for name, x in sensed.items()},
+        sensors={name: torch.stack(x) for name, x in sensors.items()},
         memories=tuple(map(torch.stack, zip(*memories))),
         **stacked,
     )

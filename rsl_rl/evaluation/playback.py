@@ -1,4 +1,4 @@
-"""Show what a policy does: a recording, a picture and a film."""
+"""Run a trained policy and write plots and a video of it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy, for_evaluation
 from rsl_rl.evaluation.recorder import Recorder
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.viz.video import Film, VideoError, frames_of, write_video
+from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
 
-_FRAME_RATE = 25.0  # of the film [1/s]
+_FRAME_RATE = 25.0  # of the video [1/s]
 
 
-def for_replay(
+def for_playback(
     cfg: LeggedRobotConfig, num_envs: int, seconds: float, command: Optional[Tuple[float, float, float]]
 ) -> LeggedRobotConfig:
-    """Return the task with a few undisturbed robots and a new command every few seconds, or one command throughout."""
+    """Return the task without disturbances, with a new command every few seconds or with a constant ``command``."""
     cfg = for_evaluation(cfg, num_envs, seconds)
     commands = replace(cfg.commands, resampling_time=min(cfg.commands.resampling_time, 2.5))
     if command is not None:
@@ -33,8 +33,8 @@ def for_replay(
 
 
 @torch.no_grad()
-def replay(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, Tensor]:
-    """Let every robot walk for a time and return the recording, see :class:`Recorder`."""
+def run_playback(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, Tensor]:
+    """Run every robot for a time [s] and return the recording, see :class:`Recorder`."""
     recorder = Recorder(env.num_envs, env.cfg.control.action_scale)
     obs = env.reset()
     policy.reset()
@@ -46,15 +46,15 @@ def replay(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, 
     return recorder.result()
 
 
-def write_replay(
+def write_playback(
     recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: bool, plot: bool
 ) -> Iterator[str]:
-    """Write what is asked for, pictures and a film; yield a line on each as it is done or cannot be done."""
+    """Write plots and a video, if asked for; yield a line for each file that is written or cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     if plot:
         yield from _write_plots(recording, env, folder)
     if video:
-        yield _write_film(recording, env, folder / "play.mp4")
+        yield _write_video(recording, env, folder / "play.mp4")
 
 
 def _write_plots(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path) -> Iterator[str]:
@@ -71,8 +71,8 @@ def _write_plots(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path
     yield f"plot: {joints} (joint positions and targets, torques and limits)"
 
 
-def film_of(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = "") -> Film:
-    """Return the film of a recording, captioned with a title and what the first robot was asked for and did."""
+def make_clip(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = "") -> VideoClip:
+    """Return the video clip of a recording; captions show commanded and measured velocity of the first robot."""
     control_dt = env.cfg.sim.control_dt
     stride = max(1, round(1 / (_FRAME_RATE * control_dt)))
     captions = [
@@ -82,12 +82,12 @@ def film_of(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = "") 
         for c, v in zip(recording["command"][::stride, 0].tolist(), recording["velocity"][::stride, 0].tolist())
     ]
     poses = recording["pose"][::stride].double().numpy()
-    return Film(env.robot.model_path, poses, captions, 1 / (stride * control_dt))
+    return VideoClip(env.robot.model_path, poses, captions, 1 / (stride * control_dt))
 
 
-def _write_film(recording: Mapping[str, Tensor], env: LeggedRobot, path: Path) -> str:
+def _write_video(recording: Mapping[str, Tensor], env: LeggedRobot, path: Path) -> str:
     try:
-        write_video(path, film_of(recording, env))
+        write_video(path, make_clip(recording, env))
     except VideoError as error:
         return str(error)
-    return f"video: {path} (at a glance: {frames_of(path)})"
+    return f"video: {path} (contact sheet: {contact_sheet_path(path)})"

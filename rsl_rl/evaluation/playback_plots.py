@@ -1,4 +1,4 @@
-"""Pictures of what a recorded robot did."""
+"""Plots of a recorded robot."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-_MEASURED, _ASKED, _LIMIT = "#1f77b4", "#d62728", "#444444"
-_JOINT_WINDOW = 3.0  # time that the joints are shown for, so that single steps can be told apart [s]
+_MEASURED, _COMMANDED, _LIMIT = "#1f77b4", "#d62728", "#444444"
+_JOINT_WINDOW = 3.0  # length of the joint plots, short enough to see single steps [s]
 
 
 def plot_motion(recording: Mapping[str, Tensor], control_dt: float, foot_names: Sequence[str], path: Path) -> None:
-    """Draw as PNG how the first robot of a recording follows its commands, and how it steps: base height, action rate
-    and a gait diagram."""
+    """Draw commanded and measured velocity, base height, action rate and foot contacts of the first robot as PNG."""
     robot = {name: value[:, 0].numpy() for name, value in recording.items()}
     seconds = (1 + np.arange(len(robot["command"]))) * control_dt
-    figure = Figure(figsize=(12, 12), layout="constrained")  # by itself, without pyplot: no display is asked for
+    figure = Figure(figsize=(12, 12), layout="constrained")  # without pyplot, which needs a display
     axes = figure.subplots(6, 1, sharex=True, height_ratios=(2, 2, 2, 1.2, 1.2, 1.6))
-    figure.suptitle("Robot 1: what was asked for and what it did")
+    figure.suptitle("Robot 1: commands and motion")
     for i, label in enumerate(("forward $v_x$ [m/s]", "left $v_y$ [m/s]", "yaw rate [rad/s]")):
         axes[i].plot(seconds, robot["velocity"][:, i], color=_MEASURED, linewidth=1.2, label="measured")
-        axes[i].plot(seconds, robot["command"][:, i], "--", color=_ASKED, linewidth=2, label="commanded")
+        axes[i].plot(seconds, robot["command"][:, i], "--", color=_COMMANDED, linewidth=2, label="commanded")
         axes[i].set_ylabel(label)
     axes[3].plot(seconds, robot["pose"][:, 2], color=_MEASURED, linewidth=1.2)
     axes[3].set_ylabel("base height [m]")
@@ -64,9 +63,11 @@ def plot_joints(
     num_legs: int,
     path: Path,
 ) -> None:
-    """Draw positions against targets and torques against limits as PNG, for the last seconds of the first robot of a
-    recording; a title gives the largest torque of the whole recording. Legs stand side by side where the joints divide
-    evenly among them."""
+    """Draw joint positions, targets, torques and torque limits of the first robot over the last seconds as PNG.
+
+    Each title gives the largest torque of the whole recording. There is one column for each leg if all legs have the
+    same number of joints.
+    """
     robot = {name: value[:, 0].numpy() for name, value in recording.items()}
     seconds = (1 + np.arange(len(robot["target"]))) * control_dt
     shown = slice(-max(2, round(_JOINT_WINDOW / control_dt)), None)
@@ -80,7 +81,7 @@ def plot_joints(
         row, column = j % rows, j // rows
         position, torque = axes[row, column], axes[rows + row, column]
         position.plot(seconds[shown], robot["pose"][shown, 7 + j], color=_MEASURED, linewidth=1.4, label="measured")
-        position.plot(seconds[shown], robot["target"][shown, j], "--", color=_ASKED, linewidth=1.2, label="target")
+        position.plot(seconds[shown], robot["target"][shown, j], "--", color=_COMMANDED, linewidth=1.2, label="target")
         position.set_title(name)
         torque.plot(seconds[shown], robot["torque"][shown, j], color=_MEASURED, linewidth=1.2)
         for limit in (-limits[j], limits[j]):
@@ -101,19 +102,19 @@ def plot_joints(
 
 
 def _grid(num_joints: int, num_legs: int) -> Tuple[int, int]:
-    """Return rows and columns: one column for each leg, or four where the joints do not divide evenly."""
+    """Return rows and columns: one column for each leg, or four if legs differ in their number of joints."""
     columns = num_legs if num_legs and num_joints % num_legs == 0 else min(4, num_joints)
     return -(-num_joints // columns), columns
 
 
 def _mark_ends(axis: Axes, seconds: np.ndarray, done: np.ndarray) -> None:
-    """Mark where an episode ended, and lay a grid."""
+    """Mark the ends of episodes, and draw a grid."""
     for end in seconds[done]:
         axis.axvline(end, color="black", linewidth=1.0, label="episode ended")
     axis.grid(alpha=0.3)
 
 
 def _legend(figure: Figure, *axes: Axes) -> None:
-    """Explain the lines of some axes at the foot of a figure, each once."""
+    """Add one legend for the lines of several axes below a figure."""
     lines = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels())}
     figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=len(lines))

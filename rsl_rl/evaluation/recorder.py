@@ -1,4 +1,4 @@
-"""Record what robots do, for plots and films."""
+"""Record states of robots, for plots and videos."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rsl_rl.tasks.robot_state import RobotState
 
 
 class Recorder:
-    """An observer of :class:`LeggedRobot` that keeps every step of the first robots."""
+    """An observer of :class:`LeggedRobot` that records every step of the first robots."""
 
     def __init__(self, num_robots: int, action_scale: float):
         self._n = num_robots
@@ -19,7 +19,7 @@ class Recorder:
         self._steps: List[Dict[str, Tensor]] = []
 
     def __call__(self, state: RobotState, done: Tensor) -> None:
-        """Take in one step, before the resets."""
+        """Record one step, before the resets."""
         sim = state.sim
         step = {
             "pose": torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1),  # [n, 7 + J]

@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from rsl_rl.evaluation.evaluate import Judgement
+from rsl_rl.evaluation.evaluate import EvalResult
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin
 
 _LABELS = {"lin_vel_x": "forward $v_x$ [m/s]", "lin_vel_y": "left $v_y$ [m/s]", "yaw_rate": "yaw rate [rad/s]"}
 
 _GAIT_SECONDS = 3.0
-"""Part of a walk that a gait diagram shows [s]; more, and the strides run into each other."""
+"""Length of the recording that a gait diagram shows [s]."""
 
 
 def _png(figure: Figure) -> bytes:
@@ -27,7 +27,7 @@ def _png(figure: Figure) -> bytes:
 
 
 def _figure(width: float, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained")  # by itself, without pyplot: no display is asked for
+    return Figure(figsize=(width, height), layout="constrained")  # without pyplot, which needs a display
 
 
 def _colors(count: int) -> List:
@@ -36,51 +36,51 @@ def _colors(count: int) -> List:
 
 def _legend(figure: Figure, axis: Axes) -> None:
     handles, labels = axis.get_legend_handles_labels()
-    columns = max(1, min(len(labels), 120 // (max(map(len, labels)) + 6)))  # by what fits in a line
+    columns = max(1, min(len(labels), 120 // (max(map(len, labels)) + 6)))  # as many as fit in one line
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
-def plot_comparison(judgements: Sequence[Judgement]) -> bytes:
-    """Draw every number of every checkpoint: the mean, its interval, the repetitions as dots, the limit as a line."""
-    names, colors = list(judgements[0].numbers), _colors(len(judgements))
+def plot_comparison(eval_results: Sequence[EvalResult]) -> bytes:
+    """Draw every metric of every checkpoint: the mean, its interval, the seeds as dots, the limit as a line."""
+    names, colors = list(eval_results[0].metrics), _colors(len(eval_results))
     rows = -(-len(names) // 4)
     figure = _figure(11, 2.3 * rows)
     for axis, name in zip(figure.subplots(rows, 4, squeeze=False).flat, names):
-        for i, one in enumerate(judgements):
-            values = [repetition.numbers[name] for repetition in one.repetitions]
+        for i, one in enumerate(eval_results):
+            values = [seed_result.metrics[name] for seed_result in one.seed_results]
             axis.plot([i] * len(values), values, ".", color=colors[i], alpha=0.4)
-            low, high = one.intervals.get(name, (one.numbers[name], one.numbers[name]))
+            low, high = one.intervals.get(name, (one.metrics[name], one.metrics[name]))
             axis.plot([i, i], [low, high], color=colors[i], linewidth=3)
-            axis.plot(i, one.numbers[name], "o", color=colors[i], label=one.name, clip_on=False)
-        limit = judgements[0].env_cfg.gate.get(name)
+            axis.plot(i, one.metrics[name], "o", color=colors[i], label=one.name, clip_on=False)
+        limit = eval_results[0].env_cfg.gate.get(name)
         if limit is not None:
             axis.axhline(limit, color="#d62728", linestyle="--", linewidth=1)
         axis.set_title(name, fontsize=10)
         axis.set_xticks([])
-        axis.set_xlim(-0.5, len(judgements) - 0.5)
+        axis.set_xlim(-0.5, len(eval_results) - 0.5)
         axis.set_ylim(0, 1.08 * axis.get_ylim()[1])
         axis.grid(axis="y", alpha=0.3)
     _legend(figure, figure.axes[0])
     return _png(figure)
 
 
-def _bins_of(judgement: Judgement) -> Dict[str, List[CommandBin]]:
-    bins = judgement.tracking
+def _bins_of(eval_result: EvalResult) -> Dict[str, List[CommandBin]]:
+    bins = eval_result.tracking
     return {axis: [one for one in bins if one.axis == axis] for axis in AXES}
 
 
-def plot_tracking_errors(judgements: Sequence[Judgement]) -> bytes:
+def plot_tracking_errors(eval_results: Sequence[EvalResult]) -> bytes:
     """Draw both errors of every checkpoint as bars over the bins of each component of the command."""
-    figure, colors = _figure(11, 5.5), _colors(len(judgements))
+    figure, colors = _figure(11, 5.5), _colors(len(eval_results))
     axes = figure.subplots(2, 3, sharey="row")
     for column, component in enumerate(AXES):
-        for i, one in enumerate(judgements):
+        for i, one in enumerate(eval_results):
             bins = _bins_of(one)[component]
-            width = 0.8 / len(judgements)
-            place = np.arange(len(bins)) + (i - (len(judgements) - 1) / 2) * width
+            width = 0.8 / len(eval_results)
+            x = np.arange(len(bins)) + (i - (len(eval_results) - 1) / 2) * width
             for row, errors in enumerate(([b.lin_vel_error for b in bins], [b.yaw_rate_error for b in bins])):
-                axes[row, column].bar(place, errors, width, color=colors[i], label=one.name)
-        bins = _bins_of(judgements[0])[component]
+                axes[row, column].bar(x, errors, width, color=colors[i], label=one.name)
+        bins = _bins_of(eval_results[0])[component]
         for row in range(2):
             axes[row, column].set_xticks(range(len(bins)), [f"{b.low:+.1f}\nto {b.high:+.1f}" for b in bins])
             axes[row, column].grid(axis="y", alpha=0.3)
@@ -91,12 +91,12 @@ def plot_tracking_errors(judgements: Sequence[Judgement]) -> bytes:
     return _png(figure)
 
 
-def plot_velocities(judgements: Sequence[Judgement]) -> bytes:
-    """Draw the mean measured velocity over the mean commanded one, bin by bin; good tracking is the diagonal."""
-    figure, colors = _figure(11, 4.2), _colors(len(judgements))
+def plot_velocities(eval_results: Sequence[EvalResult]) -> bytes:
+    """Draw the mean measured velocity against the mean commanded velocity of each bin; the diagonal is no error."""
+    figure, colors = _figure(11, 4.2), _colors(len(eval_results))
     for axis, component in zip(figure.subplots(1, 3), AXES):
         ranges = []
-        for i, one in enumerate(judgements):
+        for i, one in enumerate(eval_results):
             bins = _bins_of(one)[component]
             axis.plot([b.command for b in bins], [b.measured for b in bins], "o-", color=colors[i], label=one.name)
             ranges += [bins[0].low, bins[-1].high]
@@ -108,15 +108,15 @@ def plot_velocities(judgements: Sequence[Judgement]) -> bytes:
     return _png(figure)
 
 
-def plot_falls(judgements: Sequence[Judgement]) -> bytes:
+def plot_falls(eval_results: Sequence[EvalResult]) -> bytes:
     """Draw falls per robot by cause."""
-    causes = list(dict.fromkeys(cause for one in judgements for cause in one.falls))
-    figure, colors = _figure(11, 3.2), _colors(len(judgements))
+    causes = list(dict.fromkeys(cause for one in eval_results for cause in one.falls))
+    figure, colors = _figure(11, 3.2), _colors(len(eval_results))
     axis = figure.subplots()
-    for i, one in enumerate(judgements):
-        width = 0.8 / len(judgements)
-        place = np.arange(len(causes)) + (i - (len(judgements) - 1) / 2) * width
-        axis.bar(place, [one.falls.get(cause, 0.0) for cause in causes], width, color=colors[i], label=one.name)
+    for i, one in enumerate(eval_results):
+        width = 0.8 / len(eval_results)
+        x = np.arange(len(causes)) + (i - (len(eval_results) - 1) / 2) * width
+        axis.bar(x, [one.falls.get(cause, 0.0) for cause in causes], width, color=colors[i], label=one.name)
     axis.set_xticks(range(len(causes)), [cause.replace("_", " ") for cause in causes])
     axis.set_ylabel("falls per robot")
     axis.grid(axis="y", alpha=0.3)
@@ -124,9 +124,9 @@ def plot_falls(judgements: Sequence[Judgement]) -> bytes:
     return _png(figure)
 
 
-def plot_walk(judgement: Judgement) -> bytes:
-    """Draw the first robot of the first repetition: commanded and measured velocity, and when its feet were down."""
-    recording, dt = judgement.repetitions[0].recording, judgement.env_cfg.sim.control_dt
+def plot_walk(eval_result: EvalResult) -> bytes:
+    """Draw commanded and measured velocity and foot contacts of the first robot of the first seed."""
+    recording, dt = eval_result.seed_results[0].recording, eval_result.env_cfg.sim.control_dt
     figure = _figure(11, 8.5)
     axes = figure.subplots(4, 1, height_ratios=(1, 1, 1, 0.9))
     seconds = np.arange(len(recording["command"])) * dt
@@ -140,12 +140,12 @@ def plot_walk(judgement: Judgement) -> bytes:
     axes[2].set_xlabel("time [s]")
     by_label = dict(zip(*axes[0].get_legend_handles_labels()[::-1]))  # each once
     figure.legend(by_label.values(), by_label.keys(), loc="outside upper right", ncols=3)
-    _draw_gait(axes[3], recording["foot_contact"][:, 0], dt, judgement.foot_names)
+    _draw_gait(axes[3], recording["foot_contact"][:, 0], dt, eval_result.foot_names)
     return _png(figure)
 
 
 def _draw_gait(axis: Axes, contact: Tensor, dt: float, foot_names: Sequence[str]) -> None:
-    """Draw contact [steps, F] as a bar a foot, over the last seconds."""
+    """Draw contact [steps, F] as one row of bars for each foot, over the last seconds."""
     first = max(0, len(contact) - round(_GAIT_SECONDS / dt))
     for foot in range(contact.shape[1]):
         down = (first + contact[first:, foot].nonzero().flatten().numpy()) * dt
@@ -154,4 +154,4 @@ def _draw_gait(axis: Axes, contact: Tensor, dt: float, foot_names: Sequence[str]
     axis.set_xlim(first * dt, len(contact) * dt)
     axis.set_ylim(len(foot_names), -0.2)
     axis.set_ylabel("feet on the floor")
-    axis.set_xlabel("time [s], the end of the walk")
+    axis.set_xlabel("time [s], end of the recording")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Optional
 
 from rsl_rl.loggers.logger import Logger, Record
-from rsl_rl.utils.files import AppendFile, write_whole
+from rsl_rl.utils.files import AppendFile, atomic_write
 
 
 class JsonlLogger(Logger):
@@ -23,7 +23,7 @@ class JsonlLogger(Logger):
             lines = self.path.read_bytes().splitlines(keepends=True)
             kept = [line for line in lines if _iteration_of(line) <= first_iteration]
             if kept != lines:
-                write_whole(self.path, b"".join(kept))
+                atomic_write(self.path, b"".join(kept))
         self._file = AppendFile(self.path)
 
     def write(self, record: Record) -> None:

@@ -39,7 +39,7 @@ causes of faults under Faults/."""
 _FOLDERS = {"episode/": "Episode/", "evaluation/": "Evaluation/", "faults/": "Faults/"}
 
 
-def tag_of(name: str) -> Optional[str]:
+def tag_for(name: str) -> Optional[str]:
     """Return the tag of a metric, or None for those that only count."""
     for prefix, folder in _FOLDERS.items():
         if name.startswith(prefix):
@@ -72,7 +72,7 @@ class TensorBoardLogger(Logger):
         )
 
     def write(self, record: Record) -> None:
-        tagged = [(tag_of(name), value) for name, value in record.items()]
+        tagged = [(tag_for(name), value) for name, value in record.items()]
         values = [
             summary_pb2.Summary.Value(tag=tag, simple_value=value)
             for tag, value in tagged

@@ -8,7 +8,7 @@ from typing import Dict
 import wandb  # the extra 'wandb'
 
 from rsl_rl.loggers.logger import Logger, Record
-from rsl_rl.loggers.tensorboard import tag_of
+from rsl_rl.loggers.tensorboard import tag_for
 
 
 class WandbLogger(Logger):
@@ -22,7 +22,7 @@ class WandbLogger(Logger):
         self._run = wandb.init(**self._settings)
 
     def write(self, record: Record) -> None:
-        tagged = {tag_of(name): value for name, value in record.items() if value is not None}
+        tagged = {tag_for(name): value for name, value in record.items() if value is not None}
         tagged.pop(None, None)
         if self._run is not None:
             self._run.log(tagged, step=int(record["iteration"] or 0))

@@ -1,4 +1,4 @@
-"""What a task knows of a robot."""
+"""Data of a robot model."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Robot:
     model_path: Path
     """MJCF file."""
     default_joint_pos: Tuple[float, ...]
-    """Joint angles of the standing pose [rad]; action 0 holds them."""
+    """Joint angles of the standing pose [rad], the joint targets of action 0."""
     standing_height: float
     """Height of the trunk at the start of an episode [m]."""
     foot_radius: float
     """Distance of a standing foot's centre from the floor [m]."""
     mirrored_joints: Tuple[int, ...]
-    """For each joint, the joint that plays its part in the robot's left-right mirror image."""
+    """Index of the joint that corresponds to each joint in the left-right mirror image."""
     mirror_signs: Tuple[float, ...]
-    """Sign that a joint's angle gets in the mirror image."""
+    """Sign of each joint's angle in the mirror image."""
     mirrored_feet: Tuple[int, ...]
-    """For each foot, the foot that plays its part in the mirror image."""
+    """Index of the foot that corresponds to each foot in the mirror image."""
 
 
 ROBOTS = Registry("robot", {"go2": "rsl_rl.robots.go2:GO2"})

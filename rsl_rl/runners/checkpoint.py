@@ -14,8 +14,8 @@ from typing import Any, Dict, List, Union
 
 import torch
 
-from rsl_rl.utils.files import write_whole
-from rsl_rl.utils.plain import require_plain
+from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.serializable import check_serializable
 
 FORMAT = 1
 """Version of the layout; raised when a reader of today could not understand it."""
@@ -43,12 +43,12 @@ class CheckpointError(ValueError):
 def write_checkpoint(path: Path, state: Dict[str, Any]) -> None:
     """Save a dict of tensors and plain values, whole or not at all, with its SHA-256 at the end; anything else in it is
     a ValueError."""
-    require_plain(state, "the checkpoint")
+    check_serializable(state, "the checkpoint")
     buffer = io.BytesIO()
     torch.save(state, buffer)
     archive = buffer.getbuffer()[:-_NO_COMMENT]  # a zip archive ends with the length of a comment and the comment
     digest = hashlib.sha256(archive).hexdigest().encode()
-    write_whole(path, b"".join((archive, len(digest).to_bytes(_NO_COMMENT, "little"), digest)))
+    atomic_write(path, b"".join((archive, len(digest).to_bytes(_NO_COMMENT, "little"), digest)))
 
 
 def read_checkpoint(path: Path, device: Union[str, torch.device] = "cpu") -> Dict[str, Any]:
@@ -119,12 +119,12 @@ def iteration_of(path: Path) -> int:
     return int(match.group(1)) if match else -1
 
 
-def which_of(path: Path) -> Which:
+def checkpoint_id(path: Path) -> Which:
     """Return what a checkpoint's name says that it is."""
-    return BEST if path == best_of(path.parent) else iteration_of(path)
+    return BEST if path == best_path(path.parent) else iteration_of(path)
 
 
-def best_of(run: Path) -> Path:
+def best_path(run: Path) -> Path:
     """Return where a run's best checkpoint is, if there is one."""
     return run / f"model_{BEST}.pt"
 
@@ -139,10 +139,10 @@ def find_checkpoint(run: Path, which: Which = -1) -> Path:
     found = checkpoints_of(run)
     known = ", ".join(str(iteration_of(path)) for path in found[-10:])
     if which == BEST:
-        if best_of(run).is_file():
-            return best_of(run)
+        if best_path(run).is_file():
+            return best_path(run)
         raise CheckpointError(
-            f"{run} has no {best_of(run).name}, which a training with --evaluate_interval keeps; it has "
+            f"{run} has no {best_path(run).name}, which a training with --evaluate_interval keeps; it has "
             f"{known or 'none'}"
         )
     if not found:
@@ -176,7 +176,7 @@ def supersede_after(run: Path, iteration: int) -> None:
     late += [path for path in (run / "videos").glob("model_*") if _iteration_of_film(path) > iteration]
     with contextlib.suppress(CheckpointError):  # there is none, or a damaged one, which the next will replace
         if best_iteration(run) > iteration:
-            late.append(best_of(run))
+            late.append(best_path(run))
     for path in late:
         (run / "superseded").mkdir(exist_ok=True)
         os.replace(path, run / "superseded" / path.name)

@@ -13,7 +13,7 @@ from torch import Tensor
 from rsl_rl.env.protocols import ReportsFaults
 from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.utils.files import write_whole
+from rsl_rl.utils.files import atomic_write
 
 _PREFIX = "faults/"
 _NEXT = "next_obs/"
@@ -69,8 +69,8 @@ class FaultReporter:
             self._folder.mkdir(exist_ok=True)
             packed = io.BytesIO()
             torch.save(dump, packed)
-            write_whole(self._folder / f"{stem}.pt", packed.getvalue())
-            write_whole(self._folder / f"{stem}.json", (json.dumps(_plain(dump), indent=1) + "\n").encode())
+            atomic_write(self._folder / f"{stem}.pt", packed.getvalue())
+            atomic_write(self._folder / f"{stem}.json", (json.dumps(_plain(dump), indent=1) + "\n").encode())
         except Exception as error:  # of the disk, or of what an environment says; neither is worth a training
             self._print_line(f"{line}; the fault dump could not be written ({error})")
             return

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, List, Optional, Union
 
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, PatientLogger, Record
+from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, Record, RetryingLogger
 from rsl_rl.runners.checkpoint import supersede_after
 from rsl_rl.utils.config_io import to_dict, write_yaml
-from rsl_rl.utils.files import remove_parts
+from rsl_rl.utils.files import remove_temporary_files
 from rsl_rl.utils.git_state import write_git_state
 
 
@@ -38,7 +38,7 @@ class RunLog:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 supersede_after(self.folder, first_iteration)
-                remove_parts(self.folder)
+                remove_temporary_files(self.folder)
                 if self._account is None or not self._account.exists():  # it may be superseded itself
                     self._write_provenance(self.folder, first_iteration)
             except OSError as error:
@@ -65,7 +65,7 @@ class RunLog:
         loggers: List[Logger] = [ConsoleLogger(self._cfg.runner.experiment_name)]
         if self.folder is not None and self._logger_class is not None:
             files = JsonlLogger(self.folder / "metrics.jsonl"), self._logger_class(self.folder, to_dict(self._cfg))
-            loggers += [PatientLogger(logger, self.print_line) for logger in files]
+            loggers += [RetryingLogger(logger, self.print_line) for logger in files]
         return loggers
 
     def write(self, record: Record) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-class Motion(NamedTuple):
+class RobotPoseVel(NamedTuple):
     """Where robots are and how they move, in the terms of :class:`Sim`."""
 
     root_pos: Tensor  # [N, 3]
@@ -61,7 +61,7 @@ class Sim(ABC):
     def _allocate(self) -> None:
         """Make the tensors, with zeros in them, for the names, number and device that are set.
 
-        Who has other tensors show the motion overrides ``numbers_of_motion``.
+        Who has other tensors show the motion overrides ``state_buffers``.
         """
 
         def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -69,29 +69,29 @@ class Sim(ABC):
 
         joints, links, feet = len(self.joint_names), len(self.link_names), len(self.foot_names)
         sizes = (3, 4, 3, 3, joints, joints)
-        self._numbers_of_motion = torch.zeros(self.num_envs * sum(sizes), device=self.device)
-        blocks = self._numbers_of_motion.split([self.num_envs * size for size in sizes])
-        for name, size, block in zip(Motion._fields, sizes, blocks):
+        self._state_buffer = torch.zeros(self.num_envs * sum(sizes), device=self.device)
+        blocks = self._state_buffer.split([self.num_envs * size for size in sizes])
+        for name, size, block in zip(RobotPoseVel._fields, sizes, blocks):
             setattr(self, name, block.view(self.num_envs, size))
         self.joint_torque = tensor(joints)
         self.contact_force, self.foot_pos, self.foot_vel = tensor(links, 3), tensor(feet, 3), tensor(feet, 3)
         self.diverged, self.overflowed = tensor(dtype=torch.bool), tensor(dtype=torch.bool)
         self._parameters = {}
 
-    def motion(self) -> Motion:
+    def pose_vel(self) -> RobotPoseVel:
         """Return the state tensors, which the next ``step`` refreshes."""
-        return Motion._make(getattr(self, name) for name in Motion._fields)
+        return RobotPoseVel._make(getattr(self, name) for name in RobotPoseVel._fields)
 
-    def numbers_of_motion(self) -> Sequence[Tensor]:
+    def state_buffers(self) -> Sequence[Tensor]:
         """Return all numbers of ``motion()`` in as few tensors as they are kept in, of any shape."""
-        return (self._numbers_of_motion,)
+        return (self._state_buffer,)
 
     @abstractmethod
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         """Hold joint position targets [N, J] for ``num_substeps`` physics steps; the joints' PD loops follow them."""
 
     @abstractmethod
-    def reset(self, mask: Tensor, motion: Motion) -> None:
+    def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
         """Start the robots marked in mask [N] anew with the given motion; rows of the others are ignored."""
 
     @abstractmethod

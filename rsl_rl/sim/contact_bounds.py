@@ -12,7 +12,7 @@ import mujoco
 _PLANE, _HFIELD = int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD)
 _SPHERE, _CAPSULE = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_CAPSULE)
 
-_MOST_OF_A_FIELD = 50
+_MAX_HFIELD_CONTACTS = 50
 """Contacts that MuJoCo keeps of one geom with a height field (mjMAXCONPAIR)."""
 
 
@@ -51,7 +51,7 @@ def _types(model: Any, a: int, b: int) -> Tuple[int, int]:
 def _contacts_of(low: int, high: int) -> int:
     """Return the most contacts of two geoms of these types, smaller type first."""
     if low == _HFIELD or high == _HFIELD:
-        return _MOST_OF_A_FIELD
+        return _MAX_HFIELD_CONTACTS
     if _SPHERE in (low, high):
         return 1
     if high == _CAPSULE and low in (_PLANE, _CAPSULE):

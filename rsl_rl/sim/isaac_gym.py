@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion, Sim
+from rsl_rl.sim.base import RobotPoseVel, Sim
 from rsl_rl.sim.isaac_gym_ground import Ground, Plane
 from rsl_rl.sim.isaac_gym_model import FootKinematics, RobotFacts, read_facts, rotation_matrix
 from rsl_rl.sim.isaac_gym_scene import Scene, usable_device
@@ -101,7 +101,7 @@ class IsaacGymSim(Sim):
         self.total_mass = torch.full((self.num_envs,), self._scene.mass, device=self.device)
         self.root_pos[:, 2], self.root_quat[:, 0] = start_height, 1.0
         self.joint_pos.copy_(torch.zeros_like(self.torque_limits).clamp(*self.joint_limits.unbind(1)))
-        self._default = Motion._make(x.clone() for x in self.motion())
+        self._default = RobotPoseVel._make(x.clone() for x in self.pose_vel())
         self._written = torch.ones_like(self.diverged)  # whose state the engine does not have yet
         self._effort = torch.zeros_like(self.joint_torque)  # in the engine's order
 
@@ -173,7 +173,7 @@ class IsaacGymSim(Sim):
         return rotation_matrix(self.root_quat) @ self._com
 
     def _refresh_feet(self) -> None:
-        pos, vel = self._feet(self.motion())
+        pos, vel = self._feet(self.pose_vel())
         self.foot_pos.copy_(pos)
         self.foot_vel.copy_(vel)
 
@@ -192,10 +192,10 @@ class IsaacGymSim(Sim):
         own: Tensor = getattr(self, name)
         own.copy_(torch.where(mask.view(-1, *[1] * (own.dim() - 1)), value, own))
 
-    def reset(self, mask: Tensor, motion: Motion) -> None:
-        for name, value in motion._asdict().items():
+    def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
+        for name, value in pose_vel._asdict().items():
             self._overwrite(name, mask, value)
-        pos, vel = self._feet(self.motion())
+        pos, vel = self._feet(self.pose_vel())
         silence = {name: torch.zeros_like(getattr(self, name)) for name in ("joint_torque", "contact_force")}
         for name, value in {"foot_pos": pos, "foot_vel": vel, **silence}.items():
             self._overwrite(name, mask, value)
@@ -207,11 +207,11 @@ class IsaacGymSim(Sim):
         self._written |= mask
 
     def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
-        return torch.cat(self.motion(), dim=1, out=out)
+        return torch.cat(self.pose_vel(), dim=1, out=out)
 
     def set_physics_state(self, state: Tensor) -> None:
-        parts = state.split([x.shape[1] for x in self.motion()], dim=1)
-        for own, part in zip(self.motion(), parts):
+        parts = state.split([x.shape[1] for x in self.pose_vel()], dim=1)
+        for own, part in zip(self.pose_vel(), parts):
             own.copy_(part)
         self._written.fill_(True)
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
-from rsl_rl.sim.base import Motion
+from rsl_rl.sim.base import RobotPoseVel
 
 
 class RobotFacts(NamedTuple):
@@ -86,9 +86,9 @@ class FootKinematics:
         self._cross2 = self._cross @ self._cross
         self._eye = torch.eye(3, device=device)
 
-    def __call__(self, motion: Motion) -> Tuple[Tensor, Tensor]:
+    def __call__(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor]:
         """Return position and velocity of the feet, [N, F, 3] each."""
-        root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = motion
+        root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = pose_vel
         turn = rotation_matrix(root_quat).unsqueeze(1)  # [N, 1 or F, 3, 3], link to world
         pos, vel = root_pos.unsqueeze(1), root_lin_vel.unsqueeze(1)
         spin = (turn @ root_ang_vel[:, None, :, None]).squeeze(-1)  # [N, 1 or F, 3], world

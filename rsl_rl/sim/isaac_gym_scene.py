@@ -21,7 +21,7 @@ SPACING = 3.0
 """Distance of robots on a plane [m]. They never touch, but PhysX looks at all pairs of shapes that overlap before it
 asks whether they may, and robots in one place are N^2 such pairs."""
 
-MOST_SPEED = 1000.0
+MAX_VELOCITY = 1000.0
 """Limit of every velocity [m/s, rad/s], out of the way: the MJCF has none, and a robot that breaks must be seen to."""
 
 FRICTION_STEPS = 512
@@ -97,7 +97,7 @@ class Scene:
         options.use_physx_armature = True  # in joint space, as MuJoCo has it; else it is added to the links
         options.armature = 0.0  # and set per DoF
         options.linear_damping = options.angular_damping = 0.0  # the engine's defaults are not
-        options.max_linear_velocity = options.max_angular_velocity = MOST_SPEED
+        options.max_linear_velocity = options.max_angular_velocity = MAX_VELOCITY
         options.override_com = options.override_inertia = False
         options.enable_gyroscopic_forces = True
         if not urdf.is_file():
@@ -118,7 +118,7 @@ class Scene:
         properties["damping"].fill(facts.joint_damping)
         properties["friction"].fill(0.0)
         properties["armature"].fill(facts.armature)
-        properties["velocity"].fill(MOST_SPEED)
+        properties["velocity"].fill(MAX_VELOCITY)
 
     def _create(self, asset: gymapi.Asset, num_envs: int, facts: RobotFacts) -> None:
         """Make the robots. All environments lie on the world's origin, so that the engine has one frame; collision

@@ -19,7 +19,7 @@ from mujoco import batch as mujoco_batch
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion
+from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_robots import NO_SENSORS, MujocoRobots
 from rsl_rl.utils.host import available_cpus
 
@@ -52,11 +52,11 @@ class MujocoSim(MujocoRobots):
         self._disabled = self._field("opt.disableflags")  # [N]
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
-        self._motion_pairs = tuple(zip(self.motion(), self._engines_motion()))
+        self._state_pairs = tuple(zip(self.pose_vel(), self._engine_pose_vel()))
         self._refresh_state()
 
     def _refresh_state(self) -> None:
-        for own, engines in self._motion_pairs:
+        for own, engines in self._state_pairs:
             own.copy_(engines)  # to float32
 
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
@@ -78,14 +78,14 @@ class MujocoSim(MujocoRobots):
         finally:
             self._disabled.fill_(self.model.opt.disableflags)
 
-    def reset(self, mask: Tensor, motion: Motion) -> None:
+    def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
         ids = mask.nonzero().squeeze(-1)  # the engine lives on the CPU: nothing waits
         if not len(ids):
             return
-        given = Motion(*(x[ids] for x in motion))
+        given = RobotPoseVel(*(x[ids] for x in pose_vel))
         self._state[ids] = self._default_state
         self._qpos[ids], self._qvel[ids] = self._in_engine_terms(given)
-        for own, rows in zip(self.motion(), given):
+        for own, rows in zip(self.pose_vel(), given):
             own[ids] = rows
         self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)
         self.foot_pos[ids] = self._sensed("_pos")[ids].float()

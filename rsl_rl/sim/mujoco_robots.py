@@ -18,8 +18,8 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rsl_rl.sim.base import Motion, Sim
-from rsl_rl.utils.indexing import Columns
+from rsl_rl.sim.base import RobotPoseVel, Sim
+from rsl_rl.utils.column_selector import ColumnSelector
 
 NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 """Flag of all physics steps of a control step but the last: nobody sees what sensors said in between."""
@@ -55,7 +55,7 @@ class MujocoRobots(Sim):
         self.link_names = tuple(s.name[: -len("_contact")] for s in sensors if s.name.endswith("_contact"))
         self.foot_names = tuple(s.name[: -len("_pos")] for s in sensors if s.name.endswith("_pos"))
         self._columns = {
-            kind: Columns(
+            kind: ColumnSelector(
                 [int(s.adr[0]) + axis for s in sensors if s.name.endswith(kind) for axis in range(3)], self.device
             )
             for kind in ("_contact", "_pos", "_vel")
@@ -84,21 +84,21 @@ class MujocoRobots(Sim):
     def _refresh_state(self) -> None:
         """Have the state tensors show the engine's positions and velocities."""
 
-    def _engines_motion(self) -> Motion:
+    def _engine_pose_vel(self) -> RobotPoseVel:
         """Return views of the engine's positions and velocities."""
         root_pos, root_quat, joint_pos = self._qpos.tensor_split([3, 7], dim=1)
         root_lin_vel, root_ang_vel, joint_vel = self._qvel.tensor_split([3, 6], dim=1)
-        return Motion(root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel)
+        return RobotPoseVel(root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel)
 
     def _sensed(self, kind: str) -> Tensor:
         """Return the sensors whose names end so, [N, sensors, 3]."""
         return self._columns[kind](self._sensors).view(self.num_envs, -1, 3)
 
-    def _in_engine_terms(self, motion: Motion) -> Tuple[Tensor, Tensor]:
+    def _in_engine_terms(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor]:
         """Return a motion as positions and velocities of the engine."""
         dtype = self._qpos.dtype
-        qpos = torch.cat((motion.root_pos, motion.root_quat, motion.joint_pos), dim=1).to(dtype)
-        return qpos, torch.cat((motion.root_lin_vel, motion.root_ang_vel, motion.joint_vel), dim=1).to(dtype)
+        qpos = torch.cat((pose_vel.root_pos, pose_vel.root_quat, pose_vel.joint_pos), dim=1).to(dtype)
+        return qpos, torch.cat((pose_vel.root_lin_vel, pose_vel.root_ang_vel, pose_vel.joint_vel), dim=1).to(dtype)
 
     def _state_parts(self) -> Tuple[Tensor, ...]:
         return self._qpos, self._qvel, self._warmstart

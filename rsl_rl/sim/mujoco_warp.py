@@ -20,7 +20,7 @@ import warp as wp
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion
+from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS, MujocoRobots
 
@@ -74,7 +74,7 @@ class MujocoWarpSim(MujocoRobots):
         self._ctrl, self._warmstart = wp.to_torch(self._data.ctrl), wp.to_torch(self._data.qacc_warmstart)
         self._sensors, self._torque = wp.to_torch(self._data.sensordata), wp.to_torch(self._data.actuator_force)
         self._overflow = wp.to_torch(self._data.overflow)
-        for name, view in self._engines_motion()._asdict().items():
+        for name, view in self._engine_pose_vel()._asdict().items():
             setattr(self, name, view)  # nothing is copied
         self._default_qpos = torch.as_tensor(self.model.qpos0, dtype=self._qpos.dtype, device=self.device)
         self._graphs: Dict[str, Any] = {}
@@ -139,9 +139,9 @@ class MujocoWarpSim(MujocoRobots):
         for output in (self.contact_force, self.foot_pos, self.foot_vel):
             output.masked_fill_(rows.unsqueeze(1), 0.0)
 
-    def reset(self, mask: Tensor, motion: Motion) -> None:
+    def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
         rows = mask.unsqueeze(1)
-        qpos, qvel = self._in_engine_terms(motion)
+        qpos, qvel = self._in_engine_terms(pose_vel)
         self._qpos.copy_(torch.where(rows, qpos, self._qpos))
         self._qvel.copy_(torch.where(rows, qvel, self._qvel))
         self._warmstart.masked_fill_(rows, 0.0)
@@ -154,7 +154,7 @@ class MujocoWarpSim(MujocoRobots):
         twist = torch.cat((lin_vel, ang_vel), dim=1)
         self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
 
-    def numbers_of_motion(self) -> Sequence[Tensor]:
+    def state_buffers(self) -> Sequence[Tensor]:
         return self._qpos, self._qvel
 
     def _refresh_state(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Dict, Mapping, Tuple, Type, TypeVar, Union, get_type_hin
 
 import yaml
 
-from rsl_rl.utils.files import write_whole
+from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.registry import suggest
 
 T = TypeVar("T")
@@ -184,7 +184,7 @@ def _named(key: Any) -> str:
 
 def write_yaml(cfg: Any, path: Path) -> None:
     """Write a config or a dict as YAML, in the order of its fields."""
-    write_whole(path, yaml.safe_dump(to_dict(cfg), sort_keys=False, default_flow_style=None, width=120).encode())
+    atomic_write(path, yaml.safe_dump(to_dict(cfg), sort_keys=False, default_flow_style=None, width=120).encode())
 
 
 class _Loader(yaml.SafeLoader):

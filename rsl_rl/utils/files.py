@@ -9,7 +9,7 @@ from typing import Optional
 _PART = ".part"
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def atomic_write(path: Path, content: bytes) -> None:
     """Write a file beside ``path`` and move it there: whoever looks finds the old content or the new, whole.
 
     An OSError leaves the old file as it was and nothing else behind.
@@ -37,8 +37,8 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def remove_parts(folder: Path) -> None:
-    """Delete what processes that were killed in :func:`write_whole` left in a folder."""
+def remove_temporary_files(folder: Path) -> None:
+    """Delete what processes that were killed in :func:`atomic_write` left in a folder."""
     for path in folder.glob(f".*{_PART}"):
         path.unlink()
 

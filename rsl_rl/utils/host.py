@@ -12,10 +12,10 @@ from typing import Iterator
 
 import torch
 
-MOST_THREADS = 16
+MAX_THREADS = 16
 """Threads beyond which products of a few thousand rows are cut into parts too small to pay."""
 
-FEW_ROWS = 2048
+MAX_SINGLE_THREAD_ROWS = 2048
 """Environments up to which one thread has done a small operation by the time that others would have woken."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # names and numbers of malloc.h
@@ -27,7 +27,7 @@ def prepare_host() -> None:
     These are settings of the whole process, so it is for programs to call, and not for the library.
     """
     if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
-        torch.set_num_threads(min(torch.get_num_threads(), available_cpus(), MOST_THREADS))
+        torch.set_num_threads(min(torch.get_num_threads(), available_cpus(), MAX_THREADS))
     if platform.libc_ver()[0] == "glibc" and not any(name.startswith("MALLOC_") for name in os.environ):
         # By itself glibc hands large tensors back to the system, which then clears every page of the next one.
         libc = ctypes.CDLL(None)
@@ -36,13 +36,13 @@ def prepare_host() -> None:
 
 
 @contextlib.contextmanager
-def one_thread_for_few(num_rows: int) -> Iterator[None]:
+def single_thread_if_small(num_rows: int) -> Iterator[None]:
     """Within the block, keep torch to one thread where operations are on few rows; it holds for the whole process.
 
     It is one thread or all of them: OpenMP ends threads that a smaller team leaves out, and starts them anew.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if num_rows <= FEW_ROWS else before)
+    torch.set_num_threads(1 if num_rows <= MAX_SINGLE_THREAD_ROWS else before)
     try:
         yield
     finally:

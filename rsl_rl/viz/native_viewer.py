@@ -1,4 +1,4 @@
-"""A robot in MuJoCo's own window, with the keyboard for its command."""
+"""Show a robot in MuJoCo's viewer, with the keyboard for its command."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
@@ -15,7 +15,7 @@ import mujoco.viewer
 import numpy as np
 
 _STEP = 0.1  # by which a key changes the command [m/s] or [rad/s]
-_KEYS: Dict[int, Tuple[int, float]] = {  # GLFW's codes: which number of the command, and its change
+_KEYS: Dict[int, Tuple[int, float]] = {  # GLFW key code: index in the command, and its change
     265: (0, _STEP),  # up
     264: (0, -_STEP),  # down
     263: (2, _STEP),  # left
@@ -23,13 +23,13 @@ _KEYS: Dict[int, Tuple[int, float]] = {  # GLFW's codes: which number of the com
     ord(","): (1, _STEP),
     ord("."): (1, -_STEP),
 }
-_PATIENCE = 5.0  # with a window that is to close [s]
+_TIMEOUT = 5.0  # for closing the window [s]
 _ENTER, _SPACE, _BACKSPACE = 257, 32, 259
 HELP = "arrows: forward, backward, turn; comma and full stop: left, right; Enter: stop; space: pause; backspace: reset"
 
 
 class NativeViewer:
-    """A window that shows one robot; closing it ends the walk."""
+    """A window that shows one robot; closing it ends the teleoperation."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class NativeViewer:
         camera.distance, camera.elevation, camera.azimuth = 2.0, -16.0, 125.0
 
     def on_key(self, key: int) -> None:
-        """Take in one key press; runs in the window's thread."""
+        """Handle one key press; runs in the window's thread."""
         if key in _KEYS:
             i, change = _KEYS[key]
             low, high = self._ranges[i]
@@ -86,12 +86,12 @@ class NativeViewer:
         left: List[str] = ["", *names, *rewards]
         right = ["commanded, measured", *(f"{c:+.2f} {v:+.2f}" for c, v in zip(self._command, velocity))]
         right += [f"{value:+.3f}" for value in rewards.values()]
-        place = mujoco.mjtGridPos.mjGRID_TOPLEFT
-        self._window.set_texts((mujoco.mjtFontScale.mjFONTSCALE_100, place, "\n".join(left), "\n".join(right)))
+        position = mujoco.mjtGridPos.mjGRID_TOPLEFT
+        self._window.set_texts((mujoco.mjtFontScale.mjFONTSCALE_100, position, "\n".join(left), "\n".join(right)))
         self._window.sync()
 
     def close(self) -> None:
-        """Close the window and wait for its thread, which would draw into a library that is gone once Python ends."""
+        """Close the window and wait for its thread, which must not draw after Python has unloaded the library."""
         self._window.close()
         for thread in self._threads:
-            thread.join(timeout=_PATIENCE)
+            thread.join(timeout=_TIMEOUT)

@@ -1,7 +1,7 @@
-"""Turn recorded poses into an mp4, as a process of its own: `python -m rsl_rl.viz.render_worker RECORDING.npz VIDEO.mp4
-[PARENT]`. With the number of its parent process, it ends where that one does.
+"""Render recorded poses as mp4: `python -m rsl_rl.viz.render_worker RECORDING.npz VIDEO.mp4 [PARENT]`.
 
-OpenGL drivers may be missing, or take the process down with them; the caller loses nothing but the film.
+PARENT is the id of the parent process; the renderer stops when that process has ended. Rendering runs in a separate
+process because OpenGL drivers may be missing or crash.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -23,10 +23,10 @@ _SPACING = 1.5  # between the robots' starting points [m]
 
 
 def grid(num_robots: int) -> np.ndarray:
-    """Return places [n, 2] on a square grid around the first robot, which stands at the origin."""
+    """Return positions [n, 2] on a square grid; the first robot is at the origin."""
     side = int(np.ceil(np.sqrt(num_robots)))
-    places = np.array([(i // side, i % side) for i in range(num_robots)], dtype=float)
-    return _SPACING * places
+    positions = np.array([(i // side, i % side) for i in range(num_robots)], dtype=float)
+    return _SPACING * positions
 
 
 def render(
@@ -38,16 +38,16 @@ def render(
     path: Path,
     parent: Optional[int] = None,
 ) -> None:
-    """Film poses [frames, robots, nq] of a model with a camera that follows the first, and write a contact sheet."""
+    """Render poses [frames, robots, nq] as a video and a contact sheet; the camera follows the first robot."""
     model = mujoco.MjModel.from_xml_path(model_path)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
-    places = grid(len(robots))
+    offsets = grid(len(robots))
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
     camera.distance, camera.elevation, camera.azimuth = 2.0, -16.0, 125.0
-    imageio_ffmpeg.get_ffmpeg_exe()  # an error, before any work, where there is none
+    imageio_ffmpeg.get_ffmpeg_exe()  # fails early if there is none
     font = ImageFont.load_default(size=18)
     chosen: List[Image.Image] = []  # for the contact sheet
-    glances = moments(len(poses))
+    sheet_frames = evenly_spaced(len(poses))
     width, height = size
     with mujoco.Renderer(model, height, width) as renderer, imageio.get_writer(
         path,
@@ -57,10 +57,10 @@ def render(
     ) as video:
         for i, (pose, caption) in enumerate(zip(poses, captions)):
             if parent is not None and os.getppid() != parent:
-                sys.exit("nobody waits for this film any more")
-            for robot, place, q in zip(robots, places, pose):
+                sys.exit("the parent process has ended")
+            for robot, offset, q in zip(robots, offsets, pose):
                 robot.qpos[:] = q
-                robot.qpos[:2] += place
+                robot.qpos[:2] += offset
                 mujoco.mj_kinematics(model, robot)
                 mujoco.mj_comPos(model, robot)
                 mujoco.mj_camlight(model, robot)
@@ -73,17 +73,17 @@ def render(
             ImageDraw.Draw(image, "RGBA").rectangle((0, height - 32, width, height), fill=(255, 255, 255, 190))
             ImageDraw.Draw(image).text((12, height - 27), caption, fill=(20, 20, 20), font=font)
             video.append_data(np.asarray(image))
-            chosen += [image] * glances.count(i)
+            chosen += [image] * sheet_frames.count(i)
     contact_sheet(chosen).save(path.with_name(f"{path.stem}_frames.png"))
 
 
-def moments(num_frames: int, count: int = 6) -> List[int]:
-    """Return evenly spaced frames; of fewer than that, some more than once."""
+def evenly_spaced(num_frames: int, count: int = 6) -> List[int]:
+    """Return the indices of evenly spaced frames; with few frames, some are repeated."""
     return [int(i) for i in np.linspace(0, num_frames - 1, count)]
 
 
 def contact_sheet(chosen: Sequence[Image.Image], columns: int = 3) -> Image.Image:
-    """Lay frames of one size out in one picture, in reading order."""
+    """Arrange frames of one size in one image, in reading order."""
     rows = -(-len(chosen) // columns)
     width, height = chosen[0].size[0] * 2 // 3, chosen[0].size[1] * 2 // 3
     sheet = Image.new("RGB", (columns * width, rows * height))

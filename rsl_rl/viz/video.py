@@ -1,4 +1,4 @@
-"""Films of recorded robots, rendered in a process of their own."""
+"""Videos of recorded robots, rendered in a separate process."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ _REMEDIES = (
 
 
 _STARTING_TIME, _FRAME_TIME = 120.0, 5.0
-"""Longest time that a renderer may take to start, and for each frame, on a machine that does other things too [s]."""
+"""Timeouts of the renderer for its start and for each frame, long enough for a busy machine [s]."""
 
-PART = ".part"
-"""Ending of the folder beside a film in which it is made."""
+PART_SUFFIX = ".part"
+"""Suffix of the temporary folder in which a video is made."""
 
 
 class VideoError(RuntimeError):
-    """A film that could not be made; the message says what to install."""
+    """A video that could not be rendered; the message says what to install."""
 
 
-class NoRoomError(VideoError):
-    """The disk is full; another time it may not be."""
+class DiskFullError(VideoError):
+    """The disk is full; a later attempt may succeed."""
 
 
-class Film(NamedTuple):
-    """What is to be shown, and how fast."""
+class VideoClip(NamedTuple):
+    """Frames of a video, as robot poses with captions."""
 
     model_path: Path
     poses: np.ndarray  # [frames, robots, 7 + J] root position [m], quaternion w x y z, joint angles [rad]
-    captions: Sequence[str]  # one a frame
+    captions: Sequence[str]  # one for each frame
     fps: float
 
 
 class Renderer:
-    """Runs one renderer's process at a time, which another thread may end.
+    """Run one render process at a time; another thread may stop it.
 
-    ``niceness`` above 0 lets everything else on the machine go first. A process that ends takes its renderer with it.
+    ``niceness`` above 0 lowers the priority of the process. It ends when its parent process ends.
     """
 
     def __init__(self, niceness: int = 0):
@@ -63,8 +63,8 @@ class Renderer:
         self._process: Optional[subprocess.Popen] = None
         self.stopped = False
 
-    def run(self, recording: Path, path: Path, driver: str, patience: float) -> Optional[str]:
-        """Render with a driver, for ``patience`` seconds at most, and return in one line why it failed, or None."""
+    def run(self, recording: Path, path: Path, driver: str, timeout: float) -> Optional[str]:
+        """Render with an OpenGL driver and a timeout [s]; return one line on the failure, or None."""
         module = [sys.executable, "-m", "rsl_rl.viz.render_worker"]
         command = [*self._prefix, *module, str(recording), str(path), str(os.getpid())]
         environment = {**os.environ, "MUJOCO_GL": driver} if driver else None
@@ -78,14 +78,14 @@ class Renderer:
                 stderr=subprocess.PIPE,
                 text=True,
                 env=environment,
-                start_new_session=True,  # a Ctrl-C is for us, and ffmpeg below it ends with it
+                start_new_session=True,  # Ctrl-C reaches only this process, which then kills the group with ffmpeg
             )
         try:
-            _, errors = process.communicate(timeout=patience)
+            _, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             _kill(process)
             process.communicate()
-            return f"the renderer was not done after {patience:.0f} s"
+            return f"the renderer had not finished after {timeout:.0f} s"
         except BaseException:  # such as a KeyboardInterrupt
             _kill(process)
             raise
@@ -94,7 +94,7 @@ class Renderer:
         return (errors.strip().splitlines() or [f"the renderer ended with code {process.returncode}"])[-1]
 
     def stop(self) -> None:
-        """End the process that runs, with all that it has started, and let no other begin."""
+        """Kill the running process and its children, and start no other."""
         with self._lock:
             self.stopped = True
             if self._process is not None and self._process.poll() is None:
@@ -102,8 +102,8 @@ class Renderer:
 
 
 def _kill(process: subprocess.Popen) -> None:
-    """End a process that leads a group, and the group where the system knows such a thing."""
-    with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+    """Kill a process and, on systems that have process groups, its group."""
+    with contextlib.suppress(ProcessLookupError):  # it has already ended
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
         else:
@@ -111,35 +111,33 @@ def _kill(process: subprocess.Popen) -> None:
 
 
 def write_video(
-    path: Path, film: Film, size: Tuple[int, int] = (960, 540), renderer: Optional[Renderer] = None
+    path: Path, clip: VideoClip, size: Tuple[int, int] = (960, 540), renderer: Optional[Renderer] = None
 ) -> Path:
-    """Write a film as mp4, and beside it ``<name>_frames.png``, six frames of it at a glance; each whole or not at
-    all."""
+    """Write a clip as mp4, and a contact sheet of six frames as ``<name>_frames.png``; no partial file is left."""
     renderer, errors = renderer or Renderer(), []
-    with tempfile.TemporaryDirectory(prefix=f".{path.stem}.", suffix=PART, dir=path.parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=f".{path.stem}.", suffix=PART_SUFFIX, dir=path.parent) as folder:
         recording, result = Path(folder) / "recording.npz", Path(folder) / path.name
-        np.savez(recording, **{**film._asdict(), "model_path": str(film.model_path)}, size=size)
+        np.savez(recording, **{**clip._asdict(), "model_path": str(clip.model_path)}, size=size)
         for driver in _drivers():
-            error = renderer.run(recording, result, driver, _STARTING_TIME + _FRAME_TIME * len(film.poses))
+            error = renderer.run(recording, result, driver, _STARTING_TIME + _FRAME_TIME * len(clip.poses))
             if error is None:
-                for made in (result, frames_of(result)):
+                for made in (result, contact_sheet_path(result)):
                     os.replace(made, path.parent / made.name)
                 return path
             errors.append(error)
             if _remedy(error) != _DRIVER_REMEDY:
-                break  # another driver would not help
-    kind = NoRoomError if "no space left" in errors[-1].lower() else VideoError
+                break  # the error does not depend on the driver
+    kind = DiskFullError if "no space left" in errors[-1].lower() else VideoError
     raise kind(f"no video: {errors[0]}; {_remedy(errors[-1])}")
 
 
-def frames_of(path: Path) -> Path:
-    """Return the place of a film's picture."""
+def contact_sheet_path(path: Path) -> Path:
+    """Return the path of a video's contact sheet."""
     return path.with_name(f"{path.stem}_frames.png")
 
 
 def _drivers() -> List[str]:
-    """Return what MUJOCO_GL may be, the best first: the user's choice, or what draws without a display, and after that
-    with one."""
+    """Return values of MUJOCO_GL to try: the user's choice, or drivers without a display before the one with it."""
     chosen = os.environ.get("MUJOCO_GL", "")
     if chosen or not sys.platform.startswith("linux"):
         return [chosen]

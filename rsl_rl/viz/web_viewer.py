@@ -1,4 +1,4 @@
-"""A robot on a web page, with sliders for its command."""
+"""Show a robot on a web page, with sliders for its command."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
@@ -17,16 +17,16 @@ import numpy as np
 import trimesh
 import viser
 
-_CAMERA, _LOOK_AT = (0.9, -1.1, 0.7), (0.0, 0.0, 0.25)  # from where a new page looks at the robot [m]
-_TEXT_STRIDE = 5  # frames between two changes of the text, for the eye
-_PATIENCE = 5.0  # with a server that is to stop [s]
+_CAMERA, _LOOK_AT = (0.9, -1.1, 0.7), (0.0, 0.0, 0.25)  # initial position and target of the camera [m]
+_TEXT_STRIDE = 5  # frames between two updates of the text
+_TIMEOUT = 5.0  # for stopping the server [s]
 _COMMAND_NAMES = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
 
 
 class WebViewer:
-    """A page that any number of browsers may open, and leave, at any time; they share the sliders.
+    """A web page for any number of browsers, which share the sliders.
 
-    The robot stays in the middle of the page, and the floor's grid moves under it.
+    The robot stays in the middle of the page, and the grid of the floor moves.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class WebViewer:
             raise ValueError(f"--port {port}: give a number from 1 to 65535, such as 8080")
         self._model = mujoco.MjModel.from_xml_path(str(model_path))
         self._data = mujoco.MjData(self._model)
-        with contextlib.redirect_stdout(io.StringIO()):  # the caller says where the page is
+        with contextlib.redirect_stdout(io.StringIO()):  # the caller prints the address
             self.server = viser.ViserServer(host=host, port=port, label="rsl_rl", verbose=False)
         self.address = f"http://{host}:{self.server.get_port()}"
         self._draw_scene()
@@ -92,7 +92,7 @@ class WebViewer:
 
     def _toggle(self) -> None:
         self._paused = not self._paused
-        self._pause.label = "go on" if self._paused else "pause"
+        self._pause.label = "resume" if self._paused else "pause"
 
     @property
     def command(self) -> Tuple[float, float, float]:
@@ -104,7 +104,7 @@ class WebViewer:
         return self._paused
 
     def is_open(self) -> bool:
-        """Return True: pages come and go, and Ctrl-C ends the viewer."""
+        """Return True; Ctrl-C ends the viewer."""
         return True
 
     def wants_reset(self) -> bool:
@@ -113,7 +113,7 @@ class WebViewer:
         return wanted
 
     def show(self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float]) -> None:
-        """Show a pose [7 + J], the measured counterpart of the command, and reward terms by name."""
+        """Show a pose [7 + J], the measured velocity in the order of the command, and reward terms by name."""
         self._data.qpos[:] = pose
         mujoco.mj_kinematics(self._model, self._data)
         here = np.array([pose[0], pose[1], 0.0])
@@ -127,19 +127,19 @@ class WebViewer:
         self._frame += 1
 
     def close(self) -> None:
-        """Stop serving and wait for it; viser leaves its event loop open, with tasks in it."""
-        loop, end = self.server.get_event_loop(), time.monotonic() + _PATIENCE
+        """Stop the server and its event loop; viser leaves the loop open with pending tasks."""
+        loop, end = self.server.get_event_loop(), time.monotonic() + _TIMEOUT
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
         while loop.is_running() and time.monotonic() < end:
             time.sleep(0.01)
         if loop.is_running() or loop.is_closed():
             return
-        left = asyncio.all_tasks(loop)
-        for task in left:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
             task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left))
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks))
         loop.close()
 
 
@@ -151,13 +151,13 @@ def _text(command: Sequence[float], velocity: Sequence[float], here: np.ndarray,
     rows = [f"| {n} | {c:+.2f} | {v:+.2f} |" for n, c, v in zip(_COMMAND_NAMES, command, velocity)]
     terms = [f"| {name} | {value:+.3f} |" for name, value in rewards.items()]
     terms.append(f"| **sum** | **{sum(rewards.values()):+.3f}** |")
-    place = f"at x {here[0]:+.2f} m, y {here[1]:+.2f} m"
+    position = f"at x {here[0]:+.2f} m, y {here[1]:+.2f} m"
     head, body = ("| | commanded | measured |", "|---|---|---|"), ("| reward term | per second |", "|---|---|")
-    return "\n".join((*head, *rows, "", place, "", *body, *terms))
+    return "\n".join((*head, *rows, "", position, "", *body, *terms))
 
 
 def geom_mesh(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh:
-    """Return the surface of a geom of a MuJoCo model, in the geom's own frame; an unknown kind is a small ball."""
+    """Return the surface of a geom of a MuJoCo model in the geom's frame; an unknown type becomes a small sphere."""
     kind, size, shapes = model.geom_type[geom], model.geom_size[geom], mujoco.mjtGeom
     if kind == shapes.mjGEOM_BOX:
         return trimesh.creation.box(extents=2 * size)

@@ -18,10 +18,10 @@ from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from configs.toy import Toy
 from rsl_rl.config.progress import ProgressConfig
-from rsl_rl.evaluation.callbacks import Clips, Evaluations, build_for_clips, build_for_evaluations, score
+from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback, build_evaluation_env, build_video_env, score
 from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.best import BestCheckpoint
+from rsl_rl.runners.best_checkpoint import BestCheckpoint
 from rsl_rl.runners.checkpoint import read_checkpoint
 from rsl_rl.runners.loading import load_policy
 from rsl_rl.utils.config_io import from_dict, to_dict
@@ -62,16 +62,18 @@ class Watched:
         cfg = replace(cfg, env=replace(cfg.env, num_envs=16, episode_length=0.3), runner=runner_cfg)
         torch.manual_seed(seed)
         self.runner = runner = OnPolicyRunner(cfg.env.build(seed=seed), cfg, folder)
-        self.folder, self.films = folder, []
+        self.folder, self.clips = folder, []
         if checkpoint is not None:
             runner.load(folder / checkpoint)
         if progress.evaluate_interval:
-            judged = build_for_evaluations(cfg.env, progress, "cpu", 7)
+            judged = build_evaluation_env(cfg.env, progress, "cpu", 7)
             best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
-            runner.after_update.append(Evaluations(judged, progress, last, runner.get_inference_policy, best.offer))
+            runner.after_update.append(
+                EvaluationCallback(judged, progress, last, runner.get_inference_policy, best.save_if_better)
+            )
         if progress.video_interval:
-            filmed = build_for_clips(cfg.env, progress, "cpu", 7)
-            self.clips = Clips(
+            filmed = build_video_env(cfg.env, progress, "cpu", 7)
+            self.clips = VideoCallback(
                 filmed, progress, last, runner.get_inference_policy, folder / "videos", runner.print_line
             )
             runner.after_update.append(self.clips)
@@ -96,15 +98,15 @@ def without_evaluation(records):
 @pytest.fixture
 def drawn(monkeypatch):
     """Stand in for the renderer; hold the films that it would have made."""
-    films = {}
+    clips = {}
 
-    def write(path, film, renderer):
-        films[path.name] = film
+    def write(path, clip, renderer):
+        clips[path.name] = clip
         path.write_bytes(b"film")
         return path
 
     monkeypatch.setattr(video_queue, "write_video", write)
-    return films
+    return clips
 
 
 @pytest.mark.parametrize("task", ["go2_flat", "go2_flat_blind"])
@@ -138,9 +140,9 @@ def test_a_killed_training_that_goes_on_is_judged_as_if_never_stopped(tmp_path, 
 
 
 def test_each_evaluation_meets_the_same_robots_and_commands():
-    env = build_for_evaluations(Go2Flat().env, SHORT, "cpu", 7)
+    env = build_evaluation_env(Go2Flat().env, SHORT, "cpu", 7)
     policies, offered = iter([Steady(0.1), Steady(-0.4), Steady(0.1)]), []
-    judge = Evaluations(env, SHORT, 5, lambda: next(policies), lambda *offer: offered.append(offer))
+    judge = EvaluationCallback(env, SHORT, 5, lambda: next(policies), lambda *offer: offered.append(offer))
     results = [judge(iteration) for iteration in range(1, 6)]
     assert results[0] == results[2] == {} and results[1] == results[4] != results[3]
     fresh = for_evaluation(Go2Flat().env, 8, 0.5).build(seed=7)
@@ -181,22 +183,22 @@ def test_a_config_of_before_shows_nothing():
 
 
 def test_a_task_that_cannot_be_looked_at_is_refused():
-    for build, setting in ((build_for_evaluations, "evaluate_interval"), (build_for_clips, "video_interval")):
-        with pytest.raises(ValueError, match=rf"^progress.{setting}=2: ToyConfig describes no legged robot"):
+    for build, setting in ((build_evaluation_env, "evaluate_interval"), (build_video_env, "video_interval")):
+        with pytest.raises(ValueError, match=rf"^progress.{setting}=2: ToyConfig is not the config of a legged robot"):
             build(Toy().env, SHORT, "cpu", 1)
     with pytest.raises(
         ValueError, match=r"^progress.evaluate_interval=2 needs env.gate, .* leave evaluate_interval out$"
     ):
-        build_for_evaluations(replace(Go2Flat().env, gate={}), SHORT, "cpu", 1)
+        build_evaluation_env(replace(Go2Flat().env, gate={}), SHORT, "cpu", 1)
     too_short = replace(SHORT, evaluate_seconds=0.001)
     with pytest.raises(ValueError, match=r"^progress.evaluate_interval=2: seconds=0.001 is less than one control step"):
-        build_for_evaluations(Go2Flat().env, too_short, "cpu", 1)
+        build_evaluation_env(Go2Flat().env, too_short, "cpu", 1)
 
 
 def clips_in(folder, said=None, policy=None):
-    env = build_for_clips(Go2Flat().env, SHORT, "cpu", 7)
-    tell = said.append if said is not None else lambda text: None
-    return Clips(env, SHORT, 5, policy or (lambda: Steady(0.1)), folder, tell)
+    env = build_video_env(Go2Flat().env, SHORT, "cpu", 7)
+    print_line = said.append if said is not None else lambda text: None
+    return VideoCallback(env, SHORT, 5, policy or (lambda: Steady(0.1)), folder, print_line)
 
 
 def test_a_film_shows_the_policy_of_its_iteration_from_the_same_start(tmp_path, drawn):
@@ -217,7 +219,7 @@ def test_a_film_shows_the_policy_of_its_iteration_from_the_same_start(tmp_path, 
 def test_what_cannot_be_filmed_is_one_line_and_the_last_attempt(tmp_path, monkeypatch):
     tried, said = [], []
 
-    def write(path, film, renderer):
+    def write(path, clip, renderer):
         tried.append(path.name)
         raise VideoError("no video: no driver; install one")
 
@@ -225,16 +227,16 @@ def test_what_cannot_be_filmed_is_one_line_and_the_last_attempt(tmp_path, monkey
     clips = clips_in(tmp_path / "videos", said)
     for iteration in range(1, 6):
         clips(iteration)
-        assert clips._films.wait(10)
+        assert clips._videos.wait(10)
     clips.finish(lambda: False)
     assert tried == ["model_2.mp4"]
-    assert said == ["warning: no video: no driver; install one; training goes on without films"]
+    assert said == ["warning: no video: no driver; install one; training continues without videos"]
 
 
 def test_a_disk_that_is_full_costs_one_film(tmp_path, monkeypatch):
     said = []
 
-    def write(path, film, renderer):
+    def write(path, clip, renderer):
         if path.name == "model_2.mp4":
             raise OSError("No space left on device")
 
@@ -242,7 +244,7 @@ def test_a_disk_that_is_full_costs_one_film(tmp_path, monkeypatch):
     clips = clips_in(tmp_path / "videos", said)
     clips(2)
     clips(4)
-    assert clips._films.wait(10)
+    assert clips._videos.wait(10)
     clips.finish(lambda: False)
     assert said[0] == "warning: no video model_2.mp4 (No space left on device); the next one is tried"
     assert said[1].startswith("video: ") and len(said) == 2
@@ -297,19 +299,19 @@ def test_films_that_are_given_up_leave_no_half_and_no_process(slow_renderer, way
     (inside,) = folder.iterdir()
     assert (inside / "model_2.mp4").read_text() == "half\n"
     began = time.monotonic()
-    clips.give_up() if way == "given up" else clips.finish(lambda: True)
+    clips.cancel() if way == "given up" else clips.finish(lambda: True)
     assert time.monotonic() - began < 5 and list(folder.iterdir()) == []
     until(lambda: not any(map(runs, processes)))
     if way != "given up":
-        assert said == ["waiting for 2 films; Ctrl-C leaves them out", "2 films are left out"]
+        assert said == ["waiting for 2 videos; Ctrl-C skips them", "2 videos are skipped"]
 
 
 def test_what_a_killed_process_left_is_cleared_away(tmp_path):
-    left = tmp_path / f".model_2.abc{video.PART}"
+    left = tmp_path / f".model_2.abc{video.PART_SUFFIX}"
     left.mkdir()
     (left / "model_2.mp4").touch()
     (tmp_path / "model_1.mp4").touch()
-    clips_in(tmp_path).give_up()
+    clips_in(tmp_path).cancel()
     assert [path.name for path in tmp_path.iterdir()] == ["model_1.mp4"]
 
 
@@ -360,5 +362,5 @@ def test_a_signal_ends_a_training_at_once_though_films_are_in_the_making(root, e
     assert time.monotonic() - began < 10
     (folder,) = experiment.glob("*/videos")
     assert not list(folder.glob(".*"))
-    films = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert str(folder) not in films
+    clips = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(folder) not in clips

@@ -8,16 +8,16 @@ import torch
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import CommandConfig, RandomizationConfig
 from rsl_rl.evaluation.evaluate import (
-    Judgement,
-    Repetition,
+    EvalResult,
+    SeedResult,
     bootstrap_interval,
     differences,
     evaluate,
+    evaluate_seed,
     for_evaluation,
-    gate_misses,
-    observe,
+    unmet_criteria,
 )
-from rsl_rl.evaluation.gait_metrics import AXES, CommandBins, GaitMeter, pool
+from rsl_rl.evaluation.gait_metrics import AXES, CommandBins, GaitMetrics, merge_bins
 from rsl_rl.robots.go2 import GO2
 
 CFG = Go2Flat().env
@@ -52,9 +52,9 @@ def test_the_gate_measures_a_robot_that_stands():
 def test_falls_are_counted():
     cfg = for_evaluation(CFG, num_envs=8, seconds=2.0)
     env = cfg.build()
-    walk = observe(env, Still(action=6.0), seconds=2.0)  # folds its legs
-    assert walk.numbers["fall_rate"] >= 1.0 and env.observers == []
-    assert sum(walk.falls.values()) == pytest.approx(walk.numbers["fall_rate"])
+    walk = evaluate_seed(env, Still(action=6.0), seconds=2.0)  # folds its legs
+    assert walk.metrics["fall_rate"] >= 1.0 and env.observers == []
+    assert sum(walk.falls.values()) == pytest.approx(walk.metrics["fall_rate"])
     assert walk.falls["other"] == walk.falls["engine"] == walk.falls["state"] == 0  # every failure has its name
     assert walk.recording["command"].shape == (100, 1, 3)
 
@@ -69,9 +69,9 @@ def test_the_gate_is_without_noise_and_pushes():
 
 def test_every_repetition_has_to_pass():
     limits = {"a": 1.0}
-    assert gate_misses([{"a": 0.5}, {"a": 1.0}], limits) == []
-    assert gate_misses([{"a": 0.5}, {"a": 1.5}], limits) == ["a 1.5000 > 1.0"]
-    assert gate_misses([{"a": float("nan")}], limits) == ["a nan > 1.0"]
+    assert unmet_criteria([{"a": 0.5}, {"a": 1.0}], limits) == []
+    assert unmet_criteria([{"a": 0.5}, {"a": 1.5}], limits) == ["a 1.5000 > 1.0"]
+    assert unmet_criteria([{"a": float("nan")}], limits) == ["a nan > 1.0"]
 
 
 def still_state(num_envs=2):
@@ -119,7 +119,7 @@ NOBODY = torch.zeros(2, dtype=torch.bool)
 
 def test_each_number_of_a_gait_has_its_paper_answer():
     """Two robots, 10 steps: 2 N m on every joint at 3 rad/s, at 0.5 m/s, one foot of four down and sliding."""
-    meter, state = GaitMeter(CFG, GO2), still_state()
+    meter, state = GaitMetrics(CFG, GO2), still_state()
     state.joint_torque[:], state.joint_vel[:] = -2.0, 3.0
     state.joint_torque[0, 0] = 20.0  # at its limit
     state.base_lin_vel[:, 0] = 0.5
@@ -139,12 +139,12 @@ def test_each_number_of_a_gait_has_its_paper_answer():
     assert result["step_frequency"] == pytest.approx(2 / 4 / 0.2)  # two touchdowns of one foot of four in 0.2 s
     assert result["swing_height"] == pytest.approx(0.06)
     assert result["lin_vel_error"] == pytest.approx(0.5) and result["fall_rate"] == 0
-    assert set(result) == set(GaitMeter.NAMES)
+    assert set(result) == set(GaitMetrics.NAMES)
 
 
 def test_action_jerk_is_the_second_difference_of_the_target():
     actions, falls = torch.randn(30, 2, 12), torch.rand(30, 2) < 0.2
-    meter, state = GaitMeter(CFG, GO2), still_state()
+    meter, state = GaitMetrics(CFG, GO2), still_state()
     targets = [[torch.zeros(12)] * 2 for _ in range(2)]  # by robot; before an episode, the default pose
     squares = []
     for action, done in zip(actions, falls):
@@ -163,7 +163,7 @@ def test_action_jerk_is_the_second_difference_of_the_target():
 
 
 def test_a_steady_change_has_no_jerk():
-    meter, state = GaitMeter(CFG, GO2), still_state()
+    meter, state = GaitMetrics(CFG, GO2), still_state()
     for step in range(4):
         state.previous_action[:], state.action[:] = step, step + 1
         meter(state, NOBODY)
@@ -172,7 +172,7 @@ def test_a_steady_change_has_no_jerk():
 
 
 def test_a_fall_is_booked_under_the_first_cause_that_holds():
-    meter, state = GaitMeter(CFG, GO2), still_state(8)
+    meter, state = GaitMetrics(CFG, GO2), still_state(8)
     state.gravity[[0, 2, 4, 5]] = torch.tensor([1.0, 0.0, 0.0])  # on the side
     state.sim.diverged[0] = True
     state.sim.root_pos[1] = math.nan
@@ -220,7 +220,7 @@ def test_pooled_bins_are_those_of_all_samples_together():
         step = (torch.rand(num_robots, 3) - 0.5, torch.randn(num_robots, 3), *torch.rand(2, num_robots))
         half.add(*step)
         together.add(*step)
-    pooled = pool([half.result() for half in halves])
+    pooled = merge_bins([half.result() for half in halves])
     assert any(one.samples == 0 and math.isnan(one.lin_vel_error) for one in halves[0].result())
     for one, other in zip(pooled, together.result()):
         assert one[:4] == other[:4] and one[4:] == pytest.approx(other[4:], nan_ok=True)
@@ -247,14 +247,14 @@ def test_the_interval_of_many_values_is_the_normal_one():
 
 
 def test_a_judgement_sums_its_repetitions_up():
-    def judgement(*errors, cfg=CFG):
-        walks = [Repetition({"lin_vel_error": error}, {"tilt": error / 2}, [], {}) for error in errors]
-        return Judgement("a", "model_1.pt", 10, cfg, (), walks)
+    def eval_result(*errors, cfg=CFG):
+        walks = [SeedResult({"lin_vel_error": error}, {"tilt": error / 2}, [], {}) for error in errors]
+        return EvalResult("a", "model_1.pt", 10, cfg, (), walks)
 
-    one = judgement(0.1, 0.2)
-    assert one.numbers == pytest.approx({"lin_vel_error": 0.15}) and one.falls == pytest.approx({"tilt": 0.075})
-    assert one.intervals == {"lin_vel_error": (0.1, 0.2)} and judgement(0.1).intervals == {}
+    one = eval_result(0.1, 0.2)
+    assert one.metrics == pytest.approx({"lin_vel_error": 0.15}) and one.falls == pytest.approx({"tilt": 0.075})
+    assert one.intervals == {"lin_vel_error": (0.1, 0.2)} and eval_result(0.1).intervals == {}
     gate = replace(CFG, gate={"lin_vel_error": 0.15})
-    assert judgement(0.1, 0.2, cfg=gate).misses == ["lin_vel_error 0.2000 > 0.15"]  # each seed for itself
-    assert differences([one, judgement(0.3)]) == []
-    assert differences([one, judgement(0.3, cfg=gate)]) == ["gate"]
+    assert eval_result(0.1, 0.2, cfg=gate).unmet == ["lin_vel_error 0.2000 > 0.15"]  # each seed for itself
+    assert differences([one, eval_result(0.3)]) == []
+    assert differences([one, eval_result(0.3, cfg=gate)]) == ["gate"]

@@ -14,11 +14,11 @@ from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.evaluation.evaluate import for_evaluation
 from rsl_rl.evaluation.export_parity import (
     TOLERANCE,
-    Comparison,
     Mismatch,
+    ParityResult,
     compare,
+    describe_parity,
     open_torchscript,
-    verdict,
     write_parity,
 )
 from rsl_rl.evaluation.parity_rollout import record_rollout
@@ -205,9 +205,9 @@ def test_what_is_no_number_is_a_difference_and_json_can_write_it(walker, tmp_pat
 
 
 def test_the_verdict_names_format_step_and_joint():
-    line = verdict("ONNX", Comparison(0.5, 0.1, Mismatch("joint_targets", 7, 3, "RL_calf_joint", 0.1)))
+    line = describe_parity("ONNX", ParityResult(0.5, 0.1, Mismatch("joint_targets", 7, 3, "RL_calf_joint", 0.1)))
     assert line.startswith("ONNX does NOT act like the policy") and "step 7, robot 3, most at RL_calf_joint" in line
-    assert verdict("ONNX", Comparison(1e-6, 2e-7, None)).startswith("ONNX acts like the policy")
+    assert describe_parity("ONNX", ParityResult(1e-6, 2e-7, None)).startswith("ONNX acts like the policy")
 
 
 def test_recording_leaves_the_environment_as_it_was(walker):

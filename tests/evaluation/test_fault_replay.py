@@ -15,8 +15,8 @@ import torch
 from configs.go2_flat import Go2Flat
 from configs.toy import Toy
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.evaluation.fault_plots import Moment, moments, write_postmortem
-from rsl_rl.evaluation.fault_replay import SECTIONS, find_case, load_case, repeat, verdict
+from rsl_rl.evaluation.fault_plots import StepSummary, step_summaries, write_fault_report
+from rsl_rl.evaluation.fault_replay import SECTIONS, describe_replay, find_fault_dump, load_fault_dump, replay_fault
 from rsl_rl.runners import OnPolicyRunner
 
 ENGINE, STATE, REWARD = 3, 5, 1  # robots that break, each for a cause of its own
@@ -72,115 +72,122 @@ def trained(tmp_path_factory):
 
 
 def repeated(trained, name):
-    case = load_case(find_case(trained.run, name), trained.cfg.env)
-    return case, repeat(case, trained.cfg.env)
+    dump = load_fault_dump(find_fault_dump(trained.run, name), trained.cfg.env)
+    return dump, replay_fault(dump, trained.cfg.env)
 
 
 def test_physics_repeats_how_the_engine_broke(trained):
-    case, repetition = repeated(trained, "engine_2")
-    assert (case.cause, case.term, case.environment, case.iteration) == ("engine", "", ENGINE, 2)
-    assert repetition.diverged.tolist() == repetition.broken.tolist() == [False] * 7 + [True]
+    dump, replay = repeated(trained, "engine_2")
+    assert (dump.cause, dump.term, dump.environment, dump.iteration) == ("engine", "", ENGINE, 2)
+    assert replay.diverged.tolist() == replay.broken.tolist() == [False] * 7 + [True]
     # All that something else changed is the velocity before the last step; bit for bit, the rest is as recorded.
-    assert torch.equal(repetition.reached[:6], case.states[1:7])
-    assert (repetition.reached[6] != case.states[7]).sum() <= 6
-    assert repetition.differences.tolist()[:6] == [0.0] * 6 and repetition.touched == [6]
-    assert repetition.lost[:7].sum() == 0 and repetition.lost[7].tolist() == [False, True, True, True, True]
-    line = verdict(case, repetition)
-    assert moments(case, repetition)[-1] == Moment(0.0)  # what the engine starts anew with is not told
-    assert line.startswith("physics repeats the breakdown; ") and "is 1e+12: 0.020 s before the end, something" in line
+    assert torch.equal(replay.end_states[:6], dump.states[1:7])
+    assert (replay.end_states[6] != dump.states[7]).sum() <= 6
+    assert replay.differences.tolist()[:6] == [0.0] * 6 and replay.disturbed_steps == [6]
+    assert replay.lost[:7].sum() == 0 and replay.lost[7].tolist() == [False, True, True, True, True]
+    line = describe_replay(dump, replay)
+    assert step_summaries(dump, replay)[-1] == StepSummary(0.0)  # what the engine starts anew with is not told
+    assert (
+        line.startswith("the physics breaks as in training; ")
+        and "is 1e+12: 0.020 s before the end, the state was changed" in line
+    )
 
 
 def test_physics_repeats_how_a_robot_became_too_fast(trained):
-    case, repetition = repeated(trained, "state_2")
-    assert (case.environment, case.term) == (STATE, "trunk velocity x")
-    assert repetition.broken.tolist() == [False] * 7 + [True] and not repetition.diverged.any()
-    assert torch.equal(repetition.reached[:6], case.states[1:7]) and not repetition.lost.any()
-    assert verdict(case, repetition).startswith("physics repeats the breakdown; ")
-    told = moments(case, repetition)
+    dump, replay = repeated(trained, "state_2")
+    assert (dump.environment, dump.term) == (STATE, "trunk velocity x")
+    assert replay.broken.tolist() == [False] * 7 + [True] and not replay.diverged.any()
+    assert torch.equal(replay.end_states[:6], dump.states[1:7]) and not replay.lost.any()
+    assert describe_replay(dump, replay).startswith("the physics breaks as in training; ")
+    told = step_summaries(dump, replay)
     assert [round(moment.time_left, 6) for moment in told] == [0.16, 0.14, 0.12, 0.1, 0.08, 0.06, 0.04, 0.02, 0.0]
     speeds = [moment.speed or 0.0 for moment in told]
     assert speeds[7] == pytest.approx(200) and speeds[8] > 50 and max(speeds[:7]) < 3
     assert [moment.broke for moment in told] == [""] * 7 + ["too fast", ""]
-    assert told[0].height == pytest.approx(float(case.states[0, 2])) and told[8].target_error is None
-    assert told[0].target_error == pytest.approx(float((case.targets[0] - case.states[0, 7:19]).abs().max()))
-    for state, moment in zip(case.states, told):
+    assert told[0].height == pytest.approx(float(dump.states[0, 2])) and told[8].target_error is None
+    assert told[0].target_error == pytest.approx(float((dump.targets[0] - dump.states[0, 7:19]).abs().max()))
+    for state, moment in zip(dump.states, told):
         speeds = state[25:37].abs()
-        assert moment.joint == repetition.joint_names[int(speeds.argmax())]
+        assert moment.joint == replay.joint_names[int(speeds.argmax())]
         assert moment.joint_speed == pytest.approx(float(speeds.max()))
 
 
 def test_a_reward_that_is_no_number_is_no_matter_of_physics(trained):
-    case, repetition = repeated(trained, "reward_term_2")
+    dump, replay = repeated(trained, "reward_term_2")
     term = f"{__name__}:sometimes_nan"
-    assert (case.environment, case.term) == (REWARD, term)
-    assert not repetition.broken.any() and torch.equal(repetition.reached[:-1], case.states[1:])
-    assert verdict(case, repetition) == (
-        f"physics does not break here: the cause is the term {term}; the largest difference from a recorded state is 0"
+    assert (dump.environment, dump.term) == (REWARD, term)
+    assert not replay.broken.any() and torch.equal(replay.end_states[:-1], dump.states[1:])
+    assert describe_replay(dump, replay) == (
+        f"the physics does not break: the cause is the term {term}; the largest difference from a recorded state is 0"
     )
-    assert {name for name, value in case.values.items() if value != value} == {term}
+    assert {name for name, value in dump.values.items() if value != value} == {term}
 
 
 def test_other_physics_are_noticed(trained):
     cfg = trained.cfg.env
-    case = load_case(find_case(trained.run, "reward_term_2"), cfg)
-    repetition = repeat(case, replace(cfg, sim=replace(cfg.sim, dt=0.004)))
-    assert "no state is met: the run's physics were others" in verdict(case, repetition)
-    case = case._replace(cause="engine", term="")
-    assert verdict(case, repeat(case, cfg)).startswith("physics does not break here, which it did in training: ")
-    case = load_case(find_case(trained.run, "state_2"), cfg)._replace(cause="reward_term", term="x")
-    assert verdict(case, repeat(case, cfg)).startswith("physics breaks here, which it did not in training, where")
+    dump = load_fault_dump(find_fault_dump(trained.run, "reward_term_2"), cfg)
+    replay = replay_fault(dump, replace(cfg, sim=replace(cfg.sim, dt=0.004)))
+    assert "no state agrees: the physics of the run differed" in describe_replay(dump, replay)
+    dump = dump._replace(cause="engine", term="")
+    assert describe_replay(dump, replay_fault(dump, cfg)).startswith(
+        "the physics does not break here, but did in training: "
+    )
+    dump = load_fault_dump(find_fault_dump(trained.run, "state_2"), cfg)._replace(cause="reward_term", term="x")
+    assert describe_replay(dump, replay_fault(dump, cfg)).startswith(
+        "the physics breaks here, but did not in training, where"
+    )
 
 
 def test_the_parameters_are_those_of_the_robot(trained):
     """Without them, nothing is repeated; the others were not its own."""
-    case = load_case(find_case(trained.run, "engine_2"), trained.cfg.env)
+    dump = load_fault_dump(find_fault_dump(trained.run, "engine_2"), trained.cfg.env)
     for name in ("friction", "payload", "stiffness"):
-        others = {**case.parameters, name: case.parameters[name] + 0.3}
-        assert repeat(case._replace(parameters=others), trained.cfg.env).differences[:6].max() > 1e-6, name
+        others = {**dump.parameters, name: dump.parameters[name] + 0.3}
+        assert replay_fault(dump._replace(parameters=others), trained.cfg.env).differences[:6].max() > 1e-6, name
 
 
 def test_one_step_is_enough(trained):
-    case = load_case(find_case(trained.run, "engine_2"), trained.cfg.env)
-    case = case._replace(states=case.states[-1:], targets=case.targets[-1:])
-    repetition = repeat(case, trained.cfg.env)
-    assert verdict(case, repetition) == "physics repeats the breakdown; one step is all there is"
-    assert len(moments(case, repetition)) == 2
+    dump = load_fault_dump(find_fault_dump(trained.run, "engine_2"), trained.cfg.env)
+    dump = dump._replace(states=dump.states[-1:], targets=dump.targets[-1:])
+    replay = replay_fault(dump, trained.cfg.env)
+    assert describe_replay(dump, replay) == "the physics breaks as in training; there is only one step"
+    assert len(step_summaries(dump, replay)) == 2
 
 
 def test_a_robot_that_flies_away_stays_in_the_film(trained, tmp_path, monkeypatch):
-    case, repetition = repeated(trained, "state_2")
+    dump, replay = repeated(trained, "state_2")
     filmed = []
-    monkeypatch.setattr("rsl_rl.evaluation.fault_plots.write_video", lambda path, film: filmed.append(film))
-    list(write_postmortem(case, repetition, tmp_path / "case.pt", True))
+    monkeypatch.setattr("rsl_rl.evaluation.fault_plots.write_video", lambda path, clip: filmed.append(clip))
+    list(write_fault_report(dump, replay, tmp_path / "case.pt", True))
     poses = filmed[0].poses[:, 0]
     assert poses.shape == (33, 19) and abs(poses[-1, 0] - poses[0, 0]) == pytest.approx(0.5)
-    assert poses[:29, :3] == pytest.approx(repetition.pose[:, :4].reshape(-1, 19)[:29, :3].numpy(), abs=1e-6)
+    assert poses[:29, :3] == pytest.approx(replay.pose[:, :4].reshape(-1, 19)[:29, :3].numpy(), abs=1e-6)
     assert filmed[0].captions[-1].startswith("0.000 s before the end")
 
     sim = replace(trained.cfg.env.sim, dt=0.0016, decimation=10)  # every third of 81 poses, up to the last one
-    list(write_postmortem(case, repeat(case, replace(trained.cfg.env, sim=sim)), tmp_path / "case.pt", True))
+    list(write_fault_report(dump, replay_fault(dump, replace(trained.cfg.env, sim=sim)), tmp_path / "case.pt", True))
     assert len(filmed[1].poses) == 27 and filmed[1].captions[-1].startswith("0.000 s before the end")
     assert filmed[1].fps == pytest.approx(1 / (20 * 3 * 0.0016))
 
 
 def test_poses_that_are_not_finite_are_not_filmed(trained, tmp_path, monkeypatch):
-    case, _ = repeated(trained, "engine_2")
+    dump, _ = repeated(trained, "engine_2")
     filmed = []
-    monkeypatch.setattr("rsl_rl.evaluation.fault_plots.write_video", lambda path, film: filmed.append(film))
-    states = case.states.clone()
+    monkeypatch.setattr("rsl_rl.evaluation.fault_plots.write_video", lambda path, clip: filmed.append(clip))
+    states = dump.states.clone()
     states[2, 9] = states[2, 29] = torch.nan  # a joint's angle, and the velocity of the fifth joint
-    broken = case._replace(states=states)
-    third = moments(broken, repeat(broken, trained.cfg.env))[2]
+    broken = dump._replace(states=states)
+    third = step_summaries(broken, replay_fault(broken, trained.cfg.env))[2]
     assert third.joint == "FR_thigh_joint" and str(third.joint_speed) == str(third.target_error) == "nan"
-    lines = list(write_postmortem(broken, repeat(broken, trained.cfg.env), tmp_path / "case.pt", True))
+    lines = list(write_fault_report(broken, replay_fault(broken, trained.cfg.env), tmp_path / "case.pt", True))
     ((_, poses, captions, fps),) = filmed
     # 8 steps of 4 frames: none of the third, and of the last one only the first
     assert poses.shape == (7 * 4 - 3, 1, 19) and len(captions) == len(poses) and fps == pytest.approx(10)
     assert torch.isfinite(torch.from_numpy(poses)).all() and captions[0].startswith("0.160 s before the end")
     assert len(lines) == 2 and (tmp_path / "case.png").stat().st_size > 10_000
 
-    broken = case._replace(states=torch.full_like(states, torch.inf))
-    lines = list(write_postmortem(broken, repeat(broken, trained.cfg.env), tmp_path / "other.pt", True))
+    broken = dump._replace(states=torch.full_like(states, torch.inf))
+    lines = list(write_fault_report(broken, replay_fault(broken, trained.cfg.env), tmp_path / "other.pt", True))
     assert lines[-1] == "no video: no pose of the robot is finite" and len(filmed) == 1
     assert (tmp_path / "other.png").exists()
 
@@ -190,25 +197,25 @@ def test_poses_that_are_not_finite_are_not_filmed(trained, tmp_path, monkeypatch
 )
 def test_a_post_mortem_is_found_by_any_of_its_names(trained, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find_case(trained.run, name.format(run=trained.run)) == trained.run / "postmortem" / "engine_2.pt"
+    assert find_fault_dump(trained.run, name.format(run=trained.run)) == trained.run / "postmortem" / "engine_2.pt"
 
 
 @pytest.mark.parametrize("name", ["engin_2", "", "/", "postmortem", "engine_2.txt", "../model_3"])
 def test_a_wrong_name_lists_what_is_there(trained, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"has engine_2, reward_term_2, state_2\.") as error:
-        find_case(trained.run, name)
+        find_fault_dump(trained.run, name)
     assert ("Did you mean 'engine_2'?" in str(error.value)) == name.startswith("engin")
     with pytest.raises(ValueError, match="has none: no robot broke there"):
-        find_case(tmp_path, "engine_2")
+        find_fault_dump(tmp_path, "engine_2")
 
 
 def test_the_file_of_another_run_wants_its_own_settings(trained, tmp_path):
     other = shutil.copytree(trained.run, tmp_path / "other")
     with pytest.raises(ValueError, match=f"is of another run than .*; add --load_run {other}$"):
-        find_case(trained.run, str(other / "postmortem" / "engine_2.pt"))
+        find_fault_dump(trained.run, str(other / "postmortem" / "engine_2.pt"))
     copy = shutil.copy(other / "postmortem" / "engine_2.pt", tmp_path / "copy.pt")
-    assert find_case(trained.run, str(copy)) == copy
+    assert find_fault_dump(trained.run, str(copy)) == copy
 
 
 class Executes:
@@ -236,20 +243,20 @@ def flip(path):
 
 
 DAMAGES = {  # case: (what becomes of the file, words of the line)
-    "empty": (lambda path: path.write_bytes(b""), "is damaged or no post-mortem"),
-    "half": (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), "is damaged or no post"),
-    "a flipped bit": (flip, "is damaged or no post-mortem"),
-    "text": (lambda path: path.write_text("{}"), "is damaged or no post-mortem"),
-    "a program": (lambda path: path.write_bytes(pickle.dumps(Executes())), "is damaged or no post-mortem"),
-    "a program in torch's format": (lambda path: torch.save(Executes(), path), "is damaged or no post-mortem"),
-    "a list": (lambda path: torch.save([1], path), "is no post-mortem: it lacks some of format, cause, term"),
-    "a checkpoint": (lambda path: torch.save({"format": 1, "iter": 1}, path), "is no post-mortem: it lacks some of"),
-    "no cause": (lambda path: change(path, cause=None), "is no post-mortem: it lacks some of"),
-    "a cause that is no text": (lambda path: change(path, cause=3), "is no post-mortem: it lacks some of"),
+    "empty": (lambda path: path.write_bytes(b""), "is damaged or not a fault dump"),
+    "half": (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), "is damaged or not a fault"),
+    "a flipped bit": (flip, "is damaged or not a fault dump"),
+    "text": (lambda path: path.write_text("{}"), "is damaged or not a fault dump"),
+    "a program": (lambda path: path.write_bytes(pickle.dumps(Executes())), "is damaged or not a fault dump"),
+    "a program in torch's format": (lambda path: torch.save(Executes(), path), "is damaged or not a fault dump"),
+    "a list": (lambda path: torch.save([1], path), "is not a fault dump: it lacks some of format, cause, term"),
+    "a checkpoint": (lambda path: torch.save({"format": 1, "iter": 1}, path), "is not a fault dump: it lacks some of"),
+    "no cause": (lambda path: change(path, cause=None), "is not a fault dump: it lacks some of"),
+    "a cause that is no text": (lambda path: change(path, cause=3), "is not a fault dump: it lacks some of"),
     "a later format": (lambda path: change(path, format=2), "has format 2, and this version reads 1; update"),
-    "no physics": (lambda path: change(path, env=None), "has no physics to repeat: the task has none, or only the"),
-    "an env that is no dict": (lambda path: change(path, env=[1]), "is no post-mortem: it lacks some of"),
-    "another robot": (lambda path: change(path, robot="go3"), "is of the robot 'go3' and the task's is 'go2'"),
+    "no physics": (lambda path: change(path, env=None), "has no physics to replay: the task has no physics"),
+    "an env that is no dict": (lambda path: change(path, env=[1]), "is not a fault dump: it lacks some of"),
+    "another robot": (lambda path: change(path, robot="go3"), "is of the robot 'go3' and the task has 'go2'"),
     "physics gone": (lambda path: change(path, physics=None), "its physics are not states, targets and parameters"),
     "physics in words": (lambda path: change(path, physics="x"), "its physics are not states, targets and"),
     "no targets": (lambda path: change(path, targets=None), "its physics are not states, targets and parameters"),
@@ -277,14 +284,14 @@ def test_a_damaged_or_foreign_file_is_refused(trained, damage, tmp_path, monkeyp
     inflict, words = DAMAGES[damage]
     inflict(path)
     with pytest.raises(ValueError) as error:
-        repeat(load_case(path, trained.cfg.env), trained.cfg.env)
+        replay_fault(load_fault_dump(path, trained.cfg.env), trained.cfg.env)
     assert words in str(error.value) and "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_task_without_physics_repeats_none(trained):
-    with pytest.raises(ValueError, match="has no physics to repeat: the task has none"):
-        load_case(trained.run / "postmortem" / "engine_2.pt", Toy().env)
+    with pytest.raises(ValueError, match="has no physics to replay: the task has no physics"):
+        load_fault_dump(trained.run / "postmortem" / "engine_2.pt", Toy().env)
 
 
 @pytest.fixture
@@ -305,25 +312,25 @@ def play(trained, root, monkeypatch, capsys):
 
 
 def test_the_script_tells_what_a_reward_did(trained, play):
-    code, output, _ = play("--postmortem", "reward_term_2.json", "--no_video")
+    code, output, _ = play("--fault_dump", "reward_term_2.json", "--no_video")
     lines = output.splitlines()
     assert code == 0 and lines[1].startswith(f"reward_term ({__name__}:sometimes_nan) in robot {REWARD}, iteration 2")
     assert sum("_joint" in line for line in lines) == 9 and any("trunk speed [m/s]" in line for line in lines)
-    assert any(line.startswith("physics does not break here: the cause is the term ") for line in lines)
+    assert any(line.startswith("the physics does not break: the cause is the term ") for line in lines)
     values = {line.split()[1]: line.split()[3] for line in lines if line.startswith("│") and len(line.split()) == 5}
-    case = json.loads((trained.run / "postmortem" / "reward_term_2.json").read_text())
-    assert set(values) == set(case["env"]["rewards"]) and values[case["term"]] == "nan"
+    dump = json.loads((trained.run / "postmortem" / "reward_term_2.json").read_text())
+    assert set(values) == set(dump["env"]["rewards"]) and values[dump["term"]] == "nan"
     assert lines[-1] == f"plot: {trained.run / 'postmortem' / 'reward_term_2.png'}"
     assert not (trained.run / "exported").exists() and not list(trained.run.rglob("*.mp4"))
 
 
 BAD_INPUT = {  # flags: words of the line
-    "--postmortem engin_2": "there is no post-mortem 'engin_2'; ",
-    "--postmortem": "--postmortem",
-    "--postmortem model_2.pt": "is no post-mortem: it lacks some of format, cause",
-    "--postmortem engine_2 --seconds 3 --num_envs 2": "leave out --num_envs, --seconds",
-    "--postmortem engine_2 --load_run yesterday": "there is no run yesterday",
-    "--postmortem engine_2 --sim_device gpu": "sim_device='gpu' is no device",
+    "--fault_dump engin_2": "there is no fault dump 'engin_2'; ",
+    "--fault_dump": "--fault_dump",
+    "--fault_dump model_2.pt": "is not a fault dump: it lacks some of format, cause",
+    "--fault_dump engine_2 --seconds 3 --num_envs 2": "leave out --num_envs, --seconds",
+    "--fault_dump engine_2 --load_run yesterday": "there is no run yesterday",
+    "--fault_dump engine_2 --sim_device gpu": "sim_device='gpu' is no device",
 }
 
 
@@ -335,15 +342,15 @@ def test_a_mistake_is_one_line(play, flags):
 
 
 def test_the_script_shows_a_breakdown_in_a_process_of_its_own(trained, run_script, tmp_path):
-    case = tmp_path / "case.pt"
-    shutil.copy(trained.run / "postmortem" / "engine_2.pt", case)
-    change(case, states=lambda x: x[-2:], targets=lambda x: x[-2:])  # a short film
+    dump = tmp_path / "case.pt"
+    shutil.copy(trained.run / "postmortem" / "engine_2.pt", dump)
+    change(dump, states=lambda x: x[-2:], targets=lambda x: x[-2:])  # a short film
     done = run_script(
-        "scripts/play.py", "--task", "go2_flat", "--load_run", str(trained.run), "--postmortem", str(case)
+        "scripts/play.py", "--task", "go2_flat", "--load_run", str(trained.run), "--fault_dump", str(dump)
     )
     assert done.returncode == 0, done.stderr
     assert f"engine in robot {ENGINE}, iteration 2, step 1\n" in done.stdout
-    assert "engine gave up" in done.stdout and "physics repeats the breakdown" in done.stdout
+    assert "diverged" in done.stdout and "the physics breaks as in training" in done.stdout
     assert (tmp_path / "case.png").stat().st_size > 10_000 and not (trained.run / "exported").exists()
     assert (tmp_path / "case.mp4").exists() or "no video:" in done.stdout
 

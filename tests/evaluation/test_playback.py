@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.evaluation import playback_plots
-from rsl_rl.evaluation.playback import for_replay, replay, write_replay
-from scripts.play import with_spaces
+from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
+from scripts.play import split_commas
 
 
 class Nodding:
@@ -30,8 +30,8 @@ class Nodding:
 
 @pytest.fixture
 def recorded():
-    env = for_replay(Go2Flat().env, 2, 0.4, (0.5, -0.2, 0.1)).build("cpu", seed=0)
-    return env, replay(env, Nodding(env), 0.4)
+    env = for_playback(Go2Flat().env, 2, 0.4, (0.5, -0.2, 0.1)).build("cpu", seed=0)
+    return env, run_playback(env, Nodding(env), 0.4)
 
 
 @pytest.fixture
@@ -113,8 +113,10 @@ def test_the_end_of_an_episode_is_marked(recorded, figures, tmp_path):
 
 def test_pictures_are_written_or_left_out(recorded, tmp_path):
     env, recording = recorded
-    assert list(write_replay(recording, env, tmp_path, video=False, plot=False)) == [] and not list(tmp_path.iterdir())
-    lines = list(write_replay(recording, env, tmp_path, video=False, plot=True))
+    assert list(write_playback(recording, env, tmp_path, video=False, plot=False)) == [] and not list(
+        tmp_path.iterdir()
+    )
+    lines = list(write_playback(recording, env, tmp_path, video=False, plot=True))
     assert len(lines) == 2
     assert all((tmp_path / name).stat().st_size > 10_000 for name in ("play.png", "play_joints.png"))
 
@@ -123,7 +125,7 @@ def test_without_matplotlib_one_line_says_what_to_install(recorded, tmp_path, mo
     env, recording = recorded
     monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.playback_plots")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    (line,) = write_replay(recording, env, tmp_path, video=False, plot=True)
+    (line,) = write_playback(recording, env, tmp_path, video=False, plot=True)
     assert line.startswith("no plots: ") and "pip install 'rsl-rl-lib[sim]'" in line and "\n" not in line
 
 
@@ -137,4 +139,4 @@ def test_without_matplotlib_one_line_says_what_to_install(recorded, tmp_path, mo
     ],
 )
 def test_a_command_may_have_commas(typed, read):
-    assert with_spaces(typed.split()) == read.split()
+    assert split_commas(typed.split()) == read.split()

@@ -19,7 +19,7 @@ import torch
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.evaluation import teleop
-from rsl_rl.evaluation.teleop import SteeredCommands, for_walking, open_page, open_window, walk
+from rsl_rl.evaluation.teleop import TeleopCommands, for_teleop, open_native_viewer, open_web_viewer, teleoperate
 from rsl_rl.robots.go2 import GO2
 
 RANGES = ((-1.0, 1.0), (-0.5, 0.5), (-1.0, 1.0))
@@ -65,7 +65,7 @@ class Script:
 
 @pytest.fixture
 def env():
-    return for_walking(Go2Flat().env).build("cpu", seed=0)
+    return for_teleop(Go2Flat().env).build("cpu", seed=0)
 
 
 @pytest.fixture
@@ -82,17 +82,17 @@ def page():
 
 def test_the_policy_sees_the_persons_command_and_no_other(env):
     first, second = (0.5, 0.0, 0.0), (-0.3, 0.2, 0.4)
-    policy, screen = Standing(env), Script(*[(first, False, False)] * 200, *[(second, False, False)] * 5)
+    policy, display = Standing(env), Script(*[(first, False, False)] * 200, *[(second, False, False)] * 5)
     env.commands._steps = 3  # the task would draw another command by now
-    walk(env, policy, screen)
+    teleoperate(env, policy, display)
     np.testing.assert_allclose(policy.commands[:200], [first] * 200)
     np.testing.assert_allclose(policy.commands[201:], [second] * 4, rtol=1e-6)
-    assert len(screen.shown) == pytest.approx(205 / 2, abs=1)  # 25 of 50 steps a second
+    assert len(display.shown) == pytest.approx(205 / 2, abs=1)  # 25 of 50 steps a second
 
 
 def test_a_fallen_robot_goes_on_with_the_same_command(env):
-    env.commands = SteeredCommands(env, (0.7, 0.0, 0.0))
-    upside_down = env.sim.motion()._replace(
+    env.commands = TeleopCommands(env, (0.7, 0.0, 0.0))
+    upside_down = env.sim.pose_vel()._replace(
         root_pos=torch.tensor([[0.0, 0, 0.2]]), root_quat=torch.tensor([[0.0, 1, 0, 0]])
     )
     env.sim.reset(torch.ones(1, dtype=torch.bool), upside_down)
@@ -102,20 +102,20 @@ def test_a_fallen_robot_goes_on_with_the_same_command(env):
 
 def test_a_paused_robot_stands_still_and_a_reset_starts_anew(env):
     go, pause, again = (((0.0, 0.0, 0.0), *rest) for rest in ((False, False), (True, False), (True, True)))
-    policy, screen = Standing(env), Script(*[go] * 10, *[pause] * 10, again, again, *[pause] * 4)
-    walk(env, policy, screen)
+    policy, display = Standing(env), Script(*[go] * 10, *[pause] * 10, again, again, *[pause] * 4)
+    teleoperate(env, policy, display)
     assert policy.steps == 10 and policy.resets == 3  # one at the start
-    poses = [shown[0] for shown in screen.shown]
+    poses = [shown[0] for shown in display.shown]
     assert (poses[6] == poses[9]).all() and not (poses[0] == poses[4]).all()
     assert not (poses[9][3:] == poses[-1][3:]).all()
 
 
 def test_the_reward_terms_shown_are_the_environments(env):
-    policy, screen = Standing(env), Script(*[((0.5, 0.0, 0.0), False, False)] * 5)
+    policy, display = Standing(env), Script(*[((0.5, 0.0, 0.0), False, False)] * 5)
     sums = []
     env.observers.append(lambda state, done: sums.append(env._rewards.compute().flatten() / env.cfg.sim.control_dt))
-    walk(env, policy, screen)
-    shown = screen.shown[-1][2]
+    teleoperate(env, policy, display)
+    shown = display.shown[-1][2]
     assert list(shown) == list(env.cfg.rewards.weights)
     np.testing.assert_allclose(list(shown.values()), sums[-1], rtol=1e-4, atol=1e-6)
     assert len(env.observers) == 1  # it leaves nothing behind
@@ -223,13 +223,13 @@ def test_missing_parts_are_one_line_each(env, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with pytest.raises(ValueError, match=r"^--keyboard needs a display .*--viewer"):
-        open_window(env, (0.0, 0.0, 0.0))
+        open_native_viewer(env, (0.0, 0.0, 0.0))
     with pytest.raises(ValueError, match=r"^--port 0: give a number from 1 to 65535"):
-        open_page(env, (0.0, 0.0, 0.0), 0)
+        open_web_viewer(env, (0.0, 0.0, 0.0), 0)
     monkeypatch.delitem(sys.modules, "rsl_rl.viz.web_viewer", raising=False)
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(ValueError, match=r"^--viewer: .*viser.*pip install 'rsl-rl-lib\[viewer\]'$"):
-        open_page(env, (0.0, 0.0, 0.0), 8080)
+        open_web_viewer(env, (0.0, 0.0, 0.0), 8080)
 
 
 def test_a_key_changes_the_command_within_the_ranges():
@@ -281,12 +281,12 @@ def test_a_slow_machine_does_not_hurry_afterwards(env, monkeypatch):
             clock[0] += seconds
 
     monkeypatch.setattr(teleop, "time", Clock)
-    policy, screen = Standing(env), Script(*[((0.0, 0.0, 0.0), False, False)] * 30)
+    policy, display = Standing(env), Script(*[((0.0, 0.0, 0.0), False, False)] * 30)
     begin = policy.__call__
     monkeypatch.setattr(Standing, "__call__", lambda self, obs: (late(self), begin(obs))[1])
 
     def late(self):
         clock[0] += 10.0 if self.steps == 5 else 0.001  # asleep once
 
-    walk(env, policy, screen)
+    teleoperate(env, policy, display)
     assert slept[:5] == pytest.approx([0.019] * 5) and slept[20:] == pytest.approx([0.019] * 10)

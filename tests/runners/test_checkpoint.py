@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from rsl_rl.runners.checkpoint import (
     CheckpointError,
     best_iteration,
+    checkpoint_id,
     find_checkpoint,
     find_run,
     prune_checkpoints,
     read_checkpoint,
     supersede_after,
-    which_of,
     write_checkpoint,
 )
 from rsl_rl.utils.seeding import random_states, restore_random_states
@@ -148,7 +148,7 @@ def test_the_best_is_found_by_its_name_alone(tmp_path):
         find_checkpoint(run, "best")
     example(run / "model_best.pt", 2)
     assert find_checkpoint(run, "best").name == "model_best.pt" and best_iteration(run) == 2
-    assert [which_of(find_checkpoint(run, which)) for which in (-1, 2, "best")] == [3, 2, "best"]
+    assert [checkpoint_id(find_checkpoint(run, which)) for which in (-1, 2, "best")] == [3, 2, "best"]
     prune_checkpoints(run, keep_last=1, keep_every=0)
     assert sorted(path.name for path in run.iterdir()) == ["model_3.pt", "model_best.pt"]
     (run / "model_3.pt").unlink()

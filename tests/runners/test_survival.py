@@ -17,7 +17,7 @@ from rsl_rl.env import VecEnv, step_validator
 from rsl_rl.runners import OnPolicyRunner, TrainingError
 from rsl_rl.runners.checkpoint import read_checkpoint
 from rsl_rl.tasks.toy import PointEnv
-from rsl_rl.utils import first_events
+from rsl_rl.utils import first_occurrence
 
 TOY = ToyConfig(num_envs=16, episode_steps=10)
 
@@ -27,7 +27,7 @@ def asks(request, monkeypatch):
     """On a CPU the validator skips work where nothing broke; on a GPU it does not, and that is tested here too."""
     if request.param == "gpu":
         monkeypatch.setattr(step_validator, "all_within_on_cpu", lambda x, limit: False)
-        monkeypatch.setattr(first_events, "none_on_cpu", lambda mask: False)
+        monkeypatch.setattr(first_occurrence, "none_on_cpu", lambda mask: False)
 
 
 class Faulty(PointEnv):

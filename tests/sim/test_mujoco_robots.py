@@ -221,6 +221,6 @@ def test_all_numbers_of_the_motion_can_be_looked_at_at_once(make):
     sim = make()
     stand(sim)
     sim.step(POSE + 0.1, 4)
-    own = torch.cat([x.flatten() for x in sim.motion()])
-    shown = torch.cat([x.flatten() for x in sim.numbers_of_motion()])
+    own = torch.cat([x.flatten() for x in sim.pose_vel()])
+    shown = torch.cat([x.flatten() for x in sim.state_buffers()])
     assert torch.equal(shown.sort().values, own.sort().values)

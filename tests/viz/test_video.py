@@ -7,14 +7,14 @@ import pytest
 
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.viz import video
-from rsl_rl.viz.video import Film, Renderer, VideoError, write_video
+from rsl_rl.viz.video import Renderer, VideoClip, VideoError, write_video
 
 POSE = np.array([0, 0, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])
 
 
 def still(num_frames=1):
     """A film of a standing robot."""
-    return Film(GO2.model_path, np.tile(POSE, (num_frames, 1, 1)), ["x"] * num_frames, 10)
+    return VideoClip(GO2.model_path, np.tile(POSE, (num_frames, 1, 1)), ["x"] * num_frames, 10)
 
 
 def has_gl() -> bool:
@@ -37,11 +37,11 @@ def test_a_film_has_its_frames_and_shows_the_robot(tmp_path, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     poses = np.tile(POSE, (5, 2, 1))
     poses[:, :, 0] += np.linspace(0, 0.2, 5)[:, None]
-    film = Film(GO2.model_path, poses, [f"frame {i}" for i in range(5)], 10)
-    path = write_video(tmp_path / "film.mp4", film, size=(320, 240))
+    clip = VideoClip(GO2.model_path, poses, [f"frame {i}" for i in range(5)], 10)
+    path = write_video(tmp_path / "film.mp4", clip, size=(320, 240))
     assert sorted(made.name for made in tmp_path.iterdir()) == ["film.mp4", "film_frames.png"]
-    with imageio.get_reader(path) as film:
-        frames = [np.asarray(frame) for frame in film]
+    with imageio.get_reader(path) as clip:
+        frames = [np.asarray(frame) for frame in clip]
     assert len(frames) == 5 and frames[0].shape == (240, 320, 3)
     centre = frames[0][90:150, 120:200].astype(float)
     assert centre.std() > 20  # a robot is there, not an empty floor
@@ -67,7 +67,7 @@ def test_drivers_are_tried_until_one_draws(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     tried = []
 
-    def run(self, recording, path, driver, patience):
+    def run(self, recording, path, driver, timeout):
         tried.append(driver)
         if driver != "osmesa":
             return f"no {driver}"
@@ -101,7 +101,7 @@ def test_a_driver_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(video, "_FRAME_TIME", 0.0)
     (tmp_path / "imageio_ffmpeg.py").write_text("import time; time.sleep(60)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(VideoError, match="the renderer was not done after 0 s"):
+    with pytest.raises(VideoError, match="the renderer had not finished after 0 s"):
         write_video(tmp_path / "film.mp4", still())
 
 
@@ -116,14 +116,14 @@ def test_a_renderer_without_its_parent_leaves(tmp_path):
     for parent, code in ((os.getpid(), 0), (os.getppid(), 1)):
         done = subprocess.run([*command, str(parent)], capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == code, done.stderr
-    assert done.stderr.strip().splitlines()[-1] == "nobody waits for this film any more"
+    assert done.stderr.strip().splitlines()[-1] == "the parent process has ended"
 
 
 @pytest.mark.parametrize(("frames", "shown"), [(1, [0] * 6), (6, [0, 1, 2, 3, 4, 5]), (126, [0, 25, 50, 75, 100, 125])])
 def test_the_frames_at_a_glance_are_spread_evenly(frames, shown):
     from PIL import Image
 
-    from rsl_rl.viz.render_worker import contact_sheet, moments
+    from rsl_rl.viz.render_worker import contact_sheet, evenly_spaced
 
-    assert moments(frames) == shown
+    assert evenly_spaced(frames) == shown
     assert contact_sheet([Image.new("RGB", (30, 15))] * 6).size == (60, 20)

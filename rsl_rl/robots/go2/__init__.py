@@ -1,5 +1,7 @@
-"""Unitree Go2: a 15 kg quadruped with three joints a leg, in the order FL, FR, RL, RR; sources of the figures in
-go2.xml."""
+"""Unitree Go2: a 15 kg quadruped with three joints per leg; legs in the order FL, FR, RL, RR.
+
+The sources of the values are in go2.xml.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Velocity commands: what the robots are asked for, and when they are asked for something else."""
+"""Velocity commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rsl_rl.utils.uniform import Uniform
 
 
 class VelocityCommands:
-    """Draws commands [N, 3] (vx, vy [m/s], yaw rate [rad/s]) uniformly from their ranges, anew after a fixed time."""
+    """Draw commands [N, 3] (vx, vy [m/s], yaw rate [rad/s]) uniformly from their ranges, again after a fixed time."""
 
     def __init__(self, cfg: CommandConfig, num_envs: int, control_dt: float, generator: torch.Generator):
         ranges = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.yaw_rate)
@@ -23,20 +23,20 @@ class VelocityCommands:
         self._age = torch.zeros(num_envs, dtype=torch.long, device=generator.device)
 
     def state_dict(self) -> Dict[str, Tensor]:
-        """Return how long each robot has had its command."""
+        """Return the age of each robot's command."""
         return {"age": self._age.clone()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what :meth:`state_dict` gave."""
+        """Restore what :meth:`state_dict` returned."""
         self._age.copy_(state["age"])
 
     def due(self) -> Tensor:
-        """Let one control step pass and return where a new command is due: [N] bool."""
+        """Count one control step; return which robots need a new command, [N] bool."""
         self._age += 1
         return self._age >= self._steps
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
-        """Overwrite the commands of the robots marked in mask [N]."""
+        """Draw new commands for the robots marked in mask [N]."""
         drawn = self._draw()
         if none_on_cpu(mask):
             return

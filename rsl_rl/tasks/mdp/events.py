@@ -1,4 +1,4 @@
-"""How robots are made to differ, and how they are disturbed."""
+"""Domain randomisation: parameters of the robots, start states, pushes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rsl_rl.utils.uniform import Uniform
 def randomize_models(
     sim: Sim, state: RobotState, cfg: RandomizationConfig, control: ControlConfig, generator: torch.Generator
 ) -> None:
-    """Give each robot its friction, payload and gains, once; the state tells the critic the first two."""
+    """Draw friction, payload and gains of each robot, once; ``state`` keeps the first two as observations."""
     num_envs, num_joints = state.action.shape
     gain_scales = (cfg.stiffness_scale,) * num_joints + (cfg.damping_scale,) * num_joints
     drawn = Uniform(num_envs, (cfg.friction, cfg.payload, *gain_scales), generator)()
@@ -30,7 +30,7 @@ def randomize_models(
 def start_distribution(
     cfg: RandomizationConfig, default_joint_pos: Sequence[float], num_envs: int, generator: torch.Generator
 ) -> Uniform:
-    """Return what draws the start of an episode: heading [rad], linear and angular velocity of the trunk, and joint
+    """Return the distribution of start states: heading [rad], linear and angular velocity of the trunk, and joint
     angles, [N, 7 + J]."""
     low, high = cfg.initial_joint_scale
     velocity = (-cfg.initial_velocity, cfg.initial_velocity)
@@ -39,7 +39,7 @@ def start_distribution(
 
 
 def push(sim: Sim, cfg: RandomizationConfig, control_dt: float, generator: torch.Generator) -> None:
-    """Change the horizontal velocity of a few robots at random, each on average once per ``push_interval``."""
+    """Change the horizontal velocity of random robots; the mean time between pushes is ``push_interval``."""
     draw = torch.rand(sim.num_envs, 3, device=generator.device, generator=generator)
     pushed = draw[:, 2] < control_dt / cfg.push_interval
     change = draw.sub_(0.5).mul_(2 * cfg.push_velocity)

@@ -1,7 +1,7 @@
 """Observation terms: functions of the robots' state, each [N, k], in SI units.
 
-A term is a function and a line in ``TERMS``, which says how the term looks in the robot's left-right mirror image, and
-whether a push or a new command changes it.
+A term is a function and an entry of ``TERMS``, which says how the term is mirrored and whether a push or a new command
+changes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.robots import Robot
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.indexing import Columns
+from rsl_rl.utils.column_selector import ColumnSelector
 from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.uniform import Uniform
 
@@ -87,19 +87,19 @@ def payload(state: RobotState) -> Tensor:
 
 
 class Term(NamedTuple):
-    """A term and its kind: what it is made of, which decides how it is mirrored and described."""
+    """A term, how it is mirrored, and its frame."""
 
     function: Callable[[RobotState], Tensor]
-    kind: str  # a key of mirror_of_kind
+    mirror_type: str  # a key of mirrors_by_type
     frame: str
-    changes_late: bool = False  # by pushes and new commands, which come after the last observation of a step
+    changes_after_step: bool = False  # by pushes and new commands, which follow the final observation of a step
 
 
 TERMS: Dict[str, Term] = {
-    "base_lin_vel": Term(base_lin_vel, "vector", "base", changes_late=True),
-    "base_ang_vel": Term(base_ang_vel, "axial_vector", "base", changes_late=True),
+    "base_lin_vel": Term(base_lin_vel, "vector", "base", changes_after_step=True),
+    "base_ang_vel": Term(base_ang_vel, "axial_vector", "base", changes_after_step=True),
     "gravity": Term(gravity, "vector", "base"),
-    "command": Term(command, "command", "base", changes_late=True),
+    "command": Term(command, "command", "base", changes_after_step=True),
     "joint_pos": Term(joint_pos, "joints", "joint"),
     "joint_vel": Term(joint_vel, "joints", "joint"),
     "action": Term(action, "joints", "joint"),
@@ -112,8 +112,8 @@ TERMS: Dict[str, Term] = {
 }
 
 
-def mirror_of_kind(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[float, ...]]]:
-    """Return index and sign of the mirror image for each kind of term."""
+def mirrors_by_type(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[float, ...]]]:
+    """Return index and sign of the mirror image for each mirror type."""
     return {
         "scalar": ((0,), (1.0,)),
         "vector": ((0, 1, 2), (1.0, -1.0, 1.0)),
@@ -125,7 +125,7 @@ def mirror_of_kind(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[float
 
 
 class ObservationGroup:
-    """Named terms, scaled, with noise, side by side: [N, D]. An :class:`ObservationTable` computes them."""
+    """Named terms, scaled, with noise, concatenated: [N, D]. An :class:`ObservationTable` computes them."""
 
     def __init__(self, terms: Mapping[str, ObservationTerm], state: RobotState, generator: torch.Generator):
         if not terms:
@@ -145,30 +145,30 @@ class ObservationGroup:
         self._noise: Optional[Tensor] = None  # [N, D]
 
     def draw_noise(self) -> None:
-        """Draw the noise of the observations to come, until the next call; before the first one there is none."""
+        """Draw the noise of all observations until the next call; there is no noise before the first call."""
         if self._draw is not None:
             self._noise = self._draw()
 
     def with_noise(self, x: Tensor) -> Tensor:
-        """Return observations [N, D] with the noise drawn last, contiguous."""
+        """Return observations [N, D] with the last noise that was drawn, contiguous."""
         return x.contiguous() if self._noise is None else x + self._noise
 
     def split(self, x: Tensor) -> Dict[str, List[float]]:
-        """Cut the observation of one robot [D] into its terms."""
+        """Split the observation of one robot [D] into its terms."""
         return {name: part.tolist() for name, part in zip(self.terms, x.split(self.sizes))}
 
     def describe(self) -> List[Dict[str, Any]]:
-        """Return name, size, scale and frame of each term in order; "joint" has one number a joint, in their order."""
+        """Return name, size, scale and frame of each term; terms of the frame "joint" have one number per joint."""
         return [
             {"name": name, "size": size, "scale": term.scale, "frame": TERMS[name].frame}
             for (name, term), size in zip(self.terms.items(), self.sizes)
         ]
 
     def mirror(self, robot: Robot) -> Mirror:
-        """Return the mirror image of the whole group."""
+        """Return the mirror image of the group."""
         index, sign, start = [], [], 0
         for name, size in zip(self.terms, self.sizes):
-            term_index, term_sign = mirror_of_kind(robot)[TERMS[name].kind]
+            term_index, term_sign = mirrors_by_type(robot)[TERMS[name].mirror_type]
             index += [start + i for i in term_index]
             sign += term_sign
             start += size
@@ -178,7 +178,7 @@ class ObservationGroup:
 def observation_groups(
     cfg: LeggedRobotConfig, state: RobotState, generator: torch.Generator
 ) -> Dict[str, ObservationGroup]:
-    """Return the groups of a task by name: "policy", "critic" where it has terms of its own, and further ones."""
+    """Return the groups of a task by name: "policy", "critic" if it has terms, and further groups."""
     terms = {"policy": cfg.policy_observations}
     if cfg.critic_observations:
         terms["critic"] = cfg.critic_observations
@@ -187,47 +187,50 @@ def observation_groups(
 
 
 class ObservationTable:
-    """Every term of some groups, scaled, computed once. A group picks its columns of it and adds its noise."""
+    """Compute each term of several groups once, scaled. A group selects its columns and adds its noise."""
 
     def __init__(self, groups: Mapping[str, ObservationGroup], state: RobotState):
         self._groups = dict(groups)
-        self._places: Dict[Tuple[str, float], slice] = {}  # by name and scale
+        self._slices: Dict[Tuple[str, float], slice] = {}  # by name and scale
         width = 0
-        # The widest first, so that its columns are in a row.
+        # The largest group first, so that its columns are contiguous.
         widest_first = sorted(groups.values(), key=lambda group: sum(group.sizes), reverse=True)
         for group in widest_first:
             for (name, term), size in zip(group.terms.items(), group.sizes):
-                if (name, term.scale) not in self._places:
-                    self._places[name, term.scale] = slice(width, width + size)
+                if (name, term.scale) not in self._slices:
+                    self._slices[name, term.scale] = slice(width, width + size)
                     width += size
-        self._table = torch.empty(0)  # [N, all columns], once somebody has called
-        columns = {key: range(place.start, place.stop) for key, place in self._places.items()}
+        self._table = torch.empty(0)  # [N, all columns], after the first call
+        columns = {key: range(part.start, part.stop) for key, part in self._slices.items()}
         scales = [scale for (_, scale), own in columns.items() for _ in own]
         self._scale = torch.tensor(scales, device=state.action.device)
         self._pick = {
-            group_name: Columns(
+            group_name: ColumnSelector(
                 [i for name, term in group.terms.items() for i in columns[name, term.scale]], self._scale.device
             )
             for group_name, group in groups.items()
         }
 
     def draw_noise(self) -> None:
-        """Draw the measurement errors of a control step: of its last observation, and of the next one to act on."""
+        """Draw the noise for the final observation of a control step and for the next observation."""
         for group in self._groups.values():
             group.draw_noise()
 
     def __call__(self, state: RobotState) -> Dict[str, Tensor]:
-        """Return the observations of each group, [N, D]; those without noise may share memory: do not write there."""
-        terms = [TERMS[name].function(state).contiguous() for name, _ in self._places]  # a CPU is slow to join others
+        """Return the observations of each group, [N, D].
+
+        Groups without noise may share memory, so do not write to them.
+        """
+        terms = [TERMS[name].function(state).contiguous() for name, _ in self._slices]  # faster to concatenate on a CPU
         self._table = torch.cat(terms, dim=1).mul_(self._scale)
         return self._observations()
 
     def update(self, state: RobotState) -> Dict[str, Tensor]:
-        """Return what a call would, where only pushes and new commands have come since the last one."""
+        """Return what a call would return, if only pushes and new commands have occurred since the last call."""
         self._table = self._table.clone()  # groups of the last call may be views of it
-        for (name, scale), place in self._places.items():
-            if TERMS[name].changes_late:
-                torch.mul(TERMS[name].function(state), scale, out=self._table[:, place])
+        for (name, scale), columns in self._slices.items():
+            if TERMS[name].changes_after_step:
+                torch.mul(TERMS[name].function(state), scale, out=self._table[:, columns])
         return self._observations()
 
     def _observations(self) -> Dict[str, Tensor]:

@@ -1,7 +1,7 @@
-"""Reward terms: functions of the robots' state and the reward settings, each [N]; the sign is in the weight.
+"""Reward terms: functions of the robots' state and the reward settings, each [N]; penalties have a negative weight.
 
-To add one, write a function here and a weight in the config. Public functions of this file are terms; one of another
-package is named "package.module:function".
+To add a term, write a function here and give it a weight in the config. Public functions of this file are terms. A term
+of another package is named "package.module:function".
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ RewardTerm = Callable[[RobotState, RewardConfig], Tensor]
 
 
 def track_lin_vel(state: RobotState, cfg: RewardConfig) -> Tensor:
-    """1 at the commanded horizontal velocity, falling off as a Gaussian."""
+    """exp(-error^2 / tracking_sigma) of the horizontal velocity: 1 without error."""
     error = state.command[:, :2] - state.base_lin_vel[:, :2]
     return error.square().sum(dim=1).div_(-cfg.tracking_sigma).exp_()
 
 
 def track_yaw_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
-    """1 at the commanded yaw rate, falling off as a Gaussian."""
+    """exp(-error^2 / tracking_sigma) of the yaw rate: 1 without error."""
     error = state.command[:, 2] - state.base_ang_vel[:, 2]
     return error.square().div_(-cfg.tracking_sigma).exp_()
 
@@ -46,7 +46,7 @@ def orientation(state: RobotState, cfg: RewardConfig) -> Tensor:
 
 
 def base_height(state: RobotState, cfg: RewardConfig) -> Tensor:
-    """Squared distance of the trunk's height from its target [m^2]."""
+    """Squared difference between the trunk's height and its target [m^2]."""
     return (state.base_height - cfg.base_height_target).square()
 
 
@@ -56,7 +56,7 @@ def torques(state: RobotState, cfg: RewardConfig) -> Tensor:
 
 
 def energy(state: RobotState, cfg: RewardConfig) -> Tensor:
-    """Mechanical power of the joints, taken and given back alike [W]."""
+    """Sum of the absolute mechanical power of the joints [W]."""
     return (state.joint_torque * state.joint_vel).abs().sum(dim=1)
 
 
@@ -76,7 +76,7 @@ def action_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
 
 
 def joint_limits(state: RobotState, cfg: RewardConfig) -> Tensor:
-    """How far joints stand beyond the soft limits [rad]."""
+    """Sum of the distances of joints beyond their soft limits [rad]."""
     distance = (state.joint_pos - state.joint_middle).abs_()
     return distance.sub_(state.joint_half_range, alpha=cfg.soft_joint_limit).clamp_(min=0.0).sum(dim=1)
 
@@ -97,15 +97,15 @@ def collision(state: RobotState, cfg: RewardConfig) -> Tensor:
 
 
 def feet_air_time(state: RobotState, cfg: RewardConfig) -> Tensor:
-    """At each touchdown, how much longer than ``air_time_target`` the swing was [s]; while a motion is commanded."""
+    """Duration of each finished swing minus ``air_time_target`` [s]; 0 while no motion is commanded."""
     excess = (state.air_time - cfg.air_time_target).clamp(max=0.2) * state.foot_touchdown
     return excess.sum(dim=1) * state.moving
 
 
 def foot_clearance(state: RobotState, cfg: RewardConfig) -> Tensor:
-    """Squared miss of the swing height, weighted by the foot's horizontal speed [m^3/s]: fast feet should be high."""
-    miss = (state.foot_pos[:, :, 2] - cfg.foot_clearance_target).square()
-    return (miss * state.foot_vel[:, :, :2].norm(dim=-1)).sum(dim=1)
+    """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
+    error = (state.foot_pos[:, :, 2] - cfg.foot_clearance_target).square()
+    return (error * state.foot_vel[:, :, :2].norm(dim=-1)).sum(dim=1)
 
 
 def foot_slip(state: RobotState, cfg: RewardConfig) -> Tensor:
@@ -114,13 +114,13 @@ def foot_slip(state: RobotState, cfg: RewardConfig) -> Tensor:
 
 
 def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
-    """1 where diagonal feet agree and lateral feet differ in contact, 0 where all is reversed; only while a motion is
+    """1 if diagonal feet have equal contact and feet of one side differ, 0 in the opposite case; 0 while no motion is
     commanded.
 
-    Feet in the order FL, FR, RL, RR.
+    Feet are in the order FL, FR, RL, RR.
     """
     contact = state.foot_contact.float()
-    left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front less rear: 1 and -1, or -1 and 1, in a trot
+    left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front minus rear: 1 and -1, or -1 and 1, in a trot
     return (1 - left * right) / 2 * state.moving
 
 

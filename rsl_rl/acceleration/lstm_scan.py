@@ -97,7 +97,7 @@ def _uses_onednn(x: Tensor) -> bool:
     return _HAS_ONEDNN and x.device.type == "cpu" and x.dtype == torch.float32
 
 
-def _lstm_factors(gates: Tensor, cells: Tensor, squashed: Tensor, carried: Tensor) -> Tuple[Tensor, Tensor]:
+def _lstm_factors(gates: Tensor, cells: Tensor, squashed: Tensor, kept_gradient: Tensor) -> Tuple[Tensor, Tensor]:
     """Replace gates [K, N, 4*H] by their derivatives.
 
     Multiplied by the gradient of the new c (of h for o), these are the gradients before activation.
@@ -107,7 +107,7 @@ def _lstm_factors(gates: Tensor, cells: Tensor, squashed: Tensor, carried: Tenso
     i, f, g, o = gates.chunk(4, dim=2)
     to_cell = _aten.tanh_backward(o, squashed)
     _aten.sigmoid_backward.grad_input(squashed, o, grad_input=o)
-    torch.mul(f, carried, out=squashed)
+    torch.mul(f, kept_gradient, out=squashed)
     _aten.sigmoid_backward.grad_input(cells, f, grad_input=f)
     _aten.tanh_backward.grad_input(i, g, grad_input=cells)
     _aten.sigmoid_backward.grad_input(g, i, grad_input=i)
@@ -117,7 +117,7 @@ def _lstm_factors(gates: Tensor, cells: Tensor, squashed: Tensor, carried: Tenso
 
 class LSTMScan(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, keep: Tensor, carry: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, keep_state: Tensor, keep_gradient: Tensor, *tensors: Tensor) -> Tensor:
         w_input, w_hidden, b_input, b_hidden, h, c = tensors
         (num_steps, num_envs, num_inputs), size = x.shape, h.shape[1]
         # One product a step for input and state: their weights lie side by side, and so do the inputs.
@@ -128,20 +128,20 @@ class LSTMScan(torch.autograd.Function):
         gates = x.new_empty(num_steps, num_envs, 4 * size)
         outputs, cells, squashed = (x.new_empty(num_steps, num_envs, size) for _ in range(3))
         cell = torch.empty_like(c)
-        columns = (keep.unsqueeze(2), inputs[..., num_inputs:], cells, inputs, gates, squashed, outputs)
+        columns = (keep_state.unsqueeze(2), inputs[..., num_inputs:], cells, inputs, gates, squashed, outputs)
         for kept, hidden, before, row, gate, tanh_c, output in zip(*(column.unbind(0) for column in columns)):
             torch.mul(h, kept, out=hidden)
             torch.mul(c, kept, out=before)
             i, f, g, o = _activate(_linear(row, weight, bias), out=gate)
             c = torch.mul(f, before, out=cell).addcmul_(i, g)
             h = torch.mul(o, _tanh(c, out=tanh_c), out=output)
-        ctx.save_for_backward(carry, w_input, w_hidden, gates, inputs, cells, squashed)
+        ctx.save_for_backward(keep_gradient, w_input, w_hidden, gates, inputs, cells, squashed)
         return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
-        carry, w_input, w_hidden, gates, inputs, cells, squashed = ctx.saved_tensors
+        keep_gradient, w_input, w_hidden, gates, inputs, cells, squashed = ctx.saved_tensors
         (num_steps, num_envs, size), num_inputs = d_outputs.shape, w_input.shape[1]
         to_hidden = _pack(w_hidden.t().contiguous(), num_envs)
         d_h, d_c = torch.zeros_like(squashed[0]), torch.zeros_like(squashed[0])  # of the state passed to the next step
@@ -149,10 +149,10 @@ class LSTMScan(torch.autograd.Function):
         block = max(1, _BLOCK_ROWS // num_envs)
         for end in range(num_steps, 0, -block):
             span = slice(max(0, end - block), end)
-            carried = carry[span].unsqueeze(2)
-            to_cell, to_before = _lstm_factors(gates[span], cells[span], squashed[span], carried)
+            kept_gradient = keep_gradient[span].unsqueeze(2)
+            to_cell, to_before = _lstm_factors(gates[span], cells[span], squashed[span], kept_gradient)
             gate = gates[span].unflatten(2, (4, size))
-            columns = (d_outputs[span], to_cell, to_before, gates[span], gate[:, :, :3], gate[:, :, 3], carried)
+            columns = (d_outputs[span], to_cell, to_before, gates[span], gate[:, :, :3], gate[:, :, 3], kept_gradient)
             for d_output, h_to_c, c_to_c, d_gate, d_ifg, d_o, passed in zip(*(c.unbind(0)[::-1] for c in columns)):
                 torch.add(d_output, d_h, out=into_h)
                 torch.addcmul(d_c, into_h, h_to_c, out=into_c)

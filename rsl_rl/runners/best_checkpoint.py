@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from rsl_rl.runners.checkpoint import CheckpointError, best_of, read_checkpoint
+from rsl_rl.runners.checkpoint import CheckpointError, best_path, read_checkpoint
 
 
 class BestCheckpoint:
@@ -17,9 +17,13 @@ class BestCheckpoint:
     """
 
     def __init__(
-        self, folder: Path, iteration: int, save: Callable[[Path, Dict[str, Any]], None], tell: Callable[[str], None]
+        self,
+        folder: Path,
+        iteration: int,
+        save: Callable[[Path, Dict[str, Any]], None],
+        print_line: Callable[[str], None],
     ):
-        self._path, self._save, self._tell = best_of(folder), save, tell
+        self._path, self._save, self._print_line = best_path(folder), save, print_line
         self._score = self._score_on_disk(iteration)
 
     def _score_on_disk(self, iteration: int) -> Optional[float]:
@@ -31,19 +35,19 @@ class BestCheckpoint:
         infos = state.get("infos") or {}
         return infos.get("evaluation", {}).get("score") if state.get("iter", 0) <= iteration else None
 
-    def offer(self, iteration: int, numbers: Mapping[str, float]) -> None:
+    def save_if_better(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Save the policy of this moment if its ``numbers["score"]``, the worst share of a limit of the task's gate, is
         lower than that of the best so far."""
-        score = numbers["score"]
+        score = metrics["score"]
         if self._score is not None and not score < self._score:
             return
         try:
-            self._save(self._path, {"evaluation": dict(numbers)})
+            self._save(self._path, {"evaluation": dict(metrics)})
         except OSError as error:
-            self._tell(f"warning: {self._path.name} could not be saved ({error}); training goes on")
+            self._print_line(f"warning: {self._path.name} could not be saved ({error}); training goes on")
             return
         self._score = score
-        self._tell(
+        self._print_line(
             f"best so far: iteration {iteration}, score {score:.3g} (up to 1 passes the gate), saved as "
             f"{self._path.name}"
         )

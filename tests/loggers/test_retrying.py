@@ -1,4 +1,4 @@
-from rsl_rl.loggers import Logger, PatientLogger
+from rsl_rl.loggers import Logger, RetryingLogger
 
 
 class Sink(Logger):
@@ -15,7 +15,7 @@ class Sink(Logger):
 
 def test_what_could_not_be_written_is_written_later_in_order():
     sink, said = Sink(), []
-    logger = PatientLogger(sink, said.append)
+    logger = RetryingLogger(sink, said.append)
     for iteration in range(1, 8):
         sink.full = 3 <= iteration <= 5
         logger.write({"iteration": iteration})
@@ -34,7 +34,7 @@ def test_a_logger_that_could_not_start_starts_later():
             self.started = first_iteration, last_iteration
 
     sink, said = Unstarted(), []
-    logger = PatientLogger(sink, said.append)
+    logger = RetryingLogger(sink, said.append)
     logger.start(3, 9)
     logger.write({"iteration": 4})
     sink.full = False
@@ -44,7 +44,7 @@ def test_a_logger_that_could_not_start_starts_later():
 
 def test_what_is_lost_in_the_end_is_told():
     sink, said = Sink(), []
-    logger = PatientLogger(sink, said.append)
+    logger = RetryingLogger(sink, said.append)
     sink.full = True
     for iteration in (1, 2):
         logger.write({"iteration": iteration})

@@ -10,7 +10,7 @@ from torch import Tensor
 from rsl_rl.utils.cpu_checks import none_on_cpu
 
 
-class FirstEvents:
+class FirstOccurrence:
     """Keeps, for each kind of event, what the first environment that met with it looked like at that moment.
 
     ``record`` asks the device for nothing and may be called every step; ``read`` waits for it.

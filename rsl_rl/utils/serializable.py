@@ -11,16 +11,16 @@ from torch.nn import Parameter
 _LEAVES = (bool, int, float, complex, str, bytes, type(None), Tensor, Parameter)
 
 
-def require_plain(value: Any, where: str) -> None:
+def check_serializable(value: Any, where: str) -> None:
     """Raise a ValueError that names what a reader who executes nothing (torch.load with weights_only) would refuse."""
     kind = type(value)
     if kind in (dict, OrderedDict):
         for key, item in value.items():
-            require_plain(key, f"a key of {where}")
-            require_plain(item, f"{where}[{key!r}]")
+            check_serializable(key, f"a key of {where}")
+            check_serializable(item, f"{where}[{key!r}]")
     elif kind in (list, tuple):
         for i, item in enumerate(value):
-            require_plain(item, f"{where}[{i}]")
+            check_serializable(item, f"{where}[{i}]")
     elif kind not in _LEAVES:
         raise ValueError(
             f"{where} is a {kind.__module__}.{kind.__qualname__}, which a checkpoint cannot hold; give tensors, "

@@ -7,44 +7,44 @@ from typing import Callable, Deque, Optional, Tuple
 
 from rsl_rl.loggers.logger import Logger, Record
 
-_MOST_RECORDS = 100_000
+_MAX_RECORDS = 100_000
 
 
-class PatientLogger(Logger):
+class RetryingLogger(Logger):
     """Keeps what another logger could not write, and offers it again with the next record; the user is told when that
     begins and when it ends."""
 
-    def __init__(self, inner: Logger, tell: Callable[[str], None]):
-        self._inner, self._tell = inner, tell
-        self._waiting: Deque[Record] = deque(maxlen=_MOST_RECORDS)
+    def __init__(self, inner: Logger, print_line: Callable[[str], None]):
+        self._inner, self._print_line = inner, print_line
+        self._queue: Deque[Record] = deque(maxlen=_MAX_RECORDS)
         self._failing = False
         self._to_start: Optional[Tuple[int, int]] = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         self._to_start = first_iteration, last_iteration
-        self._work_off()
+        self._write_queue()
 
     def write(self, record: Record) -> None:
-        self._waiting.append(record)
-        self._work_off()
+        self._queue.append(record)
+        self._write_queue()
 
-    def _work_off(self) -> None:
+    def _write_queue(self) -> None:
         """Start the logger where it has not, and write what waits, as far as possible."""
         name = type(self._inner).__name__
         try:
             if self._to_start is not None:
                 self._inner.start(*self._to_start)
                 self._to_start = None
-            while self._waiting:
-                self._inner.write(self._waiting[0])
-                self._waiting.popleft()
+            while self._queue:
+                self._inner.write(self._queue[0])
+                self._queue.popleft()
         except OSError as error:
             if not self._failing:
-                self._tell(f"warning: {name} cannot write: {error}; its records wait until it can")
+                self._print_line(f"warning: {name} cannot write: {error}; its records wait until it can")
             self._failing = True
             return
         if self._failing:
-            self._tell(f"{name} writes again, and has written what waited")
+            self._print_line(f"{name} writes again, and has written what waited")
         self._failing = False
 
     def note(self, text: str) -> None:
@@ -54,9 +54,9 @@ class PatientLogger(Logger):
         try:
             self._inner.sync()
         except OSError as error:
-            self._tell(f"warning: {type(self._inner).__name__} is not sure to be on the disk: {error}")
+            self._print_line(f"warning: {type(self._inner).__name__} is not sure to be on the disk: {error}")
 
     def close(self) -> None:
-        if self._waiting:
-            self._tell(f"warning: {len(self._waiting)} records of {type(self._inner).__name__} are lost")
+        if self._queue:
+            self._print_line(f"warning: {len(self._queue)} records of {type(self._inner).__name__} are lost")
         self._inner.close()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-class Columns:
+class ColumnSelector:
     """Picks some columns [N, len(indices), ...] of tensors [N, C, ...]: a view where they follow each other, else a
     copy."""
 
