@@ -117,8 +117,8 @@ RUNS = {
     "nothing to resume": ("train --task toy --experiment_name nobody --resume", "holds no run with a checkpoint"),
     "unknown run": (f"{TRAIN_TOY} --load_run x", "there is no run x in"),
     "run without a name": (f"{TRAIN_TOY} --load_run ''", "there is no run '' in"),
-    "folder that is no run": (f"{TRAIN_TOY} --load_run ..", "is not the folder of a run: it has no config.yaml; name another"),
-    "run that is done": ("train --task toy --resume --load_run good", "has reached max_iterations=1; give"),
+    "folder that is no run": (f"{TRAIN_TOY} --load_run ..", "is not the folder of a run: it has no config.yaml"),
+    "run that is done": ("train --task toy --resume --load_run good", "has reached max_iterations=1; increase"),
     "run of another task": ("train --task recall --experiment_name toy --resume --load_run good", "a run of the task"),
     "checkpoint that is not there": (f"{TRAIN_TOY} --load_run good --checkpoint 7", "no checkpoint of iteration 7"),
     "networks of other sizes": (

@@ -78,7 +78,7 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert lines == [1, 2, 3, 4, 5]
     assert torch.load(run / "model_5.pt", weights_only=True)["iter"] == 5
-    assert "start anew" not in done.stdout
+    assert "new episodes of" not in done.stdout
 
     done = run_script(*short)
     assert done.returncode == 2 and "has reached max_iterations=5" in done.stderr  # what was said last holds
@@ -217,10 +217,10 @@ def test_an_environment_without_a_state_goes_on_with_new_episodes_and_the_user_i
     (tmp_path / "forgetful.py").write_text(STATELESS)
     arguments = ("scripts/train.py", "--task", "forgetful:Forgetful", "--experiment_name", f"{experiment}-forgetful")
     done = run_script(*arguments, *TINY, "--max_iterations", "2", PYTHONPATH=str(tmp_path))
-    assert done.returncode == 0 and "start anew" not in done.stdout, done.stderr
+    assert done.returncode == 0 and "new episodes of" not in done.stdout, done.stderr
     done = run_script(*arguments, "--resume", "--max_iterations", "3", PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "note: the episodes of ForgetfulPoint start anew: model_2.pt holds no state of them" in done.stdout
+    assert "note: new episodes of ForgetfulPoint are started: model_2.pt has no state of them" in done.stdout
 
 
 def test_the_best_comes_with_the_settings_that_it_was_trained_with(tmp_path, monkeypatch):
