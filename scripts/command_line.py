@@ -19,7 +19,7 @@ from typing_extensions import Annotated
 
 from configs import EXPERIMENTS
 from configs.train_config import TrainConfig
-from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, shown
+from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
 
 if TYPE_CHECKING:
     from rsl_rl.sim.selection import Backend
@@ -240,7 +240,7 @@ def _read_run(early: argparse.Namespace, cfg: TrainConfig) -> Tuple[Path, TrainC
     task = values.get("task", cfg.task)
     if task != cfg.task:
         raise ValueError(
-            f"{run} is a run of the task {shown(task)} and not of '{cfg.task}'; correct --task or --load_run"
+            f"{run} is a run of the task {short_repr(task)} and not of '{cfg.task}'; correct --task or --load_run"
         )
     try:
         return run, from_dict(type(cfg), values)

@@ -1,4 +1,4 @@
-"""The contract of learners: what a runner, a collector and a checkpoint know of an algorithm."""
+"""The interface of learning algorithms for runners, collectors and checkpoints."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Algorithm(ABC):
     policy: ActorCritic
     """The policy that acts and learns."""
     obs_groups: Tuple[str, ...]
-    """Observation groups that the algorithm reads; it is given no others."""
+    """Observation groups that the algorithm reads; it receives no others."""
     transition: Transition
-    """The step at hand between ``act`` and ``process_env_step``."""
+    """The current step between ``act`` and ``process_env_step``."""
     learning_rate: float
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The contract of extensions, which join an algorithm from outside."""
+"""The interface of extensions of an algorithm."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Extension:
         return {}
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
-        """Forget the past of the environments marked in dones [N]; of all for None."""
+        """Reset the state of the environments marked in dones [N]; of all for None."""
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the state that a checkpoint needs, in plain values."""

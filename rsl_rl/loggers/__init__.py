@@ -1,4 +1,4 @@
-"""Sinks for the numbers of a training, one per file."""
+"""Loggers of training metrics, one per file."""
 
 from rsl_rl.loggers.console import ConsoleLogger
 from rsl_rl.loggers.episode_stats import EpisodeStats, RecentEpisodes

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one JSON object an iteration."""
+"""Write metrics.jsonl: one JSON object per iteration."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rsl_rl.utils.files import AppendFile, atomic_write
 
 
 class JsonlLogger(Logger):
-    """Appends records to a file, each line whole as soon as it is written."""
+    """Append each record to a file as one line."""
 
     def __init__(self, path: Path):
         self.path = path
         self._file: Optional[AppendFile] = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
-        if self.path.exists():  # a resumed run repeats nothing: drop what came after its checkpoint
+        if self.path.exists():  # of a resumed run: remove lines after its checkpoint
             lines = self.path.read_bytes().splitlines(keepends=True)
-            kept = [line for line in lines if _iteration_of(line) <= first_iteration]
-            if kept != lines:
-                atomic_write(self.path, b"".join(kept))
+            valid = [line for line in lines if _iteration_of(line) <= first_iteration]
+            if valid != lines:
+                atomic_write(self.path, b"".join(valid))
         self._file = AppendFile(self.path)
 
     def write(self, record: Record) -> None:
@@ -43,7 +43,7 @@ class JsonlLogger(Logger):
 
 
 def _iteration_of(line: bytes) -> float:
-    """The iteration that a line tells of; infinity for a line that a crash has cut off."""
+    """Return the iteration of a line; infinity for an incomplete line."""
     try:
         return json.loads(line)["iteration"] if line.endswith(b"\n") else math.inf
     except (ValueError, KeyError, TypeError):

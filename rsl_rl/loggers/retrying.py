@@ -1,4 +1,4 @@
-"""A logger that outlasts a full disk."""
+"""Retry failed writes of a logger."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _MAX_RECORDS = 100_000
 
 
 class RetryingLogger(Logger):
-    """Keeps what another logger could not write, and offers it again with the next record; the user is told when that
-    begins and when it ends."""
+    """Queue records that another logger could not write, and retry with the next record.
+
+    A line is printed at the first failure and when writing works again.
+    """
 
     def __init__(self, inner: Logger, print_line: Callable[[str], None]):
         self._inner, self._print_line = inner, print_line
@@ -29,7 +31,7 @@ class RetryingLogger(Logger):
         self._write_queue()
 
     def _write_queue(self) -> None:
-        """Start the logger where it has not, and write what waits, as far as possible."""
+        """Start the logger if that is still to be done, and write queued records until one fails."""
         name = type(self._inner).__name__
         try:
             if self._to_start is not None:
@@ -40,11 +42,11 @@ class RetryingLogger(Logger):
                 self._queue.popleft()
         except OSError as error:
             if not self._failing:
-                self._print_line(f"warning: {name} cannot write: {error}; its records wait until it can")
+                self._print_line(f"warning: {name} cannot write: {error}; its records are queued")
             self._failing = True
             return
         if self._failing:
-            self._print_line(f"{name} writes again, and has written what waited")
+            self._print_line(f"{name} writes again; all queued records are written")
         self._failing = False
 
     def note(self, text: str) -> None:
@@ -54,7 +56,7 @@ class RetryingLogger(Logger):
         try:
             self._inner.sync()
         except OSError as error:
-            self._print_line(f"warning: {type(self._inner).__name__} is not sure to be on the disk: {error}")
+            self._print_line(f"warning: files of {type(self._inner).__name__} may not be on the disk: {error}")
 
     def close(self) -> None:
         if self._queue:

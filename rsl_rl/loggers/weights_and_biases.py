@@ -1,4 +1,4 @@
-"""Weights & Biases, for those who installed the extra ``wandb``."""
+"""Write to Weights & Biases; needs the extra ``wandb``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rsl_rl.loggers.tensorboard import tag_for
 
 
 class WandbLogger(Logger):
-    """Sends each record to a run named after the run folder, in a project named after the experiment."""
+    """Send each record to a run with the name of the run folder, in a project with the name of the experiment."""
 
     def __init__(self, log_dir: Path, config: Dict):
         self._settings = {"project": log_dir.parent.name, "name": log_dir.name, "dir": str(log_dir), "config": config}

@@ -1,4 +1,4 @@
-"""The best policy of a training, by the scores that somebody gives it."""
+"""Save the best policy of a training by its evaluation score."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from rsl_rl.runners.checkpoint import CheckpointError, best_path, read_checkpoin
 
 
 class BestCheckpoint:
-    """Keeps ``model_best.pt`` in a run folder, the checkpoint with the lowest score; a disk that refuses it is told of
-    and no more.
+    """Save the checkpoint with the lowest score as ``model_best.pt`` in a run folder.
 
-    ``save`` writes the checkpoint of this moment. Its infos say under "evaluation" how it was judged, which is how a
-    run that goes on after ``iteration`` knows the best so far.
+    ``save`` writes a checkpoint of the current state. Its infos contain the metrics under "evaluation", from which a
+    run that is resumed at ``iteration`` reads the best score. An error of the disk prints a warning.
     """
 
     def __init__(
@@ -27,7 +26,7 @@ class BestCheckpoint:
         self._score = self._score_on_disk(iteration)
 
     def _score_on_disk(self, iteration: int) -> Optional[float]:
-        """Return the score of the file, if it is whole and of the iterations that the training goes on from."""
+        """Return the score of the file, if it is undamaged and not of a later iteration than the resumed one."""
         try:
             state = read_checkpoint(self._path)
         except CheckpointError:
@@ -36,18 +35,18 @@ class BestCheckpoint:
         return infos.get("evaluation", {}).get("score") if state.get("iter", 0) <= iteration else None
 
     def save_if_better(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Save the policy of this moment if its ``numbers["score"]``, the worst share of a limit of the task's gate, is
-        lower than that of the best so far."""
+        """Save the current policy if ``metrics["score"]``, the largest ratio of a metric to its limit, is lower than
+        that of the best policy."""
         score = metrics["score"]
         if self._score is not None and not score < self._score:
             return
         try:
             self._save(self._path, {"evaluation": dict(metrics)})
         except OSError as error:
-            self._print_line(f"warning: {self._path.name} could not be saved ({error}); training goes on")
+            self._print_line(f"warning: {self._path.name} could not be saved ({error}); training continues")
             return
         self._score = score
         self._print_line(
-            f"best so far: iteration {iteration}, score {score:.3g} (up to 1 passes the gate), saved as "
+            f"best policy: iteration {iteration}, score {score:.3g} (1 or less passes the gate), saved as "
             f"{self._path.name}"
         )

@@ -1,4 +1,4 @@
-"""Values that a file can hold without holding code."""
+"""Check that values can be saved and loaded without executing code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAVES = (bool, int, float, complex, str, bytes, type(None), Tensor, Parameter)
 
 
 def check_serializable(value: Any, where: str) -> None:
-    """Raise a ValueError that names what a reader who executes nothing (torch.load with weights_only) would refuse."""
+    """Raise a ValueError if ``torch.load`` with ``weights_only=True`` could not load a value."""
     kind = type(value)
     if kind in (dict, OrderedDict):
         for key, item in value.items():
