@@ -32,10 +32,10 @@ Run = Dict[str, Any]
 class Faults:
     """Trainings in an environment that breaks, and the cost of protection while nothing breaks.
 
-    Points learn to come to the origin, while observations, rewards or states become NaN, infinite or huge. Judged is
-    the policy at the end, in an environment without faults. Ours must reach the return without faults within 5 %, have
-    finite weights after every iteration and count all that broke; else the exit code is 1. The cost is that of whole
-    iterations of a legged robot's training, with and without protection in turns.
+    Points learn to move to the origin, while observations, rewards or states become NaN, infinite or very large. The
+    policy at the end is evaluated in an environment without faults. Ours must reach the return without faults within
+    5 %, have finite weights after every iteration and count all faults; otherwise the exit code is 1. The cost is that
+    of whole iterations of a legged robot's training, with and without protection in turns.
     """
 
     kinds: Tuple[Kind, ...] = KINDS
@@ -80,8 +80,7 @@ class Faults:
 
 
 def measure(cfg: Faults) -> Dict[str, Any]:
-    """Train and time; print a table of each and return what they say. A training of ours that suffered is a
-    RuntimeError."""
+    """Train and time; print tables and return their content. A training of ours with a wrong result is a RuntimeError."""
     cases = _train_all(cfg) if cfg.kinds else []
     cost = _measure_cost(cfg) if cfg.pairs else None
     settings = {**dataclasses.asdict(cfg), "peer": cfg.peer and str(cfg.peer)}

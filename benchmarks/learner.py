@@ -94,7 +94,7 @@ class Learner:
 
 
 def measure(cfg: Learner) -> Dict[str, Any]:
-    """Time both learners in turn; print a table for each number of environments and return what the tables say."""
+    """Time both learners in turn; print a table for each number of environments and return the content."""
     draw = _drawing(cfg.plot)
     settings = dataclasses.asdict(dataclasses.replace(cfg, peer=None, before=None, plot=None))
     peak = _matmul_peak(settings)
@@ -149,8 +149,8 @@ def _measure(cfg: Learner, settings: Mapping[str, Any], peak: float) -> Dict[str
 
 
 def _compare(ours: Sequence[Mapping[str, float]], peer: Sequence[Mapping[str, float]]) -> Dict[str, Spread]:
-    """Return how many times more the peer takes of each figure, pair by pair; and, with the products, how many times
-    more its collecting takes than the products that all collecting needs, which nobody can exceed."""
+    """Return the ratio peer / ours of each figure, pair by pair; with the products, also the ratio of the peer's
+    collecting time to the time of the matrix products, which is an upper bound."""
     compared = ratios(ours, peer)
     if "products" in ours[0]:
         compared["products"] = Spread.of([b["collect"] / a["products"] for a, b in zip(ours, peer)])

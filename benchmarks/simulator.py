@@ -20,7 +20,7 @@ BARE = "bare mujoco.batch"
 _DIFFERENT_ACTIONS = 32
 """Actions of all robots that are drawn in advance."""
 
-Place = Tuple[str, str, int]
+Configuration = Tuple[str, str, int]
 """What takes turns: an engine, its device and a number of environments."""
 
 
@@ -110,11 +110,11 @@ def measure(cfg: Simulator) -> Dict[str, Any]:
     return {"benchmark": "sim", "settings": dataclasses.asdict(cfg), "control_dt": control_dt, "results": results}
 
 
-def _run(cfg: Simulator) -> Mapping[Place, List[Dict[str, Any]]]:
+def _run(cfg: Simulator) -> Mapping[Configuration, List[Dict[str, Any]]]:
     """Give each engine and each number of environments a process, and let them take turns."""
     devices = cfg.devices * len(cfg.backends) if len(cfg.devices) == 1 else cfg.devices
     settings = {**dataclasses.asdict(cfg), "different_actions": _DIFFERENT_ACTIONS, "device": "cpu"}
-    workers: Dict[Place, Worker] = {}
+    workers: Dict[Configuration, Worker] = {}
     try:
         for backend, device in dict.fromkeys(zip(cfg.backends, devices)):
             for num_envs in dict.fromkeys(cfg.num_envs):

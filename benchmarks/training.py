@@ -31,8 +31,8 @@ TRAIN = Path(__file__).resolve().parent.parent / "scripts" / "train.py"
 class Training:
     """scripts/train.py from start to end, once per seed, and when its policy first passed the gate.
 
-    A run's checkpoints are judged as scripts/evaluate.py judges them, from the first on until one passes. The time to
-    the gate is that of collecting and learning up to that checkpoint. Runs are removed when they are judged.
+    The checkpoints of a run are evaluated as in scripts/evaluate.py, in order, until one passes. The time to the gate
+    is that of collecting and learning up to that checkpoint. Runs are removed after their evaluation.
     """
 
     task: str = "go2_flat"
@@ -42,9 +42,9 @@ class Training:
     every: int = 10
     """Updates between two checkpoints."""
     num_robots: int = 256
-    """Robots that walk at once when a policy is judged."""
+    """Number of robots in an evaluation."""
     seconds: float = 20.0
-    """Time that each of them walks [s]."""
+    """Length of an evaluation [s]."""
     overrides: Tuple[str, ...] = ()
     """Further settings for train.py, as FIELD=VALUE: num_envs=256 "policy.actor_hidden_dims=64 32"."""
 
@@ -88,7 +88,7 @@ class Progress(NamedTuple):
 
 
 def measure(cfg: Training) -> Dict[str, Any]:
-    """Train and judge one seed after the other; print a table and return what it says."""
+    """Train and evaluate one seed after the other; print a table and return its content."""
     _require_gate(cfg)
     experiment = f"benchmark_{uuid.uuid4().hex[:8]}"
     try:
@@ -111,7 +111,7 @@ def measure(cfg: Training) -> Dict[str, Any]:
 
 
 def _require_gate(cfg: Training) -> None:
-    """Refuse a task that cannot be judged before anything is trained."""
+    """Raise a ValueError for a task that cannot be evaluated, before the training."""
     from rsl_rl.evaluation.evaluate import for_evaluation  # imports torch, which --help has no time for
 
     env_cfg = for_evaluation(EXPERIMENTS.load(cfg.task)().env, cfg.num_robots, cfg.seconds)
@@ -179,7 +179,7 @@ def _checkpoints(folder: Path) -> List[int]:
 
 
 def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:
-    """Judge a checkpoint as scripts/evaluate.py does, with the config of its run."""
+    """Evaluate a checkpoint as scripts/evaluate.py does, with the config of its run."""
     from rsl_rl.evaluation.evaluate import evaluate, for_evaluation, unmet_criteria
     from rsl_rl.runners.loading import load_policy
 
@@ -196,7 +196,7 @@ def first_pass(iterations: Sequence[int], passes: Callable[[int], bool]) -> Opti
 
 
 def progress(records: Sequence[Mapping[str, Any]], iteration: float) -> Progress:
-    """Return how far the records of metrics.jsonl say that a training had come after an iteration."""
+    """Return time and environment steps up to an iteration, from the records of metrics.jsonl."""
     past = [record for record in records if record["iteration"] <= iteration]
     return Progress(sum(record["collect_s"] + record["learn_s"] for record in past), past[-1]["env_steps"])
 

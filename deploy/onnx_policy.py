@@ -1,9 +1,9 @@
-"""Run an exported policy on a robot: what its sensors say in SI units goes in, joint targets [rad] come out.
+"""Run an exported policy on a robot: the inputs are sensor readings in SI units, the outputs joint targets [rad].
 
 Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to the robot.
 
     policy = OnnxPolicy("policy.onnx", joint_names=("FR_hip_joint", ...))  # in the order in which the robot lists them
-    while True:  # once in policy.control_period seconds; policy.reset() where an episode starts anew
+    while True:  # once in policy.control_period seconds; policy.reset() at the start of each episode
         targets = policy(command=(0.5, 0.0, 0.0), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
 
 The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.

@@ -87,7 +87,7 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     done = run_script(*short, "--max_iterations", "9", "--policy.actor_hidden_dims", "8")
     assert done.returncode == 2 and "does not fit the policy" in done.stderr and len(done.stderr.splitlines()) == 1
     done = run_script(*short, "--max_iterations", "9", "--num_envs", "4")
-    assert done.returncode == 2 and "the state is of num_envs=16" in done.stderr
+    assert done.returncode == 2 and "the state has num_envs=16" in done.stderr
     done = run_script(*short, "--max_iterations", "6", "--num_envs", "4", "--fresh_episodes")
     assert done.returncode == 0 and "note: the episodes of PointEnv are started: --fresh_episodes" in done.stdout
 

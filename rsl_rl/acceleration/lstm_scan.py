@@ -1,4 +1,4 @@
-"""An LSTM layer: single steps without gradients, and a scan over rollouts with a backward pass written by hand.
+"""An LSTM layer: single steps without gradients, and a scan over rollouts with an explicit backward pass.
 
 Letters: T steps, K steps of a block, N environments, D inputs, H hidden size.
 """
@@ -18,11 +18,11 @@ _aten = torch.ops.aten
 _HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 _ONE = torch.ones(())
 _BLOCK_ROWS = 512
-"""Samples whose gates fit into a CPU's cache."""
+"""Number of samples whose gates fit into a CPU's cache."""
 
 
 class StackedWeights(NamedTuple):
-    """Weights of one LSTM layer, those of input and state side by side, made by ``stack_weights``."""
+    """Weights of one LSTM layer, those of input and state concatenated by ``stack_weights``."""
 
     weight: Tensor  # [4*H, D + H]
     bias: Tensor  # [4*H]
@@ -101,8 +101,8 @@ def _lstm_factors(gates: Tensor, cells: Tensor, squashed: Tensor, kept_gradient:
     """Replace gates [K, N, 4*H] by their derivatives.
 
     Multiplied by the gradient of the new c (of h for o), these are the gradients before activation.
-    Return the factors from the gradient of h to that of the new c, and from that of the new c to that of the one
-    before. They overwrite cells and squashed, [K, N, H], the cell before the step and the tanh of that after it.
+    Return the factors from the gradient of h to that of the new c, and from that of the new c to that of the previous
+    c. They overwrite ``cells`` and ``squashed``, [K, N, H], the cell before the step and the tanh of the new cell.
     """
     i, f, g, o = gates.chunk(4, dim=2)
     to_cell = _aten.tanh_backward(o, squashed)
@@ -120,7 +120,7 @@ class LSTMScan(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, keep_state: Tensor, keep_gradient: Tensor, *tensors: Tensor) -> Tensor:
         w_input, w_hidden, b_input, b_hidden, h, c = tensors
         (num_steps, num_envs, num_inputs), size = x.shape, h.shape[1]
-        # One product a step for input and state: their weights lie side by side, and so do the inputs.
+        # One product per step for input and state, whose weights and values are concatenated.
         weight, bias = stack_weights(LayerWeights(w_input, w_hidden, b_input, b_hidden))
         weight = _pack(weight, num_envs)
         inputs = x.new_empty(num_steps, num_envs, num_inputs + size)

@@ -138,7 +138,7 @@ class Extensions:
         return {f"{i}_{type(extension).__name__}": extension.state_dict() for i, extension in enumerate(self.all)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load the states that are there; other extensions start anew, if they have no ``parameters``."""
+        """Load the states that exist; other extensions keep their initial state, if they have no ``parameters``."""
         for i, extension in enumerate(self.all):
             own = state.get(f"{i}_{type(extension).__name__}")
             if own is not None:

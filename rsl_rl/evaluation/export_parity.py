@@ -93,12 +93,12 @@ def _network_differences(rollout: Rollout, exported: ExportedPolicy) -> Dict[str
     recurrent states [T, N, units]."""
     obs, actions = rollout.obs.numpy(), np.empty(rollout.actions.shape, np.float32)
     memories = _concatenated(rollout)
-    remembered = np.empty_like(memories)
+    states = np.empty_like(memories)
     for step, robot in np.ndindex(*rollout.done.shape):
         before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
         actions[step, robot], *after = exported.network(obs[step, robot][None], *before)
-        remembered[step, robot] = _row(after)
-    return {"actions": np.abs(actions - rollout.actions.numpy()), "memories": np.abs(remembered - memories)}
+        states[step, robot] = _row(after)
+    return {"actions": np.abs(actions - rollout.actions.numpy()), "memories": np.abs(states - memories)}
 
 
 def _concatenated(rollout: Rollout) -> np.ndarray:

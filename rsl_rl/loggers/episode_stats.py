@@ -43,7 +43,7 @@ class EpisodeStats:
             sums = torch.stack((block.masked_fill_(~finite, 0.0).sum(dim=1), finite.sum(dim=1)), dim=1)
             self._sums[names] = self._sums[names] + sums if names in self._sums else sums
 
-    def forget(self, mask: Tensor) -> None:
+    def discard_episodes(self, mask: Tensor) -> None:
         """Discard the current episodes of the environments marked in mask [N]."""
         self._return.masked_fill_(mask, 0.0)
         self._length.masked_fill_(mask, 0.0)

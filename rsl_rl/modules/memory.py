@@ -40,7 +40,7 @@ class MemoryKernel(Protocol):
 
 
 class Memory(nn.Module):
-    """A GRU or LSTM that runs step by step with a state of its own, or over whole rollouts from given states.
+    """A GRU or LSTM that runs step by step with an internal state, or over whole rollouts from given states.
 
     The weights are those of a torch layer, ``rnn``, under its names. The state is None, which stands for zeros, until
     the first step after a full ``reset``. Over rollouts with gradients it computes in ``autocast_dtype``, if that is

@@ -78,6 +78,6 @@ class Collector:
             mask = self.validator.to_reset
             self._env.reset(mask.nonzero().squeeze(-1).to(self._env.device))
             self._alg.reset(mask)
-            self.stats.forget(mask)
+            self.stats.discard_episodes(mask)
             self.validator.clear_resets()
         return self._env.get_observations()

@@ -1,4 +1,4 @@
-"""How many contacts and constraints a model can have at once: the room that an engine with fixed buffers needs."""
+"""Upper bounds of the numbers of contacts and constraints of a model, for engines with fixed buffers."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
@@ -17,12 +17,12 @@ _MAX_HFIELD_CONTACTS = 50
 
 
 def max_contacts(model: Any) -> int:
-    """Return how many contacts the geoms of a ``mujoco.MjModel`` can have at once, if all that may touch do."""
+    """Return the largest number of contacts that the geoms of a ``mujoco.MjModel`` can have at once."""
     return max(1, sum(_contacts_of(*types) for types in _pairs(model)))
 
 
 def max_constraints(model: Any, num_contacts: int) -> int:
-    """Return how many rows of constraints a model with so many contacts can have at once."""
+    """Return the largest number of constraint rows of a model with this number of contacts."""
     condim = max([1, *model.geom_condim, *model.pair_dim])
     pyramidal = model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
     rows = 2 * (condim - 1) if pyramidal and condim > 1 else condim

@@ -333,7 +333,7 @@ def test_the_best_is_judged_and_played_by_its_name(run_script, experiment):
     assert done.returncode == 0, done.stderr
     (run,) = experiment.iterdir()
     best = read_checkpoint(run / "model_best.pt")
-    assert f"best so far: iteration {best['iter']}, score" in done.stdout
+    assert f"best policy: iteration {best['iter']}, score" in done.stdout
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     lowest, highest = sorted(record["evaluation/score"] for record in records)
     assert lowest < highest  # each is of its own iteration's policy

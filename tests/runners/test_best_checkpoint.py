@@ -26,7 +26,7 @@ class Keeper:
 def test_the_best_is_the_first_with_the_lowest_score(tmp_path):
     keeper = Keeper(tmp_path)
     assert [keeper.save_if_better(i, value) for i, value in enumerate((3.0, 2.0, 2.0, 5.0, 1.0))] == [0, 1, 1, 1, 4]
-    assert [line.split(",")[0] for line in keeper.said] == [f"best so far: iteration {i}" for i in (0, 1, 4)]
+    assert [line.split(",")[0] for line in keeper.said] == [f"best policy: iteration {i}" for i in (0, 1, 4)]
 
 
 def test_a_full_disk_costs_a_line_and_leaves_the_best_before(tmp_path):

@@ -46,7 +46,7 @@ class Bomb:
 def test_nothing_in_a_checkpoint_is_executed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"model_state_dict": Bomb()}, tmp_path / "model_1.pt")
-    with pytest.raises(CheckpointError, match=r"model_1.pt is damaged or no checkpoint of weights alone"):
+    with pytest.raises(CheckpointError, match=r"model_1.pt is damaged or not a checkpoint"):
         read_checkpoint(tmp_path / "model_1.pt")
     assert not (tmp_path / "exploded").exists()
 

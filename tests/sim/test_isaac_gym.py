@@ -284,7 +284,7 @@ def test_a_missing_engine_says_where_to_get_it_and_a_late_one_what_to_import_fir
         sys.meta_path.insert(0, Refuse())
         {code}""",
     )
-    assert "ValueError: Isaac Gym is there and does not load (PyTorch was imported before" in late.stderr
+    assert "ValueError: Isaac Gym cannot be imported (PyTorch was imported before" in late.stderr
 
 
 def test_a_robot_without_a_urdf_or_with_another_one_is_refused(engines, tmp_path):
