@@ -80,7 +80,7 @@ class Faults:
 
 
 def measure(cfg: Faults) -> Dict[str, Any]:
-    """Train and time; print tables and return their content. A training of ours with a wrong result is a RuntimeError."""
+    """Train and time; print tables and return their content. A wrong result of our trainings is a RuntimeError."""
     cases = _train_all(cfg) if cfg.kinds else []
     cost = _measure_cost(cfg) if cfg.pairs else None
     settings = {**dataclasses.asdict(cfg), "peer": cfg.peer and str(cfg.peer)}

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from onnx_policy import OnnxPolicy
 
-MODEL = Path(__file__).resolve().parent.parent / "rsl_rl" / "tasks" / "robots" / "go2" / "go2.xml"
+MODEL = Path(__file__).resolve().parent.parent / "rsl_rl" / "robots" / "go2" / "go2.xml"
 COMMAND_PERIOD = 10.0  # [s]
 MAX_TILT = 1.0  # [rad]
 FORBIDDEN_CONTACTS = ("trunk_contact", "head_contact")  # sensors; more than 1 N is a fall

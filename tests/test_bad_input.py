@@ -34,8 +34,8 @@ COMMAND_LINE = {  # case: (command, words of the line)
     "value for a switch": ("train --task toy --acceleration.compile True", "Unrecognized options: True"),
     "words for a number": ("train --task toy --num_envs many", "Error parsing --env.num_envs: invalid literal"),
     "fraction for a whole number": ("train --task toy --num_envs 1.5", "invalid literal for int() with base 10: '1.5'"),
-    "run to load without --resume": ("train --task toy --load_run x", "add --resume, or leave them out"),
-    "checkpoint without --resume": ("train --task toy --checkpoint 3", "add --resume, or leave them out"),
+    "run to load without --resume": ("train --task toy --load_run x", "need --resume; add it, or leave them out"),
+    "checkpoint without --resume": ("train --task toy --checkpoint 3", "need --resume; add it, or leave them out"),
     "physics of a task without": ("train --task toy --sim mujoco", "--sim: the task 'toy' has no physics to choose"),
     "wrong physics": ("train --task go2_flat --sim mujcoo", "unknown sim backend 'mujcoo'; known: isaacgym, mujoco,"),
     "physics that is not installed": ("train --task go2_flat --sim isaacgym", "No module named 'isaacgym': the"),
@@ -114,7 +114,7 @@ GO2_VALUES = {
 
 TRAIN_TOY = "train --task toy --max_iterations 9 --resume"
 RUNS = {
-    "nothing to resume": ("train --task toy --experiment_name nobody --resume", "holds no run with a checkpoint"),
+    "nothing to resume": ("train --task toy --experiment_name nobody --resume", "has no run with a checkpoint"),
     "unknown run": (f"{TRAIN_TOY} --load_run x", "there is no run x in"),
     "run without a name": (f"{TRAIN_TOY} --load_run ''", "there is no run '' in"),
     "folder that is no run": (f"{TRAIN_TOY} --load_run ..", "is not the folder of a run: it has no config.yaml"),
@@ -126,7 +126,7 @@ RUNS = {
     ),
     "other number of environments": (f"{TRAIN_TOY} --load_run good --num_envs 4", "the state has num_envs=16 and"),
     "run of no legged robot": ("evaluate --task toy --load_run good", "ToyConfig is not the config of a legged robot"),
-    "nothing to evaluate": ("evaluate --task go2_flat --experiment_name nobody", "holds no run with a checkpoint"),
+    "nothing to evaluate": ("evaluate --task go2_flat --experiment_name nobody", "has no run with a checkpoint"),
     "no robots": ("evaluate --task go2_flat --num_envs 0", "--num_envs 0: give a positive number"),
     "no time": ("evaluate --task go2_flat --seconds 0.005", "less than one control step of 0.02 s"),
     "time that is no number": ("evaluate --task go2_flat --seconds nan", "--seconds=nan: give a finite number"),
@@ -145,13 +145,13 @@ RUNS = {
     "run in a list": ("evaluate --task go2_flat --load_runs empty yesterday", "there is no run yesterday in"),
     "runs without a name": ("evaluate --task go2_flat --load_runs", "--load-runs: expected at least one argument"),
     "a run and several": (
-        "evaluate --task go2_flat --load-run empty --load-runs a b", "--load_run and --load_runs both say what",
+        "evaluate --task go2_flat --load-run empty --load-runs a b", "--load_run and --load_runs exclude each other",
     ),
     "a checkpoint and several": (
-        "evaluate --task go2_flat --checkpoint 1 --checkpoints 1 2", "--checkpoint and --checkpoints both say what",
+        "evaluate --task go2_flat --checkpoint 1 --checkpoints 1 2", "--checkpoint and --checkpoints exclude",
     ),
-    "report in no folder": ("evaluate --task go2_flat --report nowhere/x.html", "--report nowhere/x.html is no file"),
-    "report that is a folder": ("evaluate --task go2_flat --report ..", "--report .. is no file in a folder"),
+    "report in no folder": ("evaluate --task go2_flat --report nowhere/x.html", "--report nowhere/x.html is not"),
+    "report that is a folder": ("evaluate --task go2_flat --report ..", "--report .. is not a file in"),
     "film of negative length": ("play --task go2_flat --seconds -1", "give positive numbers"),
     "run to play": ("play --task go2_flat --load_run yesterday", "there is no run yesterday"),
     "command of one number": ("play --task go2_flat --command 0.5", "--command"),
@@ -186,7 +186,7 @@ CHECKPOINTS = {  # case: (what becomes of a good checkpoint's file, words of the
     "half a file": (lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]), "is damaged"),
     "a program": (lambda path: path.write_bytes(pickle.dumps({"model_state_dict": Executes()})), "is damaged or"),
     "a program in torch's format": (lambda path: torch.save({"model_state_dict": Executes()}, path), "is damaged or"),
-    "no weights": (lambda path: torch.save({"weights": 1}, path), "it holds weights and no model_state_dict"),
+    "no weights": (lambda path: torch.save({"weights": 1}, path), "it has weights and no model_state_dict"),
     "a later format": (lambda path: torch.save({"model_state_dict": {}, "format": 99}, path), "has format 99"),
     "weights of nothing": (lambda path: torch.save({"model_state_dict": {}}, path), "does not fit the policy"),
 }  # fmt: skip

@@ -187,7 +187,7 @@ def test_a_task_that_cannot_be_looked_at_is_refused():
         with pytest.raises(ValueError, match=rf"^progress.{setting}=2: ToyConfig is not the config of a legged robot"):
             build(Toy().env, SHORT, "cpu", 1)
     with pytest.raises(
-        ValueError, match=r"^progress.evaluate_interval=2 needs env.gate, .* leave evaluate_interval out$"
+        ValueError, match=r"^progress.evaluate_interval=2 needs limits in env.gate .* leave out evaluate_interval$"
     ):
         build_evaluation_env(replace(Go2Flat().env, gate={}), SHORT, "cpu", 1)
     too_short = replace(SHORT, evaluate_seconds=0.001)

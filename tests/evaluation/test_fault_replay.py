@@ -212,7 +212,7 @@ def test_a_wrong_name_lists_what_is_there(trained, name, tmp_path, monkeypatch):
 
 def test_the_file_of_another_run_wants_its_own_settings(trained, tmp_path):
     other = shutil.copytree(trained.run, tmp_path / "other")
-    with pytest.raises(ValueError, match=f"is of another run than .*; add --load_run {other}$"):
+    with pytest.raises(ValueError, match=f"belongs to another run than .*; add --load_run {other}$"):
         find_fault_dump(trained.run, str(other / "postmortem" / "engine_2.pt"))
     copy = shutil.copy(other / "postmortem" / "engine_2.pt", tmp_path / "copy.pt")
     assert find_fault_dump(trained.run, str(copy)) == copy

@@ -172,7 +172,7 @@ def test_a_saved_simulation_goes_on(make):
         sim.step(POSE, 4)
         other.step(POSE, 4)
     torch.testing.assert_close(other.physics_state(), sim.physics_state(), atol=2e-3, rtol=1e-3)
-    with pytest.raises(ValueError, match=r"\[4, 37\] and this simulation has \[2, 37\].*--fresh_episodes"):
+    with pytest.raises(ValueError, match=r"\[4, 37\] and this simulation needs \[2, 37\].*--fresh_episodes"):
         make(2).load_state_dict(sim.state_dict())
 
 
@@ -185,7 +185,7 @@ def test_on_a_gpu_payloads_are_set_before_the_first_step(make):
     sim._scene.on_gpu = sim.engine.params.use_gpu_pipeline = True  # no GPU is needed to be refused one
     sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 1.5]))
     sim.set_friction(torch.ones(N))
-    with pytest.raises(ValueError, match=r"payloads differ.*changes no mass on a GPU.*--sim_device cpu"):
+    with pytest.raises(ValueError, match=r"payloads differ.*cannot change masses on a GPU.*--sim_device cpu"):
         sim.set_root_payload(torch.zeros(N))
     with pytest.raises(ValueError, match=r"a payload of -7 kg takes off all of the trunk's 6.92 kg"):
         make().set_root_payload(torch.full((N,), -7.0))

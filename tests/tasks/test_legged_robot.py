@@ -183,7 +183,7 @@ def test_the_final_observation_is_that_of_the_episode_that_ended():
 
 def test_draws_of_another_kind_of_device_are_refused():
     state = make().state_dict()
-    with pytest.raises(ValueError, match=r"of another kind of device than cpu; .*\(--fresh_episodes\)"):
+    with pytest.raises(ValueError, match=r"of another type of device than cpu; .*\(--fresh_episodes\)"):
         make().load_state_dict({**state, "generator": torch.zeros(16, dtype=torch.uint8)})  # a GPU's has 16 bytes
 
 

@@ -148,7 +148,9 @@ def test_robots_without_room_for_their_contacts_are_counted_and_told_of(small_cf
     runner = runner_of(make(4, max_contacts=1), small_cfg, tmp_path)
     runner.learn(1)
     told = capsys.readouterr().out
-    assert "fault: contacts (more than env.sim.max_contacts; 0 makes room for all) in environment" in told
+    assert (
+        "fault: contacts (more than env.sim.max_contacts; use 0 for the largest possible number) in environment" in told
+    )
     assert (tmp_path / "postmortem" / "contacts_1.json").is_file()
 
 
