@@ -190,7 +190,7 @@ def _trainings(cfg: Gpu) -> Dict[str, Any]:
 
 
 def _film(cfg: Gpu) -> Dict[str, Any]:
-    """Train once more and film what came of it."""
+    """Train again and render a video of the result."""
     experiment = f"benchmark_{uuid.uuid4().hex[:8]}"
     name = ["--task", cfg.task, "--experiment_name", experiment]
     try:

@@ -1,4 +1,4 @@
-"""How long a training takes until its policy passes the gate of its task."""
+"""Measure the time of a training until its policy passes the gate of its task."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TRAIN = Path(__file__).resolve().parent.parent / "scripts" / "train.py"
 
 @dataclass(frozen=True)
 class Training:
-    """scripts/train.py from start to end, once per seed, and when its policy first passed the gate.
+    """Run scripts/train.py for each seed, and find the first checkpoint that passes the gate.
 
     The checkpoints of a run are evaluated as in scripts/evaluate.py, in order, until one passes. The time to the gate
     is that of collecting and learning up to that checkpoint. Runs are removed after their evaluation.
     """
 
     task: str = "go2_flat"
-    """What to train; a task with a gate."""
+    """Task to train; it must have a gate."""
     seeds: Tuple[int, ...] = (1, 2, 3)
     """Seeds of the trainings, which run one after the other."""
     every: int = 10
@@ -61,7 +61,7 @@ class Training:
 
 
 class Run(NamedTuple):
-    """What became of a training; None for what a gate that was not reached leaves open."""
+    """Result of a training; None for values of a gate that was not reached."""
 
     seed: int
     iteration: Optional[int]  # of the first checkpoint that passes
@@ -73,7 +73,7 @@ class Run(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean with its 95 % confidence interval, which takes at least two values."""
+    """A mean with its 95 % confidence interval, which needs at least two values."""
 
     mean: Optional[float]
     low: Optional[float]
@@ -81,7 +81,7 @@ class Estimate(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a training has come."""
+    """Time and environment steps of a training."""
 
     seconds: float  # of collecting and learning
     env_steps: int
@@ -147,22 +147,22 @@ def _measure(cfg: Training, seed: int, experiment: str) -> Run:
 
 
 def _train(cfg: Training, seed: int, experiment: str) -> Path:
-    """Run train.py as a user would and return the run's folder; flags that it refuses are a ValueError."""
+    """Run train.py and return the folder of the run; invalid flags are a ValueError."""
     flags = {"seed": seed, "save_interval": cfg.every, "experiment_name": experiment, "run_name": f"seed_{seed}"}
     command = [sys.executable, str(TRAIN), "--task", cfg.task, *as_arguments(cfg.overrides)]
     for name, value in flags.items():
         command += [f"--{name}", str(value)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        complaint = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise (ValueError if done.returncode == 2 else RuntimeError)(complaint)
+        message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise (ValueError if done.returncode == 2 else RuntimeError)(message)
     (folder,) = (LOGS / experiment).glob(f"*_seed_{seed}")
     return folder
 
 
 def as_arguments(overrides: Sequence[str]) -> List[str]:
-    """Turn FIELD=VALUE, with a value of one or several words, into arguments of a command line, where a setting that is
-    on or off is a flag."""
+    """Convert FIELD=VALUE, with a value of one or several words, to arguments of a command line; True and False become
+    flags."""
     arguments: List[str] = []
     for override in overrides:
         name, _, value = override.partition("=")
@@ -191,7 +191,7 @@ def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:
 
 
 def first_pass(iterations: Sequence[int], passes: Callable[[int], bool]) -> Optional[int]:
-    """Return the first iteration that passes, and ask no further; None where none does."""
+    """Return the first iteration that passes, or None."""
     return next((iteration for iteration in iterations if passes(iteration)), None)
 
 
@@ -210,7 +210,7 @@ _STUDENT_T = (
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean and Student's interval around it; beyond 30 degrees of freedom the interval is a trifle wide."""
+    """Return the mean and its Student interval; beyond 30 degrees of freedom the interval is slightly too wide."""
     if not values:
         return Estimate(None, None, None)
     mean = statistics.mean(values)

@@ -230,7 +230,7 @@ def test_train_begins_with_the_weights_of_a_checkpoint(root, run_script, small_c
             refused = run_script(*common, "--init_from", str(path))
             assert refused.returncode == 2 and reason in refused.stderr and refused.stderr.count("\n") == 1
         refused = run_script(*common, "--resume", "--init_from", str(first))
-        assert refused.returncode == 2 and "--init_from begins a new run" in refused.stderr
+        assert refused.returncode == 2 and "--init_from starts a new run" in refused.stderr
         assert len(list((root / "logs" / experiment).iterdir())) == 2
     finally:
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
