@@ -103,7 +103,7 @@ def measure(cfg: Learner) -> Dict[str, Any]:
 
 
 def _drawing(path: Optional[Path]) -> Callable[[Sequence[Mapping[str, Any]]], None]:
-    """Return a function that plots results, or does nothing; a missing matplotlib is an error here, before measuring."""
+    """Return a function that plots results, or does nothing; a missing matplotlib is an error here."""
     if path is None:
         return lambda results: None
     from benchmarks.plot import plot_phases
