@@ -89,7 +89,7 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     done = run_script(*short, "--max_iterations", "9", "--num_envs", "4")
     assert done.returncode == 2 and "the state has num_envs=16" in done.stderr
     done = run_script(*short, "--max_iterations", "6", "--num_envs", "4", "--fresh_episodes")
-    assert done.returncode == 0 and "note: the episodes of PointEnv are started: --fresh_episodes" in done.stdout
+    assert done.returncode == 0 and "note: new episodes of PointEnv are started: --fresh_episodes" in done.stdout
 
     # Going on from an older checkpoint: the later ones are another branch, and the newest is the one trained last.
     done = run_script(*short, "--checkpoint", "2", "--max_iterations", "4")
@@ -100,7 +100,7 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     (run / "model_4.pt").write_bytes(b"not a checkpoint")
     done = run_script(*short, "--checkpoint", "4", "--max_iterations", "5")
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
-    assert "model_4.pt is damaged" in done.stderr and "take model_2.pt (--checkpoint 2)" in done.stderr
+    assert "model_4.pt is damaged" in done.stderr and "use model_2.pt (--checkpoint 2)" in done.stderr
     done = run_script(*short, "--max_iterations", "5")
     assert done.returncode == 0 and "note: model_4.pt is damaged; resuming from model_2.pt" in done.stdout
     lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
