@@ -1,4 +1,4 @@
-"""The border between learning and simulation."""
+"""The environment interface between learning and simulation."""
 
 from rsl_rl.env.contract import ContractError, check_vec_env
 from rsl_rl.env.vec_env import StepResult, VecEnv

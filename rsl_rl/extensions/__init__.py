@@ -1,4 +1,4 @@
-"""What joins an algorithm from outside: rewards, mini-batches, losses and networks of their own."""
+"""Extensions of an algorithm: additional rewards, samples, losses and networks."""
 
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.extensions.random_network_distillation import RandomNetworkDistillation

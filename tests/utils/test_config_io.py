@@ -14,7 +14,7 @@ from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig, ToyConfig
-from rsl_rl.utils.config_io import from_dict, read_yaml, shown, to_dict, write_yaml
+from rsl_rl.utils.config_io import from_dict, read_yaml, short_repr, to_dict, write_yaml
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def test_a_config_with_one_strange_setting_is_taken_or_refused_by_its_place():
         seen.add(type(result).__name__)
         assert repr(values) == before  # the caller's own
         if isinstance(result, str):
-            name = path[-1] if str(path[-1]).isprintable() and isinstance(path[-1], str) else shown(path[-1])
+            name = path[-1] if str(path[-1]).isprintable() and isinstance(path[-1], str) else short_repr(path[-1])
             assert name in result and all(part in result for part in path[:-1]), (path, result)
 
     check()
