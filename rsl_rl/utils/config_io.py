@@ -71,9 +71,12 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
     try:
         return cls(**settings)
     except ValueError as error:
-        if getattr(cls, "section", ""):  # the message has the path already
+        section = getattr(cls, "section", "")
+        if not section:
+            raise ValueError(f"{prefix}{error}") from error
+        if where in ("", section):  # the message has the path already
             raise
-        raise ValueError(f"{prefix}{error}") from error
+        raise ValueError(str(error).replace(f"{section}.", prefix)) from error
 
 
 @functools.lru_cache(maxsize=None)

@@ -270,6 +270,18 @@ def accepted(cls, values):
     return cfg
 
 
+@pytest.mark.parametrize(
+    "values, where",
+    [
+        ({"kind": "DistillationConfig", "teacher": {"actor_groups": []}}, "algorithm.teacher.actor_groups is empty"),
+        ({"kind": "DistillationConfig", "teacher": {"init_noise_std": -1}}, "algorithm.teacher.init_noise_std=-1"),
+    ],
+)
+def test_from_dict_config_in_another_place_is_named_by_this_place(values, where):
+    with pytest.raises(ValueError, match=f"^{where}"):
+        from_dict(LearnConfig, {"algorithm": values})
+
+
 def test_a_config_with_one_strange_setting_is_taken_or_refused_by_its_place():
     seen = set()
 
