@@ -74,7 +74,8 @@ class VecEnv(ABC):
         The extras may hold ``"time_outs"`` [N] bool, done by the clock and not by failure; ``"final_obs"``, groups with
         the last observation of the finished episodes (rows of others are ignored); ``"invalid"``, a dict of [N] bool by
         cause, the same causes every step, where an instance broke and was reset, so that nobody may learn from the
-        step; and ``"log"`` or ``"episode"``, a dict of numbers for the loggers.
+        step; ``"no_transition"`` [N] bool, where the step only started an episode and ignored the action, which is not
+        learned from either; and ``"log"`` or ``"episode"``, a dict of numbers for the loggers.
         """
 
     def get_privileged_observations(self) -> Optional[Tensor]:

@@ -69,13 +69,14 @@ class Collector:
         record.update({name: total / number if number else None for name, (total, number) in sums.items()})
         return record
 
-    def reset_broken(self) -> Observations:
+    def reset_broken(self, obs: Observations) -> Observations:
         """Reset the environments that broke and did not reset themselves, and return the observations; where the
-        environment cannot, they stay masked for as long as they are broken."""
-        if isinstance(self._env, Resettable):
-            mask = self.validator.to_reset
-            self._env.reset(mask.nonzero().squeeze(-1).to(self._env.device))
-            self._alg.reset(mask)
-            self.stats.forget(mask)
-            self.validator.clear_resets()
+        environment cannot, they stay masked for as long as they are broken, and ``obs`` is returned."""
+        if not isinstance(self._env, Resettable):
+            return obs
+        mask = self.validator.to_reset
+        self._env.reset(mask.nonzero().squeeze(-1).to(self._env.device))
+        self._alg.reset(mask)
+        self.stats.forget(mask)
+        self.validator.clear_resets()
         return self._env.get_observations()

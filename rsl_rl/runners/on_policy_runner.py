@@ -11,6 +11,7 @@ import torch
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.algorithms.policy_setup import zero_actions
 from rsl_rl.config.learn import LearnConfig
+from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.contract import check_vec_env
 from rsl_rl.env.protocols import HasEpisodeLengths
 from rsl_rl.env.vec_env import Observations, VecEnv
@@ -47,7 +48,9 @@ class OnPolicyRunner:
         self.env = env
         self.device = torch.device(device)
         self.log_dir = Path(log_dir) if log_dir is not None else None
-        self.env_corrections = check_vec_env(env, actions=zero_actions(self.train_cfg.policy, env))
+        self._vec_env = env = as_vec_env(env)
+        policy = self.train_cfg.policy
+        self.env_corrections = check_vec_env(env, actions=zero_actions(policy, env), groups=policy.actor_groups)
         self.alg: Algorithm = self.alg_cfg.build_for(self.train_cfg, env, self.device)
         self.current_learning_iteration = 0
         self.tot_timesteps = 0  # environment steps so far
@@ -76,7 +79,7 @@ class OnPolicyRunner:
             self._randomize_episode_lengths()
         self._rollback.keep(first)
         self.train_mode()
-        obs = self.env.get_observations()
+        obs = self._vec_env.get_observations()
         try:
             self._run_log.start(first, last)
             if self.alg.description:
@@ -108,11 +111,12 @@ class OnPolicyRunner:
 
     def _randomize_episode_lengths(self) -> None:
         """Set the running episodes to random ages, so that not all of them time out at once."""
-        if not isinstance(self.env, HasEpisodeLengths):
+        env = self._vec_env
+        if not isinstance(env, HasEpisodeLengths):
             raise ValueError(f"{type(self.env).__name__} has no episode_length_buf; take init_at_random_ep_len=False")
-        ages = self.env.episode_length_buf
-        limit = torch.as_tensor(self.env.max_episode_length, device=ages.device)
-        self.env.episode_length_buf = (torch.rand(ages.shape, device=ages.device) * limit).to(ages.dtype)
+        ages = env.episode_length_buf
+        limit = torch.as_tensor(env.max_episode_length, device=ages.device)
+        env.episode_length_buf = (torch.rand(ages.shape, device=ages.device) * limit).to(ages.dtype)
 
     def _iterate(self, obs: Observations) -> Observations:
         """Collect one rollout, learn from it and log it."""
@@ -143,7 +147,7 @@ class OnPolicyRunner:
         message = self._rollback.check(iteration, may_keep=iteration % self.save_interval == 0)
         if message:
             self.print_line(message)
-        return self._collector.reset_broken() if to_reset else obs
+        return self._collector.reset_broken(obs) if to_reset else obs
 
     def train_mode(self) -> None:
         """Put the networks into training mode."""
@@ -176,7 +180,7 @@ class OnPolicyRunner:
             "rollbacks": self._rollback.num_rollbacks,
         }
         iteration = self.current_learning_iteration
-        return training_state(self.alg, self.env, self._collector, iteration, counters, infos)
+        return training_state(self.alg, self._vec_env, self._collector, iteration, counters, infos)
 
     def load(
         self, path: Union[str, Path], load_optimizer: bool = True, load_env: bool = True
@@ -197,7 +201,7 @@ class OnPolicyRunner:
         self.episodes_restored = False
         if load_optimizer:
             self._rollback.num_rollbacks = counters.get("rollbacks", 0)
-            self.episodes_restored = load_episodes(self.alg, self.env, self._collector, state, load_env)
+            self.episodes_restored = load_episodes(self.alg, self._vec_env, self._collector, state, load_env)
         return state.get("infos")
 
     def get_inference_policy(self, device: Union[str, torch.device, None] = None) -> InferencePolicy:
