@@ -173,7 +173,7 @@ def as_arguments(overrides: Sequence[str]) -> List[str]:
 
 
 def _checkpoints(folder: Path) -> List[int]:
-    from rsl_rl.runners.checkpoint import checkpoints_of, iteration_of
+    from rsl_rl.utils.checkpoints import checkpoints_of, iteration_of
 
     return [iteration_of(path) for path in checkpoints_of(folder) if iteration_of(path) > 0]  # 0 has learned nothing
 

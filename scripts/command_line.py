@@ -217,7 +217,7 @@ def _peek(argv: Sequence[str]) -> argparse.Namespace:
 
 def _read_run(early: argparse.Namespace, cfg: TrainConfig) -> Tuple[Path, TrainConfig]:
     """Find the run that --load_run names and read the config that it was trained with."""
-    from rsl_rl.runners.checkpoint import BEST, best_iteration, config_of, find_run  # torch: --help has no time for it
+    from rsl_rl.utils.checkpoints import BEST, best_iteration, config_of, find_run  # torch: --help has no time for it
 
     run = find_run(LOGS / (early.experiment_name or cfg.runner.experiment_name), early.load_run or "''")
     asked = best_iteration(run) if early.checkpoint == BEST else early.checkpoint

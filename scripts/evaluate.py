@@ -104,7 +104,7 @@ def refuse_what_makes_no_sense(flags: Any) -> None:
 
 def find(asked: Sequence[Arguments]) -> List[Tuple[Arguments, Path]]:
     """Return the checkpoint of each command line; a ValueError says which one is not there."""
-    from rsl_rl.runners.checkpoint import find_checkpoint
+    from rsl_rl.utils.checkpoints import find_checkpoint
 
     found: List[Tuple[Arguments, Path]] = []
     for args in asked:
@@ -118,9 +118,9 @@ def find(asked: Sequence[Arguments]) -> List[Tuple[Arguments, Path]]:
 
 def load(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load every checkpoint, so that nothing is judged before all are known to be sound."""
-    from rsl_rl.runners.checkpoint import which_of
     from rsl_rl.runners.loading import load_policy
     from rsl_rl.tasks.evaluation import for_evaluation
+    from rsl_rl.utils.checkpoints import which_of
     from rsl_rl.utils.seeding import require_device
 
     candidates, several_runs = [], len({args.run for args, _ in found}) > 1
@@ -137,7 +137,7 @@ def load(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
 
 def place_of_report(asked: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[Path]:
     """Return where the report goes, None for nowhere; a ValueError where it cannot."""
-    from rsl_rl.runners.checkpoint import which_of
+    from rsl_rl.utils.checkpoints import which_of
 
     if asked == "none":
         return None

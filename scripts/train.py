@@ -95,7 +95,7 @@ class Training(NamedTuple):
 
 def set_up(args: Arguments) -> Training:
     """Build everything, with the state of an earlier run if one is resumed."""
-    from rsl_rl.runners.checkpoint import find_checkpoint
+    from rsl_rl.utils.checkpoints import find_checkpoint
     from rsl_rl.utils.host import prepare_host
     from rsl_rl.utils.seeding import make_deterministic, require_device, seed_everything
 
@@ -151,7 +151,7 @@ def look_on(
 
 def find_weights(path: str) -> Path:
     """Return the checkpoint that --init_from names."""
-    from rsl_rl.runners.checkpoint import find_checkpoint
+    from rsl_rl.utils.checkpoints import find_checkpoint
 
     folder = Path(path).expanduser()
     return find_checkpoint(folder) if folder.is_dir() else folder
@@ -161,8 +161,8 @@ def begin(env: Any, cfg: Any, weights: Optional[Path]) -> "OnPolicyRunner":
     """Make a run with a new folder, with the weights of a checkpoint if one is given; where something is wrong, no
     folder is left."""
     from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.runners.checkpoint import discard_run_folder, make_run_folder
     from rsl_rl.runners.checkpoint_manager import load_algorithm
+    from rsl_rl.utils.checkpoints import discard_run_folder, make_run_folder
 
     name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
     folder = make_run_folder(LOGS / cfg.runner.experiment_name, name)
@@ -179,7 +179,7 @@ def begin(env: Any, cfg: Any, weights: Optional[Path]) -> "OnPolicyRunner":
 def go_on(env: Any, args: Arguments, checkpoint: Path) -> "Tuple[OnPolicyRunner, List[str]]":
     """Take up a run at a checkpoint; also tell what is not as it was."""
     from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.runners.checkpoint import checkpoints_of
+    from rsl_rl.utils.checkpoints import checkpoints_of
 
     flags, limit, notes = args.flags, args.cfg.runner.max_iterations, []
     runner = OnPolicyRunner(env, args.cfg, checkpoint.parent, args.cfg.rl_device)

@@ -166,7 +166,7 @@ def test_a_go2_is_trained_judged_and_played(run_script, root, experiment, task):
 
 
 def test_two_trainings_at_once_get_a_folder_each(root, tmp_path):
-    from rsl_rl.runners.checkpoint import make_run_folder
+    from rsl_rl.utils.checkpoints import make_run_folder
 
     folders = [make_run_folder(tmp_path / "experiment", "now") for _ in range(3)]
     assert [folder.name for folder in folders] == ["now", "now_2", "now_3"]
@@ -226,7 +226,7 @@ def test_an_environment_without_a_state_goes_on_with_new_episodes_and_the_user_i
 def test_the_best_comes_with_the_settings_that_it_was_trained_with(tmp_path, monkeypatch):
     import scripts.command_line
     from configs.go2_flat import Go2Flat
-    from rsl_rl.runners.checkpoint import write_checkpoint
+    from rsl_rl.utils.checkpoints import write_checkpoint
     from rsl_rl.utils.config_io import write_yaml
     from scripts.play import Flags
 
@@ -249,7 +249,7 @@ def test_a_run_made_on_another_machine_is_played_with_what_is_here_and_resumed_o
 
     import scripts.command_line
     from configs.go2_flat import Go2Flat
-    from rsl_rl.runners.checkpoint import write_checkpoint
+    from rsl_rl.utils.checkpoints import write_checkpoint
     from rsl_rl.utils.config_io import write_yaml
     from scripts.play import Flags as PlayFlags
     from scripts.train import Flags as TrainFlags

@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 
-from rsl_rl.runners.checkpoint import read_checkpoint
+from rsl_rl.utils.checkpoints import read_checkpoint
 
 PHASES = {  # where the signal strikes: a function, and the number of its call (16 steps, 8 gradient steps an iteration)
     "rollout": ("rsl_rl.tasks.toy.PointEnv.step", 3 + 16 * 2 + 5),  # the first three check the environment

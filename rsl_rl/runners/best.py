@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from rsl_rl.runners.checkpoint import CheckpointError, best_of, read_checkpoint
+from rsl_rl.utils.checkpoints import CheckpointError, best_of, read_checkpoint
 
 
 class BestCheckpoint:

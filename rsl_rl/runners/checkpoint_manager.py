@@ -12,14 +12,14 @@ from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.env.protocols import Checkpointable
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.runners.checkpoint import (
+from rsl_rl.runners.collector import Collector
+from rsl_rl.utils.checkpoints import (
     FORMAT,
     CheckpointError,
     prune_checkpoints,
     read_checkpoint,
     write_checkpoint,
 )
-from rsl_rl.runners.collector import Collector
 from rsl_rl.utils.seeding import random_states, restore_random_states
 
 

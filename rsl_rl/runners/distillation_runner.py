@@ -14,8 +14,8 @@ from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.runners.checkpoint import config_of, find_checkpoint, iteration_of, read_checkpoint
 from rsl_rl.runners.on_policy_runner import OnPolicyRunner
+from rsl_rl.utils.checkpoints import config_of, find_checkpoint, iteration_of, read_checkpoint
 from rsl_rl.utils.config_io import from_dict, read_yaml
 from rsl_rl.utils.registry import suggest
 

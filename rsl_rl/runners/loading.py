@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.runners.checkpoint import Which, find_checkpoint
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.on_policy_runner import OnPolicyRunner
+from rsl_rl.utils.checkpoints import Which, find_checkpoint
 
 
 class LoadedPolicy(NamedTuple):

@@ -17,13 +17,13 @@ from rsl_rl.env.protocols import HasEpisodeLengths
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.exporters import export_torchscript
 from rsl_rl.loggers import Record
-from rsl_rl.runners.checkpoint import write_checkpoint
 from rsl_rl.runners.checkpoint_manager import CheckpointManager, load_algorithm, load_episodes, training_state
 from rsl_rl.runners.collector import Collector
 from rsl_rl.runners.fault_reporter import FaultReporter
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.rollback import Rollback, TrainingError
 from rsl_rl.runners.run_log import RunLog
+from rsl_rl.utils.checkpoints import write_checkpoint
 from rsl_rl.utils.config_io import from_dict
 
 

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Union
 
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, PatientLogger, Record
-from rsl_rl.runners.checkpoint import supersede_after
+from rsl_rl.utils.checkpoints import supersede_after
 from rsl_rl.utils.config_io import to_dict, write_yaml
 from rsl_rl.utils.files import remove_parts
 from rsl_rl.utils.git_state import write_git_state

@@ -1,7 +1,7 @@
 """The best policy of a training, kept by its score."""
 
 from rsl_rl.runners.best import BestCheckpoint
-from rsl_rl.runners.checkpoint import read_checkpoint, write_checkpoint
+from rsl_rl.utils.checkpoints import read_checkpoint, write_checkpoint
 
 
 class Keeper:

@@ -16,9 +16,9 @@ from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.config.task import RecallConfig
 from rsl_rl.runners import DistillationRunner, OnPolicyRunner
-from rsl_rl.runners.checkpoint import read_checkpoint
 from rsl_rl.runners.loading import load_policy
 from rsl_rl.tasks.toy import RecallEnv
+from rsl_rl.utils.checkpoints import read_checkpoint
 
 GRU = ActorCriticRecurrentConfig(
     rnn_type="gru", rnn_hidden_size=16, actor_hidden_dims=(16,), critic_hidden_dims=(16,), init_noise_std=0.3

@@ -10,8 +10,8 @@ import torch
 from configs import EXPERIMENTS
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.checkpoint import read_checkpoint
 from rsl_rl.runners.loading import load_policy
+from rsl_rl.utils.checkpoints import read_checkpoint
 from rsl_rl.utils.config_io import from_dict, read_yaml, to_dict
 from rsl_rl.utils.trajectories import as_states
 from tests.runners.checkpoints_format_1.cases import ITERATIONS, MORE_ITERATIONS, POLICIES, config_of

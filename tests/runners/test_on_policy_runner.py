@@ -13,8 +13,8 @@ from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, 
 from rsl_rl.config.task import RecallConfig, ToyConfig
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.checkpoint import CheckpointError, config_of
 from rsl_rl.tasks.toy import PointEnv, RecallEnv
+from rsl_rl.utils.checkpoints import CheckpointError, config_of
 from rsl_rl.utils.config_io import read_yaml, to_dict
 
 METRICS = {

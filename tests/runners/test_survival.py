@@ -15,9 +15,9 @@ from rsl_rl.config.policy import ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import VecEnv, step_validator
 from rsl_rl.runners import OnPolicyRunner, TrainingError
-from rsl_rl.runners.checkpoint import read_checkpoint
 from rsl_rl.tasks.toy import PointEnv
 from rsl_rl.utils import first_events
+from rsl_rl.utils.checkpoints import read_checkpoint
 
 TOY = ToyConfig(num_envs=16, episode_steps=10)
 

@@ -20,12 +20,12 @@ from configs.toy import Toy
 from rsl_rl.config.progress import ProgressConfig
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.best import BestCheckpoint
-from rsl_rl.runners.checkpoint import read_checkpoint
 from rsl_rl.runners.loading import load_policy
 from rsl_rl.sim import film_queue, video
 from rsl_rl.sim.video import VideoError
 from rsl_rl.tasks.evaluation import evaluate, for_evaluation
 from rsl_rl.tasks.progress import Clips, Evaluations, build_for_clips, build_for_evaluations, score
+from rsl_rl.utils.checkpoints import read_checkpoint
 from rsl_rl.utils.config_io import from_dict, to_dict
 from tests.kill_and_resume import same
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsl_rl.runners.checkpoint import (
+from rsl_rl.utils.checkpoints import (
     CheckpointError,
     best_iteration,
     find_checkpoint,
