@@ -15,7 +15,9 @@ from rsl_rl.config.base import (
     require_unique,
 )
 
-ACTIVATIONS = ("elu", "selu", "relu", "lrelu", "tanh", "sigmoid", "silu", "gelu", "softplus", "mish", "celu", "identity")
+ACTIVATIONS = (
+    "elu", "selu", "relu", "lrelu", "tanh", "sigmoid", "silu", "gelu", "softplus", "mish", "celu", "identity",
+)  # fmt: skip
 
 DISTRIBUTIONS = ("gaussian", "beta", "categorical")
 

@@ -18,7 +18,6 @@ from rsl_rl.utils.checkpoints import (
     CheckpointError,
     prune_checkpoints,
     read_checkpoint,
-    write_checkpoint,
 )
 from rsl_rl.utils.seeding import random_states, restore_random_states
 
@@ -46,13 +45,16 @@ class CheckpointManager:
         retry = self._retry_at is not None and iteration >= self._retry_at
         return retry or iteration % self._cfg.save_interval == 0
 
-    def save(self, iteration: int, make_state: Callable[[], Dict[str, Any]]) -> bool:
-        """Save the checkpoint of an iteration unless it is there, delete old ones, and return whether it is there."""
+    def save(self, iteration: int, write: Callable[[str], None]) -> bool:
+        """Save the checkpoint of an iteration unless it is there, delete old ones, and return whether it is there.
+
+        ``write`` saves one under a path.
+        """
         if self._folder is None or self._saved == iteration:
             return True
         path = self._folder / f"model_{iteration}.pt"
         try:
-            write_checkpoint(path, make_state())
+            write(str(path))
         except OSError as error:
             self._retry_at = iteration + self._pause
             self._pause = min(2 * self._pause, self._cfg.save_interval)
@@ -91,12 +93,14 @@ def training_state(
     }
 
 
-def load_algorithm(alg: Algorithm, path: Path, load_optimizer: bool) -> Dict[str, Any]:
-    """Load the algorithm from a checkpoint file, and return all that is in it.
+def load_algorithm(
+    alg: Algorithm, path: Path, load_optimizer: bool, convert: Optional[Callable[[Any], Any]] = None
+) -> Dict[str, Any]:
+    """Load the algorithm from a checkpoint file, and return all that is in it, converted by ``convert``.
 
     A file that is damaged, whose weights are not finite, or that does not fit is a :class:`CheckpointError`.
     """
-    state = read_checkpoint(path, alg.device)
+    state = read_checkpoint(path, alg.device, convert)
     for name, value in state["model_state_dict"].items():
         if isinstance(value, Tensor) and not torch.isfinite(value).all():
             raise CheckpointError(f"{path} holds weights that are not finite, in {name}; take an earlier one")

@@ -10,6 +10,7 @@ import torch
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.algorithms.policy_setup import zero_actions
+from rsl_rl.compat import client_of
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.contract import check_vec_env
@@ -24,14 +25,14 @@ from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.rollback import Rollback, TrainingError
 from rsl_rl.runners.run_log import RunLog
 from rsl_rl.utils.checkpoints import write_checkpoint
-from rsl_rl.utils.config_io import from_dict
 
 
 class OnPolicyRunner:
     """Train a policy in an environment.
 
-    ``train_cfg`` is a :class:`LearnConfig` or a nested dict of its fields; the caller's object is left as it was. With
-    a ``log_dir`` the run leaves its config, git state, metrics, curves and checkpoints there, from the first ``learn``
+    ``train_cfg`` is a :class:`LearnConfig`, a nested dict of its fields, or a configuration of an earlier version of
+    rsl_rl; the caller's object is left as it was. ``env`` may have any interface that ``as_vec_env`` knows. With a
+    ``log_dir`` the run leaves its config, git state, metrics, curves and checkpoints there, from the first ``learn``
     on; without one it only trains. The process's random generators are the caller's to seed.
     """
 
@@ -42,28 +43,40 @@ class OnPolicyRunner:
         log_dir: Union[str, Path, None] = None,
         device: Union[str, torch.device] = "cpu",
     ):
-        self.train_cfg = train_cfg if isinstance(train_cfg, LearnConfig) else from_dict(LearnConfig, train_cfg)
-        self.cfg, self.alg_cfg = self.train_cfg.runner, self.train_cfg.algorithm
-        self.num_steps_per_env, self.save_interval = self.cfg.num_steps_per_env, self.cfg.save_interval
         self.env = env
+        self._vec_env = env = as_vec_env(env)
+        self._client = client_of(train_cfg, env, self)
+        self.train_cfg = self._client.settings
+        self.cfg, self.alg_cfg = self._client.cfg, self._client.alg_cfg
+        self._settings = self.train_cfg.runner
+        self.num_steps_per_env, self.save_interval = self._settings.num_steps_per_env, self._settings.save_interval
         self.device = torch.device(device)
         self.log_dir = Path(log_dir) if log_dir is not None else None
-        self._vec_env = env = as_vec_env(env)
         policy = self.train_cfg.policy
         self.env_corrections = check_vec_env(env, actions=zero_actions(policy, env), groups=policy.actor_groups)
-        self.alg: Algorithm = self.alg_cfg.build_for(self.train_cfg, env, self.device)
-        self.current_learning_iteration = 0
+        self.alg: Algorithm = self.train_cfg.algorithm.build_for(self.train_cfg, env, self.device)
+        self._num_updates = 0
         self.tot_timesteps = 0  # environment steps so far
         self.tot_time = 0.0  # seconds of collecting and learning so far
         self._collector = Collector(env, self.alg, self.train_cfg.safety, self.num_steps_per_env)
         self._rollback = Rollback(self.alg, self.train_cfg.safety)
         self._run_log = RunLog(self.log_dir, self.train_cfg, getattr(env, "cfg", None))
-        self._checkpoints = CheckpointManager(self.log_dir, self.cfg, self.print_line)
+        self._checkpoints = CheckpointManager(self.log_dir, self._settings, self.print_line)
         self._faults = FaultReporter(self.log_dir, env, self._collector.validator, self.print_line)
         self.after_update: List[Callable[[int], Mapping[str, float]]] = []  # given the iteration; their numbers join it
         self._stop: Optional[str] = None  # what is to end learn(), "request" or "max_time"
         self.stopped_by: Optional[str] = None  # what of these ended the last learn()
         self.episodes_restored = False  # load() has found the environment's episodes, and it took them over
+        self._client.add_names(self)
+
+    @property
+    def current_learning_iteration(self) -> int:
+        """Number of the last update, which files are named for. The first one is 1, but 0 for clients who count so."""
+        return max(0, self._num_updates - 1 + self._client.first_iteration)
+
+    @current_learning_iteration.setter
+    def current_learning_iteration(self, number: int) -> None:
+        self._num_updates = number + 1 - self._client.first_iteration
 
     # Training
 
@@ -73,8 +86,8 @@ class OnPolicyRunner:
         A checkpoint is saved at the start, every ``save_interval`` updates and at the end. A learner that cannot go on,
         or a last checkpoint that cannot be saved, is a TrainingError.
         """
-        first = self.current_learning_iteration
-        last = first + num_learning_iterations
+        last_update = self._num_updates + num_learning_iterations
+        first, last = self.current_learning_iteration, last_update - 1 + self._client.first_iteration
         if init_at_random_ep_len:
             self._randomize_episode_lengths()
         self._rollback.keep(first)
@@ -86,14 +99,14 @@ class OnPolicyRunner:
                 self.print_line(self.alg.description)
             self.save_to_log_dir()  # from here on a killed run can be resumed
             began, longest = time.monotonic(), 0.0
-            while self.current_learning_iteration < last and self._stop is None:
+            while self._num_updates < last_update and self._stop is None:
                 iteration_began = time.monotonic()
                 obs = self._iterate(obs)
                 if self._checkpoints.due(self.current_learning_iteration):
                     self.save_to_log_dir()
                 now = time.monotonic()
                 longest = max(longest, now - iteration_began)  # one with an evaluation may come next
-                if 0 < self.cfg.max_time < (now - began) + longest:
+                if 0 < self._settings.max_time < (now - began) + longest:
                     self._stop = self._stop or "max_time"
             if not self.save_to_log_dir():
                 raise TrainingError(f"iteration {self.current_learning_iteration} could not be saved in {self.log_dir}")
@@ -125,7 +138,7 @@ class OnPolicyRunner:
         collected = time.perf_counter()
         numbers, episodes = self._collector.fetch(self.alg.update())
         learned = time.perf_counter()
-        self.current_learning_iteration += 1
+        self._num_updates += 1
         iteration, num_samples = self.current_learning_iteration, self._collector.num_samples
         self.tot_timesteps += num_samples
         self.tot_time += learned - began
@@ -143,11 +156,16 @@ class OnPolicyRunner:
         for callback in self.after_update:
             record.update(callback(iteration))
         self._run_log.write(record)
+        if type(self).log is not OnPolicyRunner.log:
+            self.log(self._client.iteration_locals(record))
         self._faults.report_new(numbers, iteration)
         message = self._rollback.check(iteration, may_keep=iteration % self.save_interval == 0)
         if message:
             self.print_line(message)
         return self._collector.reset_broken(obs) if to_reset else obs
+
+    def log(self, locs: Dict[str, Any], *layout: int) -> None:
+        """Do nothing; a subclass may log more after each iteration. ``locs`` are the numbers by rsl_rl's names."""
 
     def train_mode(self) -> None:
         """Put the networks into training mode."""
@@ -167,7 +185,7 @@ class OnPolicyRunner:
         """Save the checkpoint of the current iteration in the run folder, if there is one and it is not there yet;
         return whether that worked."""
         self._run_log.sync()
-        return self._checkpoints.save(self.current_learning_iteration, self._state)
+        return self._checkpoints.save(self.current_learning_iteration, self.save)
 
     def save(self, path: Union[str, Path], infos: Optional[Dict[str, Any]] = None) -> None:
         """Write a checkpoint: the learner, the random generators, the counters, and the environment where it can."""
@@ -183,18 +201,22 @@ class OnPolicyRunner:
         return training_state(self.alg, self._vec_env, self._collector, iteration, counters, infos)
 
     def load(
-        self, path: Union[str, Path], load_optimizer: bool = True, load_env: bool = True
+        self, path: Union[str, Path], load_optimizer: bool = True, load_env: bool = True, **options: Any
     ) -> Optional[Dict[str, Any]]:
-        """Load a checkpoint and return its infos.
+        """Load a checkpoint, also one of rsl_rl 1 to 5, and return its infos.
 
         With ``load_optimizer=False`` it is only the weights and counters; with ``load_env=False`` all but the running
-        episodes, so that there may be more or fewer environments.
+        episodes, so that there may be more or fewer environments. ``load_cfg``, ``strict`` and ``map_location`` are
+        taken as rsl_rl 5 has them.
 
         A file that is damaged, whose weights are not finite, or whose networks are of other sizes than this runner's,
         is a :class:`CheckpointError`.
         """
-        state = load_algorithm(self.alg, Path(path), load_optimizer)
-        self.current_learning_iteration = state.get("iter", 0)
+        request = self._client.load_request(self.alg, load_optimizer, options)
+        load_optimizer = request.optimizer
+        state = load_algorithm(self.alg, Path(path), load_optimizer, request.convert)
+        if request.iteration:
+            self.current_learning_iteration = state.get("iter", 0)
         counters = state.get("counters", {})
         self.tot_timesteps, self.tot_time = counters.get("env_steps", 0), counters.get("time_s", 0.0)
         self._checkpoints.note_existing(self.current_learning_iteration)

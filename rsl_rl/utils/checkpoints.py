@@ -10,7 +10,7 @@ import os
 import re
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, List, Union
+from typing import Any, Callable, Dict, List, Optional, Union
 
 import torch
 
@@ -51,14 +51,20 @@ def write_checkpoint(path: Path, state: Dict[str, Any]) -> None:
     write_whole(path, b"".join((archive, len(digest).to_bytes(_NO_COMMENT, "little"), digest)))
 
 
-def read_checkpoint(path: Path, device: Union[str, torch.device] = "cpu") -> Dict[str, Any]:
-    """Load a checkpoint dict without executing anything in it; what is not one is a :class:`CheckpointError`."""
+def read_checkpoint(
+    path: Path, device: Union[str, torch.device] = "cpu", convert: Optional[Callable[[Any], Any]] = None
+) -> Dict[str, Any]:
+    """Load a checkpoint dict without executing anything in it; what is not one is a :class:`CheckpointError`.
+
+    ``convert`` is applied to what the file holds before it is checked.
+    """
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
     try:
         content = path.read_bytes()
         require_whole(content)
         state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+        state = state if convert is None else convert(state)
     except Exception as error:  # a damaged file can make the reader stumble over anything
         reason = " ".join(str(error).split())[:160]
         raise CheckpointError(
@@ -80,7 +86,8 @@ def require_whole(content: bytes) -> None:
     """
     mark = len(content) - _DIGEST_SIZE
     archive, digest = content[: mark - _NO_COMMENT], content[mark:]
-    if content[mark - _NO_COMMENT : mark] == _DIGEST_SIZE.to_bytes(_NO_COMMENT, "little"):
+    end = content[mark - _END_RECORD_SIZE : mark]  # of the archive, where a SHA-256 follows it
+    if end[:4] == b"PK\x05\x06" and end[-_NO_COMMENT:] == _DIGEST_SIZE.to_bytes(_NO_COMMENT, "little"):
         if hashlib.sha256(archive).hexdigest().encode() != digest:
             raise ValueError("its checksum is not that of its content")
     elif content[:2] == b"PK":
