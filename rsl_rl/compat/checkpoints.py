@@ -129,7 +129,8 @@ def from_native(state: Mapping[str, Any], version: Version) -> Dict[str, Any]:
     statistics = {name: weights.pop(name) for name in list(weights) if "_obs_normalizer." in name}
     if statistics and version.major == 1:
         raise CheckpointError("rsl_rl 1 has no running normalisation of observations; convert to 2.0 or later")
-    before = native_order(list(weights))
+    before, after = native_order(list(weights)), optimizer_order(list(weights), version)
+    weights = {name: weights[name] for name in after}
     result: Dict[str, Any] = {}
     if version.major >= 4:
         _write_models(result, {**weights, **_their_statistics(statistics, version)}, version)
@@ -137,7 +138,7 @@ def from_native(state: Mapping[str, Any], version: Version) -> Dict[str, Any]:
         _write_policy(result, weights, _their_statistics(statistics, version), version)
     if "optimizer_state_dict" in state:
         optimizer = _policy_alone(state["optimizer_state_dict"], len(before))
-        result["optimizer_state_dict"] = _reordered(optimizer, before, optimizer_order(before, version))
+        result["optimizer_state_dict"] = _reordered(optimizer, before, after)
     result["iter"], result["infos"] = state.get("iter", 0), state.get("infos")
     return result
 

@@ -23,8 +23,9 @@ _WITHOUT_EFFECT = (
     "record_interval", "check_for_nan", "torch_compile_mode", "multi_gpu", "verbose",
 )  # fmt: skip
 """Settings that are read by clients alone, or that ask for what is done anyway."""
-_PPO_ELSEWHERE = ("class_name", "rnd_cfg", "symmetry_cfg", "optimizer", "grad_reduce_bucket_mb", "use_mixed_precision")
-_DEFAULT_VALUES = {"optimizer": "adam", "use_mixed_precision": False, "share_cnn_encoders": False}
+_PPO_ELSEWHERE = ("class_name", "rnd_cfg", "symmetry_cfg", "grad_reduce_bucket_mb")
+_HARMLESS_VALUES = {"optimizer": "adam", "use_mixed_precision": False, "share_cnn_encoders": False}
+"""Settings of PPO that are not ours, with the value that needs nothing."""
 
 
 class Translation(NamedTuple):
@@ -41,7 +42,7 @@ def translate(cfg: Mapping[str, Any], era: Era, env: VecEnv, obs: Observations, 
     ``near`` are objects of the client, in whose modules a class may be defined. The configuration is not changed.
     """
     unused: List[str] = []
-    algorithm = _algorithm_of(cfg["algorithm"], era, near, unused)
+    algorithm = _algorithm_of(cfg, era, near, unused)
     settings = LearnConfig(
         seed=_seed(cfg.get("seed")),
         policy=policy_of(cfg, era, env, obs, near, unused),
@@ -81,8 +82,11 @@ def _logger_of(logger: Any, unused: List[str]) -> str:
     return "tensorboard"
 
 
-def _algorithm_of(section: Mapping[str, Any], era: Era, near: Tuple[Any, ...], unused: List[str]) -> AlgorithmConfig:
-    cls = resolve_class(section.get("class_name", "PPO"), near)
+def _algorithm_of(cfg: Mapping[str, Any], era: Era, near: Tuple[Any, ...], unused: List[str]) -> AlgorithmConfig:
+    """Return the config of PPO, or of a client's subclass, which also gets the settings that PPO does not have."""
+    section = cfg["algorithm"]
+    runner = cfg["runner"] if era.major == 1 else {}
+    cls = resolve_class(section.get("class_name") or runner.get("algorithm_class_name") or "PPO", near)
     if not (isinstance(cls, type) and issubclass(cls, PPO)):
         raise ValueError(
             f"algorithm.class_name names {cls!r}; a configuration of rsl_rl {era.major} can name PPO or a subclass of "
@@ -92,12 +96,12 @@ def _algorithm_of(section: Mapping[str, Any], era: Era, near: Tuple[Any, ...], u
     given = {**era.ppo_defaults, **{key: value for key, value in section.items() if key in names}}
     adaptive = given["schedule"] == "adaptive" and given.get("desired_kl", 0.01) is not None
     given.update(schedule="adaptive" if adaptive else "fixed", joint_grad_norm=era.joint_grad_norm)
-    others = {key: value for key, value in section.items() if key not in names and key not in _PPO_ELSEWHERE}
-    for key in ("optimizer", "use_mixed_precision"):
-        if section.get(key, _DEFAULT_VALUES[key]) not in (_DEFAULT_VALUES[key], None):
+    for key, default in _HARMLESS_VALUES.items():
+        if section.get(key, default) not in (default, None):
             unused.append(f"algorithm.{key}={section[key]}")
-    others = {key: value for key, value in others.items() if value != _DEFAULT_VALUES.get(key, value) or cls is not PPO}
+    known = {*names, *_PPO_ELSEWHERE, *_HARMLESS_VALUES}
+    others = {key: value for key, value in section.items() if key not in known}
     if cls is PPO:
-        unused += [f"algorithm.{key}" for key, value in section.items() if key not in names and key in others]
+        unused += [f"algorithm.{key}" for key in others]
         return PPOConfig(**given)
     return settings_for(PPOConfig, cls, others)(**given)

@@ -30,7 +30,7 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
         return native
     weights: Dict[str, Any] = dict(native["model_state_dict"])
     if "format" not in native:
-        _fit_std(weights, alg.policy)
+        weights = shift_std(weights, alg.policy, -1)
         _fit_optimizer(native, alg)
     if load_cfg is not None or not strict:
         present = alg.policy.state_dict()
@@ -51,13 +51,14 @@ def _fit_optimizer(state: Dict[str, Any], alg: Algorithm) -> None:
         state["optimizer_state_dict"]["param_groups"][0]["params"] = list(range(size))
 
 
-def _fit_std(weights: Dict[str, Any], policy: ActorCritic) -> None:
-    """Move the last bias to where ours is: our standard deviation depends on the state relative to its first value."""
+def shift_std(weights: Mapping[str, Any], policy: ActorCritic, sign: int) -> Dict[str, Any]:
+    """Return weights with the last bias of a policy whose standard deviation depends on the state where others have it
+    (``sign`` 1), or back where we have it (-1): ours is relative to the deviation of the start."""
     cfg = policy.cfg
-    if not cfg.state_dependent_std:
-        return
     name = f"actor.{len(policy.actor) - 1}.bias"
+    if not cfg.state_dependent_std or name not in weights:
+        return dict(weights)
     bias = torch.clone(weights[name])
     first = math.log(cfg.init_noise_std) if cfg.noise_std_type == "log" else cfg.init_noise_std
-    bias[len(bias) // 2 :] -= first
-    weights[name] = bias
+    bias[len(bias) // 2 :] += sign * first
+    return {**weights, name: bias}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rsl_rl.compat.checkpoints import Version, from_native
+from rsl_rl.compat.loading import shift_std
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.memory import reset_states
@@ -71,7 +72,8 @@ class ModelView(nn.Module):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Dict[str, Any]:  # type: ignore[override]
         """Return the network's tensors under the names of rsl_rl 5."""
-        state = from_native({"model_state_dict": self._policy.state_dict()}, _VERSION)
+        weights = shift_std(self._policy.state_dict(), self._policy, 1)
+        state = from_native({"model_state_dict": weights}, _VERSION)
         return state[f"{self._role}_state_dict"]
 
     def as_jit(self) -> nn.Module:

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import Version, from_native
-from rsl_rl.compat.loading import fitted, wants
+from rsl_rl.compat.loading import fitted, shift_std, wants
 from rsl_rl.compat.model_view import ModelView
 
 _SAVED = Version(5, 5)
@@ -20,7 +20,9 @@ def add_algorithm_names(alg: Algorithm) -> None:
     rnd = next((extension for extension in extensions if hasattr(extension, "predictor")), None)
 
     def save() -> Dict[str, Any]:
-        state = from_native(alg.state_dict(), _SAVED)
+        state = alg.state_dict()
+        weights = shift_std(state["model_state_dict"], alg.policy, 1)
+        state = from_native({**state, "model_state_dict": weights}, _SAVED)
         return {key: value for key, value in state.items() if key.endswith("_state_dict")}
 
     def load(
