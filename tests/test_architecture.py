@@ -22,7 +22,7 @@ LAYER = {
     "extensions": 5,
     "compat": 6,
     "runners": 7,
-    "networks": 8,
+    "networks": 8, "models": 8,
 }  # fmt: skip
 SIMULATION = {"sim", "tasks"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
@@ -67,6 +67,7 @@ def test_the_core_knows_no_earlier_version(root):
         if "compat" not in path.relative_to(root / "rsl_rl").parts and "rsl_rl.compat" in path.read_text():
             users[path.relative_to(root / "rsl_rl").as_posix()] = path.read_text()
     helpers = {"utils/former_names.py", "utils/utils.py", "networks/__init__.py"}
+    helpers |= {f"models/{name}.py" for name in ("__init__", "mlp_model", "rnn_model", "cnn_model")}
     assert set(users) == {"runners/on_policy_runner.py", *helpers}
     runner = ast.parse(users["runners/on_policy_runner.py"])
     imported = [node.names for node in ast.walk(runner) if getattr(node, "module", None) == "rsl_rl.compat"]

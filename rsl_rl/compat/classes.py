@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, Mapping, Type
 from rsl_rl.config.algorithm import AlgorithmConfig
 from rsl_rl.utils.registry import import_object, suggest
 
-_PACKAGES = ("rsl_rl.algorithms", "rsl_rl.modules", "rsl_rl.runners")
+_PACKAGES = ("rsl_rl.algorithms", "rsl_rl.modules", "rsl_rl.runners", "rsl_rl.models")
 _RUNNER_MODULE = "rsl_rl.runners.on_policy_runner"
 """Module whose names rsl_rl 1 to 3.2 looked up; clients put theirs there."""
 

@@ -62,8 +62,10 @@ class CNN(nn.Sequential):
         padding: str = "none",
         activation: str = "elu",
         flatten: bool = True,
+        global_pool: str = "none",
         **others: Any,
     ):
+        others.update({"global_pool": global_pool} if global_pool != "none" else {})
         if others:
             raise ValueError(f"CNN has no {', '.join(others)} here; give stride, padding, activation or flatten")
         layers: List[nn.Module] = []

@@ -9,6 +9,7 @@ import torch
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import to_native
+from rsl_rl.compat.model_policy import ModelPolicy, native_weights
 from rsl_rl.modules.actor_critic import ActorCritic
 
 _CRITIC = ("critic.", "memory_c.", "encoder_c.", "critic_obs_normalizer.", "value_normalizer.")
@@ -25,7 +26,7 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
     Of networks that ``load_cfg`` leaves out, and without ``strict`` of tensors that the file lacks, the present values
     are taken.
     """
-    native = to_native(state)
+    native = _of_models(state) if isinstance(alg.policy, ModelPolicy) else to_native(state)
     if not isinstance(native, dict) or "model_state_dict" not in native:
         return native
     weights: Dict[str, Any] = dict(native["model_state_dict"])
@@ -43,6 +44,14 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
     return {**native, "model_state_dict": weights}
 
 
+def _of_models(state: Any) -> Any:
+    """Return a file of rsl_rl 5 with a client's networks as a checkpoint; others as they are."""
+    if not isinstance(state, dict) or "actor_state_dict" not in state:
+        return state
+    kept = ("iter", "infos", "optimizer_state_dict")
+    return {"model_state_dict": native_weights(state), **{key: state[key] for key in kept if key in state}}
+
+
 def _fit_optimizer(state: Dict[str, Any], alg: Algorithm) -> None:
     """Add the parameters of extensions, which a file of another version has elsewhere."""
     optimizer = getattr(alg, "optimizer", None)
@@ -55,9 +64,9 @@ def shift_std(weights: Mapping[str, Any], policy: ActorCritic, sign: int) -> Dic
     """Return weights with the last bias of a policy whose standard deviation depends on the state where others have it
     (``sign`` 1), or back where we have it (-1): ours is relative to the deviation of the start."""
     cfg = policy.cfg
-    name = f"actor.{len(policy.actor) - 1}.bias"
-    if not cfg.state_dependent_std or name not in weights:
+    if not cfg.state_dependent_std or isinstance(policy, ModelPolicy):
         return dict(weights)
+    name = f"actor.{len(policy.actor) - 1}.bias"
     bias = torch.clone(weights[name])
     first = math.log(cfg.init_noise_std) if cfg.noise_std_type == "log" else cfg.init_noise_std
     bias[len(bias) // 2 :] += sign * first

@@ -7,6 +7,9 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from rsl_rl.compat.classes import resolve_class, settings_for
 from rsl_rl.compat.eras import STD_KEYS, Era, is_filled
+from rsl_rl.compat.model_policy import ModelPolicy
+from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
+from rsl_rl.compat.output_distribution import std_settings
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, CNNConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
@@ -14,14 +17,8 @@ from rsl_rl.modules.policies import ActorCriticRecurrent
 
 ROLES = ("actor", "critic")
 _MODELS = {"MLPModel": False, "CNNModel": False, "RNNModel": True}
-"""Whether a network class of rsl_rl 4 and 5 has a memory."""
+"""Whether a network class of rsl_rl 4 and 5 has a memory; for these the policy is ours."""
 _POLICIES = {"ActorCritic": False, "ActorCriticCNN": False, "ActorCriticRecurrent": True}
-_DISTRIBUTIONS = {
-    "GaussianDistribution": "gaussian",
-    "HeteroscedasticGaussianDistribution": "gaussian",
-    "BetaDistribution": "beta",
-}
-_LEAST_STD = 0.01
 
 
 class _Network(NamedTuple):
@@ -67,7 +64,7 @@ def _of_policy(
     if cls is None:
         unused += [f"policy.{key}" for key in section]
         section = {}
-    return _config(networks, {**_std_settings(distribution), **known}, obs, unused, cls, section)
+    return _config(networks, {**std_settings(distribution), **known}, obs, unused, cls, section)
 
 
 _SHARED_KEYS = ("activation", "rnn_type", "rnn_hidden_size", "rnn_hidden_dim", "rnn_num_layers")
@@ -79,26 +76,49 @@ def _of_models(
     cfg: Mapping[str, Any], era: Era, obs: Observations, near: Tuple[Any, ...], unused: List[str]
 ) -> ActorCriticConfig:
     """Return the config for the sections "actor" and "critic"."""
-    networks = []
+    networks, classes = [], []
     for role in ROLES:
         section = cfg.get(role)
         if not is_filled(section):
             raise ValueError(f"the configuration has no '{role}'; describe the network, as in {{'hidden_dims': [256]}}")
-        name = section.get("class_name", "MLPModel")
-        name = name if isinstance(name, str) else name.__name__
-        name = name.replace(":", ".").rpartition(".")[2]
-        if name not in _MODELS:
-            raise ValueError(
-                f"{role}.class_name={section['class_name']} is not supported; allowed: {', '.join(_MODELS)}. A network "
-                "of your own is a subclass of rsl_rl.modules.ActorCritic (docs/extending.md)"
-            )
-        unused += [f"{role}.{key}" for key in section if key not in _MODEL_KEYS]
-        networks.append(_Network(groups_of(cfg, role, era, obs), dict(section), _MODELS[name]))
+        cls = resolve_class(section.get("class_name", "MLPModel"), near)
+        _require_subclass(cls, MLPModel, f"{role}.class_name")
+        classes.append(cls)
+        networks.append(_Network(groups_of(cfg, role, era, obs), dict(section), _MODELS.get(cls.__name__, False)))
     actor = networks[0].settings
     distribution = {key: actor[key] for key in STD_KEYS if key in actor}
     if is_filled(actor.get("distribution_cfg")):
         distribution = dict(actor["distribution_cfg"])
-    return _config(networks, _std_settings(distribution), obs, unused)
+    if all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
+        for role, network in zip(ROLES, networks):
+            unused += [f"{role}.{key}" for key in network.settings if key not in _MODEL_KEYS]
+        return _config(networks, std_settings(distribution), obs, unused)
+    return _of_client_models(classes, networks, std_settings(distribution), distribution, obs)
+
+
+def _of_client_models(
+    classes: Sequence[Type],
+    networks: Sequence[_Network],
+    settings: Dict[str, Any],
+    distribution: Mapping[str, Any],
+    obs: Observations,
+) -> ActorCriticConfig:
+    """Return the config of a policy of a client's networks."""
+    if any(cls.is_recurrent for cls in classes):
+        raise ValueError(
+            "beside a network class of your own, recurrent networks are not supported; take MLPModel or CNNModel for "
+            "the other one, or a subclass of rsl_rl.modules.ActorCritic for both (docs/extending.md)"
+        )
+    described = []
+    for cls, network in zip(classes, networks):
+        own = {key: value for key, value in network.settings.items() if key not in ("class_name", *STD_KEYS)}
+        described.append((cls, {key: value for key, value in own.items() if value is not None}))
+    described[0][1]["distribution_cfg"] = {"class_name": "GaussianDistribution", **distribution}
+    described[1][1].pop("distribution_cfg", None)
+    for role, network in zip(ROLES, networks):
+        settings[f"{role}_groups"] = network.groups
+    first = {name: obs[name] for network in networks for name in network.groups}
+    return settings_for(ActorCriticConfig, ModelPolicy, {"networks": described, "obs": first})(**settings)
 
 
 def groups_of(cfg: Mapping[str, Any], role: str, era: Era, obs: Observations) -> Tuple[str, ...]:
@@ -111,23 +131,6 @@ def groups_of(cfg: Mapping[str, Any], role: str, era: Era, obs: Observations) ->
     if role in known and (era.major >= 4 or role == "critic"):
         return (role,)
     return ("policy",) if "policy" in known or role == "actor" else groups_of(cfg, "actor", era, obs)
-
-
-def _std_settings(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return our settings of the distribution for those of any era."""
-    name = given.get("class_name", "GaussianDistribution")
-    name = (name if isinstance(name, str) else name.__name__).replace(":", ".").rpartition(".")[2]
-    if name not in _DISTRIBUTIONS:
-        raise ValueError(f"distribution_cfg.class_name={name} is not supported; allowed: {', '.join(_DISTRIBUTIONS)}")
-    std = given.get("init_std", given.get("init_noise_std", 1.0))
-    least = (given.get("std_range") or (min(_LEAST_STD, 0.5 * std),))[0]
-    return {
-        "distribution": _DISTRIBUTIONS[name],
-        "init_noise_std": std,
-        "noise_std_type": given.get("std_type", given.get("noise_std_type", "scalar")),
-        "state_dependent_std": name.startswith("Hetero") or bool(given.get("state_dependent_std", False)),
-        "min_noise_std": max(least, 1e-6),
-    }
 
 
 def _config(

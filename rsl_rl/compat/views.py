@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import Version, from_native
 from rsl_rl.compat.loading import fitted, shift_std, wants
+from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.model_view import ModelView
 
 _SAVED = Version(5, 5)
@@ -15,12 +16,15 @@ _SAVED = Version(5, 5)
 
 def add_algorithm_names(alg: Algorithm) -> None:
     """Add ``get_policy``, ``actor``, ``critic``, ``save``, ``load``, ``compile``, ``rnd`` and the like."""
-    actor, critic = ModelView(alg.policy, "actor"), ModelView(alg.policy, "critic")
+    own = isinstance(alg.policy, ModelPolicy)
+    actor, critic = (getattr(alg.policy, role) if own else ModelView(alg.policy, role) for role in ("actor", "critic"))
     extensions = getattr(getattr(alg, "extensions", None), "all", ())
     rnd = next((extension for extension in extensions if hasattr(extension, "predictor")), None)
 
     def save() -> Dict[str, Any]:
         state = alg.state_dict()
+        if isinstance(alg.policy, ModelPolicy):
+            return {**alg.policy.file_parts(), "optimizer_state_dict": state["optimizer_state_dict"]}
         weights = shift_std(state["model_state_dict"], alg.policy, 1)
         state = from_native({**state, "model_state_dict": weights}, _SAVED)
         return {key: value for key, value in state.items() if key.endswith("_state_dict")}

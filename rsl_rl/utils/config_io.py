@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import numbers
 import re
@@ -41,7 +42,11 @@ def _plain(value: Any, declared: Any) -> Any:
     if isinstance(value, (list, tuple)):
         declared_items = getattr(declared, "__args__", ())[:1]
         return [_plain(item, *(declared_items or (type(item),))) for item in value]
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+    value = value.value if isinstance(value, enum.Enum) else value
+    for abstract, kind in ((bool, bool), (numbers.Integral, int), (numbers.Real, float), (str, str)):
+        if isinstance(value, abstract):
+            return value if type(value) is kind else kind(value)  # Python's own for numpy's numbers
+    return None if value is None else str(value)
 
 
 def _hints(cls: Type) -> Dict[str, Any]:

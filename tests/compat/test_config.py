@@ -220,7 +220,7 @@ def test_networks_that_ours_cannot_be_are_refused():
         settings(cfg)
     cfg = v5()
     cfg["actor"]["class_name"] = "TransformerModel"
-    with pytest.raises(ValueError, match="TransformerModel is not supported; allowed: MLPModel"):
+    with pytest.raises(ValueError, match="class_name='TransformerModel' is unknown"):
         settings(cfg)
 
 
