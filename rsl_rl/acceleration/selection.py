@@ -58,8 +58,8 @@ class Acceleration:
         if self._cfg.fused:
             memory = any(isinstance(part, Memory) for part in networks)
             self._names += ["fused MLP"] + ["recurrent scan"] * memory
-            if isinstance(module, ActorCritic) and self._device.type == "cpu":
-                self._caches.append(module)  # a CUDA graph would go on to read the weights cached when it was recorded
+            if self._can_cache and isinstance(module, ActorCritic):
+                self._caches.append(module)
         if dtype is not None:
             self._names.append("bfloat16")
 
@@ -81,6 +81,16 @@ class Acceleration:
             return function
         self._names += ["CUDA graphs"] * ("CUDA graphs" not in self._names)
         return GraphedFunction(function, self._device)
+
+    @property
+    def _can_cache(self) -> bool:
+        # a CUDA graph would go on to read the weights that were cached when it was recorded
+        return self._cfg.fused and self._device.type == "cpu"
+
+    def cache_frozen(self, policy: ActorCritic) -> None:
+        """Cache what depends on the weights of a policy that does not learn; call it again after loading others."""
+        if self._can_cache:
+            policy.cache_weights()
 
     def begin_rollout(self) -> None:
         """Cache what depends on the weights alone; they stay the same until :meth:`end_rollout`."""

@@ -15,8 +15,11 @@ from rsl_rl.algorithms.extension import Extension
 from rsl_rl.algorithms.gradient_steps import FIXED, GradientStepAlgorithm
 from rsl_rl.algorithms.losses import value_loss, value_scaling
 from rsl_rl.algorithms.on_policy import PolicyStep
+from rsl_rl.algorithms.teacher import actor_state, load_actor, load_teacher
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.learn import LearnConfig
+from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
 from rsl_rl.storage.mini_batch import MiniBatch
@@ -58,11 +61,15 @@ class Distillation(GradientStepAlgorithm):
         self.loss = DistillationLoss()
         self.num_updates = 0
         self._teacher_share = torch.tensor(cfg.teacher_share, device=self.device)
-        self._cache_teacher()
+        self._acceleration.cache_frozen(self.teacher)
 
-    def _cache_teacher(self) -> None:
-        if self.device.type == "cpu":  # a CUDA graph goes on to read the weights that were cached when it was recorded
-            self.teacher.cache_weights()
+    @classmethod
+    def from_env(
+        cls, cfg: LearnConfig, env: VecEnv, device: Union[str, torch.device], teacher: Optional[ActorCritic] = None
+    ) -> Distillation:
+        """Return the algorithm for an environment; without ``teacher``, the one that the config names is loaded."""
+        assert isinstance(cfg.algorithm, DistillationConfig)
+        return super().from_env(cfg, env, device, teacher=teacher or load_teacher(cfg.algorithm, env))
 
     @property
     def read_groups(self) -> Tuple[str, ...]:
@@ -119,7 +126,7 @@ class Distillation(GradientStepAlgorithm):
         super().load_state_dict(state, load_optimizer)
         if load_optimizer and "teacher_state_dict" in state:
             load_actor(self.teacher, state["teacher_state_dict"])
-            self._cache_teacher()
+            self._acceleration.cache_frozen(self.teacher)
             self._count_updates(int(state["num_updates"]))
 
 
@@ -150,26 +157,6 @@ def behavior_loss(actions: Tensor, teacher_actions: Tensor, loss_type: str = "ms
     Huber's loss ('huber')."""
     function = F.huber_loss if loss_type == "huber" else F.mse_loss
     return function(actions, teacher_actions, reduction="none").mean(dim=-1, keepdim=True)
-
-
-_NOT_ACTOR = ("critic.", "memory_c.", "encoder_c.", "critic_obs_normalizer.", "value_normalizer.")
-
-
-def actor_state(state_dict: Mapping[str, Tensor]) -> Dict[str, Tensor]:
-    """Return the part of a policy's state dict that its actor needs."""
-    return {name: value for name, value in state_dict.items() if not name.startswith(_NOT_ACTOR)}
-
-
-def load_actor(policy: ActorCritic, state_dict: Mapping[str, Tensor]) -> None:
-    """Load the actor of a policy, and leave its critic; weights of another network are a ValueError."""
-    given = actor_state(state_dict)
-    try:
-        policy.load_state_dict({**policy.state_dict(), **given})
-    except RuntimeError as error:
-        raise ValueError(" ".join(str(error).split())) from error
-    missing = sorted(set(actor_state(policy.state_dict())) - set(given))
-    if missing:
-        raise ValueError(f"there are no weights of {', '.join(missing)}")
 
 
 def _require_fit(student: ActorCritic, teacher: ActorCritic, extensions: Sequence[Extension]) -> None:

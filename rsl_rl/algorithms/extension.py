@@ -83,6 +83,7 @@ class Extensions:
         self.groups = tuple(dict.fromkeys(group for extension in self.all for group in extension.groups))
         self.columns = _joined_columns(self.all)
         self.parameters = [parameter for extension in self.all for parameter in extension.parameters]
+        self._suffixes = _suffixes(self.all)
         self._rewarding, self._transforming, self._with_losses, self._learning = (
             [extension for extension in self.all if getattr(type(extension), name) is not getattr(Extension, name)]
             for name in ("reward", "transform", "losses", "learn")
@@ -114,20 +115,27 @@ class Extensions:
     def losses(self, policy: ActorCritic, batch: MiniBatch) -> Dict[str, Tensor]:
         losses: Dict[str, Tensor] = {}
         for extension in self._with_losses:
-            losses.update(extension.losses(policy, batch))
+            self._add_metrics(losses, extension, extension.losses(policy, batch))
         return losses
 
     def learn(self, gather: Callable[[], MiniBatch]) -> Dict[str, Tensor]:
         metrics: Dict[str, Tensor] = {}
         for extension in self._learning:
-            metrics.update(extension.learn(gather()))
+            self._add_metrics(metrics, extension, extension.learn(gather()))
         return metrics
 
-    def update(self, storage: RolloutStorage) -> Dict[str, Tensor]:
-        metrics: Dict[str, Tensor] = {}
+    def update(self, storage: RolloutStorage, metrics: Dict[str, Tensor]) -> None:
+        """Finish an update, and add what the extensions give to its metrics."""
         for extension in self.all:
-            metrics.update(extension.update(storage))
-        return metrics
+            self._add_metrics(metrics, extension, extension.update(storage))
+
+    def _add_metrics(self, metrics: Dict[str, Tensor], extension: Extension, added: Mapping[str, Tensor]) -> None:
+        """Add the metrics of an extension; a name that is taken is a ValueError."""
+        for name, value in added.items():
+            name += self._suffixes[extension]
+            if name in metrics:
+                raise ValueError(f"{type(extension).__name__} gives the metric '{name}', which is taken; rename it")
+            metrics[name] = value
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
         for extension in self.all:
@@ -143,6 +151,15 @@ class Extensions:
             own = state.get(f"{i}_{type(extension).__name__}")
             if own is not None:
                 extension.load_state_dict(own)
+
+
+def _suffixes(extensions: Sequence[Extension]) -> Dict[Extension, str]:
+    """Return what is put behind the names of each extension's metrics: "_2" for the second of a class, and so on."""
+    suffixes: Dict[Extension, str] = {}
+    for extension in extensions:
+        earlier = sum(type(other) is type(extension) for other in suffixes)
+        suffixes[extension] = f"_{earlier + 1}" if earlier else ""
+    return suffixes
 
 
 def _joined_columns(extensions: Sequence[Extension]) -> Dict[str, Column]:

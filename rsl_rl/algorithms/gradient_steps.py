@@ -140,11 +140,11 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
         self.average.update()
         names = (*self.term_names, self.STEPS_TAKEN, *self._added_names)
         metrics = dict(zip(names, (totals / taken).unbind()))
-        metrics.update(self.extensions.update(storage))
         metrics["learning_rate"] = self._learning_rate.clone()
         metrics["noise_std"] = policy.noise_std().detach().mean()
         metrics["skipped_steps"] = num_steps - taken
         metrics[self.STEPS_TAKEN], metrics[self.CONSECUTIVE_SKIPS] = taken, consecutive_skips
+        self.extensions.update(storage, metrics)
         storage.clear()
         return metrics
 
@@ -192,5 +192,8 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
             policy.distribution = distribution.detach()  # which frees the graph
             weights = batch.sample_mask * share
             terms = self.loss(distribution, values, batch, weights, self.cfg, losses)
-        added.update({name: loss.detach() for name, loss in losses.items()})
+        for name, loss in losses.items():
+            if name in added or name in self.term_names:
+                raise ValueError(f"an extension adds the loss '{name}', and this name is taken; rename it")
+            added[name] = loss.detach()
         return terms

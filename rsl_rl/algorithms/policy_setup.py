@@ -10,9 +10,8 @@ from torch import Tensor
 
 from rsl_rl.config.policy import ActorCriticConfig, MirrorTuple, SymmetricActorCriticConfig
 from rsl_rl.env.protocols import Mirrored
-from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.env.vec_env import Observations, VecEnv, require_group
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.utils.registry import suggest
 
 
 def build_policy(cfg: ActorCriticConfig, env: VecEnv, obs: Observations) -> ActorCritic:
@@ -40,12 +39,7 @@ def resolve_groups(cfg: ActorCriticConfig, obs: Observations) -> ActorCriticConf
     critic_groups = cfg.critic_groups or (("critic",) if "critic" in obs.keys() else cfg.actor_groups)  # noqa: SIM118
     for role, groups in (("actor", cfg.actor_groups), ("critic", critic_groups)):
         for group in groups:
-            if group not in obs.keys():  # noqa: SIM118
-                known = sorted(obs.keys())
-                raise ValueError(
-                    f"{role}_groups names '{group}', and the environment gives {', '.join(known)}."
-                    f"{suggest(group, known)}"
-                )
+            require_group(obs, group, f"{role}_groups names")
             if not 2 <= obs[group].dim() <= 4:
                 raise ValueError(
                     f"the group '{group}' has the shape {list(obs[group].shape)}; a network reads vectors [num_envs, "

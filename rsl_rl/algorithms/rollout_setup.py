@@ -7,22 +7,17 @@ from typing import Dict, Iterable, Mapping, Optional, Sequence
 import torch
 
 from rsl_rl.config.algorithm import OnPolicyConfig
-from rsl_rl.env.vec_env import Observations
+from rsl_rl.env.vec_env import Observations, require_group
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.storage.chunking import ChunkPlan, plan_chunks
 from rsl_rl.storage.rollout_storage import Column, GroupSpec, RolloutStorage
-from rsl_rl.utils.registry import suggest
 
 
 def group_specs(obs: Observations, names: Iterable[str]) -> Dict[str, GroupSpec]:
     """Return the specs of the groups with these names; a missing one is a ValueError."""
-    known = list(obs.keys())
     specs: Dict[str, GroupSpec] = {}
     for name in dict.fromkeys(names):
-        if name not in known:
-            raise ValueError(
-                f"the group '{name}' is read, and the environment gives {', '.join(known)}.{suggest(name, known)}"
-            )
+        require_group(obs, name, "an extension or a teacher reads the group")
         specs[name] = GroupSpec.of(obs[name])
     return specs
 

@@ -10,9 +10,7 @@ import torch
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import to_native
 from rsl_rl.compat.model_policy import ModelPolicy, native_weights
-from rsl_rl.modules.actor_critic import ActorCritic
-
-_CRITIC = ("critic.", "memory_c.", "encoder_c.", "critic_obs_normalizer.", "value_normalizer.")
+from rsl_rl.modules.actor_critic import CRITIC_PARTS, ActorCritic
 
 
 def wants(load_cfg: Optional[Mapping[str, bool]], part: str) -> bool:
@@ -36,7 +34,7 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
     if load_cfg is not None or not strict:
         present = alg.policy.state_dict()
         for name, value in present.items():
-            part = "critic" if name.startswith(_CRITIC) else "actor"
+            part = "critic" if name.startswith(CRITIC_PARTS) else "actor"
             if not wants(load_cfg, part) or (not strict and name not in weights):
                 weights[name] = value
         if not strict:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Tuple
+from typing import ClassVar, Tuple
 
 from rsl_rl.config.algorithm import AlgorithmConfig, OnPolicyConfig, PPOConfig
 from rsl_rl.config.base import require_choice, require_counts, require_field, require_unique, require_within
 from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.utils.registry import import_object
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,6 @@ class DistillationConfig(OnPolicyConfig, AlgorithmConfig):
     https://arxiv.org/abs/1011.0686)."""
 
     builds: ClassVar[str] = "rsl_rl.algorithms.distillation:Distillation"
-    loads_teacher: ClassVar[str] = "rsl_rl.runners.distillation_runner:load_teacher"
 
     teacher_run: str = ""
     """Folder of the teacher's training run, or one of its checkpoint files. Must be given."""
@@ -36,10 +34,6 @@ class DistillationConfig(OnPolicyConfig, AlgorithmConfig):
 
     def for_acting(self) -> AlgorithmConfig:
         return PPOConfig(num_mini_batches=1, ema_decay=self.ema_decay)  # a policy acts without its teacher
-
-    def build_for(self, cfg: Any, env: Any, device: Any) -> Any:
-        teacher = import_object(self.loads_teacher)(self, env)
-        return import_object(self.builds).from_env(cfg, env, device, teacher=teacher)
 
     def teacher_share_after(self, num_updates: int) -> float:
         """Return the share of the environments in which the teacher acts after a number of updates."""

@@ -8,8 +8,18 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
+from rsl_rl.utils.registry import suggest
+
 Observations = Mapping[str, Tensor]
 """Named groups of observations, each [N, ...]; "policy" is always there."""
+
+
+def require_group(obs: Observations, group: str, reader: str, remedy: str = "") -> None:
+    """Raise a ValueError if an observation group is not there; ``reader`` begins the message, ``remedy`` ends it."""
+    known = sorted(obs.keys())
+    if group not in known:
+        given = ", ".join(known)
+        raise ValueError(f"{reader} '{group}', and the environment gives {given}{remedy}.{suggest(group, known)}")
 
 
 class StepResult(NamedTuple):

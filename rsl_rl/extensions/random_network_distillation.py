@@ -10,14 +10,13 @@ from torch import Tensor, nn
 from rsl_rl.acceleration.flat_adam import FlatAdam
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import RNDConfig
-from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.env.vec_env import Observations, VecEnv, require_group
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.storage.mini_batch import MiniBatch, weighted_mean
 from rsl_rl.storage.rollout_storage import RolloutStorage
 from rsl_rl.storage.transition import Transition
-from rsl_rl.utils.registry import suggest
 
 
 class RandomNetworkDistillation(Extension):
@@ -51,12 +50,7 @@ class RandomNetworkDistillation(Extension):
     ) -> RandomNetworkDistillation:
         obs = env.get_observations()
         for group in cfg.groups:
-            known = sorted(obs.keys())
-            if group not in known:
-                raise ValueError(
-                    f"RNDConfig.groups names '{group}', and the environment gives {', '.join(known)}."
-                    f"{suggest(group, known)}"
-                )
+            require_group(obs, group, "RNDConfig.groups names")
             if obs[group].dim() != 2:
                 raise ValueError(f"RNDConfig.groups: '{group}' has the shape {list(obs[group].shape)}; give vectors")
         return cls(cfg, sum(obs[group].shape[-1] for group in cfg.groups), device)

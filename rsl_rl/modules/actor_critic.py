@@ -14,7 +14,7 @@ from rsl_rl.modules.distributions import Distribution, smooth_floor
 from rsl_rl.modules.memory import Memory
 from rsl_rl.modules.mlp import MLP
 from rsl_rl.modules.model import Model, Observation
-from rsl_rl.modules.networks import build_networks, init_orthogonal
+from rsl_rl.modules.networks import CRITIC_PARTS, build_networks, init_orthogonal
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.modules.value_normalizer import NoValueNormalizer, ValueNormalizer
 from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states
@@ -108,7 +108,7 @@ class ActorCritic(nn.Module):
         """Return the parameters of the actor and those of the critic."""
         groups: Tuple[List[nn.Parameter], List[nn.Parameter]] = ([], [])
         for name, parameter in self.named_parameters():
-            groups[name.startswith(("critic.", "memory_c.", "encoder_c."))].append(parameter)
+            groups[name.startswith(CRITIC_PARTS)].append(parameter)
         return groups
 
     def cache_weights(self) -> None:

@@ -10,6 +10,9 @@ from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, 
 from rsl_rl.modules.distribution_families import DistributionFamily
 from rsl_rl.modules.layers import Features, inputs_for, layers_for
 
+CRITIC_PARTS = ("critic.", "memory_c.", "encoder_c.", "critic_obs_normalizer.", "value_normalizer.")
+"""Beginnings of the names in a policy's state dict that belong to the critic; all others belong to the actor."""
+
 
 def build_networks(
     cfg: ActorCriticConfig,

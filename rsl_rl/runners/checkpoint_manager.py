@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional
 
-import torch
-from torch import Tensor
-
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.env.protocols import Checkpointable
@@ -16,6 +13,7 @@ from rsl_rl.runners.collector import Collector
 from rsl_rl.utils.checkpoints import (
     FORMAT,
     CheckpointError,
+    first_not_finite,
     prune_checkpoints,
     read_checkpoint,
 )
@@ -101,9 +99,10 @@ def load_algorithm(
     A file that is damaged, whose weights are not finite, or that does not fit is a :class:`CheckpointError`.
     """
     state = read_checkpoint(path, alg.device, convert)
-    for name, value in state["model_state_dict"].items():
-        if isinstance(value, Tensor) and not torch.isfinite(value).all():
-            raise CheckpointError(f"{path} holds weights that are not finite, in {name}; take an earlier one")
+    for part in alg.state_dict().keys() & state.keys() if load_optimizer else ("model_state_dict", "average"):
+        name = first_not_finite(state.get(part), part)
+        if name:
+            raise CheckpointError(f"{path} holds numbers that are not finite, in {name}; take an earlier one")
     alg.reset()  # before, so that what extensions load is kept
     try:
         alg.load_state_dict(state, load_optimizer)

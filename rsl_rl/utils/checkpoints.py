@@ -10,9 +10,10 @@ import os
 import re
 import zipfile
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 import torch
+from torch import Tensor
 
 from rsl_rl.utils.files import write_whole
 from rsl_rl.utils.plain import require_plain
@@ -96,6 +97,19 @@ def require_whole(content: bytes) -> None:
         broken = zipfile.ZipFile(io.BytesIO(content)).testzip()
         if broken is not None:
             raise ValueError(f"the checksum of {broken} is wrong")
+
+
+def first_not_finite(value: Any, name: str) -> str:
+    """Return the name of the first number in a tensor, or in nested dicts, lists and tuples, that is not finite; an
+    empty string if there is none. ``name`` is that of ``value``."""
+    if isinstance(value, Mapping):
+        items = [(str(key), item) for key, item in value.items()]
+    elif isinstance(value, (list, tuple)):
+        items = [(str(i), item) for i, item in enumerate(value)]
+    else:
+        number = torch.as_tensor(value) if isinstance(value, (Tensor, float, complex)) else torch.zeros(())
+        return "" if torch.isfinite(number).all() else name
+    return next(filter(None, (first_not_finite(item, f"{name}.{key}") for key, item in items)), "")
 
 
 def is_whole(path: Path) -> bool:

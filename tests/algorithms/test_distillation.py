@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from rsl_rl.algorithms import Distillation
-from rsl_rl.algorithms.distillation import TEACHER_ACTIONS, actor_state, behavior_loss, load_actor
+from rsl_rl.algorithms.distillation import TEACHER_ACTIONS, behavior_loss
+from rsl_rl.algorithms.teacher import actor_state, load_actor
 from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.extensions import Symmetry
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent

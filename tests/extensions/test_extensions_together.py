@@ -124,6 +124,44 @@ def test_symmetry_loss_does_not_depend_on_samples_that_others_append(make_runner
     torch.testing.assert_close(losses[1], losses[0])
 
 
+class Taker(Extension):
+    """Give a loss and metrics by names that may be taken."""
+
+    def __init__(self, losses=(), learned=(), updated=()):
+        self._losses, self._learned, self._updated = losses, learned, updated
+
+    def losses(self, policy, batch):
+        return {name: policy.actor[0].weight.square().sum() for name in self._losses}
+
+    def learn(self, batch):
+        return {name: torch.zeros(()) for name in self._learned}
+
+    def update(self, storage):
+        return {name: torch.zeros(()) for name in self._updated}
+
+
+class OtherTaker(Taker):
+    """Another class, whose names get no suffix."""
+
+
+@pytest.mark.parametrize(
+    "takers, name",
+    [
+        ([Taker(losses=["value_loss"])], "value_loss"),
+        ([Taker(losses=["mine"]), OtherTaker(losses=["mine"])], "mine"),
+        ([Taker(learned=["mine"]), OtherTaker(losses=["mine"])], "mine"),
+        ([Taker(learned=["mine"]), OtherTaker(updated=["mine"])], "mine"),
+        ([Taker(updated=["learning_rate"])], "learning_rate"),
+    ],
+)
+def test_extensions_metric_name_taken_raises(make_runner, takers, name):
+    runner = make_runner(extensions=())
+    alg = runner.alg
+    alg.extensions = type(alg.extensions)(takers)
+    with pytest.raises(ValueError, match=f"'{name}'.*taken; rename it"):
+        runner.learn(1)
+
+
 def filled(alg):
     """A mini-batch of a rollout of random numbers."""
     generator = torch.Generator().manual_seed(3)
@@ -265,8 +303,10 @@ def test_extensions_in_cuda_graphs_compute_the_same(make_runner, policy):
 
 def test_extensions_that_read_the_same_class_twice_keep_states_apart(make_runner):
     two = (RNDConfig(num_outputs=3), RNDConfig(num_outputs=5))
-    runner = make_runner(extensions=two)
+    runner, records = make_runner(extensions=two), []
+    runner._run_log.write = records.append
     runner.learn(1)
+    assert records[0]["rnd_loss"] != records[0]["rnd_loss_2"] and records[0]["intrinsic_reward_2"] > 0
     state = runner.alg.extensions.state_dict()
     assert list(state) == ["0_RandomNetworkDistillation", "1_RandomNetworkDistillation"]
     assert isinstance(runner.alg, PPO)

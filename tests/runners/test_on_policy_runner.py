@@ -1,3 +1,4 @@
+import functools
 import io
 import json
 from dataclasses import replace
@@ -14,7 +15,7 @@ from rsl_rl.config.task import RecallConfig, ToyConfig
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.tasks.toy import PointEnv, RecallEnv
-from rsl_rl.utils.checkpoints import CheckpointError, config_of
+from rsl_rl.utils.checkpoints import CheckpointError, config_of, read_checkpoint, write_checkpoint
 from rsl_rl.utils.config_io import read_yaml, to_dict
 
 METRICS = {
@@ -148,13 +149,32 @@ def test_a_resumed_go2_goes_on_as_if_never_stopped(tmp_path, task):
         OnPolicyRunner(fewer.env.build(), fewer).load(tmp_path / "cut" / "model_2.pt")
 
 
-def test_weights_that_are_not_finite_are_refused(small_cfg, tmp_path):
-    runner = OnPolicyRunner(toy(), small_cfg)
-    with torch.no_grad():
-        runner.alg.actor_critic.critic[0].weight[3, 0] = float("nan")
+@pytest.mark.parametrize(
+    "keys, loads_alone",
+    [
+        (("model_state_dict", "critic.0.weight"), False),
+        (("average", "model_state_dict", "actor.0.bias"), False),
+        (("optimizer_state_dict", "state", 3, "exp_avg_sq"), True),
+        (("learning_rate",), True),
+    ],
+)
+def test_load_numbers_that_are_not_finite_raises(small_cfg, tmp_path, keys, loads_alone):
+    """What only training needs does not keep a policy from being replayed."""
+    cfg = replace(small_cfg, algorithm=replace(small_cfg.algorithm, ema_decay=0.9))
+    runner = OnPolicyRunner(toy(), cfg)
+    runner.learn(1)
     runner.save(tmp_path / "model_1.pt")
-    with pytest.raises(CheckpointError, match=r"weights that are not finite, in critic.0.weight"):
-        OnPolicyRunner(toy(), small_cfg).load(tmp_path / "model_1.pt")
+    state = read_checkpoint(tmp_path / "model_1.pt")
+    parent = functools.reduce(lambda part, key: part[key], keys[:-1], state)
+    parent[keys[-1]] = torch.as_tensor(parent[keys[-1]]).masked_fill(torch.tensor(True), float("nan"))
+    write_checkpoint(tmp_path / "model_2.pt", state)
+    other = OnPolicyRunner(toy(), cfg)
+    before = [p.clone() for p in other.alg.policy.parameters()]
+    with pytest.raises(CheckpointError, match=f"not finite, in {'.'.join(map(str, keys))};"):
+        other.load(tmp_path / "model_2.pt")
+    assert all(torch.equal(a, b) for a, b in zip(before, other.alg.policy.parameters()))
+    if loads_alone:
+        other.load(tmp_path / "model_2.pt", load_optimizer=False)
 
 
 def test_infos_come_back_and_weights_can_come_alone(small_cfg, tmp_path):
