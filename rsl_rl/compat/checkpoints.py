@@ -63,7 +63,7 @@ def to_native(state: Any) -> Any:
         renamed = {names.to_native(name): value for name, value in tensors.items()}
         trained += [name for name in renamed if name.rpartition(".")[2] not in (*_STATS, "_std")]
         weights.update(renamed)
-    weights = _with_our_statistics(weights)
+    weights = our_statistics(weights)
     native = {"model_state_dict": weights, **{key: state[key] for key in _KEPT if key in state}}
     if "optimizer_state_dict" in state:
         native["optimizer_state_dict"] = _reordered(state["optimizer_state_dict"], trained, native_order(trained))
@@ -90,7 +90,7 @@ def _parts(state: Mapping[str, Any]) -> Any:
     return parts
 
 
-def _with_our_statistics(weights: Mapping[str, Tensor]) -> Dict[str, Tensor]:
+def our_statistics(weights: Mapping[str, Tensor]) -> Dict[str, Tensor]:
     """Return weights with running statistics as RunningNorm keeps them."""
     result: Dict[str, Tensor] = {}
     for name, value in weights.items():

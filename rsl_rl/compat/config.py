@@ -7,10 +7,12 @@ from typing import Any, List, Mapping, NamedTuple, Tuple
 
 from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.compat.classes import resolve_class, settings_for
+from rsl_rl.compat.distillation import distillation_of, is_distillation
 from rsl_rl.compat.eras import Era, is_filled
 from rsl_rl.compat.extensions import extensions_of
 from rsl_rl.compat.networks import policy_of
 from rsl_rl.config.algorithm import AlgorithmConfig, PPOConfig
+from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
 
@@ -42,12 +44,18 @@ def translate(cfg: Mapping[str, Any], era: Era, env: VecEnv, obs: Observations, 
     ``near`` are objects of the client, in whose modules a class may be defined. The configuration is not changed.
     """
     unused: List[str] = []
-    algorithm = _algorithm_of(cfg, era, near, unused)
+    if is_distillation(cfg):
+        policy, algorithm = distillation_of(cfg, era, obs, unused)
+        extensions: Tuple[ExtensionConfig, ...] = ()
+    else:
+        algorithm = _algorithm_of(cfg, era, near, unused)
+        policy = policy_of(cfg, era, env, obs, near, unused)
+        extensions = extensions_of(cfg, env, obs, unused)
     settings = LearnConfig(
         seed=_seed(cfg.get("seed")),
-        policy=policy_of(cfg, era, env, obs, near, unused),
+        policy=policy,
         algorithm=algorithm,
-        extensions=extensions_of(cfg, env, obs, unused),
+        extensions=extensions,
         runner=_runner_of(cfg, unused),
     )
     own = cfg["runner"] if era.major == 1 else cfg
@@ -89,8 +97,8 @@ def _algorithm_of(cfg: Mapping[str, Any], era: Era, near: Tuple[Any, ...], unuse
     cls = resolve_class(section.get("class_name") or runner.get("algorithm_class_name") or "PPO", near)
     if not (isinstance(cls, type) and issubclass(cls, PPO)):
         raise ValueError(
-            f"algorithm.class_name names {cls!r}; a configuration of rsl_rl {era.major} can name PPO or a subclass of "
-            "rsl_rl.algorithms.PPO; for distillation and others give one of our configs (docs/migrating.md)"
+            f"algorithm.class_name names {cls!r}; a configuration of rsl_rl {era.major} can name PPO, a subclass of "
+            "rsl_rl.algorithms.PPO, or Distillation; for others give one of our configs (docs/migrating.md)"
         )
     names = {field.name for field in fields(PPOConfig)}
     given = {**era.ppo_defaults, **{key: value for key, value in section.items() if key in names}}

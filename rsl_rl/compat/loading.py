@@ -9,6 +9,7 @@ import torch
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import to_native
+from rsl_rl.compat.distillation import LaterTeacherDistillation, fitted_distillation
 from rsl_rl.compat.model_policy import ModelPolicy, native_weights
 from rsl_rl.modules.actor_critic import CRITIC_PARTS, ActorCritic
 
@@ -24,6 +25,8 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
     Of networks that ``load_cfg`` leaves out, and without ``strict`` of tensors that the file lacks, the present values
     are taken.
     """
+    if isinstance(alg, LaterTeacherDistillation):
+        return fitted_distillation(state, alg)
     native = _of_models(state) if isinstance(alg.policy, ModelPolicy) else to_native(state)
     if not isinstance(native, dict) or "model_state_dict" not in native:
         return native

@@ -21,7 +21,7 @@ _MODELS = {"MLPModel": False, "CNNModel": False, "RNNModel": True}
 _POLICIES = {"ActorCritic": False, "ActorCriticCNN": False, "ActorCriticRecurrent": True}
 
 
-class _Network(NamedTuple):
+class Network(NamedTuple):
     """One network of a policy."""
 
     groups: Tuple[str, ...]
@@ -57,14 +57,14 @@ def _of_policy(
         own = {"hidden_dims": section.pop(f"{role}_hidden_dims", None), "cnn_cfg": section.pop(f"{role}_cnn_cfg", None)}
         norm = section.pop(f"{role}_obs_normalization", None)
         own["obs_normalization"] = normalize if norm in (None, {}) else bool(norm)
-        networks.append(_Network(groups_of(cfg, role, era, obs), {**shared, **own}, recurrent))
+        networks.append(Network(groups_of(cfg, role, era, obs), {**shared, **own}, recurrent))
     distribution = {key: section.pop(key) for key in STD_KEYS if key in section}
     names = {field.name for field in fields(ActorCriticConfig)}
     known = {key: section.pop(key) for key in list(section) if key in names and cls is not None}
     if cls is None:
         unused += [f"policy.{key}" for key in section]
         section = {}
-    return _config(networks, {**std_settings(distribution), **known}, obs, unused, cls, section)
+    return policy_config(networks, {**std_settings(distribution), **known}, obs, unused, cls, section)
 
 
 _SHARED_KEYS = ("activation", "rnn_type", "rnn_hidden_size", "rnn_hidden_dim", "rnn_num_layers")
@@ -84,7 +84,7 @@ def _of_models(
         cls = resolve_class(section.get("class_name", "MLPModel"), near)
         _require_subclass(cls, MLPModel, f"{role}.class_name")
         classes.append(cls)
-        networks.append(_Network(groups_of(cfg, role, era, obs), dict(section), _MODELS.get(cls.__name__, False)))
+        networks.append(Network(groups_of(cfg, role, era, obs), dict(section), _MODELS.get(cls.__name__, False)))
     actor = networks[0].settings
     distribution = {key: actor[key] for key in STD_KEYS if key in actor}
     if is_filled(actor.get("distribution_cfg")):
@@ -92,13 +92,13 @@ def _of_models(
     if all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
         for role, network in zip(ROLES, networks):
             unused += [f"{role}.{key}" for key in network.settings if key not in _MODEL_KEYS]
-        return _config(networks, std_settings(distribution), obs, unused)
+        return policy_config(networks, std_settings(distribution), obs, unused)
     return _of_client_models(classes, networks, std_settings(distribution), distribution, obs)
 
 
 def _of_client_models(
     classes: Sequence[Type],
-    networks: Sequence[_Network],
+    networks: Sequence[Network],
     settings: Dict[str, Any],
     distribution: Mapping[str, Any],
     obs: Observations,
@@ -133,8 +133,8 @@ def groups_of(cfg: Mapping[str, Any], role: str, era: Era, obs: Observations) ->
     return ("policy",) if "policy" in known or role == "actor" else groups_of(cfg, "actor", era, obs)
 
 
-def _config(
-    networks: Sequence[_Network],
+def policy_config(
+    networks: Sequence[Network],
     settings: Dict[str, Any],
     obs: Observations,
     unused: List[str],
@@ -162,7 +162,7 @@ def _config(
     return base(**settings) if cls is None else settings_for(base, cls, arguments or {})(**settings)
 
 
-def _one(networks: Sequence[_Network], key: str, default: Any) -> Any:
+def _one(networks: Sequence[Network], key: str, default: Any) -> Any:
     """Return a setting that all networks share; two values are a ValueError."""
     values = [network.settings.get(key) for network in networks]
     values = [default if value in (None, {}) else value for value in values]
@@ -179,7 +179,7 @@ def _activation(name: str) -> str:
     return {"swish": "silu", "crelu": "celu"}.get(name.lower(), name.lower())
 
 
-def _hidden_dims(network: _Network, obs: Observations) -> Tuple[int, ...]:
+def _hidden_dims(network: Network, obs: Observations) -> Tuple[int, ...]:
     """Return the sizes of the hidden layers; -1 stands for that of the input."""
     given = network.settings.get("hidden_dims")
     dims = (256, 256, 256) if given in (None, {}) else tuple(given)
@@ -187,7 +187,7 @@ def _hidden_dims(network: _Network, obs: Observations) -> Tuple[int, ...]:
     return tuple(size if units == -1 else units for units in dims)
 
 
-def _cnn_of(networks: Sequence[_Network], obs: Observations, unused: List[str]) -> Dict[str, CNNConfig]:
+def _cnn_of(networks: Sequence[Network], obs: Observations, unused: List[str]) -> Dict[str, CNNConfig]:
     """Return the encoders of image groups; ours end in a linear layer and have one size of kernel and stride."""
     configs: Dict[str, CNNConfig] = {}
     for network in networks:

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import Version, from_native
+from rsl_rl.compat.distillation import LaterTeacherDistillation
 from rsl_rl.compat.loading import fitted, shift_std, wants
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.model_view import ModelView
@@ -21,10 +22,16 @@ def add_algorithm_names(alg: Algorithm) -> None:
     extensions = getattr(getattr(alg, "extensions", None), "all", ())
     rnd = next((extension for extension in extensions if hasattr(extension, "predictor")), None)
 
+    if isinstance(alg, LaterTeacherDistillation):
+        _add_student_names(alg, actor)
+
     def save() -> Dict[str, Any]:
         state = alg.state_dict()
         if isinstance(alg.policy, ModelPolicy):
             return {**alg.policy.file_parts(), "optimizer_state_dict": state["optimizer_state_dict"]}
+        if isinstance(alg, LaterTeacherDistillation):
+            roles = {"student": alg.policy, "teacher": alg.teacher}
+            return {f"{role}_state_dict": ModelView(policy, "actor").state_dict() for role, policy in roles.items()}
         weights = shift_std(state["model_state_dict"], alg.policy, 1)
         state = from_native({**state, "model_state_dict": weights}, _SAVED)
         return {key: value for key, value in state.items() if key.endswith("_state_dict")}
@@ -48,6 +55,17 @@ def add_algorithm_names(alg: Algorithm) -> None:
         gpu_world_size=1,
         gpu_global_rank=0,
     )
+
+
+def _add_student_names(alg: Any, actor: Any) -> None:
+    """Give a distillation, and its policy, the names of a student."""
+    policy = alg.policy
+    alg.student = actor
+    vars(policy).update(
+        student=policy.actor, student_obs_normalizer=policy.actor_obs_normalizer
+    )  # not registered again
+    if policy.is_recurrent:
+        vars(policy).update(memory_s=policy.memory_a)
 
 
 def add_runner_names(runner: Any, policy_cfg: Any, logger_type: str) -> None:

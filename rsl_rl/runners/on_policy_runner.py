@@ -215,8 +215,8 @@ class OnPolicyRunner:
         request = self._client.load_request(self.alg, load_optimizer, options)
         load_optimizer = request.optimizer
         state = load_algorithm(self.alg, Path(path), load_optimizer, request.convert)
-        if request.iteration:
-            self.current_learning_iteration = state.get("iter", 0)
+        if request.iteration and "iter" in state:
+            self.current_learning_iteration = state["iter"]
         counters = state.get("counters", {})
         self.tot_timesteps, self.tot_time = counters.get("env_steps", 0), counters.get("time_s", 0.0)
         self._checkpoints.note_existing(self.current_learning_iteration)

@@ -55,10 +55,8 @@ def write_checkpoint(path: Path, state: Dict[str, Any]) -> None:
 def read_checkpoint(
     path: Path, device: Union[str, torch.device] = "cpu", convert: Optional[Callable[[Any], Any]] = None
 ) -> Dict[str, Any]:
-    """Load a checkpoint dict without executing anything in it; what is not one is a :class:`CheckpointError`.
-
-    ``convert`` is applied to what the file holds before it is checked.
-    """
+    """Load a checkpoint dict without executing anything in it, and ``convert`` what the file holds; where the result is
+    not one, it is a :class:`CheckpointError`."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
     try:

@@ -272,7 +272,9 @@ def test_a_class_that_a_client_puts_into_the_runners_module_is_found(monkeypatch
         ("PPOO", "class_name='PPOO' is unknown.*'PPO'"),
         ("no_such_package.mod:Cls", "no_such_package"),
         ("rsl_rl.algorithms:PPOO", "has no 'PPOO'.*'PPO'"),
-        ("Distillation", "can name PPO or a subclass"),
+        ("VecEnv", "class_name='VecEnv' is unknown"),
+        ("RolloutStorage.Transition", "there is no module"),
+        ("rsl_rl.env:VecEnv", "can name PPO, a subclass"),
     ],
 )
 def test_a_class_name_that_leads_nowhere_is_an_error(name, words):
