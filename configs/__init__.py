@@ -8,6 +8,7 @@ EXPERIMENTS = Registry(
         "camera": "configs.toy:Camera",
         "choice": "configs.toy:Choice",
         "far_goal": "configs.toy:FarGoal",
+        "far_goal_rnd": "configs.toy:FarGoalRND",
         "go2_flat": "configs.go2_flat:Go2Flat",
         "go2_flat_blind": "configs.go2_flat_blind:Go2FlatBlind",
         "go2_flat_blind_mlp": "configs.go2_flat_blind:Go2FlatBlindMlp",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Tuple
 
 from configs.train_config import TrainConfig
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.extensions import ExtensionConfig, RNDConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, CNNConfig
 from rsl_rl.config.task import CameraConfig, ChoiceConfig, FarGoalConfig, RecallConfig, ToyConfig
@@ -74,12 +76,23 @@ class Camera(TrainConfig):
 
 @dataclass(frozen=True)
 class FarGoal(TrainConfig):
-    """A sparse reward at the far end of a corridor, which random actions do not find: a task for exploration."""
+    """A sparse reward at the end of a row of rooms, which random actions do not find: a task for exploration."""
 
     task: str = "far_goal"
     env: FarGoalConfig = field(default_factory=FarGoalConfig)
-    policy: ActorCriticConfig = ActorCriticConfig(actor_hidden_dims=(64, 64), critic_hidden_dims=(64, 64))
+    policy: ActorCriticConfig = ActorCriticConfig(
+        actor_hidden_dims=(64,), critic_hidden_dims=(64,), distribution="categorical"
+    )
     algorithm: PPOConfig = PPOConfig()
     runner: RunnerConfig = RunnerConfig(
-        num_steps_per_env=32, max_iterations=300, save_interval=50, experiment_name="far_goal"
+        num_steps_per_env=32, max_iterations=200, save_interval=50, experiment_name="far_goal"
     )
+
+
+@dataclass(frozen=True)
+class FarGoalRND(FarGoal):
+    """far_goal with a reward for novel observations, by random network distillation."""
+
+    task: str = "far_goal_rnd"
+    extensions: Tuple[ExtensionConfig, ...] = (RNDConfig(state_normalization=False),)
+    runner: RunnerConfig = replace(FarGoal.runner, experiment_name="far_goal_rnd")

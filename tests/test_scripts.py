@@ -95,7 +95,7 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     done = run_script(*short, "--checkpoint", "2", "--max_iterations", "4")
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in run.glob("model_*.pt")) == ["model_0.pt", "model_2.pt", "model_4.pt"]
-    superseded = {path.name for path in (run / "superseded").iterdir()}
+    superseded = {path.name for path in (run / "superseded").rglob("*")}
     assert superseded >= {"model_3.pt", "model_4.pt", "model_5.pt", "model_6.pt", "config_from_3.yaml"}
     (run / "model_4.pt").write_bytes(b"not a checkpoint")
     done = run_script(*short, "--checkpoint", "4", "--max_iterations", "5")

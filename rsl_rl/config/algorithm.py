@@ -75,6 +75,7 @@ class OnPolicyConfig(Settings):
         require_counts(self, 0, "unroll_len", "burn_in")
         require_within(self, 0, 1, "gamma", "lam")
         require_positive(self, "learning_rate", "max_grad_norm")
+        require_within(self, 0, 1, "learning_rate")
         require_field(self, "ema_decay", 0 <= self.ema_decay < 1, " must lie in [0, 1)")
         require_not_negative(self, "value_loss_coef")
         require_choice(self, LAST_FN_TYPES, "last_fn_type")

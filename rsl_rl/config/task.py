@@ -106,7 +106,7 @@ class ToyConfig(TaskConfig):
 
     num_envs: int = 64
     """Environments at once."""
-    episode_steps: int = 32
+    episode_steps: int = 48
     """Control steps of an episode."""
 
     def __post_init__(self):
@@ -148,20 +148,23 @@ class CameraConfig(ToyConfig):
 
 @dataclass(frozen=True)
 class FarGoalConfig(ToyConfig):
-    """A point in a U-shaped corridor with a reward at its far end only: a task for exploration."""
+    """A row of rooms with a reward in the last one only: a task for exploration."""
 
     builds: ClassVar[str] = "rsl_rl.tasks.toy_exploration:FarGoalEnv"
 
     num_envs: int = 128
     """Environments at once."""
-    episode_steps: int = 200
+    episode_steps: int = 48
     """Control steps of an episode."""
-    corridor_length: float = 3.0
-    """Length of each arm of the U [m]."""
-    step_size: float = 0.05
-    """Largest distance of a control step in x and in y [m]."""
+    num_rooms: int = 24
+    """Rooms of the row."""
+    num_doors: int = 4
+    """Doors of each room, of which one leads on."""
+    layout_seed: int = 0
+    """Seed of which door of each room that is."""
 
     def __post_init__(self):
         super().__post_init__()
-        require_field(self, "corridor_length", 1.0 <= self.corridor_length <= 1e3, " must lie in [1, 1000]")
-        require_field(self, "step_size", 0.0 < self.step_size <= 0.2, " must lie in (0, 0.2]")
+        require_counts(self, 2, "num_rooms", "num_doors", high=1000)
+        reachable = self.episode_steps >= self.num_rooms
+        require_field(self, "episode_steps", reachable, f" ends an episode before room {self.num_rooms}; raise it")

@@ -73,6 +73,8 @@ class RecentEpisodes:
         self._parts: Deque[Tuple[float, float, float]] = deque()  # count, sum of returns, sum of lengths
 
     def add(self, count: float, return_sum: float, length_sum: float) -> None:
+        if not count:
+            return
         self._parts.append((count, return_sum, length_sum))
         while len(self._parts) > 1 and sum(part[0] for part in self._parts) - self._parts[0][0] >= self._window:
             self._parts.popleft()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Optional
 
 from rsl_rl.loggers.logger import Logger, Record
-from rsl_rl.utils.files import AppendFile, write_whole
+from rsl_rl.utils.files import AppendFile
 
 
 class JsonlLogger(Logger):
@@ -19,11 +19,6 @@ class JsonlLogger(Logger):
         self._file: Optional[AppendFile] = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
-        if self.path.exists():  # a resumed run repeats nothing: drop what came after its checkpoint
-            lines = self.path.read_bytes().splitlines(keepends=True)
-            kept = [line for line in lines if _iteration_of(line) <= first_iteration]
-            if kept != lines:
-                write_whole(self.path, b"".join(kept))
         self._file = AppendFile(self.path)
 
     def write(self, record: Record) -> None:
@@ -40,11 +35,3 @@ class JsonlLogger(Logger):
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _iteration_of(line: bytes) -> float:
-    """The iteration that a line tells of; infinity for a line that a crash has cut off."""
-    try:
-        return json.loads(line)["iteration"] if line.endswith(b"\n") else math.inf
-    except (ValueError, KeyError, TypeError):
-        return math.inf

@@ -71,13 +71,13 @@ class CheckpointManager:
 
 def training_state(
     alg: Algorithm,
-    env: VecEnv,
+    env: Optional[VecEnv],
     collector: Collector,
     iteration: int,
     counters: Mapping[str, float],
     infos: Optional[Dict[str, Any]],
 ) -> Dict[str, Any]:
-    """Return all that a run needs to go on as if it had never stopped."""
+    """Return all that a run needs to go on as if it had never stopped; without ``env``, with new episodes."""
     return {
         "format": FORMAT,
         **alg.state_dict(),
@@ -99,7 +99,8 @@ def load_algorithm(
     A file that is damaged, whose weights are not finite, or that does not fit is a :class:`CheckpointError`.
     """
     state = read_checkpoint(path, alg.device, convert)
-    for part in alg.state_dict().keys() & state.keys() if load_optimizer else ("model_state_dict", "average"):
+    learned = ("rollback", *alg.state_dict())
+    for part in learned if load_optimizer else ("model_state_dict", "average"):
         name = first_not_finite(state.get(part), part)
         if name:
             raise CheckpointError(f"{path} holds numbers that are not finite, in {name}; take an earlier one")

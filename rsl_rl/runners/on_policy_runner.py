@@ -16,18 +16,18 @@ from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.contract import check_vec_env
 from rsl_rl.env.protocols import HasEpisodeLengths
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.exporters import export_torchscript
 from rsl_rl.loggers import Record
 from rsl_rl.runners.checkpoint_manager import CheckpointManager, load_algorithm, load_episodes, training_state
 from rsl_rl.runners.collector import Collector
 from rsl_rl.runners.fault_reporter import FaultReporter
-from rsl_rl.runners.inference import InferencePolicy
+from rsl_rl.runners.policy_access import PolicyAccess
 from rsl_rl.runners.rollback import Rollback, TrainingError
+from rsl_rl.runners.run_lock import run_lock
 from rsl_rl.runners.run_log import RunLog
 from rsl_rl.utils.checkpoints import write_checkpoint
 
 
-class OnPolicyRunner:
+class OnPolicyRunner(PolicyAccess):
     """Train a policy in an environment.
 
     ``train_cfg`` is a :class:`LearnConfig`, a nested dict of its fields, or a configuration of an earlier version of
@@ -83,14 +83,19 @@ class OnPolicyRunner:
     def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
         """Train for a number of updates more, or until ``request_stop`` or ``max_time``.
 
-        A checkpoint is saved at the start, every ``save_interval`` updates and at the end. A learner that cannot go on,
-        or a last checkpoint that cannot be saved, is a TrainingError.
+        A checkpoint is saved at the start, every ``save_interval`` updates and at the end, also where that is an error
+        or a KeyboardInterrupt, which is raised again. A learner that cannot go on, a last checkpoint that cannot be
+        saved, or a run folder in which another process trains, is a TrainingError.
         """
+        with run_lock(self.log_dir):
+            self._learn(num_learning_iterations, init_at_random_ep_len)
+
+    def _learn(self, num_learning_iterations: int, init_at_random_ep_len: bool) -> None:
         last_update = self._num_updates + num_learning_iterations
         first, last = self.current_learning_iteration, last_update - 1 + self._client.first_iteration
         if init_at_random_ep_len:
             self._randomize_episode_lengths()
-        self._rollback.keep(first)
+        self._rollback.start(first)
         self.train_mode()
         obs = self._vec_env.get_observations()
         try:
@@ -110,9 +115,28 @@ class OnPolicyRunner:
                     self._stop = self._stop or "max_time"
             if not self.save_to_log_dir():
                 raise TrainingError(f"iteration {self.current_learning_iteration} could not be saved in {self.log_dir}")
+        except TrainingError:
+            raise
+        except BaseException as error:
+            self._save_after(error)
+            raise
         finally:
             self.stopped_by, self._stop = self._stop, None
             self._run_log.close()
+
+    def _save_after(self, error: BaseException) -> None:
+        """Save the learner of the last complete update after an error in the middle of the next one."""
+        iteration = self.current_learning_iteration
+        try:
+            saved = self._checkpoints.save(iteration, self._write_without_episodes)
+        except Exception as second:  # the error that ended the training matters more
+            self.print_line(f"warning: iteration {iteration} could not be saved ({second})")
+            return
+        if saved and self.log_dir is not None:
+            self.print_line(f"{type(error).__name__} after iteration {iteration}, which is saved")
+
+    def _write_without_episodes(self, path: str) -> None:
+        write_checkpoint(Path(path), self._state(with_episodes=False))
 
     def request_stop(self) -> None:
         """Have ``learn`` finish the iteration at hand, save and return; the next one, where none is running."""
@@ -167,14 +191,6 @@ class OnPolicyRunner:
     def log(self, locs: Dict[str, Any], *layout: int) -> None:
         """Do nothing; a subclass may log more after each iteration. ``locs`` are the numbers by rsl_rl's names."""
 
-    def train_mode(self) -> None:
-        """Put the networks into training mode."""
-        self.alg.train_mode()
-
-    def eval_mode(self) -> None:
-        """Put the networks into evaluation mode."""
-        self.alg.eval_mode()
-
     # What a run leaves behind
 
     def add_git_repo_to_log(self, file_in_repo: Union[str, Path]) -> None:
@@ -191,14 +207,15 @@ class OnPolicyRunner:
         """Write a checkpoint: the learner, the random generators, the counters, and the environment where it can."""
         write_checkpoint(Path(path), self._state(infos))
 
-    def _state(self, infos: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+    def _state(self, infos: Optional[Dict[str, Any]] = None, with_episodes: bool = True) -> Dict[str, Any]:
         counters = {
             "env_steps": self.tot_timesteps,
             "time_s": self.tot_time,
             "rollbacks": self._rollback.num_rollbacks,
         }
-        iteration = self.current_learning_iteration
-        return training_state(self.alg, self._vec_env, self._collector, iteration, counters, infos)
+        iteration, env = self.current_learning_iteration, self._vec_env if with_episodes else None
+        state = training_state(self.alg, env, self._collector, iteration, counters, infos)
+        return {**state, **self._rollback.state_dict(iteration)}
 
     def load(
         self, path: Union[str, Path], load_optimizer: bool = True, load_env: bool = True, **options: Any
@@ -223,28 +240,6 @@ class OnPolicyRunner:
         self.episodes_restored = False
         if load_optimizer:
             self._rollback.num_rollbacks = counters.get("rollbacks", 0)
+            self._rollback.load_state_dict(state)
             self.episodes_restored = load_episodes(self.alg, self._vec_env, self._collector, state, load_env)
         return state.get("infos")
-
-    def get_inference_policy(self, device: Union[str, torch.device, None] = None) -> InferencePolicy:
-        """Return a copy of the policy as a function from observations to actions without noise; see InferencePolicy."""
-        return InferencePolicy(self.alg.inference_policy, device if device is not None else self.device)
-
-    def export_policy_to_jit(self, path: Union[str, Path], filename: str = "policy.pt") -> Path:
-        """Write the policy, normaliser included, as TorchScript into the folder ``path``; return the file."""
-        return export_torchscript(self.alg.inference_policy, Path(path) / filename)
-
-    def export_policy_to_onnx(
-        self,
-        path: Union[str, Path],
-        filename: str = "policy.onnx",
-        metadata: Optional[Mapping[str, Any]] = None,
-    ) -> Path:
-        """Write the policy, normaliser included, as ONNX into the folder ``path``; return the file.
-
-        Entries of ``metadata`` go into the file as JSON. Without torch 2.6 and the extra ``export`` it
-        is an ImportError.
-        """
-        from rsl_rl.exporters.onnx import export_onnx  # imports an optional package
-
-        return export_onnx(self.alg.inference_policy, Path(path) / filename, metadata)

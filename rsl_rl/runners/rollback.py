@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Dict
+from typing import Any, Dict, Mapping, Optional
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.config.learn import SafetyConfig
@@ -19,11 +19,35 @@ class Rollback:
     def __init__(self, alg: Algorithm, cfg: SafetyConfig):
         self._alg, self._cfg = alg, cfg
         self.num_rollbacks = 0
+        self._good: Optional[Dict[str, Any]] = None  # state of the algorithm
+        self._iteration = -1  # of the good state
+        self._loaded = False  # the good state is that of a checkpoint, and no training has begun since
+
+    def start(self, iteration: int) -> None:
+        """Keep the present state of the learner, unless a good state was loaded with it."""
+        if not self._loaded:
+            self.keep(iteration)
+        self._loaded = False
 
     def keep(self, iteration: int) -> None:
         """Keep the present state of the learner."""
         self._iteration, self._good = iteration, copy.deepcopy(self._alg.state_dict())
         self._learning_rate = self._alg.learning_rate
+
+    def state_dict(self, iteration: int) -> Dict[str, Any]:
+        """Return the good state for the checkpoint of an iteration; nothing where it is that of the checkpoint."""
+        if self._good is None or self._iteration == iteration:
+            return {}
+        kept = {"iteration": self._iteration, "learning_rate": self._learning_rate, "state": self._good}
+        return {"rollback": kept}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load the good state of a checkpoint, where it holds one."""
+        self._loaded = "rollback" in state
+        if self._loaded:
+            kept = state["rollback"]
+            self._iteration, self._good = int(kept["iteration"]), kept["state"]
+            self._learning_rate = float(kept["learning_rate"])
 
     def pop_metrics(self, metrics: Dict[str, float]) -> None:
         """Remove the metrics that are meant for this class from those of an update."""
@@ -54,6 +78,7 @@ class Rollback:
                 f"{reason}, after {self.num_rollbacks} of {limit} returns to a good state; look for the cause in the "
                 "environment (postmortem/), lower algorithm.learning_rate, or raise safety.max_rollbacks"
             )
+        assert self._good is not None  # start() has kept one
         self.num_rollbacks += 1
         rate = min(alg.learning_rate, self._learning_rate) * self._cfg.rollback_factor
         alg.restart_from(copy.deepcopy(self._good), rate)

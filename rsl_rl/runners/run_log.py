@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Union
 
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, PatientLogger, Record
-from rsl_rl.utils.checkpoints import supersede_after
+from rsl_rl.runners.superseded import supersede_after
 from rsl_rl.utils.config_io import to_dict, write_yaml
 from rsl_rl.utils.files import remove_parts
 from rsl_rl.utils.git_state import write_git_state
@@ -32,24 +32,26 @@ class RunLog:
         """Clear what an abandoned branch left after the first iteration, write down what the training is made of where
         that is not done, and open the loggers; in a run that goes on, a disk that refuses this is told of and no more.
         """
-        problem = None
+        notes: List[str] = []
         if self.folder is not None:
             going_on = (self.folder / "config.yaml").exists()
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                supersede_after(self.folder, first_iteration)
+                branch = supersede_after(self.folder, first_iteration)
+                if branch is not None:
+                    notes.append(f"note: iterations after {first_iteration} of an earlier training are in {branch}")
                 remove_parts(self.folder)
                 if self._account is None or not self._account.exists():  # it may be superseded itself
                     self._write_provenance(self.folder, first_iteration)
             except OSError as error:
                 if not going_on:
                     raise
-                problem = f"warning: the config and git state of this start could not be written ({error})"
+                notes.append(f"warning: the config and git state of this start could not be written ({error})")
         self._loggers = self._loggers or self._make_loggers()
         for logger in self._loggers:
             logger.start(first_iteration, last_iteration)
-        if problem is not None:
-            self.print_line(problem)
+        for note in notes:
+            self.print_line(note)
 
     def _write_provenance(self, folder: Path, iteration: int) -> None:
         """Keep what this training is made of; going on with a run leaves the first account as it was."""

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import io
 import itertools
-import os
 import re
 import zipfile
 from pathlib import Path
@@ -175,46 +174,31 @@ def find_checkpoint(run: Path, which: Which = -1) -> Path:
 
 
 def find_run(experiment: Path, name: str = "-1") -> Path:
-    """Return a run's folder in an experiment's: by its name, or -1 for the newest that holds a checkpoint."""
+    """Return a run's folder in an experiment's: by its name, or -1 for the newest that holds a checkpoint.
+
+    Names of runs begin with their start; folders of other names, such as copies, are older than all of these.
+    """
     if name != "-1":
         run = Path(name) if Path(name).is_dir() else experiment / name
         if not run.is_dir():
             raise CheckpointError(f"there is no run {name} in {experiment}; it has {_names(experiment)}")
         return run
-    runs = sorted(path.parent for path in experiment.glob("*/model_*.pt") if iteration_of(path) >= 0)
+    runs = {path.parent for path in experiment.glob("*/model_*.pt") if iteration_of(path) >= 0}
     if not runs:
         raise CheckpointError(f"{experiment} holds no run with a checkpoint; train one first")
-    return runs[-1]
-
-
-def supersede_after(run: Path, iteration: int) -> None:
-    """Move the checkpoints after an iteration, the best if it is one of them, and films and the configs of starts after
-    it to ``superseded/``: training goes on from that one, and they are another branch."""
-    late = [path for path in checkpoints_of(run) if iteration_of(path) > iteration]
-    late += [path for start, path in _later_configs(run).items() if start > iteration]
-    late += [path for path in (run / "videos").glob("model_*") if _iteration_of_film(path) > iteration]
-    with contextlib.suppress(CheckpointError):  # there is none, or a damaged one, which the next will replace
-        if best_iteration(run) > iteration:
-            late.append(best_of(run))
-    for path in late:
-        (run / "superseded").mkdir(exist_ok=True)
-        os.replace(path, run / "superseded" / path.name)
-
-
-def _iteration_of_film(path: Path) -> int:
-    match = re.fullmatch(r"model_(\d+)(_frames\.png|\.mp4)", path.name)
-    return int(match.group(1)) if match else -1
+    return max(runs, key=lambda run: (re.match(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", run.name) is not None, run.name))
 
 
 def config_of(run: Path, iteration: int = -1) -> Path:
     """Return the file with the config that a run had at an iteration (-1: last): ``config.yaml``, or
     ``config_from_<start>.yaml`` of the last time that it was gone on with."""
-    starts = _later_configs(run)
+    starts = later_configs(run)
     passed = [start for start in starts if iteration == -1 or start <= iteration]
     return starts[max(passed)] if passed else run / "config.yaml"
 
 
-def _later_configs(run: Path) -> Dict[int, Path]:
+def later_configs(run: Path) -> Dict[int, Path]:
+    """Return the configs of the times that a run was gone on with, by the iteration of the start."""
     matches = {path: re.fullmatch(r"config_from_(\d+)\.yaml", path.name) for path in run.glob("config_from_*.yaml")}
     return {int(match.group(1)): path for path, match in matches.items() if match}
 
@@ -229,10 +213,11 @@ def prune_checkpoints(run: Path, keep_last: int, keep_every: int) -> None:
 
 def make_run_folder(experiment: Path, name: str) -> Path:
     """Create a new folder for a run and return it; where the name is taken, with a number behind it."""
+    experiment.mkdir(parents=True, exist_ok=True)  # a link to a folder that is gone is an error here
     for number in itertools.count(1):
         folder = experiment / (name if number == 1 else f"{name}_{number}")
         with contextlib.suppress(FileExistsError):
-            folder.mkdir(parents=True)
+            folder.mkdir()
             return folder
     raise AssertionError("unreachable")
 

@@ -354,7 +354,8 @@ def test_going_on_leaves_the_first_account_as_it_was(small_cfg, tmp_path):
     assert read_yaml(tmp_path / "config_from_1.yaml")["algorithm"]["entropy_coef"] == 0.5
     assert config_of(tmp_path, 0).name == "config.yaml"
     assert [config_of(tmp_path, n).name for n in (1, 3, -1)] == ["config_from_1.yaml"] * 3
-    assert [path.name for path in (tmp_path / "superseded").iterdir()] == ["model_2.pt"]
+    superseded = tmp_path / "superseded" / "after_1"
+    assert {"model_2.pt", "metrics.jsonl"} <= {path.name for path in superseded.iterdir()}
     again = OnPolicyRunner(toy(), small_cfg, tmp_path)
     again.load(tmp_path / "model_0.pt")
     again.learn(1)
@@ -374,8 +375,14 @@ def test_going_back_in_one_process_leaves_no_checkpoints_of_the_other_branch(sma
         runner.learn(1)
         kept = {path.name for path in tmp_path.glob("model_*.pt")}
         assert kept == {f"model_{i}.pt" for i in (0, 2, 4, 5) if i <= back_to} | {f"model_{back_to + 1}.pt"}
-    superseded = {path.name for path in (tmp_path / "superseded").iterdir()}
-    assert superseded == {"model_best.pt", "config_from_2.yaml", *(f"model_{i}.pt" for i in (2, 4, 5, 6))}
+    superseded = {
+        folder.name: {path.name for path in folder.iterdir() if "events" not in path.name}
+        for folder in (tmp_path / "superseded").iterdir()
+    }
+    assert superseded == {
+        "after_4": {"model_6.pt", "model_best.pt", "metrics.jsonl"},
+        "after_0": {"model_2.pt", "model_4.pt", "model_5.pt", "config_from_2.yaml", "metrics.jsonl"},
+    }
     assert config_of(tmp_path, 0).name == "config_from_0.yaml"  # the one before went with what it described
 
 

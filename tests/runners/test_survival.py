@@ -237,6 +237,23 @@ def test_a_learner_that_loses_itself_goes_back_with_a_lower_step_size(small_cfg,
     assert back["counters"]["rollbacks"] == 1 and back["learning_rate"] == pytest.approx(2.5e-4)
 
 
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_resume_before_a_rollback_goes_back_to_the_same_state(small_cfg, tmp_path, stop):
+    """The good state is of iteration 2, and the gradient steps of iterations 3 and 4 fail."""
+    cfg = replace(small_cfg, safety=SafetyConfig(max_skipped_steps=6))
+    failing = set(range(16, 32))
+    whole = train(cfg, Faulty(nothing_at_all, failing), tmp_path / "whole", iterations=6)
+    train(cfg, Faulty(nothing_at_all, failing), tmp_path / "cut", iterations=stop)
+    env = Faulty(nothing_at_all, failing)
+    resumed = OnPolicyRunner(env, cfg, tmp_path / "cut")
+    resumed.load(tmp_path / "cut" / f"model_{stop}.pt")
+    env.time = 8 * stop
+    resumed.learn(6 - stop)
+    assert ("rollback" in read_checkpoint(tmp_path / "cut" / f"model_{stop}.pt")) == (stop != 2)
+    pairs = zip(resumed.alg.policy.parameters(), whole.alg.policy.parameters())
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
 def test_the_way_back_is_to_the_last_state_with_a_step_taken(small_cfg, tmp_path, capsys):
     cfg = replace(small_cfg, safety=SafetyConfig(max_skipped_steps=6))
     env = Faulty(nothing_at_all, set(range(32, 48)))

@@ -1,105 +1,110 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
+from configs import EXPERIMENTS
 from rsl_rl.config.task import FarGoalConfig
 from rsl_rl.env import check_vec_env
 from rsl_rl.env.protocols import Checkpointable, Mirrored, Resettable
+from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.tasks.toy_exploration import FarGoalEnv
 
 
-def step_from(position, action, **settings):
-    """Put one point at a position, step once and return where it is and its reward."""
-    env = FarGoalEnv(FarGoalConfig(num_envs=1, **settings))
-    env.x = torch.tensor([position])
-    result = env.step(torch.tensor([action]))
-    return env.x[0].tolist(), result.reward.item()
+def far_goal(**settings) -> FarGoalEnv:
+    return FarGoalEnv(FarGoalConfig(**{"num_envs": 4, **settings}))
 
 
-@pytest.mark.parametrize(
-    ("position", "action", "reached"),
-    [
-        ((0.0, -0.5), (1.0, -0.5), (0.05, -0.525)),
-        ((0.0, -0.5), (9.0, -9.0), (0.05, -0.55)),
-        ((-1.49, -0.99), (-1.0, -1.0), (-1.5, -1.0)),
-        ((1.49, 0.99), (1.0, 1.0), (1.5, 1.0)),
-        ((0.0, -0.01), (1.0, 1.0), (0.05, -0.01)),  # stopped by the wall, from below
-        ((0.0, 0.01), (1.0, -1.0), (0.05, 0.01)),  # and from above
-        ((0.99, -0.01), (1.0, 1.0), (1.04, -0.01)),  # past the wall's end on one side only
-        ((1.04, -0.01), (-1.0, 1.0), (0.99, -0.01)),
-        ((1.04, -0.01), (1.0, 1.0), (1.09, 0.04)),  # through the gap
-        ((1.04, 0.01), (1.0, -1.0), (1.09, -0.04)),
-    ],
-)
-def test_far_goal_moves_as_commanded_and_stops_at_walls(position, action, reached):
-    assert step_from(position, action)[0] == pytest.approx(reached)
+def doors(env, right):
+    """The right door of each walker's room, or the one after it."""
+    return (env.right_doors[env.x] + (0 if right else 1)).remainder(env.num_actions).unsqueeze(1)
 
 
-@pytest.mark.parametrize(
-    ("position", "reward"), [((-1.1, 0.5), 1.0), ((-0.9, 0.5), 0.0), ((-1.1, -0.5), 0.0), ((1.4, 0.5), 0.0)]
-)
-def test_far_goal_rewards_the_end_of_the_upper_corridor_only(position, reward):
-    assert step_from(position, (0.0, 0.0))[1] == reward
+def test_far_goal_right_doors_lead_to_the_reward_one_room_a_step():
+    env = far_goal()
+    rewards = []
+    for t in range(30):
+        assert env.get_observations()["policy"].argmax(dim=1).tolist() == [min(t, 23)] * 4
+        rewards.append(env.step(doors(env, right=True)).reward.tolist())
+    assert rewards == [[0.0] * 4] * 22 + [[1.0] * 4] * 8
 
 
-def test_far_goal_config_sets_length_and_step_size():
-    position, reward = step_from((-4.6, 0.5), (1.0, 0.0), corridor_length=10.0, step_size=0.1)
-    assert position == pytest.approx([-4.5, 0.5]) and reward == 0.0
-    assert step_from((-4.7, 0.5), (0.0, 0.0), corridor_length=10.0)[1] == 1.0
+def test_far_goal_wrong_door_leads_back_except_from_the_last_room():
+    env = far_goal()
+    env.x = torch.tensor([0, 1, 22, 23])
+    result = env.step(doors(env, right=False))
+    assert env.x.tolist() == [0, 0, 0, 23] and result.reward.tolist() == [0, 0, 0, 1]
+    assert torch.equal(result.obs["policy"], torch.eye(24)[env.x])
 
 
-def test_far_goal_starts_in_the_lower_corridor_and_ends_by_the_clock():
-    env = FarGoalEnv(FarGoalConfig(num_envs=50, episode_steps=2))
-    assert set(env.get_observations()) == {"policy"} and env.get_observations()["policy"].shape == (50, 2)
-    for t in range(4):
-        x, y = env.get_observations()["policy"].unbind(dim=1)
-        if t % 2 == 0:  # a new episode
-            assert ((x >= -1.5) & (x <= -1.25) & (y >= -0.75) & (y <= -0.25)).all() and x.unique().numel() > 40
-        _, _, done, extras = env.step(torch.ones(50, 2))
-        assert (done == (t % 2 == 1)).all() and torch.equal(extras["time_outs"], done)
-    assert not torch.equal(extras["final_obs"]["policy"], env.get_observations()["policy"])
+def test_far_goal_layout_depends_on_layout_seed_only():
+    first, second = (FarGoalEnv(FarGoalConfig(num_envs=n), seed=n) for n in (2, 5))
+    assert torch.equal(first.right_doors, second.right_doors)
+    assert not torch.equal(first.right_doors, far_goal(layout_seed=1).right_doors)
+    assert set(far_goal(num_rooms=100, episode_steps=100).right_doors.tolist()) == {0, 1, 2, 3}
 
 
-def test_far_goal_is_out_of_reach_of_random_and_constant_actions():
-    generator = torch.Generator().manual_seed(0)
-    angle = torch.linspace(0.0, 2 * torch.pi, 1000)
-    constant = 2.0 * torch.stack((angle.cos(), angle.sin()), dim=1)
-    for bias in (torch.zeros(1000, 2), constant):
-        env = FarGoalEnv(FarGoalConfig(num_envs=1000))
-        furthest = torch.zeros(())
-        for _ in range(200):
-            reward = env.step(bias + torch.randn(1000, 2, generator=generator)).reward
-            furthest = torch.maximum(furthest, reward.max())
-        assert furthest == 0.0
+def test_far_goal_random_doors_do_not_reach_the_last_room():
+    env = far_goal(num_envs=1000)
+    furthest = 0
+    for _ in range(320):
+        env.step(torch.randint(4, (1000, 1)))
+        furthest = max(furthest, env.x.max().item())
+    assert furthest < 13  # with the probability 4**-13 a step
 
 
-def test_far_goal_is_reached_by_the_shortest_way_in_half_an_episode():
-    env = FarGoalEnv(FarGoalConfig(num_envs=100))
-    total, obs = torch.zeros(100), env.get_observations()["policy"]
-    for _ in range(199):
-        x, y = obs.unbind(dim=1)
-        forth = torch.where(y > 0.0, -1.0, 1.0) * torch.where((y < 0.0) & (x > 1.05), 0.0, 1.0)
-        up = torch.where(y < -0.05, 1.0, 0.0) + torch.where(x > 1.0, 1.0, 0.0)
-        result = env.step(torch.stack((forth, up), dim=1))
-        obs, total = result.obs["policy"], total + result.reward
-    assert (total >= 100).all()
+def test_far_goal_episodes_end_by_the_clock_in_the_first_room():
+    env = far_goal(episode_steps=24)
+    for t in range(48):
+        _, _, done, extras = env.step(doors(env, right=True))
+        assert (done == (t % 24 == 23)).all() and torch.equal(extras["time_outs"], done)
+    assert env.x.tolist() == [0] * 4 and extras["final_obs"]["policy"].argmax(dim=1).tolist() == [23] * 4
 
 
 def test_far_goal_state_restores_the_next_steps():
-    env, other = (FarGoalEnv(FarGoalConfig(num_envs=4, episode_steps=7), seed=seed) for seed in (1, 2))
-    generator = torch.Generator().manual_seed(0)
-    env.step(torch.ones(4, 2))
+    env, other = far_goal(episode_steps=27), far_goal(episode_steps=27)
+    for _ in range(5):
+        env.step(doors(env, right=True))
     other.load_state_dict(env.state_dict())
-    for _ in range(19):  # through resets
-        actions = torch.randn(4, 2, generator=generator)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(29):  # through resets
+        actions = torch.randint(4, (4, 1), generator=generator)
         a, b = env.step(actions), other.step(actions)
-        assert torch.equal(a.obs["policy"], b.obs["policy"])
-    before = env.x.clone()
-    env.reset([1])
-    assert env.episode_length_buf.tolist() == [6, 0, 6, 6]
-    assert (env.x == before).all(dim=1).tolist() == [True, False, True, True]
+        assert torch.equal(a.obs["policy"], b.obs["policy"]) and torch.equal(a.done, b.done)
+
+
+@pytest.mark.parametrize("actions", [torch.zeros(4, 1), torch.zeros(4, dtype=torch.int64)])
+def test_far_goal_actions_of_another_kind_raise(actions):
+    with pytest.raises(ValueError, match=r"give the index of a door, int64 \[4, 1\]"):
+        far_goal().step(actions)
+
+
+def test_far_goal_config_of_too_short_episodes_raises():
+    with pytest.raises(ValueError, match="episode_steps=23 ends an episode before room 24; raise it"):
+        FarGoalConfig(episode_steps=23)
 
 
 def test_far_goal_keeps_the_contract():
-    env = FarGoalEnv(FarGoalConfig(num_envs=4, episode_steps=2))
-    assert check_vec_env(env, num_steps=5) == []
+    env = far_goal()
+    assert check_vec_env(env, num_steps=5, actions=torch.zeros(4, 1, dtype=torch.int64)) == []
     assert isinstance(env, Resettable) and isinstance(env, Checkpointable) and not isinstance(env, Mirrored)
+
+
+def rewards_of_training(name, seed):
+    """The mean reward of the last step of each rollout."""
+    cfg = EXPERIMENTS.load(name)()
+    cfg = replace(cfg, runner=replace(cfg.runner, logger="none"))
+    torch.manual_seed(seed)
+    env = cfg.env.build(seed=seed)
+    runner, rewards = OnPolicyRunner(env, cfg), []
+    runner.after_update.append(lambda iteration: rewards.append(env.rew_buf.mean().item()) or {})
+    runner.learn(cfg.runner.max_iterations, init_at_random_ep_len=True)
+    return rewards
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [31, 32, 33, 34, 35])
+def test_far_goal_is_reached_with_random_network_distillation_and_missed_without(seed):
+    """Seeds 1 to 15 served to choose the settings. A walker that knows the way spends half of its time in the room."""
+    assert max(rewards_of_training("far_goal", seed)) == 0.0
+    assert sum(rewards_of_training("far_goal_rnd", seed)[-20:]) / 20 > 0.4

@@ -11,9 +11,9 @@ from rsl_rl.utils.checkpoints import (
     best_iteration,
     find_checkpoint,
     find_run,
+    make_run_folder,
     prune_checkpoints,
     read_checkpoint,
-    supersede_after,
     which_of,
     write_checkpoint,
 )
@@ -158,23 +158,17 @@ def test_the_best_is_found_by_its_name_alone(tmp_path):
         find_run(tmp_path)
 
 
-def test_another_branch_is_moved_away_with_its_films_and_its_best(tmp_path):
-    (tmp_path / "videos").mkdir()
-    for iteration in (2, 4, 10):
-        example(tmp_path / f"model_{iteration}.pt", iteration)
-        for ending in (".mp4", "_frames.png"):
-            (tmp_path / "videos" / f"model_{iteration}{ending}").touch()
-    example(tmp_path / "model_best.pt", 4)
-    supersede_after(tmp_path, 4)
-    assert {path.name for path in (tmp_path / "superseded").iterdir()} == {
-        "model_10.pt", "model_10.mp4", "model_10_frames.png",
-    }  # fmt: skip
-    supersede_after(tmp_path, 3)
-    assert sorted(path.name for path in tmp_path.rglob("*.pt") if path.parent == tmp_path) == ["model_2.pt"]
-    assert not (tmp_path / "model_best.pt").exists() and (tmp_path / "superseded" / "model_best.pt").exists()
-    (tmp_path / "model_best.pt").write_bytes(b"damaged")
-    supersede_after(tmp_path, 0)
-    assert [path.name for path in tmp_path.glob("model_*.pt")] == ["model_best.pt"]  # the next replaces it
+def test_find_run_newest_is_by_the_start_in_its_name(tmp_path):
+    for name in ("2026-01-01_10-00-00", "2026-01-02_10-00-00_fast", "backup", "zz_copy"):
+        (tmp_path / name).mkdir()
+        example(tmp_path / name / "model_1.pt", 1)
+    assert find_run(tmp_path).name == "2026-01-02_10-00-00_fast"
+
+
+def test_make_run_folder_in_a_dangling_link_raises(tmp_path):
+    (tmp_path / "logs").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(OSError):
+        make_run_folder(tmp_path / "logs", "run")
 
 
 def test_the_newest_run_is_the_last_with_a_checkpoint(tmp_path):
