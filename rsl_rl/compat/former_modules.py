@@ -9,12 +9,36 @@ import torch
 from torch import Tensor, nn
 
 from rsl_rl.compat.former_functions import get_param, resolve_nn_activation
+from rsl_rl.config.policy import CNNConfig
+from rsl_rl.modules.cnn import CNN as OurCNN
 from rsl_rl.modules.memory import reset_states
+from rsl_rl.modules.mlp import MLP as OurMLP
 from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 
 
-class MLP(nn.Sequential):
+class _WithOurs(type):
+    """Makes a class stand for this package's class of the same name too: by arguments of that, and in isinstance."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        ours = vars(cls).get("ours")
+        if ours is not None and cls.are_ours(args):
+            return ours(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        ours = vars(cls).get("ours")
+        return super().__instancecheck__(instance) or (ours is not None and isinstance(instance, ours))
+
+
+class MLP(nn.Sequential, metaclass=_WithOurs):
     """Linear layers with an activation between them; an ``output_dim`` of several numbers is a shape."""
+
+    ours = OurMLP
+
+    @staticmethod
+    def are_ours(args: Sequence[Any]) -> bool:
+        """Return whether arguments are layers."""
+        return len(args) > 0 and isinstance(args[0], (nn.Module, dict))
 
     def __init__(
         self,
@@ -49,8 +73,15 @@ class MLP(nn.Sequential):
                 nn.init.zeros_(layer.bias)
 
 
-class CNN(nn.Sequential):
+class CNN(nn.Sequential, metaclass=_WithOurs):
     """Convolutions with an activation behind each, over images [N, C, H, W]; the outputs are flattened by default."""
+
+    ours = OurCNN
+
+    @staticmethod
+    def are_ours(args: Sequence[Any]) -> bool:
+        """Return whether arguments are a shape and a config."""
+        return len(args) == 2 and isinstance(args[1], CNNConfig)
 
     def __init__(
         self,

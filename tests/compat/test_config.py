@@ -272,7 +272,7 @@ def test_a_class_that_a_client_puts_into_the_runners_module_is_found(monkeypatch
         ("PPOO", "class_name='PPOO' is unknown.*'PPO'"),
         ("no_such_package.mod:Cls", "no_such_package"),
         ("rsl_rl.algorithms:PPOO", "has no 'PPOO'.*'PPO'"),
-        ("VecEnv", "class_name='VecEnv' is unknown"),
+        ("VecEnvironment", "class_name='VecEnvironment' is unknown"),
         ("RolloutStorage.Transition", "there is no module"),
         ("rsl_rl.env:VecEnv", "can name PPO, a subclass"),
     ],

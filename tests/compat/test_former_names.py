@@ -54,6 +54,18 @@ def test_mlp_by_sizes():
     torch.testing.assert_close(mlp[0].weight @ mlp[0].weight.T, 4 * torch.eye(5), atol=1e-5, rtol=1e-5)
 
 
+def test_mlp_and_cnn_stand_for_ours_too():
+    from rsl_rl.config.policy import CNNConfig
+    from rsl_rl.modules import CNN, MLP
+    from rsl_rl.modules.cnn import CNN as OurCNN
+    from rsl_rl.modules.mlp import MLP as OurMLP
+    from rsl_rl.modules.mlp import mlp
+
+    assert isinstance(mlp(2, [3], 1, "elu"), MLP) and type(MLP(nn.Linear(2, 3))) is OurMLP
+    assert type(CNN((1, 8, 8), CNNConfig())) is OurCNN and not isinstance(nn.Linear(2, 3), MLP)
+    assert not isinstance(mlp(2, [3], 1, "elu"), type("Derived", (MLP,), {}))
+
+
 @pytest.mark.parametrize(("padding", "size"), [("none", 8 * 2 * 2), ("zeros", 8 * 4 * 4)])
 def test_cnn_by_sizes(padding, size):
     from rsl_rl.modules import CNN
