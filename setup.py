@@ -16,8 +16,9 @@ EXTRAS = {
     "video": ["mujoco>=4.0", "imageio", "imageio-ffmpeg"],
     "viewer": ["mujoco>=4.0", "viser>=0.2.23", "trimesh"],
     "wandb": ["wandb"],
+    "gymnasium": ["gymnasium>=1.0"],
     "dev": [
-        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis",
+        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "gymnasium>=1.0",
         "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",
     ],
 }  # fmt: skip

@@ -20,7 +20,9 @@ LAYER = {
     "env": 3, "acceleration": 3, "exporters": 3, "sim": 3,
     "algorithms": 4, "tasks": 4,
     "extensions": 5,
-    "runners": 6, "evaluation": 6,
+    "compat": 6,
+    "runners": 7, "evaluation": 7,
+    "networks": 8, "models": 8,
 }  # fmt: skip
 SIMULATION = {"sim", "tasks", "robots", "viz"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
@@ -65,6 +67,24 @@ def test_drawing_needs_nothing_but_utils(root):
 def test_nobody_replaces_the_step_of_a_simulation(root):
     for path in (root / "rsl_rl").rglob("*.py"):
         assert not re.search(r"\bsim\.step = ", path.read_text()), f"{path} replaces sim.step"
+
+
+def test_the_core_knows_no_earlier_version(root):
+    """Only rsl_rl.compat does: the runner reaches it by one function, when it is constructed, and names of earlier
+    versions are looked up by one other."""
+    users = {}
+    for path in (root / "rsl_rl").rglob("*.py"):
+        if "compat" not in path.relative_to(root / "rsl_rl").parts and "rsl_rl.compat" in path.read_text():
+            users[path.relative_to(root / "rsl_rl").as_posix()] = path.read_text()
+    helpers = {"utils/former_names.py", "utils/utils.py", "networks/__init__.py"}
+    helpers |= {f"models/{name}.py" for name in ("__init__", "mlp_model", "rnn_model", "cnn_model")}
+    assert set(users) == {"runners/on_policy_runner.py", *helpers}
+    runner = ast.parse(users["runners/on_policy_runner.py"])
+    imported = [node.names for node in ast.walk(runner) if getattr(node, "module", None) == "rsl_rl.compat"]
+    assert [[name.name for name in names] for names in imported] == [["client_of"]]
+    (constructor,) = [node for node in ast.walk(runner) if getattr(node, "name", None) == "__init__"]
+    used = [node for node in ast.walk(runner) if isinstance(node, ast.Name) and node.id == "client_of"]
+    assert len(used) == 1 and constructor.lineno < used[0].lineno <= constructor.end_lineno
 
 
 def test_no_import_is_hidden_from_the_interpreter(root):

@@ -15,7 +15,9 @@ from rsl_rl.config.base import (
     require_unique,
 )
 
-ACTIVATIONS = ("elu", "selu", "relu", "lrelu", "tanh", "sigmoid", "silu", "gelu")
+ACTIVATIONS = (
+    "elu", "selu", "relu", "lrelu", "tanh", "sigmoid", "silu", "gelu", "softplus", "mish", "celu", "identity",
+)  # fmt: skip
 
 DISTRIBUTIONS = ("gaussian", "beta", "categorical")
 
@@ -36,7 +38,8 @@ class CNNConfig(Settings):
     stride: int = 2
     """Stride of each convolution."""
     activation: str = "elu"
-    """Non-linearity behind each layer: elu, selu, relu, lrelu, tanh, sigmoid, silu or gelu."""
+    """Non-linearity behind each layer: elu, selu, relu, lrelu, tanh, sigmoid, silu, gelu, softplus, mish, celu or
+    identity."""
     num_features: int = 64
     """Outputs of the linear layer behind the convolutions."""
 
@@ -61,7 +64,7 @@ class ActorCriticConfig(Config):
     critic_hidden_dims: Tuple[int, ...] = (256, 256, 256)
     """Units of each hidden layer of the critic."""
     activation: str = "elu"
-    """Non-linearity: elu, selu, relu, lrelu, tanh, sigmoid, silu or gelu."""
+    """Non-linearity: elu, selu, relu, lrelu, tanh, sigmoid, silu, gelu, softplus, mish, celu or identity."""
     init_noise_std: float = 1.0
     """Standard deviation of the exploration noise at the start [action units]."""
     noise_std_type: str = "scalar"

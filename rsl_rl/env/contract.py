@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -19,8 +19,10 @@ __all__ = ["ContractError", "can_reset_some", "check_vec_env", "standardize_step
 _ATTRIBUTES = ("num_envs", "num_actions", "max_episode_length", "device")
 
 
-def check_vec_env(env: VecEnv, num_steps: int = 3, actions: Optional[Tensor] = None) -> List[str]:
-    """Step an environment and check that it keeps the VecEnv contract.
+def check_vec_env(
+    env: VecEnv, num_steps: int = 3, actions: Optional[Tensor] = None, groups: Sequence[str] = ("policy",)
+) -> List[str]:
+    """Step an environment and check that it keeps the VecEnv contract and has the observation ``groups``.
 
     ``actions`` are applied in every step; without them the actions are zeros [N, A] float. An environment with discrete
     actions needs them, as int64 [N, 1] for example. The environment is left ``num_steps`` further on.
@@ -32,7 +34,7 @@ def check_vec_env(env: VecEnv, num_steps: int = 3, actions: Optional[Tensor] = N
     missing = [name for name in _ATTRIBUTES if not hasattr(env, name)]
     if missing:
         raise ContractError(f"{type(env).__name__} has no {', '.join(missing)}; set these attributes (see VecEnv)")
-    report = _ContractChecks(env)
+    report = _ContractChecks(env, groups)
     report.attributes()
     report.finish()
     report.observations(env.get_observations(), "get_observations()")
@@ -69,8 +71,9 @@ def standardize_step(result: StepResult) -> StepResult:
 class _ContractChecks(TensorChecks):
     """Check attributes, observations, steps and state of an environment."""
 
-    def __init__(self, env: VecEnv):
+    def __init__(self, env: VecEnv, required: Sequence[str]):
         super().__init__(env)
+        self.required = required
         self.groups: Optional[Dict[str, torch.Size]] = None
         self.causes: Optional[List[str]] = None
 
@@ -113,9 +116,9 @@ class _ContractChecks(TensorChecks):
                 f"{source} gives a {type(obs).__name__}; return a dict of groups, such as {{'policy': obs}}{alone}"
             )
             return
-        if "policy" not in obs.keys():  # noqa: SIM118 - a TensorDict's `in` looks at values
-            names = sorted(map(str, obs.keys()))
-            self.error(f"{source} gives the groups {names} without 'policy'; name the actor's group 'policy'")
+        names = sorted(map(str, obs.keys()))
+        for group in (group for group in self.required if group not in names):
+            self.error(f"{source} gives the groups {names} without '{group}'; name the actor's group '{group}'")
         shapes = {}
         for name in obs.keys():  # noqa: SIM118
             if self.tensor(obs[name], f"{source}['{name}']"):

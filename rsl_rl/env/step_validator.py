@@ -40,7 +40,7 @@ class StepValidator:
     def __init__(self, groups: Sequence[str], cfg: SafetyConfig, num_envs: int, device: torch.device):
         self._groups, self._cfg, self._device = tuple(groups), cfg, device
         self._broken_obs = torch.zeros(num_envs, dtype=torch.bool, device=device)  # the observation to act on is broken
-        self._all = ~self._broken_obs
+        self._all, self._none = ~self._broken_obs, self._broken_obs
         self.to_reset = torch.zeros_like(self._broken_obs)
         self._excluded = torch.zeros((), device=device)
         self._counts: Dict[Tuple[str, ...], Tensor] = {}  # causes -> [len(causes)] steps in this rollout
@@ -66,12 +66,16 @@ class StepValidator:
         if "final_obs" in result.extras:
             extras["final_obs"] = self._read_final(result.extras["final_obs"], raw)
         masks = {cause: mask.to(self._device) for cause, mask in result.extras.get("invalid", {}).items()}
+        no_transition = self._no_transition(result.extras)
         causes = tuple(dict.fromkeys((*masks, *OWN_CAUSES)))
         if causes not in self._counts:
             self._counts[causes] = torch.zeros(len(causes), device=self._device)
         if self._nothing_broken_on_cpu(raw, reward, extras.get("final_obs", {}), masks):
-            extras["valid"] = self._all
-            return ValidatedStep(raw, reward, done, extras)
+            if none_on_cpu(no_transition):
+                extras["valid"] = self._all
+                return ValidatedStep(raw, reward, done, extras)
+            extras["valid"] = ~no_transition
+            return ValidatedStep(raw, reward.masked_fill(no_transition, 0.0), done | no_transition, extras)
         acted_on_broken, self._broken_obs = self._broken_obs, self._find_broken(raw)
         broken = self._find(masks, reward, done, extras)
         rows = {f"obs/{name}": group for name, group in acted_on.items()}
@@ -80,8 +84,14 @@ class StepValidator:
         invalid = broken | acted_on_broken
         self.to_reset = (self.to_reset | broken) & ~done
         self._excluded = self._excluded + invalid.sum()
+        invalid = invalid | no_transition
         extras["valid"] = ~invalid
         return ValidatedStep(_clean(raw, self._broken_obs), reward.masked_fill(invalid, 0.0), done | invalid, extras)
+
+    def _no_transition(self, extras: Mapping[str, Any]) -> Tensor:
+        """Return which environments only started an episode, [N] bool."""
+        mask = extras.get("no_transition")
+        return self._none if mask is None else mask.to(self._device)
 
     def _read(self, obs: Observations) -> PolicyInputs:
         return {name: obs[name].to(self._device) for name in self._groups}

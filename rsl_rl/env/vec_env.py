@@ -84,7 +84,8 @@ class VecEnv(ABC):
         The extras may contain ``"time_outs"`` [N] bool, for episodes that ended by the time limit and not by a failure;
         ``"final_obs"``, groups with the last observation of the finished episodes (other rows are ignored);
         ``"invalid"``, a dict of [N] bool by cause, with the same causes in every step, for instances that broke and
-        were reset, whose transitions are masked; and ``"log"`` or ``"episode"``, a dict of numbers for the loggers.
+        were reset, whose transitions are masked; ``"no_transition"`` [N] bool, where the step only started an episode
+        and ignored the action, which is masked too; and ``"log"`` or ``"episode"``, a dict of numbers for the loggers.
         """
 
     def get_privileged_observations(self) -> Optional[Tensor]:

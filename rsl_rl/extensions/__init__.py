@@ -1,7 +1,14 @@
 """Extensions of an algorithm: additional rewards, samples, losses and networks."""
 
+from typing import Any
+
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.extensions.random_network_distillation import RandomNetworkDistillation
 from rsl_rl.extensions.symmetry import Symmetry
+from rsl_rl.utils.former_names import former_name
 
 __all__ = ["Extension", "RandomNetworkDistillation", "Symmetry"]
+
+
+def __getattr__(name: str) -> Any:
+    return former_name(__name__, name)

@@ -18,6 +18,10 @@ _MODULES = {
     "sigmoid": nn.Sigmoid,
     "silu": nn.SiLU,
     "gelu": nn.GELU,
+    "softplus": nn.Softplus,
+    "mish": nn.Mish,
+    "celu": nn.CELU,
+    "identity": nn.Identity,
 }
 
 
@@ -66,6 +70,10 @@ class MLP(nn.Sequential):
     def plain(self) -> nn.Sequential:
         """Return a copy as an nn.Sequential, for exporters."""
         return nn.Sequential(*copy.deepcopy(self))
+
+    def __prepare_scriptable__(self) -> nn.Sequential:
+        """Return what ``torch.jit.script`` compiles."""
+        return self.plain()
 
 
 class Linear(nn.Linear):

@@ -16,7 +16,6 @@ from rsl_rl.utils.checkpoints import (
     first_not_finite,
     prune_checkpoints,
     read_checkpoint,
-    write_checkpoint,
 )
 from rsl_rl.utils.seeding import random_states, restore_random_states
 
@@ -43,13 +42,16 @@ class CheckpointManager:
         retry = self._retry_at is not None and iteration >= self._retry_at
         return retry or iteration % self._cfg.save_interval == 0
 
-    def save(self, iteration: int, make_state: Callable[[], Dict[str, Any]]) -> bool:
-        """Save the checkpoint of an iteration unless it exists, delete old ones, and return whether it exists."""
+    def save(self, iteration: int, write: Callable[[str], None]) -> bool:
+        """Save the checkpoint of an iteration unless it exists, delete old ones, and return whether it exists.
+
+        ``write`` writes a checkpoint to a path.
+        """
         if self._folder is None or self._saved == iteration:
             return True
         path = self._folder / f"model_{iteration}.pt"
         try:
-            write_checkpoint(path, make_state())
+            write(str(path))
         except OSError as error:
             self._retry_at = iteration + self._pause
             self._pause = min(2 * self._pause, self._cfg.save_interval)
@@ -88,12 +90,14 @@ def training_state(
     }
 
 
-def load_algorithm(alg: Algorithm, path: Path, load_optimizer: bool) -> Dict[str, Any]:
-    """Load the algorithm from a checkpoint file, and return the content of the file.
+def load_algorithm(
+    alg: Algorithm, path: Path, load_optimizer: bool, convert: Optional[Callable[[Any], Any]] = None
+) -> Dict[str, Any]:
+    """Load the algorithm from a checkpoint file, and return the content of the file, converted by ``convert``.
 
     A file that is damaged, has weights that are not finite, or does not fit is a :class:`CheckpointError`.
     """
-    state = read_checkpoint(path, alg.device)
+    state = read_checkpoint(path, alg.device, convert)
     learned = ("rollback", *alg.state_dict())
     for part in learned if load_optimizer else ("model_state_dict", "average"):
         name = first_not_finite(state.get(part), part)

@@ -69,15 +69,16 @@ class Collector:
         record.update({name: total / number if number else None for name, (total, number) in sums.items()})
         return record
 
-    def reset_broken(self) -> Observations:
+    def reset_broken(self, obs: Observations) -> Observations:
         """Reset the environments that broke and did not reset themselves, and return the observations.
 
-        If the environment cannot be reset, they stay masked as long as they are broken.
+        If the environment cannot be reset, they stay masked as long as they are broken, and ``obs`` is returned.
         """
-        if isinstance(self._env, Resettable):
-            mask = self.validator.to_reset
-            self._env.reset(mask.nonzero().squeeze(-1).to(self._env.device))
-            self._alg.reset(mask)
-            self.stats.discard_episodes(mask)
-            self.validator.clear_resets()
+        if not isinstance(self._env, Resettable):
+            return obs
+        mask = self.validator.to_reset
+        self._env.reset(mask.nonzero().squeeze(-1).to(self._env.device))
+        self._alg.reset(mask)
+        self.stats.discard_episodes(mask)
+        self.validator.clear_resets()
         return self._env.get_observations()

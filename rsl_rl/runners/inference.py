@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Tuple, Union
+from typing import Any, Mapping, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -30,6 +30,19 @@ class InferencePolicy:
         groups = {name: obs[name] for name in self._actor_critic.actor_model.groups}
         on_device = {name: group.to(self.device) for name, group in groups.items()}
         return self._actor_critic.act_inference(on_device).to(next(iter(groups.values())).device)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the policy itself."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._actor_critic, name)
+
+    def to(self, device: Union[str, torch.device, None]) -> InferencePolicy:
+        """Move the policy to a device, and return it."""
+        self.device = torch.device(device) if device is not None else self.device
+        self._actor_critic.to(self.device)
+        self._actor_critic.cache_weights()
+        return self
 
     def memories(self) -> Tuple[Tensor, ...]:
         """Return the actor's recurrent states after the last step, each [L, N, H]; none without memory."""

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from rsl_rl.utils.former_names import former_name
+
 __all__ = ["split_and_pad_trajectories", "unpad_trajectories"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
@@ -10,4 +12,4 @@ def __getattr__(name: str) -> Any:
         from rsl_rl.utils import trajectories
 
         return getattr(trajectories, name)
-    raise AttributeError(f"module 'rsl_rl.utils' has no attribute '{name}'")
+    return former_name(__name__, name)

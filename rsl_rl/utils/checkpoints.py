@@ -9,7 +9,7 @@ import itertools
 import re
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 import torch
 from torch import Tensor
@@ -50,14 +50,18 @@ def write_checkpoint(path: Path, state: Dict[str, Any]) -> None:
     atomic_write(path, b"".join((archive, len(digest).to_bytes(_NO_COMMENT, "little"), digest)))
 
 
-def read_checkpoint(path: Path, device: Union[str, torch.device] = "cpu") -> Dict[str, Any]:
-    """Load a checkpoint without executing code; a file that is not a checkpoint is a :class:`CheckpointError`."""
+def read_checkpoint(
+    path: Path, device: Union[str, torch.device] = "cpu", convert: Optional[Callable[[Any], Any]] = None
+) -> Dict[str, Any]:
+    """Load a checkpoint without executing code, and ``convert`` its content; a file that is not a checkpoint is a
+    :class:`CheckpointError`."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
     try:
         content = path.read_bytes()
         verify_checksum(content)
         state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+        state = state if convert is None else convert(state)
     except Exception as error:  # a damaged file can cause any error
         reason = " ".join(str(error).split())[:160]
         raise CheckpointError(f"{path} is damaged or not a checkpoint ({reason}); {_alternative(path)}") from error
@@ -77,7 +81,8 @@ def verify_checksum(content: bytes) -> None:
     """
     mark = len(content) - _DIGEST_SIZE
     archive, digest = content[: mark - _NO_COMMENT], content[mark:]
-    if content[mark - _NO_COMMENT : mark] == _DIGEST_SIZE.to_bytes(_NO_COMMENT, "little"):
+    end = content[mark - _END_RECORD_SIZE : mark]  # of the archive, where a SHA-256 follows it
+    if end[:4] == b"PK\x05\x06" and end[-_NO_COMMENT:] == _DIGEST_SIZE.to_bytes(_NO_COMMENT, "little"):
         if hashlib.sha256(archive).hexdigest().encode() != digest:
             raise ValueError("its checksum is wrong")
     elif content[:2] == b"PK":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import numbers
 import re
@@ -33,15 +34,27 @@ def to_dict(cfg: Any) -> Dict[str, Any]:
 
 def _to_plain(value: Any, declared: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        hints = get_type_hints(type(value))
+        hints = _hints(type(value))
         kind = {} if type(value) is declared else {"kind": type(value).__name__}
-        return {**kind, **{f.name: _to_plain(getattr(value, f.name), hints[f.name]) for f in fields(value)}}
+        return {**kind, **{f.name: _to_plain(getattr(value, f.name), hints.get(f.name)) for f in fields(value)}}
     if isinstance(value, Mapping):
         return {str(key): _to_plain(item, type(item)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         declared_items = getattr(declared, "__args__", ())[:1]
         return [_to_plain(item, *(declared_items or (type(item),))) for item in value]
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+    value = value.value if isinstance(value, enum.Enum) else value
+    for abstract, kind in ((bool, bool), (numbers.Integral, int), (numbers.Real, float), (str, str)):
+        if isinstance(value, abstract):
+            return value if type(value) is kind else kind(value)  # Python numbers instead of NumPy's
+    return None if value is None else str(value)
+
+
+def _hints(cls: Type) -> Dict[str, Any]:
+    """Return the types that a dataclass declares; none where a name in them cannot be resolved, in others' classes."""
+    try:
+        return get_type_hints(cls)
+    except (NameError, TypeError):
+        return {}
 
 
 def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:

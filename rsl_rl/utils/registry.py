@@ -13,8 +13,13 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
-def import_object(path: str) -> Any:
-    """Import ``"package.module:name"``; errors inside the module, such as a missing package, are not caught."""
+def import_object(path: Any) -> Any:
+    """Import ``"package.module:name"``; errors inside the module, such as a missing package, are not caught.
+
+    An object that is not a string is returned as it is.
+    """
+    if not isinstance(path, str):
+        return path
     module_name, _, attribute = path.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise ValueError(f"'{path}' is not an import path; write it as 'package.module:name'")

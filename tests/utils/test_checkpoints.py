@@ -1,4 +1,5 @@
 import os
+import zipfile
 
 import pytest
 import torch
@@ -191,3 +192,14 @@ def test_random_states_go_through_a_file(tmp_path):
     first = random.random(), np.random.rand(), torch.rand(()).item()
     restore_random_states(read_checkpoint(tmp_path / "m.pt")["rng"])
     assert (random.random(), np.random.rand(), torch.rand(()).item()) == first
+
+
+def test_a_file_of_another_trainer_with_64_parts_is_whole(tmp_path):
+    """Where ours has the length of its SHA-256, 64, such a file has the number of its parts."""
+    path = tmp_path / "model_1.pt"
+    for num_tensors in range(40, 64):
+        torch.save({"model_state_dict": {str(i): torch.zeros(1) for i in range(num_tensors)}}, path)
+        if len(zipfile.ZipFile(path).namelist()) == 64:
+            break
+    assert path.read_bytes()[-66:-64] == (64).to_bytes(2, "little")
+    assert len(read_checkpoint(path)["model_state_dict"]) == num_tensors

@@ -1,7 +1,9 @@
+import enum
 import math
 from dataclasses import dataclass, field, replace
 from typing import Dict, Optional, Tuple
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -305,3 +307,18 @@ def test_a_config_with_one_strange_setting_is_taken_or_refused_by_its_place():
 @given(junk, st.sampled_from([LearnConfig, TrainConfig, Outer]))
 def test_anything_for_a_config_is_taken_or_refused(values, cls):
     assert isinstance(accepted(cls, values), (cls, str))
+
+
+def test_configs_of_others_with_enumerations_numpy_and_unknown_types_can_be_written(tmp_path):
+    class Kind(str, enum.Enum):
+        JOINT = "joint"
+
+    @dataclass
+    class Foreign:
+        kind: "Unknown" = Kind.JOINT  # noqa: F821, RUF100
+        gain: float = np.float64(2.5)
+        number: int = np.int64(3)
+
+    path = tmp_path / "config.yaml"
+    write_yaml({"env": Foreign()}, path)
+    assert read_yaml(path)["env"] == {"kind": "joint", "gain": 2.5, "number": 3}

@@ -1,0 +1,22 @@
+"""Configurations, checkpoints and names of earlier versions of rsl_rl; only this package knows a version.
+
+The runner reaches it through :func:`client_of`, once, when it is constructed. Importing this package alone imports no
+torch: its table of names is looked at whenever a name is missing somewhere.
+"""
+
+from typing import Any
+
+from rsl_rl.utils.registry import import_object
+
+_PLACES = {
+    "Client": "rsl_rl.compat.client:Client",
+    "client_of": "rsl_rl.compat.client:client_of",
+    "convert_checkpoint": "rsl_rl.compat.checkpoints:convert_checkpoint",
+}
+__all__ = ["Client", "client_of", "convert_checkpoint"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return import_object(_PLACES[name])
+    raise AttributeError(f"module 'rsl_rl.compat' has no attribute '{name}'")

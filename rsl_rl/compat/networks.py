@@ -1,0 +1,213 @@
+"""Networks that configurations of earlier versions describe, as our policy configs."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+
+from rsl_rl.compat.classes import resolve_class, settings_for
+from rsl_rl.compat.eras import STD_KEYS, Era, is_filled
+from rsl_rl.compat.model_policy import ModelPolicy
+from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
+from rsl_rl.compat.output_distribution import std_settings
+from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, CNNConfig
+from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policies import ActorCriticRecurrent
+
+ROLES = ("actor", "critic")
+_MODELS = {"MLPModel": False, "CNNModel": False, "RNNModel": True}
+"""Whether a network class of rsl_rl 4 and 5 has a memory; for these the policy is ours."""
+_POLICIES = {"ActorCritic": False, "ActorCriticCNN": False, "ActorCriticRecurrent": True}
+
+
+class Network(NamedTuple):
+    """One network of a policy."""
+
+    groups: Tuple[str, ...]
+    settings: Dict[str, Any]  # hidden_dims, activation, obs_normalization, rnn_type, ..., cnn_cfg
+    recurrent: bool
+
+
+def policy_of(
+    cfg: Mapping[str, Any], era: Era, env: VecEnv, obs: Observations, near: Tuple[Any, ...], unused: List[str]
+) -> ActorCriticConfig:
+    """Return our config of the networks; settings without effect are added to ``unused``."""
+    if era.major >= 4:
+        return _of_models(cfg, era, obs, near, unused)
+    return _of_policy(cfg, era, obs, near, unused)
+
+
+def _of_policy(
+    cfg: Mapping[str, Any], era: Era, obs: Observations, near: Tuple[Any, ...], unused: List[str]
+) -> ActorCriticConfig:
+    """Return the config for a section "policy", which describes both networks."""
+    section = dict(cfg["policy"])
+    name = section.pop("class_name", None) or cfg.get("runner", {}).get("policy_class_name") or "ActorCritic"
+    normalize = bool(cfg.get("empirical_normalization") or False)
+    shared = {key: section.pop(key) for key in _SHARED_KEYS if key in section}
+    networks = []
+    cls: Optional[Type] = None
+    recurrent = _POLICIES.get(name) if isinstance(name, str) else None
+    if recurrent is None:
+        cls = resolve_class(name, near)
+        _require_subclass(cls, ActorCritic, "policy.class_name")
+        recurrent = issubclass(cls, ActorCriticRecurrent)
+    for role in ROLES:
+        own = {"hidden_dims": section.pop(f"{role}_hidden_dims", None), "cnn_cfg": section.pop(f"{role}_cnn_cfg", None)}
+        norm = section.pop(f"{role}_obs_normalization", None)
+        own["obs_normalization"] = normalize if norm in (None, {}) else bool(norm)
+        networks.append(Network(groups_of(cfg, role, era, obs), {**shared, **own}, recurrent))
+    distribution = {key: section.pop(key) for key in STD_KEYS if key in section}
+    names = {field.name for field in fields(ActorCriticConfig)}
+    known = {key: section.pop(key) for key in list(section) if key in names and cls is not None}
+    if cls is None:
+        unused += [f"policy.{key}" for key in section]
+        section = {}
+    return policy_config(networks, {**std_settings(distribution), **known}, obs, unused, cls, section)
+
+
+_SHARED_KEYS = ("activation", "rnn_type", "rnn_hidden_size", "rnn_hidden_dim", "rnn_num_layers")
+_OWN_KEYS = ("class_name", "hidden_dims", "obs_normalization", "distribution_cfg", "cnn_cfg")
+_MODEL_KEYS = (*_OWN_KEYS, *_SHARED_KEYS, *STD_KEYS)
+
+
+def _of_models(
+    cfg: Mapping[str, Any], era: Era, obs: Observations, near: Tuple[Any, ...], unused: List[str]
+) -> ActorCriticConfig:
+    """Return the config for the sections "actor" and "critic"."""
+    networks, classes = [], []
+    for role in ROLES:
+        section = cfg.get(role)
+        if not is_filled(section):
+            raise ValueError(f"the configuration has no '{role}'; describe the network, as in {{'hidden_dims': [256]}}")
+        cls = resolve_class(section.get("class_name", "MLPModel"), near)
+        _require_subclass(cls, MLPModel, f"{role}.class_name")
+        classes.append(cls)
+        networks.append(Network(groups_of(cfg, role, era, obs), dict(section), _MODELS.get(cls.__name__, False)))
+    actor = networks[0].settings
+    distribution = {key: actor[key] for key in STD_KEYS if key in actor}
+    if is_filled(actor.get("distribution_cfg")):
+        distribution = dict(actor["distribution_cfg"])
+    if all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
+        for role, network in zip(ROLES, networks):
+            unused += [f"{role}.{key}" for key in network.settings if key not in _MODEL_KEYS]
+        return policy_config(networks, std_settings(distribution), obs, unused)
+    return _of_client_models(classes, networks, std_settings(distribution), distribution, obs)
+
+
+def _of_client_models(
+    classes: Sequence[Type],
+    networks: Sequence[Network],
+    settings: Dict[str, Any],
+    distribution: Mapping[str, Any],
+    obs: Observations,
+) -> ActorCriticConfig:
+    """Return the config of a policy of a client's networks."""
+    if any(cls.is_recurrent for cls in classes):
+        raise ValueError(
+            "beside a network class of your own, recurrent networks are not supported; take MLPModel or CNNModel for "
+            "the other one, or a subclass of rsl_rl.modules.ActorCritic for both (docs/extending.md)"
+        )
+    described = []
+    for cls, network in zip(classes, networks):
+        own = {key: value for key, value in network.settings.items() if key not in ("class_name", *STD_KEYS)}
+        described.append((cls, {key: value for key, value in own.items() if value is not None}))
+    described[0][1]["distribution_cfg"] = {"class_name": "GaussianDistribution", **distribution}
+    described[1][1].pop("distribution_cfg", None)
+    for role, network in zip(ROLES, networks):
+        settings[f"{role}_groups"] = network.groups
+    first = {name: obs[name] for network in networks for name in network.groups}
+    return settings_for(ActorCriticConfig, ModelPolicy, {"networks": described, "obs": first})(**settings)
+
+
+def groups_of(cfg: Mapping[str, Any], role: str, era: Era, obs: Observations) -> Tuple[str, ...]:
+    """Return the observation groups that a network reads: as named, else the group of its name, else "policy"."""
+    sets = cfg.get("obs_groups") if is_filled(cfg.get("obs_groups")) else {}
+    named = sets.get(role) or (sets.get("policy") if role == "actor" else None)
+    if named:
+        return tuple(named)
+    known = list(obs.keys())
+    if role in known and (era.major >= 4 or role == "critic"):
+        return (role,)
+    return ("policy",) if "policy" in known or role == "actor" else groups_of(cfg, "actor", era, obs)
+
+
+def policy_config(
+    networks: Sequence[Network],
+    settings: Dict[str, Any],
+    obs: Observations,
+    unused: List[str],
+    cls: Optional[Type] = None,
+    arguments: Optional[Mapping[str, Any]] = None,
+) -> ActorCriticConfig:
+    """Return the config of an actor and a critic."""
+    for role, network in zip(ROLES, networks):
+        settings[f"{role}_groups"] = network.groups
+        settings[f"{role}_obs_normalization"] = bool(network.settings.get("obs_normalization") or False)
+        settings[f"{role}_hidden_dims"] = _hidden_dims(network, obs)
+    settings["activation"] = _activation(_one(networks, "activation", "elu"))
+    settings["cnn"] = _cnn_of(networks, obs, unused)
+    memory_of = tuple(role for role, network in zip(ROLES, networks) if network.recurrent)
+    base: Type = ActorCriticConfig
+    if memory_of:
+        base = ActorCriticRecurrentConfig
+        with_memory = [network for network in networks if network.recurrent]
+        settings.update(
+            memory_of=memory_of,
+            rnn_type=_one(with_memory, "rnn_type", "lstm").lower(),
+            rnn_hidden_size=_one(with_memory, "rnn_hidden_dim", _one(with_memory, "rnn_hidden_size", 256)),
+            rnn_num_layers=_one(with_memory, "rnn_num_layers", 1),
+        )
+    return base(**settings) if cls is None else settings_for(base, cls, arguments or {})(**settings)
+
+
+def _one(networks: Sequence[Network], key: str, default: Any) -> Any:
+    """Return a setting that all networks share; two values are a ValueError."""
+    values = [network.settings.get(key) for network in networks]
+    values = [default if value in (None, {}) else value for value in values]
+    if values.count(values[0]) != len(values):
+        raise ValueError(
+            f"{key} is {values[0]!r} for the actor and {values[1]!r} for the critic; here both have the same, so give "
+            "one value"
+        )
+    return values[0]
+
+
+def _activation(name: str) -> str:
+    """Return our name of an activation."""
+    return {"swish": "silu", "crelu": "celu"}.get(name.lower(), name.lower())
+
+
+def _hidden_dims(network: Network, obs: Observations) -> Tuple[int, ...]:
+    """Return the sizes of the hidden layers; -1 stands for that of the input."""
+    given = network.settings.get("hidden_dims")
+    dims = (256, 256, 256) if given in (None, {}) else tuple(given)
+    size = sum(obs[group].shape[-1] for group in network.groups if group in obs.keys())  # noqa: SIM118
+    return tuple(size if units == -1 else units for units in dims)
+
+
+def _cnn_of(networks: Sequence[Network], obs: Observations, unused: List[str]) -> Dict[str, CNNConfig]:
+    """Return the encoders of image groups; ours end in a linear layer and have one size of kernel and stride."""
+    configs: Dict[str, CNNConfig] = {}
+    for network in networks:
+        cnn_cfg = network.settings.get("cnn_cfg")
+        for group in network.groups if is_filled(cnn_cfg) else ():
+            if group not in obs.keys() or obs[group].dim() < 3:  # noqa: SIM118
+                continue
+            own = cnn_cfg.get(group, cnn_cfg)
+            given = {"channels": own.get("output_channels"), "activation": _activation(own.get("activation", "elu"))}
+            given.update({key: _first(own.get(key)) for key in ("kernel_size", "stride")})
+            configs[group] = CNNConfig(**{key: value for key, value in given.items() if value is not None})
+            others = sorted(set(own) - {"output_channels", "activation", "kernel_size", "stride"})
+            unused += [f"cnn_cfg.{key}" for key in others if f"cnn_cfg.{key}" not in unused]
+    return configs
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, (tuple, list)) else value
+
+
+def _require_subclass(cls: Any, base: Type, where: str) -> None:
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        raise ValueError(f"{where} names {cls!r}; give a subclass of {base.__module__}.{base.__name__}")

@@ -1,0 +1,6 @@
+"""The module in which rsl_rl 1 to 3 have this class."""
+
+from rsl_rl.modules.memory import Memory
+from rsl_rl.modules.policies import ActorCriticRecurrent
+
+__all__ = ["ActorCriticRecurrent", "Memory"]

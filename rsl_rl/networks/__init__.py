@@ -1,0 +1,9 @@
+"""Networks that rsl_rl 2.3 to 3 have in this package; see rsl_rl.compat.former_names."""
+
+from typing import Any
+
+from rsl_rl.utils.former_names import former_name
+
+
+def __getattr__(name: str) -> Any:
+    return former_name(__name__, name)
