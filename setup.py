@@ -31,7 +31,7 @@ setup(
     long_description_content_type="text/markdown",
     license="BSD-3-Clause",
     packages=find_packages(include=["rsl_rl", "rsl_rl.*"]),
-    package_data={"rsl_rl.tasks.robots": ["*/*.xml", "*/*.urdf"]},
+    package_data={"rsl_rl.robots": ["*/*.xml", "*/*.urdf"]},
     python_requires=">=3.8",
     install_requires=["torch>=2.1", "numpy", "tensorboard", "GitPython", "rich", "tyro", "PyYAML"],
     extras_require=EXTRAS,

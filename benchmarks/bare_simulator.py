@@ -1,4 +1,4 @@
-"""A worker: the physics of a legged robot's control steps and nothing else, by a loop over mujoco.batch."""
+"""A worker: only the physics of a legged robot's control steps, by a loop over mujoco.batch."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
@@ -24,7 +24,7 @@ def build(settings: dict) -> Callable[[], Figures]:
     model = mujoco.MjModel.from_xml_path(str(env.robot.model_path))
     model.opt.timestep = cfg.sim.dt
     if settings["bare_clock"]:
-        mujoco.set_mjcb_time(None)  # back to the package's own, which building the robots took away
+        mujoco.set_mjcb_time(None)  # restore the clock of the package, which building the robots has removed
     worlds = batch.Batch(model, num_envs, available_cpus())
     for name in RANDOMISED:  # the same robots
         worlds.expand(name)[:] = env.sim._field(name).numpy()

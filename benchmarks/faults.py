@@ -1,4 +1,4 @@
-"""Whether trainings survive an environment that breaks, and what that costs while nothing breaks."""
+"""Train in an environment that breaks, and measure the cost of the protection while nothing breaks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS: Tuple[Kind, ...] = (
     "obs nan", "obs inf", "reward nan", "reward inf", "reward 1e30", "physics nan", FOR_GOOD,
 )  # fmt: skip
 TOLERANCE = 0.05
-"""Largest share of the return without faults that a training with faults may differ by."""
+"""Largest relative difference between the returns with and without faults."""
 
 Run = Dict[str, Any]
 
@@ -32,20 +32,20 @@ Run = Dict[str, Any]
 class Faults:
     """Trainings in an environment that breaks, and the cost of protection while nothing breaks.
 
-    Points learn to come to the origin, while observations, rewards or states become NaN, infinite or huge. Judged is
-    the policy at the end, in an environment without faults. Ours must reach the return without faults within 5 %, have
-    finite weights after every iteration and count all that broke; else the exit code is 1. The cost is that of whole
-    iterations of a legged robot's training, with and without protection in turns.
+    Points learn to move to the origin, while observations, rewards or states become NaN, infinite or very large. The
+    policy at the end is evaluated in an environment without faults. Ours must reach the return without faults within
+    5 %, have finite weights after every iteration and count all faults; otherwise the exit code is 1. The cost is that
+    of whole iterations of a legged robot's training, with and without protection in turns.
     """
 
     kinds: Tuple[Kind, ...] = KINDS
-    """What breaks; none: no trainings."""
+    """Kinds of faults; none: no trainings."""
     rates: Tuple[float, ...] = (1e-5, 1e-3, 1e-2)
-    """Faults per environment and step; one environment that is broken for good needs none."""
+    """Faults per environment and step; not used for an environment that is broken permanently."""
     seeds: Tuple[int, ...] = (1, 2, 3)
-    """Of points, faults and weights; numbers are summed, and returns averaged, over them."""
+    """Seeds of points, faults and weights; counts are summed, and returns averaged, over them."""
     num_envs: int = 256
-    """Points at once."""
+    """Number of points."""
     num_steps: int = 24
     """Steps of a rollout."""
     iterations: int = 60
@@ -53,15 +53,15 @@ class Faults:
     hidden_dims: Tuple[int, ...] = (32, 32)
     """Units of each hidden layer, of actor and critic."""
     peer: Optional[Path] = None
-    """Folder with another rsl_rl, as pip's --target makes it; it meets the same faults."""
+    """Folder with another rsl_rl, made by pip install --target; it gets the same faults."""
     task: str = "go2_flat"
-    """Whose training the cost is that of."""
+    """Task for the measurement of the cost."""
     num_robots: int = 512
-    """Robots in it."""
+    """Number of robots of this task."""
     pairs: int = 24
-    """Pairs of iterations, with protection and without, that count; 0: no cost."""
+    """Number of measured pairs of iterations, with and without protection; 0: no measurement."""
     warm_up: int = 2
-    """Pairs before those."""
+    """Pairs before the measured ones."""
 
     def __post_init__(self):
         require_counts(self, "num_envs", "num_steps", "iterations", "hidden_dims", "num_robots", "warm_up")
@@ -80,8 +80,7 @@ class Faults:
 
 
 def measure(cfg: Faults) -> Dict[str, Any]:
-    """Train and time; print a table of each and return what they say. A training of ours that suffered is a
-    RuntimeError."""
+    """Train and time; print tables and return their content. A wrong result of our trainings is a RuntimeError."""
     cases = _train_all(cfg) if cfg.kinds else []
     cost = _measure_cost(cfg) if cfg.pairs else None
     settings = {**dataclasses.asdict(cfg), "peer": cfg.peer and str(cfg.peer)}
@@ -92,7 +91,7 @@ def measure(cfg: Faults) -> Dict[str, Any]:
 
 
 def _train_all(cfg: Faults) -> List[Dict[str, Any]]:
-    """Train in every fault, ours and then the peer's, and print what became of it."""
+    """Train with every kind of fault, first ours and then the peer's, and print the results."""
     faults = [("none", 0.0)]
     for kind in cfg.kinds:
         faults += [(kind, rate) for rate in (cfg.rates if kind != FOR_GOOD else (0.0,))]
@@ -116,7 +115,7 @@ def _train_all(cfg: Faults) -> List[Dict[str, Any]]:
 def _train(
     cfg: Faults, script: str, faults: Sequence[Tuple[str, float]], packages: Optional[Path]
 ) -> Dict[Tuple[str, float], List[Run]]:
-    """Return what became of the trainings in each fault, seed by seed."""
+    """Return the results of the trainings for each kind of fault, by seed."""
     cases = [{"kind": kind, "rate": rate, "seed": seed} for kind, rate in faults for seed in cfg.seeds]
     names = ("num_envs", "num_steps", "iterations", "hidden_dims")
     settings = {"seed": 0, "device": "cpu", "cases": cases, **{name: getattr(cfg, name) for name in names}}
@@ -133,7 +132,7 @@ def _train(
 
 
 def _end(run: Run) -> str:
-    """Say in one line how a training ended, with the iteration behind the last comma where it went wrong."""
+    """Return one line on the end of a training, with the iteration of a failure after the last comma."""
     if run["error"] is not None:
         lost = "" if run["not_finite"] is None else " (weights not finite)"
         return f"{run['error'].split('. ')[0][:100]}{lost}, iteration {run['iterations'] + 1}"
@@ -143,7 +142,7 @@ def _end(run: Run) -> str:
 
 
 def summary(runs: Sequence[Run], clean: Sequence[Run]) -> Dict[str, Any]:
-    """Bring our trainings in one fault together; ``clean`` are those without, of the same seeds."""
+    """Summarise our trainings for one kind of fault; ``clean`` are those without faults, of the same seeds."""
     ratios = [run["return"] / other["return"] for run, other in zip(runs, clean)]
     finite = all(map(math.isfinite, ratios))
     return {
@@ -159,7 +158,7 @@ def summary(runs: Sequence[Run], clean: Sequence[Run]) -> Dict[str, Any]:
 
 
 def endings(runs: Sequence[Run], clean: Sequence[Run]) -> List[str]:
-    """Say how the peer's trainings in one fault ended, each kind of ending once."""
+    """Return lines on the ends of the peer's trainings for one kind of fault, without repetitions."""
     iterations: Dict[str, List[int]] = {}
     for run, other in zip(runs, clean):
         end, _, iteration = _end(run).rpartition(", iteration ")
@@ -179,7 +178,7 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 def complaints(case: Mapping[str, Any]) -> List[str]:
-    """Say what our trainings in one fault suffered, if anything."""
+    """Return the failures of our trainings for one kind of fault."""
     ours, name = case["ours"], _name(case)
     wrong = [f"{name} ended the training with {error}" for error in ours["errors"]]
     if not ours["weights_finite"]:

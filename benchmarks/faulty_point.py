@@ -1,6 +1,6 @@
-"""An environment that breaks on purpose, and what is to be known of a training in it.
+"""An environment with intentional faults, and the measurements of a training in it.
 
-Nothing but torch is imported here: it serves in processes whose rsl_rl is another.
+Only torch is imported here, because it is also used in processes with another rsl_rl.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 
 LARGEST = 1e6
-"""Size beyond which a number handed over counts as broken, as where it is not finite."""
+"""Limit of values; larger ones, and those that are not finite, count as broken."""
 
 
 class Fault(NamedTuple):
-    """What breaks, and what is found there instead."""
+    """The part that breaks, and its value."""
 
     part: str  # "observation", "reward", "state", or "" for nothing
     value: float = math.nan
-    for_good: bool = False  # one environment, from the first fault on, resets or not
+    for_good: bool = False  # one environment, permanently from the first fault on, also after resets
 
 
 KINDS: Dict[str, Fault] = {

@@ -1,10 +1,10 @@
-"""Checks that the benchmarks' flags share; a mistake is a ValueError."""
+"""Checks of the benchmarks' flags; an invalid value is a ValueError."""
 
 from pathlib import Path
 
 
 def require_counts(flags: object, *names: str) -> None:
-    """Ask for whole numbers of at least 1, or tuples of one or several of them."""
+    """Require integers of at least 1, or non-empty tuples of them."""
     for name in names:
         value = getattr(flags, name)
         counts = value if isinstance(value, tuple) else (value,)
@@ -16,7 +16,7 @@ def require_counts(flags: object, *names: str) -> None:
 
 
 def require_picture(flags: object, name: str) -> None:
-    """Ask for the name of a PNG file in a folder that exists, or for None."""
+    """Require None or the name of a PNG file in an existing folder."""
     path: Path = getattr(flags, name)
     if path is None:
         return

@@ -30,18 +30,18 @@ _PATIENCE = 300.0
 
 @dataclass(frozen=True)
 class Gpu:
-    """Tests that need a GPU, then MuJoCo Warp, whole iterations, the learner, trainings to the gate, and a film.
+    """Tests that need a GPU, then MuJoCo Warp, whole iterations, the learner, trainings to the gate, and a video.
 
-    A part that fails is told of and the others go on; parts for which no time is left are left out. The tables are
+    A part that fails is reported and the others are run; parts for which no time is left are skipped. The tables are
     repeated at the end, and everything is written to the folder.
     """
 
     folder: Path = Path("gpu_benchmark")
-    """Where results.json, the output of each part and the film go."""
+    """Folder of results.json, the output of each part and the video."""
     task: str = "go2_flat"
-    """What is simulated and trained; a task with a gate."""
+    """Task that is simulated and trained; it must have a gate."""
     device: str = "cuda:0"
-    """What is measured; cpu, with a few robots, tries the parts out."""
+    """Device that is measured; cpu, with few robots, to try the parts."""
     num_envs: Tuple[int, ...] = (1024, 2048, 4096, 8192, 16384)
     """Robots at once; one or several numbers."""
     train_envs: int = 4096
@@ -53,11 +53,11 @@ class Gpu:
     peer: Optional[Path] = None
     """Folder with another rsl_rl, as pip's --target makes it; its learner takes turns with ours."""
     repeats: int = 3
-    """Measurements that count."""
+    """Number of measurements."""
     minutes: float = 9.5
-    """Time after which no further part begins [min]."""
+    """Time after which no further part is started [min]."""
     parts: Tuple[str, ...] = ("tests", "iterations", "learner", "simulator", "trainings", "film")
-    """What to do, in this order."""
+    """Parts to run, in this order."""
 
     def __post_init__(self):
         unknown = [part for part in self.parts if part not in PARTS]
@@ -74,7 +74,7 @@ class Gpu:
 
 
 def measure(cfg: Gpu) -> Dict[str, Any]:
-    """Run the parts one after the other; print tables, write them down and return what they say."""
+    """Run the parts one after the other; print tables, write and return their content."""
     from rsl_rl.utils.seeding import require_device  # imports torch, which --help has no time for
 
     require_device("device", cfg.device)
@@ -190,7 +190,7 @@ def _trainings(cfg: Gpu) -> Dict[str, Any]:
 
 
 def _film(cfg: Gpu) -> Dict[str, Any]:
-    """Train once more and film what came of it."""
+    """Train again and render a video of the result."""
     experiment = f"benchmark_{uuid.uuid4().hex[:8]}"
     name = ["--task", cfg.task, "--experiment_name", experiment]
     try:

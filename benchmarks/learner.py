@@ -1,4 +1,4 @@
-"""How long this library's learner takes, alone or in turns with another's."""
+"""Measure the time of this library's learner, alone or alternating with another one."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from benchmarks.pairing import PEER_PACKAGES, Spread, Worker, alternate, ratios,
 
 @dataclass(frozen=True)
 class Learner:
-    """Collecting from an environment that does nothing, returns, and the update.
+    """Time collecting from an environment that does nothing, computing returns, and the update.
 
-    collect is the policy's and the storage's part of a rollout with its returns, gae the returns and advantages alone,
-    right after it, update all gradient steps of an iteration, and products the matrix products of collect alone once
-    more. The share of the peak is that of the update's matrix products in what the machine's best products of square
-    float32 matrices reach.
+    collect is the time of policy and storage for a rollout with its returns; gae that of returns and advantages only;
+    update that of all gradient steps of an iteration; products that of the matrix products of collect only. The share
+    of the peak is the speed of the update's matrix products, relative to products of large square float32 matrices.
     """
 
     num_envs: Tuple[int, ...] = (4096,)
-    """Environments at once; one or several numbers."""
+    """Number of environments; one or several numbers."""
     num_steps: int = 24
     """Steps of a rollout."""
     num_obs: int = 48
@@ -37,7 +36,7 @@ class Learner:
     policy: Literal["mlp", "gru", "lstm"] = "mlp"
     """Kind of network."""
     hidden_dims: Tuple[int, ...] = (512, 256, 128)
-    """Units of each hidden layer, of actor and critic; behind the memory where there is one."""
+    """Units of each hidden layer of actor and critic, after the memory if there is one."""
     rnn_hidden_size: int = 256
     """Size of the memory."""
     done_rate: float = 0.005
@@ -47,25 +46,25 @@ class Learner:
     num_mini_batches: int = 4
     """Gradient steps of a pass."""
     device: str = "cpu"
-    """Where the networks are."""
+    """Device of the networks."""
     cuda_graphs: bool = False
-    """Ours, on a GPU: launch each step as one graph, whose operations cannot be counted."""
+    """Ours, on a GPU: launch each step as one graph; its operations cannot be counted."""
     bfloat16: bool = False
-    """Ours: learn with networks in bfloat16."""
+    """Ours: compute the networks of the update in bfloat16."""
     compile: bool = False
     """Ours: compile the loss."""
     seed: int = 1
-    """Of weights and rollout."""
+    """Seed of weights and rollout."""
     repeats: int = 5
-    """Turns that count, of two iterations each; the second is timed."""
+    """Number of measurements, of two iterations each; the second is timed."""
     warm_up: int = 1
-    """Turns before those."""
+    """Measurements before those, which are not used."""
     peer: Optional[Path] = None
-    """Folder with another rsl_rl, as pip's --target makes it; it takes turns with ours."""
+    """Folder with another rsl_rl, made by pip install --target; it alternates with ours."""
     before: Optional[Path] = None
-    """Checkout of an earlier commit of this repository, such as git worktree makes it; it takes turns with ours too."""
+    """Checkout of an earlier commit of this repository, made by git worktree; it alternates with ours too."""
     plot: Optional[Path] = None
-    """PNG file for a picture of the time of each phase against the number of environments."""
+    """PNG file for a plot of the time of each phase against the number of environments."""
 
     def __post_init__(self):
         require_counts(
@@ -94,7 +93,7 @@ class Learner:
 
 
 def measure(cfg: Learner) -> Dict[str, Any]:
-    """Time both learners in turn; print a table for each number of environments and return what the tables say."""
+    """Time both learners in turn; print a table for each number of environments and return the content."""
     draw = _drawing(cfg.plot)
     settings = dataclasses.asdict(dataclasses.replace(cfg, peer=None, before=None, plot=None))
     peak = _matmul_peak(settings)
@@ -104,7 +103,7 @@ def measure(cfg: Learner) -> Dict[str, Any]:
 
 
 def _drawing(path: Optional[Path]) -> Callable[[Sequence[Mapping[str, Any]]], None]:
-    """Return what draws results, or nothing; a missing matplotlib shows here, before anything is measured."""
+    """Return a function that plots results, or does nothing; a missing matplotlib is an error here."""
     if path is None:
         return lambda results: None
     from benchmarks.plot import plot_phases
@@ -149,8 +148,8 @@ def _measure(cfg: Learner, settings: Mapping[str, Any], peak: float) -> Dict[str
 
 
 def _compare(ours: Sequence[Mapping[str, float]], peer: Sequence[Mapping[str, float]]) -> Dict[str, Spread]:
-    """Return how many times more the peer takes of each figure, pair by pair; and, with the products, how many times
-    more its collecting takes than the products that all collecting needs, which nobody can exceed."""
+    """Return the ratio peer / ours of each figure, pair by pair; with the products, also the ratio of the peer's
+    collecting time to the time of the matrix products, which is an upper bound."""
     compared = ratios(ours, peer)
     if "products" in ours[0]:
         compared["products"] = Spread.of([b["collect"] / a["products"] for a, b in zip(ours, peer)])
@@ -158,8 +157,7 @@ def _compare(ours: Sequence[Mapping[str, float]], peer: Sequence[Mapping[str, fl
 
 
 def with_speed(run: Mapping[str, Any], peak: float) -> Dict[str, float]:
-    """Turn the operations of an iteration's update into its speed [GFLOP/s] and its share of the peak, if they were
-    counted."""
+    """Replace the counted operations of an update by its speed [GFLOP/s] and its share of the peak."""
     figures = {name: value for name, value in run.items() if name != "update_flops"}
     if run["update_flops"] is not None:
         figures["update_gflops"] = run["update_flops"] / run["update"] / 1e9

@@ -1,4 +1,4 @@
-"""A worker: how fast this machine multiplies float32 matrices, on all threads."""
+"""A worker: the speed of float32 matrix products on this machine, with all threads."""
 
 import math
 import time
@@ -26,7 +26,7 @@ def build(settings: dict) -> Callable[[], Figures]:
 
 
 def speed(size: int, device: str) -> float:
-    """Return the most GFLOP/s that products of two square matrices reach."""
+    """Return the largest speed of products of two square matrices [GFLOP/s]."""
     a, b = (torch.rand(size, size, device=device) for _ in range(2))
     product = torch.empty_like(a)
     best = math.inf

@@ -25,7 +25,7 @@ def build(settings: dict) -> Callable[[], Dict[str, Any]]:
 
 
 def train(case: Mapping[str, Any]) -> Dict[str, Any]:
-    """Train in one kind of fault and return what became of it; see ``watch`` for the first entries."""
+    """Train with one kind of fault and return the results; see ``watch`` for the first entries."""
     torch.manual_seed(case["seed"])
     env = FaultyPoint(case["num_envs"], case["seed"], case["kind"], case["rate"])
     with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def train(case: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def learn_config(case: Mapping[str, Any]) -> LearnConfig:
-    """Return the settings of a training, with statistics of observations, which a fault could spoil too."""
+    """Return the settings of a training, with observation normalisation, which faults could affect too."""
     dims = tuple(case["hidden_dims"])
     return LearnConfig(
         policy=ActorCriticConfig(

@@ -1,4 +1,4 @@
-"""A worker: whole iterations of a legged robot's training, and what of them is physics."""
+"""A worker: whole iterations of a legged robot's training, and the time of the physics in them."""
 
 import time
 import warnings
@@ -47,7 +47,7 @@ def build(settings: dict) -> Callable[[], Figures]:
         torch.stack(list(alg.update().values())).tolist()
 
     def physics() -> None:
-        """Repeat the rollout's targets, without what the task and the policy make of each step."""
+        """Simulate the rollout's joint targets again, without task and policy."""
         for actions in alg.storage.columns["actions"]:
             targets = env.state.default_joint_pos + cfg.env.control.action_scale * actions
             env.sim.step(targets, cfg.env.sim.decimation)
@@ -74,7 +74,7 @@ def build(settings: dict) -> Callable[[], Figures]:
 
 
 def _waits(work: Callable[[], None]) -> int:
-    """Count how often the host waits for a GPU."""
+    """Count host-device synchronisations."""
     torch.cuda.set_sync_debug_mode("warn")
     try:
         with warnings.catch_warnings(record=True) as caught:

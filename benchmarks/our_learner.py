@@ -51,7 +51,7 @@ def build(settings: dict) -> Phases:
 
     @torch.no_grad()
     def products() -> None:
-        """What no collecting can do without: the matrix products of the actor in each step, and of the critic."""
+        """Compute only the matrix products of collecting: those of the actor in each step, and of the critic."""
         for obs in rollout.obs:
             multiply(actor, obs)
         multiply(critic, ppo.storage.observations.flatten(0, 1))
@@ -63,7 +63,7 @@ def build(settings: dict) -> Phases:
 
 
 def multiply(weights: Sequence[torch.Tensor], x: torch.Tensor) -> None:
-    """Lead rows through matrices, a thousand at a time, so that they stay in a CPU's cache."""
+    """Multiply rows by matrices, a thousand rows at a time, so that they fit into a CPU's cache."""
     for block in x.split(1024) if x.device.type == "cpu" else (x,):
         for weight in weights:
             block = block @ weight.t()

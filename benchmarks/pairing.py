@@ -1,4 +1,4 @@
-"""Workers that take turns: A B A B, so that a machine whose speed drifts is fair to both."""
+"""Alternate measurements of several worker processes (A B A B), so that changes of the machine's speed affect all."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Typ
 HERE = Path(__file__).resolve().parent
 
 PEER_PACKAGES = "rsl-rl-lib==5.5.1 tensordict==0.15.3 cloudpickle orjson pyvers importlib_metadata zipp"
-"""What a folder for ``--peer`` needs beside torch, to be installed with ``pip install --no-deps --target``."""
+"""Packages in a folder for ``--peer``, installed with ``pip install --no-deps --target``."""
 
 Name = TypeVar("Name")
 
 
 class Worker:
-    """A process that measures whenever asked, see serving.py; settings that it refuses are a ValueError."""
+    """A process that measures on request, see serving.py; invalid settings are a ValueError."""
 
     def __init__(self, script: str, settings: Mapping[str, Any], packages: Optional[Path] = None):
-        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by stop()
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by stop()
         folders = [packages, HERE.parent, os.environ.get("PYTHONPATH")]  # the first that has an rsl_rl provides it
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / script), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._stderr,
             text=True,
             env={
                 **os.environ,
@@ -46,9 +46,9 @@ class Worker:
             raise ValueError(str(error)) from None
 
     def run(self) -> Dict[str, Any]:
-        """Measure once; return the worker's figures, and its peak memory so far, "peak_mb".
+        """Measure once; return the worker's figures, and its peak memory, "peak_mb".
 
-        A process that dies of it is a RuntimeError.
+        A process that ends is a RuntimeError.
         """
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
@@ -59,20 +59,20 @@ class Worker:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            self._complaints.seek(0)
-            complaint = self._complaints.read().strip().splitlines() or ["it says nothing"]
-            raise RuntimeError(f"{self._name} died: {complaint[-1]}")
+            self._stderr.seek(0)
+            message = self._stderr.read().strip().splitlines() or ["no message"]
+            raise RuntimeError(f"{self._name} ended: {message[-1]}")
         return line
 
     def stop(self) -> None:
         """End the process."""
         self._process.kill()
         self._process.communicate()
-        self._complaints.close()
+        self._stderr.close()
 
 
 class Spread(NamedTuple):
-    """A figure over the repetitions."""
+    """Median and range of a figure over all measurements."""
 
     median: float
     low: float
@@ -87,14 +87,14 @@ class Spread(NamedTuple):
         return Spread(*(value * factor for value in self))
 
     def text(self) -> str:
-        """Write it as "median (low-high)", the median to three digits at least."""
+        """Return "median (low-high)", with at least three digits of the median."""
         decimals = max(0, 2 - math.floor(math.log10(self.median))) if self.median > 0 else 0
         median, low, high = (f"{value:.{decimals}f}" for value in self)
         return f"{median} ({low}-{high})"
 
 
 def alternate(workers: Mapping[Name, Worker], repeats: int, warm_up: int) -> Dict[Name, List[Dict[str, Any]]]:
-    """Let each worker run in turn; return the figures of the repetitions that count."""
+    """Run the workers in turn; return the figures of the measurements after the warm-up."""
     runs: Dict[Name, List[Dict[str, Any]]] = {name: [] for name in workers}
     for repetition in range(warm_up + repeats):
         for name, worker in workers.items():
@@ -105,11 +105,11 @@ def alternate(workers: Mapping[Name, Worker], repeats: int, warm_up: int) -> Dic
 
 
 def spreads(runs: Sequence[Mapping[str, float]]) -> Dict[str, Spread]:
-    """Return each figure over a worker's repetitions."""
+    """Return median and range of each figure of a worker."""
     return {name: Spread.of([run[name] for run in runs]) for name in runs[0]}
 
 
 def ratios(ours: Sequence[Mapping[str, float]], peer: Sequence[Mapping[str, float]]) -> Dict[str, Spread]:
-    """Return how many times more the peer takes of each figure that both have, pair by pair."""
+    """Return the ratio peer / ours of each figure that both have, pair by pair."""
     pairs = list(zip(ours, peer))
     return {name: Spread.of([b[name] / a[name] for a, b in pairs]) for name in ours[0] if name in peer[0]}

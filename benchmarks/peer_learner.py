@@ -14,7 +14,7 @@ from rsl_rl.storage import RolloutStorage
 
 
 class KnownValues:
-    """A critic that need not think."""
+    """A critic with given values."""
 
     def __init__(self, values: torch.Tensor):
         self._values = values  # [N, 1]

@@ -1,4 +1,4 @@
-"""What the learners' workers share: what they learn from, and how their phases are timed."""
+"""Rollout and timing of phases, for the workers that measure learners."""
 
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
@@ -12,12 +12,12 @@ Phase = Callable[[], object]
 
 
 class Rollout(NamedTuple):
-    """What a no-op environment hands over, drawn before anything is timed."""
+    """Data of an environment that does nothing, drawn before the measurements."""
 
     obs: List[torch.Tensor]  # T times [N, D]
     rewards: List[torch.Tensor]  # T times [N]
     dones: List[torch.Tensor]  # T times [N] bool
-    last_values: torch.Tensor  # [N, 1] what follows the last step, where no critic is to be timed
+    last_values: torch.Tensor  # [N, 1] values after the last step, for timing without a critic
 
     @classmethod
     def draw(cls, settings: dict) -> "Rollout":
@@ -31,11 +31,10 @@ class Rollout(NamedTuple):
 
 
 class Phases:
-    """An iteration of a learner, phase by phase, and what else is to be timed beside it.
+    """The phases of an iteration of a learner, and further functions to time.
 
-    ``collect`` steps through the rollout and ends with its returns, ``gae`` computes returns and advantages alone right
-    after that, ``update`` learns, and what is beside comes last. An update whose matrix products hide in fused kernels
-    is not ``countable``.
+    ``collect`` steps through the rollout and computes its returns, ``gae`` computes returns and advantages only,
+    ``update`` learns; further functions run last. An update with matrix products in fused kernels is not ``countable``.
     """
 
     def __init__(self, device: str, collect: Phase, gae: Phase, update: Phase, countable: bool = True, **beside: Phase):
@@ -48,7 +47,7 @@ class Phases:
         """Run two iterations; return the seconds of each phase of the second, and the operations of an update,
         "update_flops", or None.
 
-        The first wakes threads and fills caches, of which another worker had the use meanwhile, and does the counting.
+        The first one starts threads and fills caches, and counts operations.
         """
         self._iterate()
         return self._iterate()

@@ -1,4 +1,4 @@
-"""A picture of how the time of an iteration grows with the number of environments."""
+"""Plot the time of an iteration against the number of environments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plot_phases(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     """
     results = sorted(results, key=lambda result: result["num_envs"])
     sizes = [result["num_envs"] for result in results]
-    figure = Figure(figsize=(8, 6))  # by itself, without pyplot: no display is asked for
+    figure = Figure(figsize=(8, 6))  # without pyplot, which needs a display
     axes = figure.subplots()
     for phase, colours in _COLOURS.items():
         for worker in results[0]["figures"]:

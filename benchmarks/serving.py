@@ -1,4 +1,4 @@
-"""What every worker of scripts/benchmark.py does: measure, in a process of its own, whenever asked.
+"""The worker protocol of scripts/benchmark.py: measure in a separate process, on request.
 
 A worker gets its settings as JSON, says "ready", and answers each line on its standard input with figures, as JSON: its
 own, and its peak memory so far [MB].
@@ -16,9 +16,9 @@ Figures = Dict[str, Optional[float]]
 
 
 def serve(build: Callable[[dict], Callable[[], Figures]]) -> None:
-    """Build from the settings what is measured, and call it whenever asked."""
+    """Construct the measurement from the settings, and run it on each request."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries must not mix with results
     settings = json.loads(sys.argv[1])
     torch.manual_seed(settings["seed"])
     measure = build(settings)
@@ -30,7 +30,7 @@ def serve(build: Callable[[dict], Callable[[], Figures]]) -> None:
 
 
 def wait_for(device: str) -> None:
-    """Let a device finish what it was given."""
+    """Wait until a device has finished all operations."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -1,4 +1,4 @@
-"""How fast the environments of a legged robot step, by engine and number of robots."""
+"""Measure the steps per second of a legged robot's environments, by engine and number of robots."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ BARE = "bare mujoco.batch"
 _DIFFERENT_ACTIONS = 32
 """Actions of all robots that are drawn in advance."""
 
-Place = Tuple[str, str, int]
-"""What takes turns: an engine, its device and a number of environments."""
+Configuration = Tuple[str, str, int]
+"""An engine, its device and a number of environments."""
 
 
 @dataclass(frozen=True)
 class Simulator:
-    """Steps of a legged robot's environment, physics, rewards, observations and resets, without a learner."""
+    """Measure steps of a legged robot's environment: physics, rewards, observations and resets, without a learner."""
 
     task: str = "go2_flat"
-    """Whose robot, rewards and observations."""
+    """Task with the robot, rewards and observations."""
     backends: Tuple[str, ...] = ("mujoco",)
-    """Engines that take turns."""
+    """Engines to compare."""
     devices: Tuple[str, ...] = ("cpu",)
-    """Where each engine computes, in the order of the engines; or one device for all."""
+    """Device of each engine, or one device for all."""
     num_envs: Tuple[int, ...] = (256, 1024, 4096)
-    """Robots at once; one or several numbers, which take turns too."""
+    """Number of robots; one or several numbers."""
     seconds: float = 3.0
-    """Time to step for, in each turn [s]."""
+    """Length of each measurement [s]."""
     action_std: float = 0.1
     """Standard deviation of the random actions [action units]."""
     seed: int = 1
-    """Of robots and actions."""
+    """Seed of robots and actions."""
     repeats: int = 3
-    """Turns that count."""
+    """Number of measurements."""
     warm_up: int = 1
-    """Turns before those."""
+    """Measurements before those, which are not used."""
     bare: bool = False
-    """Let a plain loop over mujoco.batch take turns too, with the same model, without resets, rewards and
-    observations, and give the share of its speed that the environments keep."""
+    """Also measure a plain loop over mujoco.batch with the same model, without resets, rewards and observations, and
+    print the speed of the environments relative to it."""
     bare_clock: bool = True
-    """Let that loop have MuJoCo read its clock, as MuJoCo's package does by itself; the environments never do."""
+    """Let this loop read MuJoCo's clock, as by default in MuJoCo's package; the environments do not."""
 
     def __post_init__(self):
         require_counts(self, "num_envs", "repeats")
@@ -69,7 +69,7 @@ class Simulator:
 
 
 def measure(cfg: Simulator) -> Dict[str, Any]:
-    """Let the engines step in turn; print a table and return what it says."""
+    """Measure the engines alternately; print a table and return its content."""
     env_cfg = EXPERIMENTS.load(cfg.task)().env
     if not hasattr(env_cfg, "sim"):
         raise ValueError(f"--task {cfg.task} has no physics to step; take a legged robot's, such as go2_flat")
@@ -110,11 +110,11 @@ def measure(cfg: Simulator) -> Dict[str, Any]:
     return {"benchmark": "sim", "settings": dataclasses.asdict(cfg), "control_dt": control_dt, "results": results}
 
 
-def _run(cfg: Simulator) -> Mapping[Place, List[Dict[str, Any]]]:
-    """Give each engine and each number of environments a process, and let them take turns."""
+def _run(cfg: Simulator) -> Mapping[Configuration, List[Dict[str, Any]]]:
+    """Start a process for each engine and number of environments, and run them alternately."""
     devices = cfg.devices * len(cfg.backends) if len(cfg.devices) == 1 else cfg.devices
     settings = {**dataclasses.asdict(cfg), "different_actions": _DIFFERENT_ACTIONS, "device": "cpu"}
-    workers: Dict[Place, Worker] = {}
+    workers: Dict[Configuration, Worker] = {}
     try:
         for backend, device in dict.fromkeys(zip(cfg.backends, devices)):
             for num_envs in dict.fromkeys(cfg.num_envs):

@@ -1,4 +1,4 @@
-"""How long a training takes until its policy passes the gate of its task."""
+"""Measure the time of a training until its policy passes the gate of its task."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ TRAIN = Path(__file__).resolve().parent.parent / "scripts" / "train.py"
 
 @dataclass(frozen=True)
 class Training:
-    """scripts/train.py from start to end, once per seed, and when its policy first passed the gate.
+    """Run scripts/train.py for each seed, and find the first checkpoint that passes the gate.
 
-    A run's checkpoints are judged as scripts/evaluate.py judges them, from the first on until one passes. The time to
-    the gate is that of collecting and learning up to that checkpoint. Runs are removed when they are judged.
+    The checkpoints of a run are evaluated as in scripts/evaluate.py, in order, until one passes. The time to the gate
+    is that of collecting and learning up to that checkpoint. Runs are removed after their evaluation.
     """
 
     task: str = "go2_flat"
-    """What to train; a task with a gate."""
+    """Task to train; it must have a gate."""
     seeds: Tuple[int, ...] = (1, 2, 3)
     """Seeds of the trainings, which run one after the other."""
     every: int = 10
     """Updates between two checkpoints."""
     num_robots: int = 256
-    """Robots that walk at once when a policy is judged."""
+    """Number of robots in an evaluation."""
     seconds: float = 20.0
-    """Time that each of them walks [s]."""
+    """Length of an evaluation [s]."""
     overrides: Tuple[str, ...] = ()
     """Further settings for train.py, as FIELD=VALUE: num_envs=256 "policy.actor_hidden_dims=64 32"."""
 
@@ -61,7 +61,7 @@ class Training:
 
 
 class Run(NamedTuple):
-    """What became of a training; None for what a gate that was not reached leaves open."""
+    """Result of a training; None for values of a gate that was not reached."""
 
     seed: int
     iteration: Optional[int]  # of the first checkpoint that passes
@@ -73,7 +73,7 @@ class Run(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean with its 95 % confidence interval, which takes at least two values."""
+    """A mean with its 95 % confidence interval, which needs at least two values."""
 
     mean: Optional[float]
     low: Optional[float]
@@ -81,14 +81,14 @@ class Estimate(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a training has come."""
+    """Time and environment steps of a training."""
 
     seconds: float  # of collecting and learning
     env_steps: int
 
 
 def measure(cfg: Training) -> Dict[str, Any]:
-    """Train and judge one seed after the other; print a table and return what it says."""
+    """Train and evaluate one seed after the other; print a table and return its content."""
     _require_gate(cfg)
     experiment = f"benchmark_{uuid.uuid4().hex[:8]}"
     try:
@@ -111,8 +111,8 @@ def measure(cfg: Training) -> Dict[str, Any]:
 
 
 def _require_gate(cfg: Training) -> None:
-    """Refuse a task that cannot be judged before anything is trained."""
-    from rsl_rl.tasks.evaluation import for_evaluation  # imports torch, which --help has no time for
+    """Raise a ValueError for a task that cannot be evaluated, before the training."""
+    from rsl_rl.evaluation.evaluate import for_evaluation  # imports torch, which --help has no time for
 
     env_cfg = for_evaluation(EXPERIMENTS.load(cfg.task)().env, cfg.num_robots, cfg.seconds)
     if not env_cfg.gate:
@@ -147,22 +147,22 @@ def _measure(cfg: Training, seed: int, experiment: str) -> Run:
 
 
 def _train(cfg: Training, seed: int, experiment: str) -> Path:
-    """Run train.py as a user would and return the run's folder; flags that it refuses are a ValueError."""
+    """Run train.py and return the folder of the run; invalid flags are a ValueError."""
     flags = {"seed": seed, "save_interval": cfg.every, "experiment_name": experiment, "run_name": f"seed_{seed}"}
     command = [sys.executable, str(TRAIN), "--task", cfg.task, *as_arguments(cfg.overrides)]
     for name, value in flags.items():
         command += [f"--{name}", str(value)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        complaint = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise (ValueError if done.returncode == 2 else RuntimeError)(complaint)
+        message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise (ValueError if done.returncode == 2 else RuntimeError)(message)
     (folder,) = (LOGS / experiment).glob(f"*_seed_{seed}")
     return folder
 
 
 def as_arguments(overrides: Sequence[str]) -> List[str]:
-    """Turn FIELD=VALUE, with a value of one or several words, into arguments of a command line, where a setting that is
-    on or off is a flag."""
+    """Convert FIELD=VALUE, with a value of one or several words, to arguments of a command line; True and False become
+    flags."""
     arguments: List[str] = []
     for override in overrides:
         name, _, value = override.partition("=")
@@ -179,24 +179,24 @@ def _checkpoints(folder: Path) -> List[int]:
 
 
 def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:
-    """Judge a checkpoint as scripts/evaluate.py does, with the config of its run."""
+    """Evaluate a checkpoint as scripts/evaluate.py does, with the config of its run."""
+    from rsl_rl.evaluation.evaluate import evaluate, for_evaluation, unmet_criteria
     from rsl_rl.runners.loading import load_policy
-    from rsl_rl.tasks.evaluation import evaluate, for_evaluation, gate_misses
 
     trained = from_dict(EXPERIMENTS.load(cfg.task), read_yaml(folder / "config.yaml"))
     env_cfg = for_evaluation(trained.env, cfg.num_robots, cfg.seconds)
     env = env_cfg.build(trained.sim_device, seed=trained.seed + 1000)
     result = evaluate(env, load_policy(trained, env, folder, iteration).policy, cfg.seconds)
-    return gate_misses([result], env_cfg.gate)
+    return unmet_criteria([result], env_cfg.gate)
 
 
 def first_pass(iterations: Sequence[int], passes: Callable[[int], bool]) -> Optional[int]:
-    """Return the first iteration that passes, and ask no further; None where none does."""
+    """Return the first iteration that passes, or None."""
     return next((iteration for iteration in iterations if passes(iteration)), None)
 
 
 def progress(records: Sequence[Mapping[str, Any]], iteration: float) -> Progress:
-    """Return how far the records of metrics.jsonl say that a training had come after an iteration."""
+    """Return time and environment steps up to an iteration, from the records of metrics.jsonl."""
     past = [record for record in records if record["iteration"] <= iteration]
     return Progress(sum(record["collect_s"] + record["learn_s"] for record in past), past[-1]["env_steps"])
 
@@ -210,7 +210,7 @@ _STUDENT_T = (
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean and Student's interval around it; beyond 30 degrees of freedom the interval is a trifle wide."""
+    """Return the mean and its Student interval; beyond 30 degrees of freedom the interval is slightly too wide."""
     if not values:
         return Estimate(None, None, None)
     mean = statistics.mean(values)

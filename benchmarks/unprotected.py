@@ -1,7 +1,4 @@
-"""A worker: iterations of a training with and without what protects it from faults, in turns.
-
-Without is what a trainer would do that trusts its environment and its gradients.
-"""
+"""A worker: iterations of a training with and without the protection from faults, alternating."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from rsl_rl.utils.seeding import seed_everything
 
 
 class TrustingValidator:
-    """Stands in for a StepValidator, and masks nothing."""
+    """A replacement of StepValidator that masks nothing."""
 
     def __init__(self, groups: Sequence[str], num_envs: int, device: torch.device):
         self._groups, self._device = groups, device
@@ -59,7 +56,7 @@ class TrustingValidator:
 
 
 class NoRecorder:
-    """Stands in for a FlightRecorder, and forgets."""
+    """A replacement of FaultRecorder that records nothing."""
 
     def __init__(self, sim: Sim, causes: Sequence[str]):
         pass
@@ -76,7 +73,7 @@ class NoRecorder:
 
 @torch.no_grad()
 def plain_step(self: FlatAdam, usable: Tensor) -> Tensor:
-    """Stands in for FlatAdam.step_where_finite, and takes every step."""
+    """A replacement of FlatAdam.step_where_finite that takes every step."""
     for group in self._gradient_groups:
         group.mul_((self.max_grad_norm / (torch.linalg.vector_norm(group) + 1e-6)).clamp(max=1.0))
     settings = self.param_groups[0]
@@ -92,7 +89,7 @@ def plain_step(self: FlatAdam, usable: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def unprotected(runner: OnPolicyRunner) -> Iterator[None]:
-    """Have a runner whose environment is a LeggedRobot do without protection."""
+    """Disable the protection of a runner with a LeggedRobot."""
     env = cast(LeggedRobot, runner.env)
     sound = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
     nothing_found = faults.Faults(dict.fromkeys(faults.CAUSES, sound), None)
@@ -110,7 +107,7 @@ def unprotected(runner: OnPolicyRunner) -> Iterator[None]:
 
 
 def build(settings: dict) -> Callable[[], Figures]:
-    """Return what runs a pair of iterations, in another order each time, and returns the seconds of both."""
+    """Return a function that runs a pair of iterations, in alternating order, and returns the seconds of both."""
     prepare_host()
     seed_everything(settings["seed"])
     cfg = EXPERIMENTS.load(settings["task"])()

@@ -23,7 +23,7 @@ _SENSED = {
     "joint_vel": ObservationTerm(scale=0.05, noise=1.5),
     "action": ObservationTerm(scale=1.0),
 }
-"""What the robot knows of itself, as legged_gym scales it and blurs it."""
+"""Observations that sensors of the robot provide, with scales and noise of legged_gym."""
 
 _PRIVILEGED = {
     "base_height": ObservationTerm(scale=5.0),
@@ -33,11 +33,11 @@ _PRIVILEGED = {
     "friction": ObservationTerm(scale=1.0),
     "payload": ObservationTerm(scale=0.5),
 }
-"""What only the simulation knows; the critic sees it, and the rest without noise."""
+"""Privileged observations of the critic, which only the simulation provides."""
 
 
 def flat_task() -> LeggedRobotConfig:
-    """Return the task: the robot, what it senses, what it is rewarded for, and how it is disturbed."""
+    """Return the task: robot, observations, rewards, terminations and randomisation."""
     return LeggedRobotConfig(
         robot="go2",
         num_envs=512,

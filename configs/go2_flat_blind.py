@@ -1,4 +1,4 @@
-"""Unitree Go2 on flat ground without a sense of any velocity, on floors, with loads and with motors that vary more."""
+"""Unitree Go2 on flat ground without any velocity among the observations, and with more randomisation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from rsl_rl.config.task import LeggedRobotConfig
 
 
 def blind_task() -> LeggedRobotConfig:
-    """Return go2_flat for a policy that senses where things are and not how they move: gravity, joint angles and the
-    command, no velocity of trunk or joints, no turning, and not what it did last; with more randomisation. The critic
-    still sees everything.
+    """Return go2_flat with gravity, joint angles and the command as the only observations of the policy, and with more
+    randomisation. The observations of the critic are the same.
 
-    Stepping and following the command earn more than in go2_flat: standing still is what a policy falls back to as long
-    as it does not yet know how fast it is.
+    The weights of stepping and of tracking are larger than in go2_flat, because otherwise policies learn to stand still
+    before they can infer their velocity.
     """
     task = flat_task()
     sensed = ("gravity", "command", "joint_pos")
@@ -43,7 +42,7 @@ def blind_task() -> LeggedRobotConfig:
 
 @dataclass(frozen=True)
 class Go2FlatBlind(TrainConfig):
-    """Unitree Go2 on flat ground without a sense of any velocity; a GRU may infer them from the past."""
+    """Unitree Go2 on flat ground without velocities among the observations; a GRU can infer them."""
 
     task: str = "go2_flat_blind"
     env: LeggedRobotConfig = field(default_factory=blind_task)
@@ -56,7 +55,7 @@ class Go2FlatBlind(TrainConfig):
 
 @dataclass(frozen=True)
 class Go2FlatBlindMlp(Go2FlatBlind):
-    """The same task for a network of as many weights that remembers nothing, to compare with."""
+    """The same task for a network with as many weights and without memory, for comparison."""
 
     task: str = "go2_flat_blind_mlp"
     policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(  # type: ignore[assignment]  # another type of network

@@ -1,4 +1,4 @@
-"""go2_flat_blind by distillation: a policy without a sense of any velocity learns from one that senses all of go2_flat.
+"""go2_flat_blind by distillation: the student observes no velocity, the teacher has all observations of go2_flat.
 
 python scripts/train.py --task go2_flat_teacher
 python scripts/train.py --task go2_flat_distilled --algorithm.teacher_run logs/go2_flat_teacher/<run>

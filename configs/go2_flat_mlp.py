@@ -1,4 +1,4 @@
-"""go2_flat with an MLP in place of the symmetric network, alone and with the symmetry extension, to compare with."""
+"""go2_flat with an MLP instead of the symmetric network, with and without the symmetry extension, for comparison."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rsl_rl.config.policy import ActorCriticConfig
 
 @dataclass(frozen=True)
 class Go2FlatMlp(Go2Flat):
-    """Unitree Go2 on flat ground, with an MLP that does not know left from right."""
+    """Unitree Go2 on flat ground, with an MLP without symmetry."""
 
     task: str = "go2_flat_mlp"
     policy: ActorCriticConfig = ActorCriticConfig(  # type: ignore[assignment]  # another type of network

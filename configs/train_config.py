@@ -1,4 +1,4 @@
-"""The one config that joins a task, its environment and the learner."""
+"""The complete config of an experiment: environment and learner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rsl_rl.config.task import LeggedRobotConfig, TaskConfig
 
 @dataclass(frozen=True)
 class TrainConfig(LearnConfig):
-    """An experiment. Subclass it, give ``env`` and the rest their values, and add a line to configs/__init__.py."""
+    """An experiment. Derive a class, set ``env`` and the other values, and add a line to configs/__init__.py."""
 
     task: str = ""
     """Name of the experiment in configs/__init__.py."""
@@ -22,4 +22,4 @@ class TrainConfig(LearnConfig):
     env: TaskConfig = field(default_factory=LeggedRobotConfig)
     """The environment."""
     progress: ProgressConfig = field(default_factory=ProgressConfig)
-    """What to look at while a policy trains."""
+    """Evaluations and videos during the training."""

@@ -1,9 +1,9 @@
-"""Run an exported policy on a robot: what its sensors say in SI units goes in, joint targets [rad] come out.
+"""Run an exported policy on a robot: the inputs are sensor readings in SI units, the outputs joint targets [rad].
 
 Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to the robot.
 
     policy = OnnxPolicy("policy.onnx", joint_names=("FR_hip_joint", ...))  # in the order in which the robot lists them
-    while True:  # once in policy.control_period seconds; policy.reset() where an episode starts anew
+    while True:  # once in policy.control_period seconds; policy.reset() at the start of each episode
         targets = policy(command=(0.5, 0.0, 0.0), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
 
 The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.
@@ -16,17 +16,17 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 Network = Callable[..., Sequence[np.ndarray]]
-"""obs [1, D] and memories to actions [1, A] and the memories' next values."""
+"""Function from obs [1, D] and recurrent states to actions [1, A] and the next recurrent states."""
 Vector = Union[Sequence[float], np.ndarray, None]
 
 NEEDED = "inputs observations joint_names default_joint_pos action_scale action_clip stiffness damping torque_limits"
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
-"""The observation terms that a robot can supply, and the frame of each."""
+"""The observation terms that a robot can provide, and the frame of each."""
 
 
 class Policy:
-    """A network with its description (policy.json) around it; keeps the last action and the network's memories."""
+    """A network with its description (policy.json); stores the last action and the network's recurrent states."""
 
     def __init__(self, description: Mapping[str, Any], network: Network, joint_names: Optional[Sequence[str]] = None):
         missing = [name for name in (*NEEDED.split(), "control_period") if name not in description]
@@ -49,12 +49,12 @@ class Policy:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the past: an episode starts."""
+        """Start an episode: clear the last action and the recurrent states."""
         self.last_action = np.zeros(len(self._default), np.float32)  # in the policy's order of joints
         self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
 
     def __call__(self, **state: Any) -> np.ndarray:
-        """Return joint targets [rad] in the order of ``joint_names``; takes what :meth:`observe` does."""
+        """Return joint targets [rad] in the order of ``joint_names``; the arguments are those of :meth:`observe`."""
         obs = self.observe(**state)
         actions, *self.memories = self._network(obs[None], *self.memories)
         self.last_action = np.clip(actions[0], -self._clip, self._clip)
@@ -72,7 +72,7 @@ class Policy:
     ) -> np.ndarray:
         """Return the observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z, base
         to world; velocities in the base frame [rad/s], [m/s], the linear one also in the world frame; joints [rad],
-        [rad/s] in the order of ``joint_names``. What the policy does not sense may be left out."""
+        [rad/s] in the order of ``joint_names``. Values that the policy does not use may be omitted."""
         if base_quat is not None and not abs(np.linalg.norm(base_quat) - 1.0) < 0.01:
             raise ValueError(f"base_quat={base_quat} is no rotation; give a unit quaternion w x y z")
         if base_lin_vel is None and base_lin_vel_world is not None and base_quat is not None:
@@ -100,7 +100,7 @@ class Policy:
 
 
 class OnnxPolicy(Policy):
-    """The policy in an ONNX file, which brings its description."""
+    """The policy in an ONNX file, which contains its description."""
 
     def __init__(self, path: Union[str, Path], joint_names: Optional[Sequence[str]] = None):
         super().__init__(*open_onnx(path), joint_names)
@@ -123,7 +123,7 @@ def open_onnx(path: Union[str, Path]) -> Tuple[Mapping[str, Any], Network]:
 
 
 def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.float32]]:
-    """Return name, size and scale of the observation terms, which must be ones that this file knows how to build."""
+    """Return name, size and scale of the observation terms; a term that is not in FRAMES is a ValueError."""
     terms = [(term["name"], term["size"], np.float32(term["scale"])) for term in description["observations"]]
     unknown = [name for name, _, _ in terms if name not in FRAMES]
     if unknown:

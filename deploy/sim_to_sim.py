@@ -1,11 +1,10 @@
-"""Walk an exported policy in plain MuJoCo, one robot after the other, with nothing of rsl_rl but the file: sim-to-sim.
+"""Sim-to-sim: run an exported policy in MuJoCo, one robot after the other, without rsl_rl.
 
     python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 32
 
 Needs numpy, onnxruntime and mujoco. The last line is JSON: fall_rate (falls per robot), lin_vel_error [m/s] and
-yaw_rate_error [rad/s], as scripts/evaluate.py defines them; each robot gets another command every 10 s and after a
-fall. The robots are the model as it stands; evaluate.py's differ from each other like those of the training, which
---friction, --payload and --gains imitate.
+yaw_rate_error [rad/s], as in scripts/evaluate.py; each robot gets a new command every 10 s and after a fall. All robots
+have the parameters of the model by default; --friction, --payload and --gains randomise them as in evaluate.py.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from onnx_policy import OnnxPolicy
 
-MODEL = Path(__file__).resolve().parent.parent / "rsl_rl" / "tasks" / "robots" / "go2" / "go2.xml"
+MODEL = Path(__file__).resolve().parent.parent / "rsl_rl" / "robots" / "go2" / "go2.xml"
 COMMAND_PERIOD = 10.0  # [s]
 MAX_TILT = 1.0  # [rad]
 FORBIDDEN_CONTACTS = ("trunk_contact", "head_contact")  # sensors; more than 1 N is a fall
@@ -43,13 +42,13 @@ class Walker:
         self.set_gains(1.0, 1.0)
 
     def set_gains(self, stiffness_scale, damping_scale):
-        """Make the actuators the PD loops that the policy was trained with, times factors [J]."""
+        """Set the PD gains of the policy's training, times factors [J]."""
         stiffness, damping = self.policy.stiffness * stiffness_scale, self.policy.damping * damping_scale
         self.model.actuator_gainprm[:, 0] = stiffness
         self.model.actuator_biasprm[:, 1], self.model.actuator_biasprm[:, 2] = -stiffness, -damping
 
     def set_body(self, friction, payload):
-        """Set the sliding friction of robot and floor, where one is given, and load the trunk [kg]."""
+        """Set the sliding friction of robot and floor, if given, and add a payload to the trunk [kg]."""
         if friction is not None:
             self.model.geom_friction[:, 0] = friction
             self.model.pair_friction[:, :2] = friction  # of geoms that the model pairs
@@ -59,7 +58,7 @@ class Walker:
         self._mujoco.mj_setConst(self.model, self.data)
 
     def reset(self):
-        """Put the robot onto its feet."""
+        """Reset the robot to its standing pose."""
         self._mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[:3] = 0.0, 0.0, self._height
         self.data.qpos[self._pos] = self.policy.default_joint_pos
@@ -67,7 +66,7 @@ class Walker:
         self.policy.reset()
 
     def step(self, command):
-        """Sense, act, and let one control period pass."""
+        """Simulate one control step with the policy's action."""
         self.data.ctrl[:] = self.policy(
             command=command,
             base_quat=self.data.qpos[3:7],
@@ -98,16 +97,16 @@ def draw_commands(ranges, seed):
 
 
 def vary(walker, args, generator):
-    """Make the robot another one."""
+    """Randomise the parameters of the robot."""
     friction = None if args.friction is None else generator.uniform(*args.friction)
     walker.set_body(friction, generator.uniform(*args.payload))
     walker.set_gains(*generator.uniform(*args.gains, (2, len(walker.policy.joint_names))))
 
 
 def walk(walker, commands, steps):
-    """Let a robot follow commands [3], an iterator, each for a time or until it falls, and return what it did.
+    """Run a robot with an iterator of commands [3], each until a time or a fall; return falls and mean errors.
 
-    With the same command, from the same start, a robot would do the same again, and fall for as long as it walks.
+    A new command after a fall prevents that the robot falls again in the same way.
     """
     falls, errors = 0, np.zeros(2)
     per_command = round(COMMAND_PERIOD / walker.policy.control_period)

@@ -1,6 +1,6 @@
-"""Measure this library, alone or against another: `python scripts/benchmark.py learner --peer PATH`.
+"""Run benchmarks, alone or against another library: `python scripts/benchmark.py learner --peer PATH`.
 
-Prints a table and ends with one line of JSON. Let nothing else run meanwhile.
+Prints a table; the last line is JSON. Run nothing else at the same time.
 """
 
 import json
@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tyro
 
 from benchmarks import faults, gpu, learner, simulator, training
-from scripts.command_line import let_cores_go, one_line_complaints, usage_errors
+from scripts.command_line import one_line_errors, set_omp_spincount, usage_errors
 
 BENCHMARKS = {
     "learner": learner.Learner,
@@ -31,10 +31,10 @@ MEASURE = {
 
 
 def main() -> int:
-    let_cores_go()  # for all workers, another library's too
+    set_omp_spincount()  # for all workers
     try:
         with usage_errors():
-            with one_line_complaints():
+            with one_line_errors():
                 cfg = tyro.extras.subcommand_cli_from_dict(BENCHMARKS, description=__doc__, use_underscores=True)
             result = MEASURE[type(cfg)](cfg)
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""What the scripts share: flags become a config, and a user's mistake becomes one line and exit code 2."""
+"""Command line of the scripts: flags become a config; a user's error becomes one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from typing_extensions import Annotated
 
 from configs import EXPERIMENTS
 from configs.train_config import TrainConfig
-from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, shown
+from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
 
 if TYPE_CHECKING:
-    from rsl_rl.sim.selection import Place
+    from rsl_rl.sim.selection import Backend
 
 LOGS = Path(__file__).resolve().parent.parent / "logs"
 
@@ -38,34 +38,37 @@ SHORTCUTS = {
     "video_interval": "progress.video_interval",
     "logger": "runner.logger",
 }
-"""Flags that legged_gym's users know, and the config field each of them sets."""
+"""Flags of legged_gym, and the config field of each."""
+
+DEPRECATED = {"postmortem": "fault_dump"}
+"""Old flags that are still accepted, and their new names."""
 
 
 class Arguments(NamedTuple):
-    """What a command line says."""
+    """A parsed command line."""
 
     flags: Any  # of the script itself
     cfg: Any  # TrainConfig with the overrides applied
-    run: Optional[Path]  # folder of an earlier run to go on from
+    run: Optional[Path]  # folder of an existing run
 
 
 def fail(message: str) -> None:
-    """Print one line and leave with the exit code of wrong usage."""
+    """Print one line and exit with the code of wrong usage."""
     print(f"{Path(sys.argv[0]).name}: error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(2)
 
 
-def say(text: str) -> None:
-    """Print a line, if anybody reads it: a closed pipe or a full disk ends nothing."""
+def print_line(text: str) -> None:
+    """Print a line; a closed pipe or a full disk is not an error."""
     try:
         print(text, flush=True)
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python fails again at exit
 
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Turn what a user can get wrong, raised while things are set up, into one line and exit code 2."""
+    """Turn errors of a user, raised during the setup, into one line and exit code 2."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -73,19 +76,18 @@ def usage_errors() -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
-        fail(f"this machine has too little memory for that; take fewer environments or smaller networks ({error})")
+        fail(f"this machine has too little memory; use fewer environments or smaller networks ({error})")
     except ModuleNotFoundError as error:
-        remedy = "install it with pip, or with an extra of rsl-rl-lib, which README.md lists"
+        remedy = "install it with pip, or with an extra of rsl-rl-lib (see README.md)"
         fail(str(error) if "install" in str(error) else f"{error}; {remedy}")
 
 
 def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence[str]] = None) -> Arguments:
-    """Read the command line into ``flags`` and a config; --task picks the config, or the config of an earlier run is
-    taken."""
-    let_cores_go()
+    """Parse the command line into ``flags`` and a config: that of --task, or that of an existing run."""
+    set_omp_spincount()
     own = {field.name for field in dataclasses.fields(flags)}
-    argv = [_expand(argument, own) for argument in (sys.argv[1:] if argv is None else argv)]
-    early = _peek(argv)
+    argv = [_expand(_current_name(argument, own), own) for argument in (sys.argv[1:] if argv is None else argv)]
+    early = _parse_early_flags(argv)
     if early.list:
         print("\n".join(EXPERIMENTS.names()))
         raise SystemExit(0)
@@ -95,64 +97,66 @@ def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence
         cls = EXPERIMENTS.load(early.task or EXPERIMENTS.names()[0])
         if not (isinstance(cls, type) and issubclass(cls, TrainConfig)):
             raise ValueError(f"--task {early.task} is no TrainConfig; name one of {', '.join(EXPERIMENTS.names())}")
-        cfg, run, made_with = cls(), None, ""
+        cfg, run, unavailable = cls(), None, ""
         _import_isaac_gym(early, from_run)
         if (from_run or early.resume) and not early.help:
             run, cfg = _read_run(early, cfg)
             if not early.resume:
-                cfg, made_with = _at_home(cfg, early)
+                cfg, unavailable = _fallback_to_available(cfg, early)
         if early.sim_backend and not hasattr(cfg.env, "sim"):
             raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
         parsed = _parse_config(flags, cfg, description, argv)
         for name, hint in declared_types(flags).items():
             convert(hint, getattr(parsed.flags, name), f"--{name}")
-        cfg = _settle(parsed.cfg)
-        if made_with:
-            say(f"note: the run was made with {made_with}, which does not serve here; taking {_place(cfg)}")
+        cfg = _resolve_auto(parsed.cfg)
+        if unavailable:
+            print_line(f"note: the run used {unavailable}, which is not available here; using {_chosen_backend(cfg)}")
         if not from_run:
-            _refuse_what_would_do_nothing(parsed.flags, cfg)
+            _reject_unused_flags(parsed.flags, cfg)
     return Arguments(parsed.flags, cfg, run)
 
 
 def _import_isaac_gym(early: argparse.Namespace, from_run: bool) -> None:
-    """Import Isaac Gym where it is installed and may be asked for: it refuses to be imported after torch."""
-    may_be_asked = early.sim_backend == "isaacgym" or from_run or early.resume
-    if may_be_asked and not early.help and importlib.util.find_spec("isaacgym") is not None:
-        with contextlib.suppress(ImportError):  # where it is needed, its backend says so
+    """Import Isaac Gym if it is installed and may be needed: it cannot be imported after torch."""
+    may_be_needed = early.sim_backend == "isaacgym" or from_run or early.resume
+    if may_be_needed and not early.help and importlib.util.find_spec("isaacgym") is not None:
+        with contextlib.suppress(ImportError):  # its backend reports the error if it is needed
             importlib.import_module("isaacgym")
 
 
-def _at_home(cfg: TrainConfig, early: argparse.Namespace) -> Tuple[TrainConfig, str]:
-    """Leave the engine and the devices of a run open where this machine has not those; also say in that case what they
-    were. An engine that is asked for may take the device that fits it."""
-    from rsl_rl.sim.selection import AUTO, has_device, serves_here
+def _fallback_to_available(cfg: TrainConfig, early: argparse.Namespace) -> Tuple[TrainConfig, str]:
+    """Set engine and devices of a run to "auto" if this machine does not have them; also return their names then.
 
-    place, found = _place(cfg), ""
-    if not (serves_here(place) and has_device(_settle(cfg).rl_device)):
-        cfg, found = _with_backend(cfg, AUTO), str(place)
+    With --sim, only the devices become "auto".
+    """
+    from rsl_rl.sim.selection import AUTO, has_device, is_available
+
+    backend, unavailable = _chosen_backend(cfg), ""
+    if not (is_available(backend) and has_device(_resolve_auto(cfg).rl_device)):
+        cfg, unavailable = _with_backend(cfg, AUTO), str(backend)
     elif early.sim_backend is None:
-        return cfg, found
-    return dataclasses.replace(cfg, sim_device=AUTO, rl_device=AUTO), found
+        return cfg, unavailable
+    return dataclasses.replace(cfg, sim_device=AUTO, rl_device=AUTO), unavailable
 
 
-def _place(cfg: TrainConfig) -> Place:
-    """Return what computes the physics of a config, as far as this machine has it."""
-    from rsl_rl.sim.selection import choose
+def _chosen_backend(cfg: TrainConfig) -> Backend:
+    """Return engine and device of a config, with "auto" resolved."""
+    from rsl_rl.sim.selection import choose_backend
 
-    return choose(_backend(cfg), cfg.sim_device)
+    return choose_backend(_engine_name(cfg), cfg.sim_device)
 
 
-def _settle(cfg: TrainConfig) -> TrainConfig:
-    """Replace every "auto" by what is best on this machine."""
+def _resolve_auto(cfg: TrainConfig) -> TrainConfig:
+    """Replace every "auto" by the best choice on this machine."""
     from rsl_rl.sim.selection import AUTO
 
-    place = _place(cfg)
-    rl_device = place.device if cfg.rl_device == AUTO else cfg.rl_device
-    return _with_backend(dataclasses.replace(cfg, sim_device=place.device, rl_device=rl_device), place.backend)
+    backend = _chosen_backend(cfg)
+    rl_device = backend.device if cfg.rl_device == AUTO else cfg.rl_device
+    return _with_backend(dataclasses.replace(cfg, sim_device=backend.device, rl_device=rl_device), backend.engine)
 
 
-def _backend(cfg: TrainConfig) -> str:
-    """Return the engine of a config; a task without physics computes where MuJoCo would."""
+def _engine_name(cfg: TrainConfig) -> str:
+    """Return the engine of a config; a task without physics uses the device of MuJoCo."""
     sim = getattr(cfg.env, "sim", None)
     return "mujoco" if sim is None else sim.backend
 
@@ -165,21 +169,20 @@ def _with_backend(cfg: TrainConfig, backend: str) -> TrainConfig:
     return dataclasses.replace(cfg, env=env)
 
 
-def let_cores_go() -> None:
-    """Have torch's threads look for work for microseconds and not for milliseconds, unless the user has a say in it:
-    physics waits for their cores, and on a machine that does other things too so does everybody. Read when torch loads.
+def set_omp_spincount() -> None:
+    """Limit the active waiting of OpenMP threads to microseconds, unless the user has set it.
+
+    Otherwise torch's idle threads use the cores that the physics needs. Call it before torch is imported.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & set(os.environ):
         os.environ["GOMP_SPINCOUNT"] = "50000"
 
 
-def _refuse_what_would_do_nothing(flags: Any, cfg: TrainConfig) -> None:
+def _reject_unused_flags(flags: Any, cfg: TrainConfig) -> None:
     if not flags.resume and ((flags.load_run, flags.checkpoint) != ("-1", -1) or flags.fresh_episodes):
-        raise ValueError(
-            "--load_run, --checkpoint and --fresh_episodes say what to go on from; add --resume, or leave them out"
-        )
+        raise ValueError("--load_run, --checkpoint and --fresh_episodes need --resume; add it, or leave them out")
     if flags.resume and flags.init_from:
-        raise ValueError("--init_from begins a new run, and --resume goes on with one; leave one of them out")
+        raise ValueError("--init_from starts a new run, and --resume continues one; use only one of them")
     if cfg.acceleration.cuda_graphs and cfg.rl_device.startswith("cpu"):
         raise ValueError(
             "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
@@ -187,9 +190,18 @@ def _refuse_what_would_do_nothing(flags: Any, cfg: TrainConfig) -> None:
         )
 
 
+def _current_name(argument: str, own: Set[str]) -> str:
+    """Return a flag with its present name; a deprecated name prints a note."""
+    name, equals, value = argument.partition("=")
+    new = DEPRECATED.get(name[2:].replace("-", "_"), "")
+    if new not in own:
+        return argument
+    print_line(f"note: {name} is deprecated; use --{new}")
+    return f"--{new}{equals}{value}"
+
+
 def _expand(argument: str, own: Set[str]) -> str:
-    """Write a flag with underscores, and a short form as the config field it stands for unless the script has a flag of
-    that name."""
+    """Return a flag with underscores; a short form becomes its config field unless the script has such a flag."""
     if not argument.startswith("--"):
         return argument
     name, equals, value = argument[2:].partition("=")
@@ -197,8 +209,8 @@ def _expand(argument: str, own: Set[str]) -> str:
     return f"--{name if name in own else SHORTCUTS.get(name, name)}{equals}{value}"
 
 
-def _peek(argv: Sequence[str]) -> argparse.Namespace:
-    """Read the few flags that decide which config the others apply to."""
+def _parse_early_flags(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the flags that decide which config is used."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--task")
     parser.add_argument("--list", action="store_true")
@@ -216,19 +228,19 @@ def _peek(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _read_run(early: argparse.Namespace, cfg: TrainConfig) -> Tuple[Path, TrainConfig]:
-    """Find the run that --load_run names and read the config that it was trained with."""
-    from rsl_rl.utils.checkpoints import BEST, best_iteration, config_of, find_run  # torch: --help has no time for it
+    """Find the run of --load_run and read its config."""
+    from rsl_rl.utils.checkpoints import BEST, best_iteration, config_of, find_run  # imports torch, slow for --help
 
     run = find_run(LOGS / (early.experiment_name or cfg.runner.experiment_name), early.load_run or "''")
     asked = best_iteration(run) if early.checkpoint == BEST else early.checkpoint
     path = config_of(run, int(asked) if str(asked).isdecimal() else -1)
     if not path.is_file():
-        raise ValueError(f"{run} is no run's folder: it has no config.yaml; name another with --load_run")
+        raise ValueError(f"{run} is not the folder of a run: it has no config.yaml; choose another with --load_run")
     values = read_yaml(path)
     task = values.get("task", cfg.task)
     if task != cfg.task:
         raise ValueError(
-            f"{run} is a run of the task {shown(task)} and not of '{cfg.task}'; correct --task or --load_run"
+            f"{run} is a run of the task {short_repr(task)} and not of '{cfg.task}'; correct --task or --load_run"
         )
     try:
         return run, from_dict(type(cfg), values)
@@ -247,29 +259,29 @@ def _parse_config(flags: Type, cfg: Any, description: str, argv: Sequence[str]) 
     )
     shortcuts = "\n".join(f"--{short}  for  --{field}" for short, field in SHORTCUTS.items())
     description = f"{description}\n\nShort forms:\n{shortcuts}\n\nTasks: {', '.join(EXPERIMENTS.names())}"
-    with one_line_complaints():
+    with one_line_errors():
         return tyro.cli(combined, args=argv, description=description, use_underscores=True)
 
 
 @contextlib.contextmanager
-def one_line_complaints() -> Iterator[None]:
-    """Turn tyro's framed complaint about a command line into a ValueError of one line."""
-    complaints = io.StringIO()
+def one_line_errors() -> Iterator[None]:
+    """Turn tyro's error messages, which are printed in a box, into a ValueError of one line."""
+    messages = io.StringIO()
     try:
-        with contextlib.redirect_stderr(complaints):
+        with contextlib.redirect_stderr(messages):
             yield
     except SystemExit as stop:
         if stop.code:
-            raise ValueError(_in_one_line(complaints.getvalue())) from None
+            raise ValueError(_as_one_line(messages.getvalue())) from None
         raise
 
 
-def _in_one_line(box: str) -> str:
-    """Take the words out of tyro's framed message and leave its title, whether the frame is drawn or of minuses."""
+def _as_one_line(box: str) -> str:
+    """Return the text of a message in a box of lines or minus signs, without its title."""
     lines = [line.strip("│ ") for line in box.splitlines()[1:] if not set(line) <= set("│╰╯─- ")]
     words = re.sub(r"\s+", " ", " ".join(line for line in lines if not line.startswith("For full helptext")))
     found = re.match(r"Error parsing cfg\.?([\w.]*): (.*)", words)
-    if found:  # most configs name the place themselves
-        place, words = found.groups()
-        words = words if words.startswith(place) else f"{place}.{words}"
+    if found:  # most configs name the field themselves
+        field, words = found.groups()
+        words = words if words.startswith(field) else f"{field}.{words}"
     return f"{words} (--help lists every flag)"

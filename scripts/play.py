@@ -1,14 +1,12 @@
-"""Watch and export a trained policy: `python scripts/play.py --task go2_flat`.
+"""Show and export a trained policy: `python scripts/play.py --task go2_flat`.
 
-Writes a film (play.mp4), pictures of what the robot was asked for and what it did (play.png, play_joints.png) and the
-policy for the robot (TorchScript and ONNX, with a description of its inputs and outputs) into the run's exported/
-folder.
+Writes a video (play.mp4), plots of commands and motion (play.png, play_joints.png) and the policy for deployment
+(TorchScript and ONNX, with a description of inputs and outputs) into the exported/ folder of the run. Each exported
+file is compared with the policy over a rollout (parity.json); if one differs, the exit code is 1.
 
-With --viewer or --keyboard one robot walks in real time instead, under your command, and nothing is written.
+With --viewer or --keyboard you steer one robot in real time instead, and no file is written.
 
-Each exported file is led through a walk of the policy (parity.json); where one acts otherwise, the exit code is 1.
-
-With --postmortem it shows instead how a robot broke in training: physics repeats its last control steps.
+With --fault_dump it shows instead how a robot broke in training, by simulating its last control steps again.
 """
 
 import json
@@ -24,89 +22,88 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.command_line import Arguments, parse, usage_errors
 
 if TYPE_CHECKING:
-    from rsl_rl.exporters.parity import Exported
+    from rsl_rl.evaluation.export_parity import ExportedPolicy
+    from rsl_rl.evaluation.fault_plots import StepSummary
     from rsl_rl.runners.inference import InferencePolicy
     from rsl_rl.runners.loading import LoadedPolicy
     from rsl_rl.tasks.legged_robot import LeggedRobot
-    from rsl_rl.tasks.postmortem_plot import Moment
 
 RUNNER = Path(__file__).resolve().parent.parent / "deploy" / "onnx_policy.py"
-"""What a robot needs beside policy.onnx."""
+"""File that runs policy.onnx on a robot."""
 
 PARITY_SECONDS = 20.0
-"""Length of the walk that exported files are compared over [s]."""
+"""Length of the rollout for the comparison of exported files [s]."""
 
 PARITY_ROBOTS = 4
 
 
 @dataclass(frozen=True)
 class Flags:
-    """What to show, apart from the config."""
+    """Flags of play.py; all other flags are fields of the config."""
 
     load_run: str = "-1"
     """Folder of the run; -1 for the newest."""
     checkpoint: Union[int, Literal["best"]] = -1
-    """Iteration to play; -1 for the newest, best for what a training with --evaluate_interval found to be best."""
+    """Iteration to play; -1 for the newest, best for the best one of a training with --evaluate_interval."""
     num_envs: int = 4
-    """Robots in the film."""
+    """Robots in the video."""
     seconds: float = 10.0
-    """Length of the film [s]."""
+    """Length of the video [s]."""
     command: Optional[Tuple[float, float, float]] = None
-    """Forward and left velocity [m/s] and yaw rate [rad/s] for all robots, with spaces or commas between;
-    without it, the task's own commands."""
+    """Forward and left velocity [m/s] and yaw rate [rad/s] for all robots, separated by spaces or commas;
+    default: random commands of the task."""
     video: bool = True
-    """Make the film."""
+    """Write the video."""
     plot: bool = True
-    """Make the pictures: velocities, base height, action rate and gait; joint positions and torques."""
+    """Write the plots: velocities, base height, action rate and gait; joint positions and torques."""
     viewer: bool = False
     """Serve a web page with the robot in 3D, sliders for its command and its reward terms, until Ctrl-C."""
     port: int = 8080
     """Port of the web page, or the next free one."""
     keyboard: bool = False
     """Steer the robot with the arrow keys in MuJoCo's own window; needs a display."""
-    postmortem: Optional[str] = None
-    """What a training has written of a robot that broke: a file, or its name in the run's postmortem/ folder. Nothing
-    else is played, and nothing exported."""
+    fault_dump: Optional[str] = None
+    """Fault dump to show instead of the policy: a file, or its name in the run's postmortem/ folder."""
 
 
 def main(args: Arguments) -> int:
-    if args.flags.postmortem is not None:
-        return show_postmortem(args)
+    if args.flags.fault_dump is not None:
+        return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:
-        return walk_live(args)
+        return run_teleop(args)
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
+        from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
         from rsl_rl.runners.loading import load_policy
-        from rsl_rl.tasks.replay import for_replay, replay, write_replay
         from rsl_rl.utils.seeding import require_device
 
         if flags.num_envs < 1 or flags.seconds <= 0:
             raise ValueError(f"--num_envs {flags.num_envs} and --seconds {flags.seconds}: give positive numbers")
         require_device("sim_device", cfg.sim_device)
-        env = for_replay(cfg.env, flags.num_envs, flags.seconds, flags.command).build(cfg.sim_device, seed=cfg.seed)
+        env = for_playback(cfg.env, flags.num_envs, flags.seconds, flags.command).build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
 
     folder = run / "exported"
     print(f"playing {loaded.checkpoint}")
-    same = export(loaded, cfg, folder)
-    recording = replay(env, loaded.policy, flags.seconds)
-    for line in write_replay(recording, env, folder, flags.video, flags.plot):
+    equal = export(loaded, cfg, folder)
+    recording = run_playback(env, loaded.policy, flags.seconds)
+    for line in write_playback(recording, env, folder, flags.video, flags.plot):
         print(line)
-    return 0 if same else 1
+    return 0 if equal else 1
 
 
 def export(loaded: "LoadedPolicy", cfg: Any, folder: Path) -> bool:
-    """Write the policy for the robot in every format there is, its description, and the runner that needs nothing else;
-    return whether all of them act like the policy."""
+    """Write the policy in all formats, its description, and the file that runs it on a robot; return whether all
+    formats agree with the policy."""
+    from rsl_rl.evaluation.evaluate import for_evaluation
     from rsl_rl.exporters import describe_module, policy_module
-    from rsl_rl.tasks.evaluation import for_evaluation
 
     runner, groups = loaded.runner, loaded.runner.alg.policy.actor_model.groups
-    undisturbed = for_evaluation(cfg.env, PARITY_ROBOTS, PARITY_SECONDS)
-    # Episodes short enough that robots which never fall are reset too.
-    short = replace(undisturbed, episode_length=max(PARITY_SECONDS / 3, undisturbed.sim.control_dt))
-    env = short.build(cfg.sim_device, seed=cfg.seed)
+    env_cfg = for_evaluation(cfg.env, PARITY_ROBOTS, PARITY_SECONDS)
+    # Short episodes, so that robots that do not fall are reset too.
+    env_cfg = replace(env_cfg, episode_length=max(PARITY_SECONDS / 3, env_cfg.sim.control_dt))
+    env = env_cfg.build(cfg.sim_device, seed=cfg.seed)
     formats = {"TorchScript": runner.export_policy_to_jit(folder)}
     print(f"policy: {formats['TorchScript']} (TorchScript)")
     module = describe_module(policy_module(runner.alg.inference_policy))
@@ -118,18 +115,18 @@ def export(loaded: "LoadedPolicy", cfg: Any, folder: Path) -> bool:
         formats["ONNX"] = runner.export_policy_to_onnx(folder, metadata=content)
         print(f"policy: {formats['ONNX']} (ONNX)")
     except ImportError as error:
-        print(f"no ONNX file: {error}; the extra 'export' brings what it needs")
-    print(f"runner: {shutil.copy(RUNNER, folder)} (takes policy.onnx and what the robot senses; numpy and onnxruntime)")
+        print(f"no ONNX file: {error}; install the extra: pip install 'rsl-rl-lib[export]'")
+    print(f"runner: {shutil.copy(RUNNER, folder)} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
     return check_parity(formats, loaded.policy, env, groups)
 
 
 def check_parity(
     formats: Mapping[str, Path], policy: "InferencePolicy", env: "LeggedRobot", groups: Sequence[str]
 ) -> bool:
-    """Lead the exported files through a walk of the policy, say how far each is from it and write parity.json beside
-    them; return whether none is too far."""
-    from rsl_rl.exporters.parity import compare, verdict, write_parity
-    from rsl_rl.exporters.rollout import record_rollout
+    """Compare the exported files with the policy over a rollout, print the differences and write parity.json; return
+    whether all are within the tolerance."""
+    from rsl_rl.evaluation.export_parity import compare, describe_parity, write_parity
+    from rsl_rl.evaluation.parity_rollout import record_rollout
 
     rollout = record_rollout(env, policy, groups, round(PARITY_SECONDS / env.cfg.sim.control_dt))
     results = {}
@@ -140,16 +137,16 @@ def check_parity(
             print(f"parity: {name} is not checked: {error}")
             continue
         results[name] = compare(rollout, exported)
-        print(f"parity: {verdict(name, results[name])}{note}")
+        print(f"parity: {describe_parity(name, results[name])}{note}")
     folder = formats["TorchScript"].parent
     print(f"parity: {write_parity(folder / 'parity.json', rollout, results)} ({rollout.num_resets} resets)")
     return all(result.mismatch is None for result in results.values())
 
 
-def open_exported(path: Path, joint_names: Sequence[str]) -> "Tuple[Exported, str]":
-    """Open a file as a robot would, and say what keeps robots from it; an ImportError names what is not installed."""
+def open_exported(path: Path, joint_names: Sequence[str]) -> "Tuple[ExportedPolicy, str]":
+    """Load an exported file; also return a note if no robot can run it. A missing package is an ImportError."""
     from deploy.onnx_policy import Policy, open_onnx
-    from rsl_rl.exporters.parity import Exported, open_torchscript
+    from rsl_rl.evaluation.export_parity import ExportedPolicy, open_torchscript
 
     if path.suffix == ".onnx":
         description, network = open_onnx(path)
@@ -158,94 +155,94 @@ def open_exported(path: Path, joint_names: Sequence[str]) -> "Tuple[Exported, st
     try:
         Policy(description, network, joint_names)
     except ValueError as error:
-        return Exported(network, description, None), f"; not for robots: {error}"
-    return Exported(network, description, lambda: Policy(description, network, joint_names)), ""
+        return ExportedPolicy(network, description, None), f"; not for robots: {error}"
+    return ExportedPolicy(network, description, lambda: Policy(description, network, joint_names)), ""
 
 
-def walk_live(args: Arguments) -> int:
-    """Let one robot walk in real time under a person's command, until the window is closed or Ctrl-C comes."""
+def run_teleop(args: Arguments) -> int:
+    """Run one robot in real time with the user's command, until the window is closed or Ctrl-C."""
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
+        from rsl_rl.evaluation.teleop import for_teleop, open_native_viewer, open_web_viewer, teleoperate
         from rsl_rl.runners.loading import load_policy
-        from rsl_rl.tasks.live import for_walking, open_page, open_window, walk
         from rsl_rl.utils.seeding import require_device
 
         if flags.viewer and flags.keyboard:
-            raise ValueError("--viewer and --keyboard each show the robot; take one of them")
-        refuse(flags, "--viewer and --keyboard show one robot until they are closed", "num_envs", "seconds")
+            raise ValueError("--viewer and --keyboard each show the robot; use only one of them")
+        reject_flags(flags, "--viewer and --keyboard show one robot until they are closed", "num_envs", "seconds")
         require_device("sim_device", cfg.sim_device)
-        env = for_walking(cfg.env).build(cfg.sim_device, seed=cfg.seed)
+        env = for_teleop(cfg.env).build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
         command = flags.command or (0.0, 0.0, 0.0)
-        screen, usage = open_page(env, command, flags.port) if flags.viewer else open_window(env, command)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs deaf to it
+        display, usage = open_web_viewer(env, command, flags.port) if flags.viewer else open_native_viewer(env, command)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it by default
     try:
         print(f"playing {loaded.checkpoint}")
         print(usage, flush=True)
-        walk(env, loaded.policy, screen)
+        teleoperate(env, loaded.policy, display)
     except KeyboardInterrupt:
         print()
     finally:
-        screen.close()
+        display.close()
     return 0
 
 
-def refuse(flags: Flags, mode: str, *names: str) -> None:
-    """Raise a ValueError where flags are given that a mode, described by a clause, has no use for."""
+def reject_flags(flags: Flags, mode: str, *names: str) -> None:
+    """Raise a ValueError for flags that have no effect in a mode; ``mode`` starts the message."""
     changed = [f"--{name}" for name in names if getattr(flags, name) != getattr(Flags, name)]
     if changed:
         raise ValueError(f"{mode}; leave out {', '.join(changed)}")
 
 
-def show_postmortem(args: Arguments) -> int:
-    """Repeat the last steps of a robot that broke in training and show them as a table, a picture and a film."""
+def show_fault_dump(args: Arguments) -> int:
+    """Simulate the last steps of a robot that broke in training again; show a table, a plot and a video."""
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
-        from rsl_rl.tasks.postmortem import find_case, load_case, repeat, verdict
-        from rsl_rl.tasks.postmortem_plot import headline, moments, write_postmortem
+        from rsl_rl.evaluation.fault_plots import headline, step_summaries, write_fault_report
+        from rsl_rl.evaluation.fault_replay import describe_replay, find_fault_dump, load_fault_dump, replay_fault
         from rsl_rl.utils.seeding import require_device
 
-        shown_instead = ("checkpoint", "num_envs", "seconds", "command", "viewer", "keyboard")
-        refuse(flags, "--postmortem shows what was recorded", *shown_instead)
+        unused = ("checkpoint", "num_envs", "seconds", "command", "viewer", "keyboard")
+        reject_flags(flags, "--fault_dump shows a recorded fault", *unused)
         require_device("sim_device", cfg.sim_device)
-        path = find_case(run, flags.postmortem)
-        case = load_case(path, cfg.env)
-        repetition = repeat(case, cfg.env, cfg.sim_device)
+        path = find_fault_dump(run, flags.fault_dump)
+        dump = load_fault_dump(path, cfg.env)
+        replay = replay_fault(dump, cfg.env, cfg.sim_device)
 
-    print(f"repeating {path}")
-    print(f"{headline(case)}, iteration {case.iteration}, step {case.step}")
-    print_table(MOMENT_COLUMNS, [moment_cells(moment) for moment in moments(case, repetition)])
-    print(verdict(case, repetition))
-    if case.values:
-        print_table(("term", "value"), [(name, shown_value(value)) for name, value in case.values.items()])
+    print(f"replaying {path}")
+    print(f"{headline(dump)}, iteration {dump.iteration}, step {dump.step}")
+    print_table(STEP_COLUMNS, [step_cells(moment) for moment in step_summaries(dump, replay)])
+    print(describe_replay(dump, replay))
+    if dump.values:
+        print_table(("term", "value"), [(name, shown_value(value)) for name, value in dump.values.items()])
     with usage_errors():
-        for line in write_postmortem(case, repetition, path, flags.video):
+        for line in write_fault_report(dump, replay, path, flags.video):
             print(line)
     return 0
 
 
-MOMENT_COLUMNS = (
-    "before the end [s]",
+STEP_COLUMNS = (
+    "time left [s]",
     "trunk height [m]",
     "trunk speed [m/s]",
     "fastest joint [rad/s]",
     "",
-    "off target [rad]",
-    "physics broke",
+    "target error [rad]",
+    "physics",
 )
 
 
-def moment_cells(moment: "Moment") -> Tuple[str, ...]:
-    """Return a row below MOMENT_COLUMNS."""
+def step_cells(moment: "StepSummary") -> Tuple[str, ...]:
+    """Return a row of the table with STEP_COLUMNS."""
     numbers = (moment.height, moment.speed, moment.joint_speed, moment.target_error)
     height, speed, joint_speed, target_error = ("-" if number is None else f"{number:.3g}" for number in numbers)
     return (f"{moment.time_left:.3f}", height, speed, joint_speed, moment.joint, target_error, moment.broke)
 
 
 def shown_value(value: Any) -> str:
-    """Return a number, or a list of numbers, as text."""
+    """Format a number or a list of numbers."""
     if isinstance(value, list):
         return " ".join(map(shown_value, value))
     return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
@@ -264,8 +261,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     Console().print(table)
 
 
-def with_spaces(argv: Sequence[str]) -> List[str]:
-    """Write `--command 0.8,0,0` as `--command 0.8 0 0`."""
+def split_commas(argv: Sequence[str]) -> List[str]:
+    """Replace `--command 0.8,0,0` by `--command 0.8 0 0`."""
     words: List[str] = []
     for word in argv:
         flag, equals, value = word.partition("=")
@@ -280,4 +277,4 @@ def with_spaces(argv: Sequence[str]) -> List[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(parse(Flags, __doc__ or "", from_run=True, argv=with_spaces(sys.argv[1:]))))
+    sys.exit(main(parse(Flags, __doc__ or "", from_run=True, argv=split_commas(sys.argv[1:]))))

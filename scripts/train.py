@@ -10,91 +10,91 @@ from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.command_line import LOGS, Arguments, parse, say, usage_errors
+from scripts.command_line import LOGS, Arguments, parse, print_line, usage_errors
 
 if TYPE_CHECKING:
+    from rsl_rl.evaluation.callbacks import VideoCallback
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.tasks.legged_robot import LeggedRobot
-    from rsl_rl.tasks.progress import Clips
 
 
 @dataclass(frozen=True)
 class Flags:
-    """What to do, apart from the config."""
+    """Flags of train.py; all other flags are fields of the config."""
 
     list: bool = False
-    """Print the names of the tasks and leave."""
+    """Print the names of the tasks and exit."""
     resume: bool = False
-    """Go on with an earlier run in its own folder, with its own config, until max_iterations is reached."""
+    """Continue an existing run in its folder, with its config, until max_iterations is reached."""
     load_run: str = "-1"
     """Folder of the run to resume; -1 for the newest."""
     checkpoint: int = -1
-    """Iteration to resume from; -1 for the newest that is whole."""
+    """Iteration to resume from; -1 for the newest undamaged one."""
     fresh_episodes: bool = False
-    """With --resume: begin new episodes instead of going on with those of the run, so that num_envs may change."""
+    """With --resume: start new episodes instead of continuing those of the run, so that num_envs may change."""
     init_from: str = ""
-    """Begin with the weights of this checkpoint file, or of the newest checkpoint of this run folder."""
+    """Start with the weights of this checkpoint file, or of the newest checkpoint in this run folder."""
     headless: bool = True
-    """Accepted for legged_gym's users; training never opens a window."""
+    """Has no effect: training never opens a window. Accepted because legged_gym has it."""
 
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C, and after SIGTERM, SIGUSR1 or max_time; the run is saved."""
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)]
-"""What ends a training in an orderly way; SLURM sends SIGUSR1 before the end, if asked to."""
+"""Signals that stop a training after saving; SLURM can send SIGUSR1 before the time limit."""
 
 
 def main(args: Arguments) -> int:
-    cfg, engine = args.cfg, engine_of(args.cfg)
-    leave_at_signals()
+    cfg, engine = args.cfg, engine_name(args.cfg)
+    exit_on_signals()
     if engine == "mujoco_warp":
-        say("MuJoCo Warp builds its kernels, which takes a minute or so where it has none in its cache")
+        print_line("MuJoCo Warp compiles its kernels, which takes about a minute if they are not cached")
     with usage_errors():
-        runner, notes, clips = set_up(args)
+        runner, notes, video_callbacks = set_up(args)
     for note in (*runner.env_corrections, *notes):
-        say(f"note: {note}")
-    place = f"{runner.env.device}{f' ({engine})' if engine else ''}"
-    say(f"{cfg.task}: {runner.env.num_envs} environments on {place}, networks on {runner.device}")
-    say(f"run: {runner.log_dir}")
-    received = stop_at_signals(runner)
+        print_line(f"note: {note}")
+    device = f"{runner.env.device}{f' ({engine})' if engine else ''}"
+    print_line(f"{cfg.task}: {runner.env.num_envs} environments on {device}, networks on {runner.device}")
+    print_line(f"run: {runner.log_dir}")
+    received = stop_on_signals(runner)
     from rsl_rl.runners import TrainingError
 
-    left = cfg.runner.max_iterations - runner.current_learning_iteration
+    remaining = cfg.runner.max_iterations - runner.current_learning_iteration
     try:
-        runner.learn(left, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
+        runner.learn(remaining, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
         done = runner.current_learning_iteration
-        for one in clips if done >= cfg.runner.max_iterations else ():
+        for one in video_callbacks if done >= cfg.runner.max_iterations else ():
             one.finish(interrupted=lambda: bool(received))
     except (TrainingError, OSError) as error:
         print(f"train.py: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
         return 1
     finally:
-        for one in clips:
-            one.give_up()
+        for one in video_callbacks:
+            one.cancel()
     if done < cfg.runner.max_iterations:
         reason = received[0].name if received else "max_time"
-        say(f"interrupted by {reason} after iteration {done} and saved; go on with --resume")
+        print_line(f"interrupted by {reason} after iteration {done} and saved; continue with --resume")
         return INTERRUPTED if signal.SIGINT in received else TERMINATED
-    say(f"done: {runner.log_dir}")
+    print_line(f"done: {runner.log_dir}")
     return 0
 
 
-def engine_of(cfg: Any) -> str:
-    """Name what computes the physics; nothing where there is none."""
+def engine_name(cfg: Any) -> str:
+    """Return the name of the physics engine; empty for a task without physics."""
     return cfg.env.sim.backend if hasattr(cfg.env, "sim") else ""
 
 
 class Training(NamedTuple):
-    """What is to run."""
+    """A training that is ready to run."""
 
     runner: "OnPolicyRunner"
-    notes: List[str]  # what the user should know
-    clips: "List[Clips]"  # one where films are asked for
+    notes: List[str]  # for the user
+    video_callbacks: "List[VideoCallback]"  # one or none
 
 
 def set_up(args: Arguments) -> Training:
-    """Build everything, with the state of an earlier run if one is resumed."""
+    """Build environment, runner and callbacks; load the checkpoint of a run that is resumed."""
     from rsl_rl.utils.checkpoints import find_checkpoint
     from rsl_rl.utils.host import prepare_host
     from rsl_rl.utils.seeding import make_deterministic, require_device, seed_everything
@@ -106,60 +106,60 @@ def set_up(args: Arguments) -> Training:
     weights = find_weights(args.flags.init_from) if args.flags.init_from else None
     prepare_host()
     notes = make_deterministic() if cfg.deterministic else []
-    if engine_of(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
-        notes.append("mujoco_warp on a CPU takes one thread and is for tests; --sim mujoco is many times as fast")
+    if engine_name(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
+        notes.append("mujoco_warp on a CPU uses one thread and is for tests; --sim mujoco is many times as fast")
     seed_everything(cfg.seed)
     env = cfg.env.build(device=cfg.sim_device, seed=cfg.seed)
-    onlooking = build_onlooking(cfg)
+    callback_envs = build_callback_envs(cfg)
     if checkpoint is None:
-        runner = begin(env, cfg, weights)
+        runner = create_run(env, cfg, weights)
         notes += [f"weights of {weights}"] if weights else []
     else:
-        runner, more_notes = go_on(env, args, checkpoint)
+        runner, more_notes = resume_run(env, args, checkpoint)
         notes += more_notes
-    return Training(runner, notes, look_on(runner, cfg, *onlooking))
+    return Training(runner, notes, attach_callbacks(runner, cfg, *callback_envs))
 
 
-def build_onlooking(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
-    """Build what progress is shown with, before there is a run: the robots to judge and those to film, each one
-    environment or none."""
-    from rsl_rl.tasks.progress import build_for_clips, build_for_evaluations
+def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
+    """Return the environments of evaluations and of videos, one or none each; errors occur before a run is created."""
+    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_video_env
 
     progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
-    judged = [build_for_evaluations(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
-    filmed = [build_for_clips(cfg.env, progress, device, seed)] if progress.video_interval else []
-    return judged, filmed
+    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
+    video = [build_video_env(cfg.env, progress, device, seed)] if progress.video_interval else []
+    return evaluation, video
 
 
-def look_on(
-    runner: "OnPolicyRunner", cfg: Any, judged: "List[LeggedRobot]", filmed: "List[LeggedRobot]"
-) -> "List[Clips]":
-    """Have the runner show its progress; return what makes the films."""
-    from rsl_rl.runners.best import BestCheckpoint
-    from rsl_rl.tasks.progress import Clips, Evaluations
+def attach_callbacks(
+    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "List[LeggedRobot]", video_envs: "List[LeggedRobot]"
+) -> "List[VideoCallback]":
+    """Add the callbacks to the runner; return those of videos."""
+    from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
+    from rsl_rl.runners.best_checkpoint import BestCheckpoint
 
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir
     assert folder is not None  # the runner was given one
-    for env in judged:
+    for env in evaluation_envs:
         best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
-        runner.after_update.append(Evaluations(env, progress, last, policy, best.offer))
-    clips = [Clips(env, progress, last, policy, folder / "videos", runner.print_line) for env in filmed]
-    runner.after_update += clips
-    return clips
+        runner.after_update.append(EvaluationCallback(env, progress, last, policy, best.save_if_better))
+    video_callbacks = [
+        VideoCallback(env, progress, last, policy, folder / "videos", runner.print_line) for env in video_envs
+    ]
+    runner.after_update += video_callbacks
+    return video_callbacks
 
 
 def find_weights(path: str) -> Path:
-    """Return the checkpoint that --init_from names."""
+    """Return the checkpoint of --init_from."""
     from rsl_rl.utils.checkpoints import find_checkpoint
 
     folder = Path(path).expanduser()
     return find_checkpoint(folder) if folder.is_dir() else folder
 
 
-def begin(env: Any, cfg: Any, weights: Optional[Path]) -> "OnPolicyRunner":
-    """Make a run with a new folder, with the weights of a checkpoint if one is given; where something is wrong, no
-    folder is left."""
+def create_run(env: Any, cfg: Any, weights: Optional[Path]) -> "OnPolicyRunner":
+    """Create a run with a new folder, with the weights of a checkpoint if one is given; an error leaves no folder."""
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.runners.checkpoint_manager import load_algorithm
     from rsl_rl.utils.checkpoints import discard_run_folder, make_run_folder
@@ -176,8 +176,8 @@ def begin(env: Any, cfg: Any, weights: Optional[Path]) -> "OnPolicyRunner":
         raise
 
 
-def go_on(env: Any, args: Arguments, checkpoint: Path) -> "Tuple[OnPolicyRunner, List[str]]":
-    """Take up a run at a checkpoint; also tell what is not as it was."""
+def resume_run(env: Any, args: Arguments, checkpoint: Path) -> "Tuple[OnPolicyRunner, List[str]]":
+    """Resume a run from a checkpoint; also return notes on what differs."""
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.utils.checkpoints import checkpoints_of
 
@@ -185,18 +185,18 @@ def go_on(env: Any, args: Arguments, checkpoint: Path) -> "Tuple[OnPolicyRunner,
     runner = OnPolicyRunner(env, args.cfg, checkpoint.parent, args.cfg.rl_device)
     runner.load(checkpoint, load_env=not flags.fresh_episodes)
     if runner.current_learning_iteration >= limit:
-        raise ValueError(f"{checkpoint} has reached max_iterations={limit}; give --max_iterations more")
+        raise ValueError(f"{checkpoint} has reached max_iterations={limit}; increase --max_iterations")
     if not runner.episodes_restored:
-        reason = "--fresh_episodes" if flags.fresh_episodes else f"{checkpoint.name} holds no state of them"
-        notes.append(f"the episodes of {type(env).__name__} start anew: {reason}")
+        reason = "--fresh_episodes" if flags.fresh_episodes else f"{checkpoint.name} has no state of them"
+        notes.append(f"new episodes of {type(env).__name__} are started: {reason}")
     newest = checkpoints_of(checkpoint.parent)[-1]
     if flags.checkpoint == -1 and newest != checkpoint:
-        notes.append(f"{newest.name} is damaged; going on from {checkpoint.name}")
+        notes.append(f"{newest.name} is damaged; resuming from {checkpoint.name}")
     return runner, notes
 
 
-def leave_at_signals() -> None:
-    """Have signals end the process with one line, while there is nothing to save yet."""
+def exit_on_signals() -> None:
+    """Install signal handlers that end the process with one line, before there is something to save."""
 
     def leave(number: int, frame: Any) -> None:
         print(f"train.py: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
@@ -206,14 +206,16 @@ def leave_at_signals() -> None:
         signal.signal(number, leave)
 
 
-def stop_at_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
-    """Have signals end the training after the iteration at hand, and a second Ctrl-C at once; return the list in which
-    the signals received will be."""
+def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
+    """Install signal handlers that stop the training after the current iteration, or at once for a second Ctrl-C.
+
+    Return the list to which they append received signals.
+    """
     received: List[signal.Signals] = []
 
     def stop(number: int, frame: Any) -> None:
         if number == signal.SIGINT and signal.SIGINT in received:
-            os.write(sys.stderr.fileno(), b"left at once; the last checkpoint is the newest in the run folder\n")
+            os.write(sys.stderr.fileno(), b"stopped at once; the newest checkpoint is in the run folder\n")
             os._exit(INTERRUPTED)
         received.append(signal.Signals(number))
         runner.request_stop()

@@ -10,22 +10,23 @@ import pytest
 
 from configs import EXPERIMENTS
 from rsl_rl.loggers import LOGGERS
+from rsl_rl.robots import ROBOTS
 from rsl_rl.sim import SIMS
-from rsl_rl.tasks.robots import ROBOTS
 
 LAYER = {
     "utils": 0,
     "config": 1,
-    "modules": 2, "storage": 2, "loggers": 2,
-    "env": 3, "sim": 3, "acceleration": 3, "exporters": 3,
+    "modules": 2, "storage": 2, "loggers": 2, "robots": 2, "viz": 2,
+    "env": 3, "acceleration": 3, "exporters": 3, "sim": 3,
     "algorithms": 4, "tasks": 4,
     "extensions": 5,
     "compat": 6,
-    "runners": 7,
+    "runners": 7, "evaluation": 7,
     "networks": 8, "models": 8,
 }  # fmt: skip
-SIMULATION = {"sim", "tasks"}
+SIMULATION = {"sim", "tasks", "robots", "viz"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
+SEES_BOTH = {"evaluation"}
 
 
 def imported_folders(path):
@@ -52,11 +53,20 @@ def test_imports_point_down(root):
         for there in set(imported_folders(path)) - {here}:
             seen.add((here, there))
             assert LAYER[there] < LAYER[here], f"{path}: {here} may not import {there}"
-            assert there in SHARED or (here not in SHARED and (here in SIMULATION) == (there in SIMULATION)), (
-                f"{path}: the halves meet only at VecEnv"
-            )
-    for pair in (("runners", "algorithms"), ("algorithms", "acceleration"), ("tasks", "sim"), ("tasks", "env")):
+            same_half = here not in SHARED and (here in SIMULATION) == (there in SIMULATION)
+            assert there in SHARED or here in SEES_BOTH or same_half, f"{path}: the halves meet only at VecEnv"
+    for pair in (("runners", "algorithms"), ("algorithms", "acceleration"), ("tasks", "sim"), ("evaluation", "viz")):
         assert pair in seen  # the walk saw something
+
+
+def test_drawing_needs_nothing_but_utils(root):
+    for path in (root / "rsl_rl" / "viz").glob("*.py"):
+        assert set(imported_folders(path)) <= {"viz", "utils"}
+
+
+def test_nobody_replaces_the_step_of_a_simulation(root):
+    for path in (root / "rsl_rl").rglob("*.py"):
+        assert not re.search(r"\bsim\.step = ", path.read_text()), f"{path} replaces sim.step"
 
 
 def test_the_core_knows_no_earlier_version(root):
@@ -131,7 +141,7 @@ def test_runners_and_console_name_no_metric_of_an_algorithm(root):
         ("rsl_rl.env, rsl_rl.modules, rsl_rl.storage, rsl_rl.algorithms, rsl_rl.runners, rsl_rl.exporters", "mujoco"),
         ("rsl_rl.env, rsl_rl.runners, rsl_rl.tasks.legged_robot", "tensorboard"),
         ("rsl_rl.tasks.legged_robot, rsl_rl.tasks.toy", "mujoco"),
-        ("rsl_rl.runners, rsl_rl.sim.video", "imageio"),
+        ("rsl_rl.runners, rsl_rl.viz.video", "imageio"),
     ],
 )
 def test_nothing_is_imported_before_it_is_used(modules, absent, root):

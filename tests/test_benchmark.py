@@ -351,7 +351,7 @@ def test_what_a_worker_prints_is_no_answer(tmp_path):
         (("sim", "--task", "toy"), "--task toy has no physics"),
         (("sim", "--devices", "cpu", "cpu"), "give one, or one for each of the 1 backends"),
         (("sim", "--seconds", "0"), "--seconds 0.0: give a positive time"),
-        (("train", "--task", "toy"), "ToyConfig describes no legged robot"),
+        (("train", "--task", "toy"), "ToyConfig is not the config of a legged robot"),
         (("train", "--seeds", "1", "1"), "names a seed twice"),
         (("train", "--overrides", "num_envs"), "write FIELD=VALUE"),
         (("train", "--seconds", "0.001"), "less than one control step"),

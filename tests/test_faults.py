@@ -12,7 +12,7 @@ from benchmarks.our_faults import train
 from benchmarks.pairing import Worker
 from configs.go2_flat import Go2Flat
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.tasks import observations, rewards
+from rsl_rl.tasks.mdp import observations, rewards
 
 CASE = {"num_envs": 64, "num_steps": 16, "iterations": 20, "hidden_dims": [32, 32], "seed": 1, "rate": 1e-2}
 FAULTS = tuple(kind for kind in KINDS if kind != "none")

@@ -73,9 +73,9 @@ BENCHMARKS = {  # command, with names of what the test gives it -> what makes it
 ELSEWHERE = {  # command -> the test or the job that runs it
     f".venv/bin/pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
-    ".venv/bin/python scripts/play.py --task go2_flat --viewer": "tests/tasks/test_viewer.py",
-    ".venv/bin/python scripts/play.py --task go2_flat --keyboard": "tests/tasks/test_viewer.py",
-    ".venv/bin/python scripts/play.py --task go2_flat --postmortem engine_12": "tests/tasks/test_postmortem.py",
+    ".venv/bin/python scripts/play.py --task go2_flat --viewer": "tests/evaluation/test_teleop.py",
+    ".venv/bin/python scripts/play.py --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
+    ".venv/bin/python scripts/play.py --task go2_flat --fault_dump engine_12": "tests/evaluation/test_fault_replay.py",
     "python -m venv robot && robot/bin/pip install -c constraints.txt numpy onnxruntime mujoco": "tests/deploy, slow",
     "robot/bin/python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 256 "
     "--friction 0.4 1.25 --payload -1 2 --gains 0.9 1.1": "tests/deploy/test_sim_to_sim.py",
@@ -166,5 +166,5 @@ def test_the_package_holds_its_data(root, tmp_path):
     (wheel,) = tmp_path.glob("rsl_rl_lib-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(root)) for path in (root / "rsl_rl").rglob("*.py")}
-    assert modules | {"rsl_rl/tasks/robots/go2/go2.xml"} <= names
+    assert modules | {"rsl_rl/robots/go2/go2.xml"} <= names
     assert not any(name.startswith(("tests/", "configs/", "scripts/")) for name in names)

@@ -78,7 +78,7 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert lines == [1, 2, 3, 4, 5]
     assert torch.load(run / "model_5.pt", weights_only=True)["iter"] == 5
-    assert "start anew" not in done.stdout
+    assert "new episodes of" not in done.stdout
 
     done = run_script(*short)
     assert done.returncode == 2 and "has reached max_iterations=5" in done.stderr  # what was said last holds
@@ -87,9 +87,9 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     done = run_script(*short, "--max_iterations", "9", "--policy.actor_hidden_dims", "8")
     assert done.returncode == 2 and "does not fit the policy" in done.stderr and len(done.stderr.splitlines()) == 1
     done = run_script(*short, "--max_iterations", "9", "--num_envs", "4")
-    assert done.returncode == 2 and "the state is of num_envs=16" in done.stderr
+    assert done.returncode == 2 and "the state has num_envs=16" in done.stderr
     done = run_script(*short, "--max_iterations", "6", "--num_envs", "4", "--fresh_episodes")
-    assert done.returncode == 0 and "note: the episodes of PointEnv start anew: --fresh_episodes" in done.stdout
+    assert done.returncode == 0 and "note: new episodes of PointEnv are started: --fresh_episodes" in done.stdout
 
     # Going on from an older checkpoint: the later ones are another branch, and the newest is the one trained last.
     done = run_script(*short, "--checkpoint", "2", "--max_iterations", "4")
@@ -100,9 +100,9 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     (run / "model_4.pt").write_bytes(b"not a checkpoint")
     done = run_script(*short, "--checkpoint", "4", "--max_iterations", "5")
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
-    assert "model_4.pt is damaged" in done.stderr and "take model_2.pt (--checkpoint 2)" in done.stderr
+    assert "model_4.pt is damaged" in done.stderr and "use model_2.pt (--checkpoint 2)" in done.stderr
     done = run_script(*short, "--max_iterations", "5")
-    assert done.returncode == 0 and "note: model_4.pt is damaged; going on from model_2.pt" in done.stdout
+    assert done.returncode == 0 and "note: model_4.pt is damaged; resuming from model_2.pt" in done.stdout
     lines = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert lines == [1, 2, 3, 4, 5]
 
@@ -181,7 +181,7 @@ def test_a_task_without_a_gate_says_so(run_script, root, experiment):
         done = run_script(f"scripts/{script}", *arguments)
         assert (
             done.returncode == 2
-            and "ToyConfig describes no legged robot" in done.stderr
+            and "ToyConfig is not the config of a legged robot" in done.stderr
             and len(done.stderr.strip().splitlines()) == 1
         )
 
@@ -217,10 +217,10 @@ def test_an_environment_without_a_state_goes_on_with_new_episodes_and_the_user_i
     (tmp_path / "forgetful.py").write_text(STATELESS)
     arguments = ("scripts/train.py", "--task", "forgetful:Forgetful", "--experiment_name", f"{experiment}-forgetful")
     done = run_script(*arguments, *TINY, "--max_iterations", "2", PYTHONPATH=str(tmp_path))
-    assert done.returncode == 0 and "start anew" not in done.stdout, done.stderr
+    assert done.returncode == 0 and "new episodes of" not in done.stdout, done.stderr
     done = run_script(*arguments, "--resume", "--max_iterations", "3", PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "note: the episodes of ForgetfulPoint start anew: model_2.pt holds no state of them" in done.stdout
+    assert "note: new episodes of ForgetfulPoint are started: model_2.pt has no state of them" in done.stdout
 
 
 def test_the_best_comes_with_the_settings_that_it_was_trained_with(tmp_path, monkeypatch):
@@ -255,7 +255,7 @@ def test_a_run_made_on_another_machine_is_played_with_what_is_here_and_resumed_o
     from scripts.train import Flags as TrainFlags
 
     if torch.cuda.is_available():
-        pytest.skip("this machine has what the run was made with")
+        pytest.skip("this machine has what the run used")
     cfg = Go2Flat()
     made = replace(cfg, sim_device="cuda:0", rl_device="cuda:0", env=replace(cfg.env, num_envs=3))
     made = replace(made, env=replace(made.env, sim=replace(made.env.sim, backend="mujoco_warp")))
@@ -272,7 +272,7 @@ def test_a_run_made_on_another_machine_is_played_with_what_is_here_and_resumed_o
     played = parse(True)
     assert (played.env.sim.backend, played.sim_device, played.rl_device) == ("mujoco", "cpu", "cpu")
     assert played.env.num_envs == 3
-    note = "note: the run was made with mujoco_warp on cuda:0, which does not serve here; taking mujoco on cpu"
+    note = "note: the run used mujoco_warp on cuda:0, which is not available here; using mujoco on cpu"
     assert capsys.readouterr().out.strip() == note
     assert parse(True, "--sim_device", "cuda:1").sim_device == "cuda:1"  # refused when it is looked for
     resumed = parse(False, "--resume")

@@ -82,7 +82,7 @@ def test_a_signal_ends_the_iteration_and_the_run_goes_on_later(run_script, root,
 
 def test_a_second_interrupt_leaves_at_once(root, experiment):
     done = train(root, experiment, "rollout", signal.SIGINT, signal.SIGINT)
-    assert done.returncode == 130 and "left at once" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 130 and "stopped at once" in done.stderr and "Traceback" not in done.stderr
     assert "iteration 3" not in done.stdout
     (run,) = (root / "logs" / experiment).iterdir()
     assert (run / "model_0.pt").exists()

@@ -13,13 +13,11 @@ _WARM_UP_CALLS = 3
 
 
 class GraphedFunction:
-    """A function that launches all its kernels at once.
+    """A function that launches all its kernels as one graph.
 
-    The function takes and returns tensors, or tuples of them, and may change tensors that live elsewhere, such as
-    parameters, in place; it must not ask the device for a number. Whatever Python does in it, reading settings
-    included, happens during the first calls only. A recording is made for each set of shapes.
-
-    The tensors returned are the graph's own, overwritten by the next call: copy what is to last.
+    The function takes and returns tensors, or tuples of them, and may change other tensors, such as parameters, in
+    place; it must not synchronise with the device. Its Python code runs during the first calls only. A graph is
+    recorded for each set of shapes. The returned tensors are overwritten by the next call.
     """
 
     def __init__(self, function: Callable[..., Any], device: torch.device):
@@ -40,7 +38,7 @@ class GraphedFunction:
         return self._recordings[key].replay(leaves)
 
     def _run_aside(self, arguments: Tuple[Any, ...]) -> Any:
-        """Call the function on a stream of its own, as torch asks of the calls before a recording."""
+        """Call the function on a separate stream, as torch requires before a recording."""
         with torch.cuda.device(self._device):
             self._stream = self._stream or torch.cuda.Stream()
             self._stream.wait_stream(torch.cuda.current_stream())

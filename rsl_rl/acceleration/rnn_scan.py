@@ -1,13 +1,12 @@
 """GRU and LSTM layers over rollouts whose episodes end in the middle: the state is reset inside the scan.
 
-torch's layers have no resets, so a rollout has to be cut at its dones into padded trajectories before they can run
-over it. Here each step multiplies the state by ``keep``, and no step is computed twice or for padding. Forward and
-backward are written by hand, because autograd over such a loop is slow: the weights' gradients are one product over
-all steps, and activations are overwritten by their gradients (so a second backward pass over one forward pass is an
-error, which torch reports).
+torch's layers have no resets, so a rollout must be split at its dones into padded trajectories for them. Here each step
+multiplies the state by ``ResetMasks.keep_state``, without padding. Forward and backward pass are explicit, because
+autograd over such a loop is slow: the weights' gradients are one product over all steps, and activations are
+overwritten by their gradients (so a second backward pass is an error, which torch reports).
 
-Letters: T steps, N environments, D inputs, H hidden size. Weights are laid out as torch.nn.GRU and torch.nn.LSTM lay
-them out, and the results are theirs.
+Letters: T steps, N environments, D inputs, H hidden size. Weights have the layout of torch.nn.GRU and torch.nn.LSTM,
+and the results are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rsl_rl.acceleration.lstm import LSTMScan, StackedWeights, lstm_step, stack_weights
+from rsl_rl.acceleration.lstm_scan import LSTMScan, StackedWeights, lstm_step, stack_weights
 from rsl_rl.modules.memory import LayerWeights, plain_step
 from rsl_rl.utils.trajectories import ResetMasks
 
@@ -26,7 +25,7 @@ _aten = torch.ops.aten
 
 
 class FusedRNN:
-    """A kernel of a :class:`Memory`: scans with a backward pass by hand, and LSTM steps with stacked weights."""
+    """A kernel of a :class:`Memory`: scans with an explicit backward pass, and LSTM steps with stacked weights."""
 
     def scan(self, x: Tensor, masks: ResetMasks, weights: LayerWeights, *states: Tensor) -> Tensor:
         """Compute what ``modules.memory.plain_scan`` computes."""
@@ -55,11 +54,11 @@ def fused_scan(x: Tensor, masks: ResetMasks, weights: LayerWeights, *states: Ten
 
 class _GRUScan(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, keep: Tensor, carry: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, keep_state: Tensor, keep_gradient: Tensor, *tensors: Tensor) -> Tensor:
         w_input, w_hidden, b_input, b_hidden, h = tensors
         (num_steps, num_envs, _), size = x.shape, h.shape[1]
-        # Gates in the order n, r, z, m, with m the memory's part of n: inputs feed the first three, memory the last
-        # three, in the order of its weights.
+        # Gates in the order n, r, z, m, where m is the part of n from the state: the first three depend on the inputs,
+        # the last three on the state, in the order of its weights.
         gates = x.new_empty(num_steps, num_envs, 4 * size)
         order = torch.arange(3 * size, device=x.device).roll(size)
         bias = torch.cat((b_input[: 2 * size] + b_hidden[: 2 * size], b_input[2 * size :]))[order]
@@ -67,21 +66,21 @@ class _GRUScan(torch.autograd.Function):
         gates[..., 3 * size :] = b_hidden[2 * size :]
         outputs, memories = (x.new_empty(num_steps, num_envs, size) for _ in range(2))
         for t in range(num_steps):
-            memory = torch.mul(h, keep[t].unsqueeze(1), out=memories[t])
+            memory = torch.mul(h, keep_state[t].unsqueeze(1), out=memories[t])
             gates[t, :, size:].addmm_(memory, w_hidden.t())
             n, r, z, m = gates[t].chunk(4, dim=1)
             gates[t, :, size : 3 * size].sigmoid_()
             n.addcmul_(r, m).tanh_()
             h = torch.lerp(n, memory, z, out=outputs[t])
-        ctx.save_for_backward(x, carry, w_input, w_hidden, gates, memories)
+        ctx.save_for_backward(x, keep_gradient, w_input, w_hidden, gates, memories)
         return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
-        x, carry, w_input, w_hidden, gates, memories = ctx.saved_tensors
+        x, keep_gradient, w_input, w_hidden, gates, memories = ctx.saved_tensors
         num_steps, num_envs, size = d_outputs.shape
-        d_h = torch.zeros_like(d_outputs[0])  # of the memory handed to the next step
+        d_h = torch.zeros_like(d_outputs[0])  # of the state after the step
         into_h, scratch = torch.empty_like(d_h), torch.empty_like(d_h)
         d_rz = gates.new_empty(num_envs, 2 * size)  # of the gates after their activation
         for t in range(num_steps - 1, -1, -1):
@@ -95,8 +94,8 @@ class _GRUScan(torch.autograd.Function):
             torch.mul(n, m, out=d_rz[:, :size])
             torch.mul(n, r, out=m)
             _aten.sigmoid_backward.grad_input(d_rz, rz, grad_input=rz)
-            d_h.addmm_(gates[t, :, size:], w_hidden).mul_(carry[t].unsqueeze(1))
-        flat = gates.flatten(0, 1)  # by now the gradients
+            d_h.addmm_(gates[t, :, size:], w_hidden).mul_(keep_gradient[t].unsqueeze(1))
+        flat = gates.flatten(0, 1)  # now contains the gradients
         d_w_hidden = flat[:, size:].t() @ memories.flatten(0, 1)
         natural = torch.arange(3 * size, device=x.device).roll(-size)
         d_nrz = flat[:, : 3 * size]

@@ -1,4 +1,4 @@
-"""Choose the implementations with which an algorithm computes: the plain ones, or faster ones with the same results."""
+"""Choose the implementations of an algorithm: plain ones, or faster ones with the same results."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Acceleration:
             self._names.append("bfloat16")
 
     def accelerate_ppo_loss(self, policy: ActorCritic, is_plain: bool) -> None:
-        """Use the loss in closed form where it can be: a Gaussian policy, and ``is_plain``, a loss and mini-batches to
-        which nothing was added; flat mini-batches on a CPU are then computed in parts that fit into its cache."""
+        """Use the closed-form loss if the policy is a Gaussian and extensions change neither loss nor mini-batches
+        (``is_plain``); flat mini-batches on a CPU are then split into micro-batches that fit into its cache."""
         if not (self._cfg.fused and is_plain and isinstance(policy.distribution, DiagonalGaussian)):
             return
         self.loss = FusedPPOLoss(self._cfg.compile)
@@ -93,17 +93,17 @@ class Acceleration:
             policy.cache_weights()
 
     def begin_rollout(self) -> None:
-        """Cache what depends on the weights alone; they stay the same until :meth:`end_rollout`."""
+        """Cache the weights; they do not change until :meth:`end_rollout`."""
         for policy in self._caches:
             policy.cache_weights()
 
     def end_rollout(self) -> None:
-        """Use the weights as they are again."""
+        """Clear the caches of weights."""
         for policy in self._caches:
             policy.clear_cache()
 
     def split(self, indices: Tensor) -> Sequence[Tensor]:
-        """Cut the indices of a mini-batch into micro-batches whose gradients are to be added."""
+        """Split the indices of a mini-batch into micro-batches, whose gradients are added."""
         if self._rows_at_once is None or len(indices) <= self._rows_at_once:
             return (indices,)
         return indices.tensor_split(math.ceil(len(indices) / self._rows_at_once))

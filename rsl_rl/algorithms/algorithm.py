@@ -1,4 +1,4 @@
-"""The contract of learners: what a runner, a collector and a checkpoint know of an algorithm."""
+"""The interface of learning algorithms for runners, collectors and checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rsl_rl.storage.transition import Transition
 from rsl_rl.utils.trajectories import HiddenState
 
 HiddenStates = Sequence[HiddenState]
-"""Recurrent states of the networks of an algorithm, in an order of its own."""
+"""Recurrent states of the networks of an algorithm, in an order that the algorithm defines."""
 
 
 class Algorithm(ABC):
@@ -23,7 +23,7 @@ class Algorithm(ABC):
 
     The order of calls is, T times, ``act`` and, after the environment's step, ``process_env_step``; then
     ``compute_returns`` and ``update``. From the first ``act`` of a rollout to ``compute_returns`` the weights do not
-    change. Of these methods none waits for the device, unless ``acceleration.fused`` is off.
+    change. None of these methods synchronises with the device, unless ``acceleration.fused`` is off.
     """
 
     CONSECUTIVE_SKIPS: ClassVar[str] = "consecutive_skips"
@@ -36,9 +36,9 @@ class Algorithm(ABC):
     policy: ActorCritic
     """The policy that acts and learns."""
     obs_groups: Tuple[str, ...]
-    """Observation groups that the algorithm reads; it is given no others."""
+    """Observation groups that the algorithm reads; it receives no others."""
     transition: Transition
-    """The step at hand between ``act`` and ``process_env_step``."""
+    """The current step between ``act`` and ``process_env_step``."""
     learning_rate: float
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The contract of extensions, which join an algorithm from outside."""
+"""The interface of extensions of an algorithm."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Extension:
         return {}
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
-        """Forget the past of the environments marked in dones [N]; of all for None."""
+        """Reset the state of the environments marked in dones [N]; of all for None."""
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the state that a checkpoint needs, in plain values."""
@@ -146,7 +146,7 @@ class Extensions:
         return {f"{i}_{type(extension).__name__}": extension.state_dict() for i, extension in enumerate(self.all)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load the states that are there; other extensions start anew, if they have no ``parameters``."""
+        """Load the states that exist; other extensions keep their initial state, if they have no ``parameters``."""
         for i, extension in enumerate(self.all):
             own = state.get(f"{i}_{type(extension).__name__}")
             if own is not None:

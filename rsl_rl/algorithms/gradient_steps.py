@@ -74,7 +74,7 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
 
     @property
     def learning_rate(self) -> float:
-        """Learning rate of Adam; reading it waits for the device, the metric of ``update`` does not."""
+        """Learning rate of Adam; reading it synchronises with the device, the metric of ``update`` does not."""
         return float(self._learning_rate)
 
     @learning_rate.setter

@@ -13,7 +13,7 @@ from rsl_rl.modules.distributions import Distribution
 from rsl_rl.storage.mini_batch import MiniBatch
 
 BatchTransform = Callable[[MiniBatch], MiniBatch]
-"""A mini-batch to another one of the same samples."""
+"""A function from a mini-batch to another one of the same samples."""
 
 
 class LossTerms(NamedTuple):

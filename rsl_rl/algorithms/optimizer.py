@@ -1,4 +1,4 @@
-"""Adam as PyTorch has it, with what an algorithm asks of an optimiser."""
+"""PyTorch's Adam with the interface that algorithms need."""
 
 from __future__ import annotations
 

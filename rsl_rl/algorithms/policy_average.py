@@ -12,7 +12,7 @@ from rsl_rl.modules.actor_critic import ActorCritic
 class PolicyAverage:
     """The average of a policy's weights over updates, to evaluate and export; with ``decay`` 0 the policy itself.
 
-    The decay of update t is min(decay, (1 + t) / (10 + t)), so that the first weights are soon forgotten.
+    The decay of update t is min(decay, (1 + t) / (10 + t)), so that the first weights have little influence.
     """
 
     def __init__(self, policy: ActorCritic, decay: float):
@@ -21,7 +21,7 @@ class PolicyAverage:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the present weights."""
+        """Add the current weights to the average."""
         if self._decay == 0:
             return
         self._num_updates += 1
@@ -38,7 +38,7 @@ class PolicyAverage:
         return {"average": {"num_updates": self._num_updates, "model_state_dict": self.policy.state_dict()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load the average from what :meth:`state_dict` returned; without one it starts at the present weights."""
+        """Load the average from what :meth:`state_dict` returned; without one it starts at the current weights."""
         if self._decay == 0:
             return
         average = state.get("average", {"num_updates": 0, "model_state_dict": self._trained.state_dict()})

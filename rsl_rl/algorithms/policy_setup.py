@@ -1,4 +1,4 @@
-"""Fit a policy's config to the environment that it will act in."""
+"""Adapt a policy's config to an environment."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def zero_actions(cfg: ActorCriticConfig, env: VecEnv) -> Tensor:
 
 
 def resolve_groups(cfg: ActorCriticConfig, obs: Observations) -> ActorCriticConfig:
-    """Settle which observation groups actor and critic read; a missing one, or one that no network can read, is a
+    """Resolve the observation groups of actor and critic; a missing group, or one that no network can read, is a
     ValueError."""
     critic_groups = cfg.critic_groups or (("critic",) if "critic" in obs.keys() else cfg.actor_groups)  # noqa: SIM118
     for role, groups in (("actor", cfg.actor_groups), ("critic", critic_groups)):

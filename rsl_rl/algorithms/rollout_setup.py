@@ -1,4 +1,4 @@
-"""Allocate the rollout that a policy and a config ask for."""
+"""Allocate the storage of a rollout for a policy and a config."""
 
 from __future__ import annotations
 

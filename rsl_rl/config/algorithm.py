@@ -21,13 +21,13 @@ LAST_FN_TYPES = ("last", "drop", "null_padding")
 
 
 class AlgorithmConfig(Config):
-    """What every algorithm's config has in common: it names a subclass of ``Algorithm``."""
+    """Base class of algorithm configs; ``builds`` is the path of a subclass of ``Algorithm``."""
 
     section: ClassVar[str] = "algorithm"
     default_kind: ClassVar[str] = "PPOConfig"
 
     def for_acting(self) -> AlgorithmConfig:
-        """Return a config that fits a rollout of the smallest size, to load a policy that only acts."""
+        """Return a config for the smallest rollout, to load a policy for inference."""
         return self
 
     def build_for(self, cfg: Any, env: Any, device: Any) -> Any:
@@ -45,29 +45,29 @@ class OnPolicyConfig(Settings):
     num_learning_epochs: int = 5
     """Passes over each rollout."""
     num_mini_batches: int = 4
-    """Parts that a pass is cut into; one gradient step each."""
+    """Mini-batches per pass, with one gradient step each."""
     gamma: float = 0.99
-    """Discount of the future per control step."""
+    """Discount factor per control step."""
     lam: float = 0.95
-    """Lambda of the generalised advantage estimate: 0 trusts the critic, 1 the rewards seen."""
+    """Lambda of the generalised advantage estimate: 0 uses the critic only, 1 the rewards of the rollout only."""
     value_loss_coef: float = 1.0
     """Weight of the value loss."""
     learning_rate: float = 1e-3
-    """Learning rate of Adam; the first one where a schedule changes it."""
+    """Learning rate of Adam; the initial one if a schedule changes it."""
     max_grad_norm: float = 1.0
     """Max gradient norm of the actor, and of the critic; a larger gradient is scaled down."""
     joint_grad_norm: bool = False
     """Clip one norm over all parameters, as rsl_rl did up to 3.x. Off, as in rsl_rl 4 and 5, a large gradient of the
     critic does not shrink that of the actor."""
     ema_decay: float = 0.0
-    """Decay per update of the exponential average of the weights that evaluation and export use; 0: the last ones."""
+    """Decay per update of the exponential average of the weights for evaluation and export; 0: no average."""
     unroll_len: int = 0
     """Steps that a policy with memory backpropagates through time; 0: the whole rollout."""
     last_fn_type: str = "last"
-    """What becomes of the steps that unroll_len leaves over: 'last' learns from the last unroll_len steps instead,
-    'drop' leaves them out, 'null_padding' learns from them alone."""
+    """Use of the steps that remain after chunks of unroll_len: 'last' adds a chunk of the last unroll_len steps, 'drop'
+    drops them, 'null_padding' adds a chunk with padding."""
     burn_in: int = 0
-    """Steps before each chunk of unroll_len that renew its memory with the present weights, without learning."""
+    """Steps before each chunk of unroll_len from which its recurrent state is computed, without learning."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -84,13 +84,13 @@ class OnPolicyConfig(Settings):
             self,
             "burn_in",
             self.burn_in == 0 or chunks,
-            " renews the memories of chunks; set unroll_len too, or burn_in to 0",
+            " has no effect without chunks; set unroll_len too, or burn_in to 0",
         )
         require_field(
             self,
             "last_fn_type",
             self.last_fn_type == "last" or chunks,
-            " is for what unroll_len leaves over; set unroll_len too, or last_fn_type to 'last'",
+            " has no effect without chunks; set unroll_len too, or last_fn_type to 'last'",
         )
 
 
@@ -101,7 +101,7 @@ class PPOConfig(OnPolicyConfig, AlgorithmConfig):
     builds: ClassVar[str] = "rsl_rl.algorithms.ppo:PPO"
 
     clip_param: float = 0.2
-    """Largest change of the action's probability ratio that earns advantage; also clips the value's change."""
+    """Clipping range of the probability ratio, and of the change of values."""
     use_clipped_value_loss: bool = True
     """Limit the value's change per update to clip_param."""
     entropy_coef: float = 0.01
@@ -109,7 +109,7 @@ class PPOConfig(OnPolicyConfig, AlgorithmConfig):
     schedule: str = "adaptive"
     """'fixed', or 'adaptive': follow desired_kl within [1e-5, 1e-2]."""
     desired_kl: Optional[float] = 0.01
-    """KL divergence of the policy per gradient step that the adaptive schedule aims at [nats]; none for a fixed one."""
+    """Target KL divergence per gradient step of the adaptive schedule [nats]; may be none with a fixed schedule."""
     normalize_advantage_per_mini_batch: bool = False
     """Normalise advantages in each mini-batch instead of once over the rollout."""
 

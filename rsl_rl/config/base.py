@@ -1,27 +1,26 @@
-"""What every config has in common."""
+"""Base classes and checks of configs."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import Any, ClassVar, Sequence
 
-from rsl_rl.utils.config_io import convert, declared_types, shown
+from rsl_rl.utils.config_io import convert, declared_types, short_repr
 from rsl_rl.utils.registry import import_object
 
-MOST = 1_000_000_000
-"""Largest count that a config takes where nothing smaller is said."""
+MAX_COUNT = 1_000_000_000
+"""Default limit of counts in a config."""
 
 
 class Settings:
-    """A frozen dataclass of plain values that holds what it declares, however it is made.
+    """Base class of frozen dataclasses whose values are converted to the declared types.
 
-    A whole number becomes a float where one is declared, a list a tuple, a mapping a nested config; anything else that
-    does not fit, and a number that is not finite, is a ValueError. Configs import nothing heavy, so that a command line
-    over them answers at once.
+    Integers become floats, lists tuples and mappings nested configs, where these are declared. Other values that do not
+    fit, and numbers that are not finite, are a ValueError. Configs do not import torch, so that --help is fast.
     """
 
     section: ClassVar[str] = ""
-    """Place in a whole config, such as "env.rewards": what messages write before a field's name."""
+    """Path in the complete config, such as "env.rewards"; messages write it before the name of a field."""
 
     def __post_init__(self):
         for name, hint in declared_types(type(self)).items():
@@ -29,33 +28,33 @@ class Settings:
 
 
 class Config(Settings):
-    """Settings that build the object they describe.
+    """Settings of a class, with a method that constructs it.
 
-    ``builds`` names the class; a package of your own can subclass a config, add fields and point ``builds`` at its own
+    ``builds`` is the path of the class. Another package can derive a config, add fields and set ``builds`` to its own
     class.
     """
 
     builds: ClassVar[str]
 
     def build(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the described class with ``args`` and ``kwargs``, and with this config's fields as keywords."""
+        """Construct the class with ``args``, ``kwargs`` and the fields of this config as keywords."""
         settings = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         return import_object(self.builds)(*args, **kwargs, **settings)
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise a ValueError for a setting that cannot work; ``message`` names the field, the value and the remedy."""
+    """Raise a ValueError with ``message`` unless ``condition`` is true."""
     if not condition:
         raise ValueError(message)
 
 
 def require_field(cfg: Settings, name: str, condition: bool, message: str) -> None:
-    """Raise a ValueError that begins with the field's place and value and goes on with ``message``."""
+    """Raise a ValueError with the path and value of a field, followed by ``message``, unless ``condition`` is true."""
     if not condition:
-        raise ValueError(f"{_place(cfg, name)}={shown(getattr(cfg, name))}{message}")
+        raise ValueError(f"{_place(cfg, name)}={short_repr(getattr(cfg, name))}{message}")
 
 
-def require_counts(cfg: Settings, low: int, *names: str, high: int = MOST) -> None:
+def require_counts(cfg: Settings, low: int, *names: str, high: int = MAX_COUNT) -> None:
     for name in names:
         require_field(cfg, name, low <= getattr(cfg, name) <= high, f": give a whole number from {low} to {high}")
 
@@ -87,7 +86,7 @@ def require_unique(cfg: Settings, *names: str) -> None:
 
 
 def require_ranges(cfg: Settings, *names: str) -> None:
-    """Ask for pairs of a lowest and a highest value."""
+    """Require pairs of a lowest and a highest value."""
     for name in names:
         low, high = getattr(cfg, name)
         require_field(cfg, name, low <= high, ": the first number must not exceed the second")

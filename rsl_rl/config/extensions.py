@@ -1,4 +1,4 @@
-"""Settings of extensions, which join an algorithm from outside."""
+"""Settings of extensions of an algorithm."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rsl_rl.utils.registry import import_object
 
 
 class ExtensionConfig(Config):
-    """What every extension's config has in common: it names a subclass of ``Extension``.
+    """Base class of extension configs; ``builds`` is the path of a subclass of ``Extension``.
 
-    A package of your own can derive a dataclass from it and point ``builds`` at its own class.
+    Another package can derive a dataclass and set ``builds`` to its own class.
     """
 
     section: ClassVar[str] = "extensions"

@@ -1,4 +1,4 @@
-"""Everything that the runner needs to know."""
+"""Settings of a training, apart from its environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DistillationConfig", "LearnConfig", "PPOConfig", "RunnerConfig", "Sa
 
 @dataclass(frozen=True)
 class RunnerConfig(Settings):
-    """How long to train, and what to leave behind."""
+    """Length of the training, and files of the run."""
 
     section: ClassVar[str] = "runner"
 
@@ -29,19 +29,19 @@ class RunnerConfig(Settings):
     save_interval: int = 50
     """Updates between two checkpoints."""
     keep_last: int = 0
-    """Newest checkpoints of the run that are kept, older ones are deleted; 0: all."""
+    """Number of newest checkpoints that are not deleted; 0: all."""
     keep_every: int = 0
-    """Of the older checkpoints, those of every so many updates are kept too; 0: none. Counts where keep_last does."""
+    """With keep_last: do not delete checkpoints of iterations that are divisible by this number; 0: none."""
     max_time: float = 0.0
-    """Time after which learn() saves and returns [s], with the length of the longest iteration to spare; 0: none."""
+    """Time limit of learn() [s]; it saves and returns before an iteration could exceed the limit. 0: none."""
     experiment_name: str = "experiment"
-    """Folder under logs/ that collects the runs."""
+    """Folder of the runs under logs/."""
     run_name: str = ""
-    """Ending of the run's own folder name."""
+    """Suffix of the name of the run's folder."""
     logger: str = "tensorboard"
-    """Where curves go, beside metrics.jsonl: tensorboard, wandb or none."""
+    """Logger in addition to metrics.jsonl: tensorboard, wandb or none."""
     init_at_random_ep_len: bool = True
-    """Have scripts/train.py start the first episodes at random ages, so that not all of them time out at once."""
+    """Let scripts/train.py start the first episodes with random lengths, so that they do not time out together."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -49,33 +49,33 @@ class RunnerConfig(Settings):
         require_counts(self, 1, "num_steps_per_env", high=1_000_000)
         require_counts(self, 0, "keep_last", "keep_every")
         picks = self.keep_every == 0 or self.keep_last > 0
-        require_field(self, "keep_every", picks, " picks among what keep_last deletes; set keep_last too")
+        require_field(self, "keep_every", picks, " has no effect without keep_last; set keep_last too")
         require_field(self, "max_time", self.max_time >= 0, ": give a time in seconds, or 0 for none")
         for name in ("experiment_name", "run_name"):
             fits = re.fullmatch(r"(?!\.\.?$)[^/\\]{0,100}", getattr(self, name)) and getattr(self, name).isprintable()
             require_field(
                 self, name, bool(fits), " must be one folder name, without slashes, of at most 100 characters"
             )
-        require(self.experiment_name != "", "runner.experiment_name is empty; give the runs a folder")
+        require(self.experiment_name != "", "runner.experiment_name is empty; give a folder name")
 
 
 @dataclass(frozen=True)
 class SafetyConfig(Settings):
-    """What counts as broken, and when to give up."""
+    """Limits for broken environments and failed gradient steps."""
 
     section: ClassVar[str] = "safety"
 
     max_observation: float = 1e6
-    """Size of an observation beyond which, as where it is not finite, an environment counts as broken."""
+    """Limit of absolute observations; an environment with larger ones, or not finite ones, is broken."""
     max_reward: float = 1e6
-    """Size of a reward beyond which, as where it is not finite, an environment counts as broken."""
+    """Limit of the absolute reward; an environment with a larger one, or not finite one, is broken."""
     max_skipped_steps: int = 20
-    """Gradient steps in a row that may be skipped, for a loss or gradient that is not finite or for want of samples;
-    then the learner goes back to its last good state."""
+    """Number of consecutive skipped gradient steps (the loss or a gradient is not finite, or all samples are masked)
+    after which the learner returns to its last good state."""
     rollback_factor: float = 0.5
-    """Factor on the learning rate when the learner goes back; an adaptive schedule goes on from there."""
+    """Factor of the learning rate at such a rollback; an adaptive schedule continues from there."""
     max_rollbacks: int = 3
-    """Times that the learner may go back; at the next one the training fails."""
+    """Largest number of rollbacks; at the next one the training fails."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -90,13 +90,13 @@ class LearnConfig(Settings):
     """Settings of a training, apart from its environment."""
 
     seed: int = 1
-    """Of every random generator in a run of scripts/train.py; as a library, seed your own process."""
+    """Seed of all random generators in scripts/train.py; other programs seed their process themselves."""
     deterministic: bool = False
-    """Have two runs of scripts/train.py on one machine give the same bits, at some cost in speed on a GPU."""
+    """Let two runs of scripts/train.py on one machine give the same bits; slower on a GPU."""
     policy: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     algorithm: AlgorithmConfig = field(default_factory=PPOConfig)
     extensions: Tuple[ExtensionConfig, ...] = ()
-    """What joins the algorithm, in this order: RNDConfig, SymmetryConfig, or a config of your own."""
+    """Extensions of the algorithm, in this order: RNDConfig, SymmetryConfig, or other configs."""
     runner: RunnerConfig = field(default_factory=RunnerConfig)
     acceleration: AccelerationConfig = field(default_factory=AccelerationConfig)
     safety: SafetyConfig = field(default_factory=SafetyConfig)

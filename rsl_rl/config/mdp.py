@@ -23,7 +23,7 @@ Range = Tuple[float, float]
 
 @dataclass(frozen=True)
 class CommandConfig(Settings):
-    """Velocities that the robot is asked for, in its own heading frame."""
+    """Velocity commands, in the base frame."""
 
     section: ClassVar[str] = "env.commands"
 
@@ -36,7 +36,7 @@ class CommandConfig(Settings):
     resampling_time: float = 10.0
     """Time after which a new command is drawn [s]."""
     standing_fraction: float = 0.05
-    """Share of the commands that ask the robot to stand still."""
+    """Fraction of commands with zero velocity."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -47,8 +47,7 @@ class CommandConfig(Settings):
 
 @dataclass(frozen=True)
 class ControlConfig(Settings):
-    """From actions to joint torques: target = default pose + action_scale * action, followed by a PD loop in the
-    engine."""
+    """Joint control: target = default pose + action_scale * action, followed by a PD loop in the engine."""
 
     section: ClassVar[str] = "env.control"
 
@@ -59,7 +58,7 @@ class ControlConfig(Settings):
     action_scale: float = 0.25
     """Joint angle per unit of action [rad]."""
     action_clip: float = 20.0
-    """Largest action taken, in either direction."""
+    """Actions are clipped to [-action_clip, action_clip]."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -71,9 +70,9 @@ class ObservationTerm(Settings):
     """One term of an observation group."""
 
     scale: float = 1.0
-    """Factor on the term's SI value."""
+    """Factor of the term's SI value."""
     noise: float = 0.0
-    """Half width of the uniform noise, in the term's SI unit."""
+    """Uniform noise in [-noise, noise], in the term's SI unit."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -82,26 +81,26 @@ class ObservationTerm(Settings):
 
 @dataclass(frozen=True)
 class RewardConfig(Settings):
-    """What is rewarded. A weight names a function of rsl_rl.tasks.rewards, or "package.module:function" of your own."""
+    """Reward terms by weight; a name is a function of rsl_rl.tasks.mdp.rewards, or "package.module:function"."""
 
     section: ClassVar[str] = "env.rewards"
 
     weights: Dict[str, float] = field(default_factory=dict)
     """Weight of each term; the reward of a control step is the weighted sum times the control period."""
     only_positive: bool = True
-    """Clip negative totals to zero, so that an early fall is never the better deal."""
+    """Clip negative total rewards to zero, so that early falls are not rewarded."""
     tracking_sigma: float = 0.25
     """Width of the tracking rewards: exp(-error^2 / sigma), [(m/s)^2] and [(rad/s)^2]."""
     base_height_target: float = 0.3
-    """Height of the trunk above the floor that base_height asks for [m]."""
+    """Target height of the trunk above the floor of the term base_height [m]."""
     foot_clearance_target: float = 0.08
-    """Height of a swinging foot's centre above the floor that foot_clearance asks for [m]."""
+    """Target height of a swing foot's centre above the floor of the term foot_clearance [m]."""
     air_time_target: float = 0.3
-    """Time in the air above which a step earns feet_air_time [s]."""
+    """Duration of a swing above which the term feet_air_time is positive [s]."""
     soft_joint_limit: float = 0.9
-    """Share of each joint's range that is free of joint_limits."""
+    """Fraction of each joint's range within which the term joint_limits is zero."""
     collision_links: Tuple[str, ...] = ()
-    """Links whose touching the floor costs collision."""
+    """Links whose contact with the floor counts in the term collision."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -111,32 +110,31 @@ class RewardConfig(Settings):
         require_unique(self, "collision_links")
         require(
             bool(self.collision_links) or not self.weights.get("collision"),
-            f"env.rewards.weights.collision={self.weights.get('collision')} has no links to watch; name some in "
-            "env.rewards.collision_links, or take the weight out",
+            f"env.rewards.weights.collision={self.weights.get('collision')} needs links; name some in "
+            "env.rewards.collision_links, or remove the weight",
         )
 
 
 @dataclass(frozen=True)
 class TerminationConfig(Settings):
-    """What ends an episode as a failure."""
+    """Terminations: conditions that end an episode as a failure."""
 
     section: ClassVar[str] = "env.terminations"
 
     contact_links: Tuple[str, ...] = ()
-    """Links that must not touch the floor."""
+    """Links whose contact with the floor ends the episode."""
     contact_force: float = 1.0
-    """Force from which a link counts as touching [N]."""
+    """Contact force above which a link touches the floor [N]."""
     max_tilt: float = 1.0
     """Largest angle between the trunk's and the world's vertical [rad]."""
     max_speed: float = 50.0
-    """Speed of the trunk from which on the physics counts as broken: the robot starts anew, and nobody learns from the
-    step [m/s]."""
+    """Limit of the trunk's velocity [m/s]; a faster robot is broken: it is reset, and the transition is masked."""
     max_turning_speed: float = 500.0
-    """The same for the trunk's turning and for joints [rad/s]."""
+    """Limit of angular velocity of the trunk and of joint velocities [rad/s], with the same effect."""
     max_reward: float = 1e6
-    """The same for the size of a reward."""
+    """Limit of the absolute reward, with the same effect."""
     max_observation: float = 1e6
-    """The same for the size of what a robot sees."""
+    """Limit of absolute observations, with the same effect."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -148,7 +146,7 @@ class TerminationConfig(Settings):
 
 @dataclass(frozen=True)
 class RandomizationConfig(Settings):
-    """How robots differ from each other and what disturbs them. Equal bounds fix a value."""
+    """Domain randomisation and disturbances. Equal bounds give a constant value."""
 
     section: ClassVar[str] = "env.randomization"
 
@@ -157,15 +155,15 @@ class RandomizationConfig(Settings):
     payload: Range = (-1.0, 2.0)
     """Mass added to the trunk [kg]."""
     stiffness_scale: Range = (0.9, 1.1)
-    """Factor on the proportional gain of each joint."""
+    """Factor of the proportional gain of each joint."""
     damping_scale: Range = (0.9, 1.1)
-    """Factor on the derivative gain of each joint."""
+    """Factor of the derivative gain of each joint."""
     push_interval: float = 8.0
     """Mean time between pushes [s]; 0 for none."""
     push_velocity: float = 0.6
     """Largest change of the horizontal velocity by a push, in x and in y [m/s]."""
     initial_joint_scale: Range = (0.7, 1.3)
-    """Factor on the default joint angles at the start of an episode."""
+    """Factor of the default joint angles at the start of an episode."""
     initial_velocity: float = 0.4
     """Largest linear [m/s] and angular [rad/s] velocity of the trunk at the start, per axis."""
 
@@ -179,6 +177,6 @@ class RandomizationConfig(Settings):
 
     @classmethod
     def none(cls) -> RandomizationConfig:
-        """Return the settings under which every robot is the model as it stands, undisturbed."""
+        """Return settings without randomisation and disturbances."""
         one = (1.0, 1.0)
         return cls((0.8, 0.8), (0.0, 0.0), one, one, 0.0, 0.0, one, 0.0)

@@ -21,7 +21,7 @@ ACTIVATIONS = (
 
 DISTRIBUTIONS = ("gaussian", "beta", "categorical")
 
-MOST_UNITS = 16_384
+MAX_UNITS = 16_384
 """Largest size of a layer."""
 
 
@@ -45,10 +45,10 @@ class CNNConfig(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        fit = len(self.channels) > 0 and all(0 < channels <= MOST_UNITS for channels in self.channels)
-        require_field(self, "channels", fit, f": give one or more whole numbers from 1 to {MOST_UNITS}")
+        fit = len(self.channels) > 0 and all(0 < channels <= MAX_UNITS for channels in self.channels)
+        require_field(self, "channels", fit, f": give one or more whole numbers from 1 to {MAX_UNITS}")
         require_counts(self, 1, "kernel_size", "stride", high=100)
-        require_counts(self, 1, "num_features", high=MOST_UNITS)
+        require_counts(self, 1, "num_features", high=MAX_UNITS)
         require_choice(self, ACTIVATIONS, "activation")
 
 
@@ -70,11 +70,11 @@ class ActorCriticConfig(Config):
     noise_std_type: str = "scalar"
     """What is learned: the standard deviation itself ('scalar') or its logarithm ('log')."""
     min_noise_std: float = 0.01
-    """Smooth floor of the standard deviation: it bends towards this value and never falls below it [action units]."""
+    """Smooth lower bound of the standard deviation [action units]."""
     distribution: str = "gaussian"
     """Distribution over actions: gaussian, beta (actions in [-1, 1]) or categorical (one of num_actions choices)."""
     state_dependent_std: bool = False
-    """Have the actor give the standard deviation of a gaussian too, for each state."""
+    """Compute the standard deviation of a gaussian by the actor, for each state."""
     initialization: str = "default"
     """Weights of the linear layers: torch's own ('default') or 'orthogonal'."""
     actor_obs_normalization: bool = False
@@ -86,10 +86,9 @@ class ActorCriticConfig(Config):
     actor_groups: Tuple[str, ...] = ("policy",)
     """Observation groups that the actor reads, concatenated in this order."""
     critic_groups: Tuple[str, ...] = ()
-    """Observation groups that the critic reads; empty: 'critic' where the environment has it, else the actor's groups.
-    """
+    """Observation groups that the critic reads; empty: 'critic' if the environment has it, else the actor's groups."""
     cnn: Dict[str, CNNConfig] = field(default_factory=dict)
-    """Encoders of image and height-map groups by name of the group; others that are read get one of default size."""
+    """Encoders of image and height-map groups by name of the group; the default is CNNConfig()."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -97,8 +96,8 @@ class ActorCriticConfig(Config):
         gaussian = not self.state_dependent_std or self.distribution == "gaussian"
         require_field(self, "state_dependent_std", gaussian, " is for distribution='gaussian'; set it to false")
         for name in ("actor_hidden_dims", "critic_hidden_dims"):
-            fit = all(0 < units <= MOST_UNITS for units in getattr(self, name))
-            require_field(self, name, fit, f": give whole numbers from 1 to {MOST_UNITS}")
+            fit = all(0 < units <= MAX_UNITS for units in getattr(self, name))
+            require_field(self, name, fit, f": give whole numbers from 1 to {MAX_UNITS}")
         require_choice(self, ACTIVATIONS, "activation")
         require_choice(self, ("scalar", "log"), "noise_std_type")
         require_choice(self, ("default", "orthogonal"), "initialization")
@@ -118,18 +117,18 @@ MirrorTuple = Tuple[Tuple[int, ...], Tuple[float, ...]]
 
 @dataclass(frozen=True)
 class SymmetricActorCriticConfig(ActorCriticConfig):
-    """Networks that treat left and right alike by construction, for robots whose two sides are alike."""
+    """Networks with left-right symmetry by construction, for robots with two equal sides."""
 
     builds: ClassVar[str] = "rsl_rl.modules.policies:SymmetricActorCritic"
 
     actor_mirror: MirrorTuple = ((), ())
-    """Mirror image of the actor's observation; asked of the environment, not set by hand."""
+    """Mirror image of the actor's observation; given by the environment, do not set it."""
     critic_mirror: MirrorTuple = ((), ())
-    """Mirror image of the critic's observation; asked of the environment."""
+    """Mirror image of the critic's observation; given by the environment, do not set it."""
     action_mirror: MirrorTuple = ((), ())
-    """Mirror image of the action; asked of the environment."""
+    """Mirror image of the action; given by the environment, do not set it."""
     image_mirrors: Dict[str, MirrorTuple] = field(default_factory=dict)
-    """Mirror image of each image group along its last axis; asked of the environment."""
+    """Mirror image of each image group along its last axis; given by the environment, do not set it."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -153,7 +152,7 @@ class SymmetricActorCriticConfig(ActorCriticConfig):
 
 @dataclass(frozen=True)
 class ActorCriticRecurrentConfig(ActorCriticConfig):
-    """An actor and a critic that each look at the observations through a memory of their own."""
+    """An actor and a critic with a GRU or LSTM each."""
 
     builds: ClassVar[str] = "rsl_rl.modules.policies:ActorCriticRecurrent"
 
@@ -164,20 +163,20 @@ class ActorCriticRecurrentConfig(ActorCriticConfig):
     rnn_num_layers: int = 1
     """Layers of the memory."""
     memory_of: Tuple[str, ...] = ("actor", "critic")
-    """Networks that have a memory; the other one sees the present observation alone."""
+    """Networks that have a memory; the other one reads only the current observation."""
 
     def __post_init__(self):
         super().__post_init__()
         require_field(self, "rnn_type", self.rnn_type.lower() in ("lstm", "gru"), "; allowed: lstm, gru")
         fits = len(self.memory_of) > 0 and set(self.memory_of) <= {"actor", "critic"}
         require_field(self, "memory_of", fits, ": give 'actor', 'critic' or both")
-        require_counts(self, 1, "rnn_hidden_size", high=MOST_UNITS)
+        require_counts(self, 1, "rnn_hidden_size", high=MAX_UNITS)
         require_counts(self, 1, "rnn_num_layers", high=100)
 
 
 @dataclass(frozen=True)
 class SymmetricActorCriticRecurrentConfig(SymmetricActorCriticConfig, ActorCriticRecurrentConfig):
-    """Memories and networks that treat left and right alike by construction."""
+    """Recurrent networks with left-right symmetry by construction."""
 
     builds: ClassVar[str] = "rsl_rl.modules.policies:SymmetricActorCriticRecurrent"
 

@@ -1,4 +1,4 @@
-"""What to look at while a policy trains."""
+"""Settings of evaluations and videos during a training."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rsl_rl.config.base import Settings, require_counts, require_positive
-from rsl_rl.config.task import MOST_ENVS
+from rsl_rl.config.task import MAX_ENVS
 
 
 @dataclass(frozen=True)
 class ProgressConfig(Settings):
-    """What to look at while a policy trains; neither films nor evaluations change what is learned."""
+    """Evaluations and videos during a training; they do not change the result of the training."""
 
     section: ClassVar[str] = "progress"
 
     video_interval: int = 0
-    """Updates between two films of the policy, videos/model_<iteration>.mp4 in the run's folder; there is one after the
-    last update too. 0: none."""
+    """Updates between two videos, videos/model_<iteration>.mp4 in the run's folder; there is also one after the last
+    update. 0: none."""
     video_seconds: float = 5.0
-    """Length of a film [s]."""
+    """Length of a video [s]."""
     video_robots: int = 4
-    """Robots in a film."""
+    """Robots in a video."""
     evaluate_interval: int = 0
-    """Updates between two evaluations, under evaluation/ in metrics.jsonl; there is one after the last update too, and
-    the best policy so far is kept as model_best.pt. 0: none."""
+    """Updates between two evaluations, under evaluation/ in metrics.jsonl; there is also one after the last update. The
+    best policy is saved as model_best.pt. 0: none."""
     evaluate_robots: int = 64
-    """Robots that walk in an evaluation."""
+    """Robots in an evaluation."""
     evaluate_seconds: float = 10.0
-    """Time that each of them walks [s]."""
+    """Length of an evaluation [s]."""
 
     def __post_init__(self):
         super().__post_init__()
         require_counts(self, 0, "video_interval", "evaluate_interval")
         require_counts(self, 1, "video_robots", high=100)
-        require_counts(self, 1, "evaluate_robots", high=MOST_ENVS)
+        require_counts(self, 1, "evaluate_robots", high=MAX_ENVS)
         require_positive(self, "video_seconds", "evaluate_seconds")

@@ -10,7 +10,7 @@ from rsl_rl.config.base import Settings, require_counts, require_within
 
 @dataclass(frozen=True)
 class SimConfig(Settings):
-    """Which engine computes the physics, and how finely."""
+    """Physics engine and its resolution."""
 
     section: ClassVar[str] = "env.sim"
 
@@ -22,10 +22,10 @@ class SimConfig(Settings):
     decimation: int = 4
     """Physics steps per control step."""
     num_threads: int = 0
-    """CPU threads of the physics; 0 takes the cores that this process may use."""
+    """CPU threads of the physics; 0: all cores that this process may use."""
     max_contacts: int = 0
-    """Contacts per robot that mujoco_warp makes room for, in a store that all robots share; 0 for as many as the model
-    can have at once."""
+    """Size of mujoco_warp's contact buffer per robot; all robots share the buffer. 0: the largest number that the model
+    can have."""
 
     def __post_init__(self):
         super().__post_init__()

@@ -19,7 +19,7 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.utils.registry import import_object
 
 __all__ = [
-    "MOST_ENVS",
+    "MAX_ENVS",
     "CameraConfig",
     "ChoiceConfig",
     "CommandConfig",
@@ -36,23 +36,23 @@ __all__ = [
     "ToyConfig",
 ]
 
-MOST_ENVS = 10_000_000
+MAX_ENVS = 10_000_000
 """Largest number of environments at once."""
 
 
 _TAKEN_NAMES = ("policy", "critic", "actions", "rewards", "velocities", "states", "targets", "environment", "step")
-"""Names that a further observation group of a legged robot cannot have: others are known or recorded by them."""
+"""Reserved names that further observation groups of a legged robot cannot have."""
 
 
 class TaskConfig(Config):
-    """What every task can do: build its environment."""
+    """Base class of tasks: a config that builds an environment."""
 
     section: ClassVar[str] = "env"
 
     num_envs: int
 
     def build(self, device: str = "cpu", seed: int = 0) -> Any:
-        """Return the VecEnv with its tensors on ``device`` and its random draws from ``seed``."""
+        """Return the VecEnv on ``device``, with random numbers from ``seed``."""
         return import_object(self.builds)(self, device=device, seed=seed)
 
 
@@ -63,7 +63,7 @@ class LeggedRobotConfig(TaskConfig):
     builds: ClassVar[str] = "rsl_rl.tasks.legged_robot:LeggedRobot"
 
     robot: str = "go2"
-    """Which robot."""
+    """Name of the robot, or "package.module:object"."""
     num_envs: int = 1024
     """Robots simulated at once."""
     episode_length: float = 20.0
@@ -75,17 +75,17 @@ class LeggedRobotConfig(TaskConfig):
     terminations: TerminationConfig = field(default_factory=TerminationConfig)
     randomization: RandomizationConfig = field(default_factory=RandomizationConfig)
     policy_observations: Dict[str, ObservationTerm] = field(default_factory=dict)
-    """Terms of the group "policy" in order; names are functions of rsl_rl.tasks.observations."""
+    """Terms of the group "policy" in order; names are functions of rsl_rl.tasks.mdp.observations."""
     critic_observations: Dict[str, ObservationTerm] = field(default_factory=dict)
-    """Terms of the group "critic" in order; empty: the critic sees what the policy sees."""
+    """Terms of the group "critic" in order; empty: the critic reads the group "policy"."""
     more_observations: Dict[str, Dict[str, ObservationTerm]] = field(default_factory=dict)
     """Further observation groups by name, each with its terms in order."""
     gate: Dict[str, float] = field(default_factory=dict)
-    """Largest value of each number of scripts/evaluate.py that a finished policy may have."""
+    """Success criteria: largest allowed value of each metric of scripts/evaluate.py."""
 
     def __post_init__(self):
         super().__post_init__()
-        require_counts(self, 1, "num_envs", high=MOST_ENVS)
+        require_counts(self, 1, "num_envs", high=MAX_ENVS)
         step = self.sim.control_dt
         one_step = f"one control step, env.sim.dt * env.sim.decimation = {step:g} s"
         fits = step <= self.episode_length <= 1e6
@@ -100,7 +100,7 @@ class LeggedRobotConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class ToyConfig(TaskConfig):
-    """A point on a line that is to be brought to the origin: closed form, no physics, solved in seconds."""
+    """A point on a line that must move to the origin: no physics, solved in seconds."""
 
     builds: ClassVar[str] = "rsl_rl.tasks.toy:PointEnv"
 
@@ -111,13 +111,13 @@ class ToyConfig(TaskConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        require_counts(self, 1, "num_envs", high=MOST_ENVS)
+        require_counts(self, 1, "num_envs", high=MAX_ENVS)
         require_counts(self, 1, "episode_steps")
 
 
 @dataclass(frozen=True)
 class RecallConfig(ToyConfig):
-    """A sign that is shown once, at the start of an episode, and asked for until its end: solved by memory alone."""
+    """A sign that is observed in the first step only and rewarded in all steps: a task for policies with memory."""
 
     builds: ClassVar[str] = "rsl_rl.tasks.toy:RecallEnv"
 

@@ -1,4 +1,4 @@
-"""The border between learning and simulation."""
+"""The environment interface between learning and simulation."""
 
 from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.check import check_env

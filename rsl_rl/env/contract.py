@@ -12,7 +12,7 @@ from torch import Tensor
 from rsl_rl.env.protocols import Checkpointable, Resettable
 from rsl_rl.env.tensor_checks import ContractError, TensorChecks, dtype_name, is_integer
 from rsl_rl.env.vec_env import StepResult, VecEnv
-from rsl_rl.utils.plain import require_plain
+from rsl_rl.utils.serializable import check_serializable
 
 __all__ = ["ContractError", "can_reset_some", "check_vec_env", "standardize_step"]
 
@@ -22,7 +22,7 @@ _ATTRIBUTES = ("num_envs", "num_actions", "max_episode_length", "device")
 def check_vec_env(
     env: VecEnv, num_steps: int = 3, actions: Optional[Tensor] = None, groups: Sequence[str] = ("policy",)
 ) -> List[str]:
-    """Step an environment and compare what it gives with what VecEnv promises; ``groups`` must be there.
+    """Step an environment and check that it keeps the VecEnv contract and has the observation ``groups``.
 
     ``actions`` are applied in every step; without them the actions are zeros [N, A] float. An environment with discrete
     actions needs them, as int64 [N, 1] for example. The environment is left ``num_steps`` further on.
@@ -42,7 +42,7 @@ def check_vec_env(
     if actions is None:
         actions = torch.zeros(env.num_envs, env.num_actions, device=env.device)
     for _ in range(num_steps):
-        result = env.step(actions.clone())  # the environment may write to what it is given
+        result = env.step(actions.clone())  # the environment may write to its argument
         report.step(result)
         if report.errors:
             break
@@ -69,7 +69,7 @@ def standardize_step(result: StepResult) -> StepResult:
 
 
 class _ContractChecks(TensorChecks):
-    """Check what an environment gives: attributes, observations, steps and state."""
+    """Check attributes, observations, steps and state of an environment."""
 
     def __init__(self, env: VecEnv, required: Sequence[str]):
         super().__init__(env)
@@ -101,10 +101,10 @@ class _ContractChecks(TensorChecks):
             self.error(f"episode_length_buf is {dtype_name(ages)}; count control steps in int64")
 
     def state(self) -> None:
-        """Check that a checkpoint can hold the state of a Checkpointable environment."""
+        """Check that the state of a Checkpointable environment can be saved."""
         if isinstance(self.env, Checkpointable):
             try:
-                require_plain(self.env.state_dict(), "state_dict()")
+                check_serializable(self.env.state_dict(), "state_dict()")
             except ValueError as error:
                 self.error(str(error))
 
@@ -164,14 +164,14 @@ class _ContractChecks(TensorChecks):
             self.error(f"extras is a {type(extras).__name__}; return a fresh dict every step")
             return
         if "time_outs" not in extras:
-            self.correct("extras has no time_outs; every done counts as a failure, none as cut off by the clock")
+            self.correct("extras has no time_outs; every done counts as a failure, none as a time-out")
         else:
-            self.flags(extras["time_outs"], "extras['time_outs']", "whether the clock ended each episode")
+            self.flags(extras["time_outs"], "extras['time_outs']", "whether the time limit ended each episode")
         if not self.errors:
             self.extras(extras, obs, reward, done.reshape(self.num_envs).bool())
 
     def extras(self, extras: Mapping[str, Any], obs: Mapping[str, Tensor], reward: Tensor, done: Tensor) -> None:
-        """Check the extras against ``done``, the rewards against the extras, and what the loggers get."""
+        """Check the extras against ``done``, the rewards against the extras, and the log."""
         broken = self.invalid(extras.get("invalid", {}), done)
         self.finite(torch.isfinite(reward.reshape(self.num_envs)) | broken, "reward")
         if "time_outs" in extras and (extras["time_outs"].reshape(self.num_envs).bool() & ~done).any():

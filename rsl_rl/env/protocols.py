@@ -1,4 +1,4 @@
-"""Optional abilities of an environment, asked by ``isinstance(env, Resettable)`` and the like.
+"""Optional abilities of an environment, checked by ``isinstance(env, Resettable)`` and the like.
 
 An environment need not inherit from these classes. It has an ability when it has every member of the protocol and each
 method can be called the way the protocol declares it. A method of the same name for another purpose does not count,
@@ -67,7 +67,7 @@ class Resettable(Protocol, metaclass=_AbilityMeta):
 
 @runtime_checkable
 class Checkpointable(Protocol, metaclass=_AbilityMeta):
-    """An environment whose running episodes a checkpoint can hold."""
+    """An environment whose current episodes can be saved in a checkpoint."""
 
     def state_dict(self) -> Dict[str, Any]:
         """Return everything that a resumed run needs, in tensors, plain numbers, texts and containers of them."""

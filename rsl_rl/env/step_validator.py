@@ -1,4 +1,4 @@
-"""Find broken environments, and take their steps out of what is learned from."""
+"""Find broken environments and mask their transitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.env.vec_env import Observations, StepResult
 from rsl_rl.utils.cpu_checks import all_within_on_cpu, none_on_cpu
-from rsl_rl.utils.first_events import FirstEvents
+from rsl_rl.utils.first_occurrence import FirstOccurrence
 
 PolicyInputs = Dict[str, Tensor]
 """Observation groups on the learner's device, with zeros in the rows of broken environments."""
@@ -20,7 +20,7 @@ OWN_CAUSES = ("reward", "observation", "final_observation")
 
 
 class ValidatedStep(NamedTuple):
-    """A step of the environments as the learner takes it."""
+    """A step of the environments for the learner."""
 
     obs: PolicyInputs  # to act on next
     reward: Tensor  # [N]; 0 where not valid
@@ -44,10 +44,10 @@ class StepValidator:
         self.to_reset = torch.zeros_like(self._broken_obs)
         self._excluded = torch.zeros((), device=device)
         self._counts: Dict[Tuple[str, ...], Tensor] = {}  # causes -> [len(causes)] steps in this rollout
-        self._first: Dict[Tuple[str, ...], FirstEvents] = {}
+        self._first: Dict[Tuple[str, ...], FirstOccurrence] = {}
 
     def validate_obs(self, obs: Observations) -> PolicyInputs:
-        """Return what is read of an observation that no transition led to."""
+        """Return the first observation of a rollout with broken environments masked."""
         raw = self._read(obs)
         self._broken_obs = self._find_broken(raw)
         return _clean(raw, self._broken_obs)
@@ -108,7 +108,7 @@ class StepValidator:
         return read
 
     def _find_broken(self, groups: PolicyInputs) -> Tensor:
-        """Return which environments' observations cannot be used, [N] bool."""
+        """Return the environments with broken observations, [N] bool."""
         broken = torch.zeros_like(self._all)
         for group in groups.values():
             if group.is_floating_point():
@@ -118,7 +118,7 @@ class StepValidator:
     def _nothing_broken_on_cpu(
         self, raw: PolicyInputs, reward: Tensor, final_obs: PolicyInputs, masks: Mapping[str, Tensor]
     ) -> bool:
-        """Return whether tensors are on a CPU and nothing is broken or was; False on a GPU."""
+        """Return whether the tensors are on a CPU and nothing is broken now or before; False on a GPU."""
         floating = [group for group in (*raw.values(), *final_obs.values()) if group.is_floating_point()]
         return (
             all(none_on_cpu(mask) for mask in (self._broken_obs, self.to_reset, *masks.values()))
@@ -127,7 +127,8 @@ class StepValidator:
         )
 
     def _find(self, masks: Dict[str, Tensor], reward: Tensor, done: Tensor, extras: Dict[str, Any]) -> Tensor:
-        """Add the own causes to the environment's masks, and return where any holds; zero broken final observations."""
+        """Add the masks of OWN_CAUSES to those of the environment, and return their union; zero broken final
+        observations."""
         reported = torch.stack([torch.zeros_like(done), *masks.values()]).any(dim=0)
         found = {
             "reward": _exceeds(reward.unsqueeze(1), self._cfg.max_reward) & ~reported,
@@ -146,17 +147,17 @@ class StepValidator:
         causes, stacked = tuple(masks), torch.stack(list(masks.values()))
         self._counts[causes] = self._counts[causes] + stacked.sum(dim=1)
         if causes not in self._first:
-            self._first[causes] = FirstEvents(causes, self._device)
+            self._first[causes] = FirstOccurrence(causes, self._device)
         self._first[causes].record(stacked, step, rows)
 
     def first_event(self, cause: str) -> Optional[Dict[str, Tensor]]:
-        """Return what the first environment that broke for a cause had seen, done and become, unmasked; see
-        FirstEvents."""
+        """Return observation, action, reward and next observation of the first environment that broke for a cause,
+        unmasked; see FirstOccurrence."""
         return next(filter(None, (events.read(cause) for events in self._first.values())), None)
 
     def pop(self) -> Tuple[List[str], Tensor]:
-        """Return names, and on the device a number each: masked steps of the rollout, environments that wait for a
-        reset, and steps for each cause; start the next rollout."""
+        """Return names and, on the device, their values: number of masked steps, of environments to reset, and of steps
+        for each cause; start the next rollout."""
         totals = {"excluded_steps": self._excluded, "to_reset": self.to_reset.sum().float()}
         for causes, counts in self._counts.items():  # an environment may name other causes in other steps
             for name, count in zip((f"faults/{cause}" for cause in causes), counts):

@@ -1,4 +1,4 @@
-"""What an environment gives to the learner, and what it gets."""
+"""The interface of environments."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def require_group(obs: Observations, group: str, reader: str, remedy: str = "") 
 
 
 class StepResult(NamedTuple):
-    """What happened in one control step of N environments."""
+    """Result of one control step of N environments."""
 
-    obs: Observations  # what to act on next: of a finished environment, the first of its new episode
+    obs: Observations  # the next observations; of a finished environment, the first one of its new episode
     reward: Tensor  # [N] float
     done: Tensor  # [N] bool: terminated or timed out, and already reset
     extras: Dict[str, Any]  # a fresh dict every step, see VecEnv.step
@@ -40,9 +40,9 @@ class VecEnv(ABC):
     - ``reset(env_ids)``, with which the runner resets broken instances that do not reset themselves;
     - ``state_dict()`` and ``load_state_dict(state)``, with everything that a resumed run needs of the environment, in
       tensors, plain numbers and texts, and lists, tuples and dicts of them;
-    - ``postmortem(cause)``, a dict with what is known of the first instance that broke for a cause of
-      ``extras["invalid"]``, its number under "environment" and what is to blame under "term";
-    - ``mirrors()`` for symmetric policies, which gives the left-right mirror image of each observation group and of
+    - ``postmortem(cause)``, which returns data on the first instance that broke for a cause of ``extras["invalid"]``,
+      with its index under "environment" and the offending term under "term";
+    - ``mirrors()`` for symmetric policies, which returns the left-right mirror image of each observation group and of
       "actions" as a pair (index, sign): x[..., index] * sign.
     """
 
@@ -51,7 +51,7 @@ class VecEnv(ABC):
     num_obs: int
     """Size D of the group "policy"."""
     num_privileged_obs: Optional[int]
-    """Size C of the group "critic"; None where the critic sees what the policy sees."""
+    """Size C of the group "critic"; None if there is no such group."""
     num_actions: int
     """A."""
     max_episode_length: Union[int, Tensor]
@@ -59,9 +59,9 @@ class VecEnv(ABC):
     episode_length_buf: Tensor
     """Control steps of the current episode, [N] int64. The runner may overwrite it once at the start of training."""
     device: Union[str, torch.device]
-    """Where every tensor here lives."""
+    """Device of all tensors."""
     cfg: Any
-    """What the environment was built from, a dict or dataclass; it is saved with the run."""
+    """Config of the environment, a dict or dataclass; it is saved with the run."""
     obs_buf: Tensor
     """Latest observation of the group "policy", [N, D]."""
     privileged_obs_buf: Optional[Tensor]
@@ -75,21 +75,21 @@ class VecEnv(ABC):
 
     @abstractmethod
     def get_observations(self) -> Observations:
-        """Return the current observation groups without moving time on."""
+        """Return the current observation groups without a step."""
 
     @abstractmethod
     def step(self, actions: Tensor) -> StepResult:
         """Apply actions [N, A] for one control step, and reset the environments that finished.
 
-        The extras may hold ``"time_outs"`` [N] bool, done by the clock and not by failure; ``"final_obs"``, groups with
-        the last observation of the finished episodes (rows of others are ignored); ``"invalid"``, a dict of [N] bool by
-        cause, the same causes every step, where an instance broke and was reset, so that nobody may learn from the
-        step; ``"no_transition"`` [N] bool, where the step only started an episode and ignored the action, which is not
-        learned from either; and ``"log"`` or ``"episode"``, a dict of numbers for the loggers.
+        The extras may contain ``"time_outs"`` [N] bool, for episodes that ended by the time limit and not by a failure;
+        ``"final_obs"``, groups with the last observation of the finished episodes (other rows are ignored);
+        ``"invalid"``, a dict of [N] bool by cause, with the same causes in every step, for instances that broke and
+        were reset, whose transitions are masked; ``"no_transition"`` [N] bool, where the step only started an episode
+        and ignored the action, which is masked too; and ``"log"`` or ``"episode"``, a dict of numbers for the loggers.
         """
 
     def get_privileged_observations(self) -> Optional[Tensor]:
-        """Return the group "critic" [N, C], or None where there is none."""
+        """Return the group "critic" [N, C], or None."""
         return self.get_observations().get("critic")
 
     def reset(self, env_ids: Union[Sequence[int], Tensor, None] = None) -> Observations:

@@ -1,4 +1,4 @@
-"""Trained policies as files that robots load, one format per file; ``onnx`` needs the extra ``export``."""
+"""Export trained policies, one format per file; ``onnx`` needs the extra ``export``."""
 
 from rsl_rl.exporters.policy_module import describe_module, policy_module
 from rsl_rl.exporters.torchscript import export_torchscript

@@ -1,4 +1,4 @@
-"""Layers from an actor's outputs to the action without exploration, which exporters understand."""
+"""Layers that compute the action without exploration from an actor's outputs, for exporters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Choice(nn.Module):
 
 
 def action_layers(family: DistributionFamily) -> List[nn.Module]:
-    """Return the layers behind an actor of a family; none for a Gaussian whose mean are the outputs."""
+    """Return the layers after an actor of a distribution family; none for a Gaussian whose mean are the outputs."""
     if isinstance(family, StateDependentGaussianFamily):
         return [Mean()]
     if isinstance(family, BetaFamily):

@@ -1,4 +1,4 @@
-"""ONNX: what runtimes other than torch load."""
+"""Export policies to ONNX."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Mapping, Optional
 
-import onnxscript  # noqa: F401  # what torch.onnx writes with; missing, it should be named before anything is done
+import onnxscript  # noqa: F401  # needed by torch.onnx; imported here so that a missing package fails early
 import torch
 
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
@@ -18,7 +18,7 @@ if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
     raise ImportError(f"ONNX export needs torch 2.6 or later, and this is {torch.__version__}")
 
 OPSET = 18
-"""Version of the operator set; onnxruntime reads it since 1.14."""
+"""Version of the operator set; onnxruntime supports it since 1.14."""
 
 
 def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str, Any]] = None) -> Path:
@@ -29,10 +29,10 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
     module = policy_module(policy)
     inputs = example_inputs(module)
     path.parent.mkdir(parents=True, exist_ok=True)
-    chatter = logging.getLogger("torch.onnx")
-    level = chatter.level
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
     try:
-        chatter.setLevel(logging.ERROR)  # it tells of every optional package that is not there
+        logger.setLevel(logging.ERROR)  # it warns about every missing optional package
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
@@ -45,7 +45,7 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
                 verbose=False,
             )
     finally:
-        chatter.setLevel(level)
+        logger.setLevel(level)
     assert program is not None
     for name, value in (metadata or {}).items():
         program.model.metadata_props[name] = json.dumps(value)

@@ -1,7 +1,4 @@
-"""The policy as a robot runs it: a module of its own, on the CPU, with the normaliser inside.
-
-Its actions are those without exploration.
-"""
+"""Modules for export: a policy without exploration, on the CPU, with the normaliser inside."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ class FeedForwardPolicy(nn.Module):
     """obs [1, D] -> actions [1, A]."""
 
     state_names: Tuple[str, ...] = ()
-    """Memories, such as "h": an input "h_in" and an output "h_out" [L, 1, H], which is the next input."""
+    """Names of recurrent states, such as "h": input "h_in" and output "h_out" [L, 1, H], which is the next input."""
 
     def __init__(self, policy: ActorCritic, num_obs: int):
         super().__init__()
@@ -33,7 +30,7 @@ class FeedForwardPolicy(nn.Module):
 
 
 class GRUPolicy(FeedForwardPolicy):
-    """obs [1, D], h_in [L, 1, H] -> actions [1, A], h_out; zeros start an episode."""
+    """obs [1, D], h_in [L, 1, H] -> actions [1, A], h_out; h_in is zero at the start of an episode."""
 
     state_names = ("h",)
 
@@ -49,7 +46,7 @@ class GRUPolicy(FeedForwardPolicy):
 
 
 class LSTMPolicy(GRUPolicy):
-    """obs [1, D], h_in and c_in [L, 1, H] -> actions [1, A], h_out, c_out; zeros start an episode."""
+    """obs [1, D], h_in and c_in [L, 1, H] -> actions [1, A], h_out, c_out; both are zero at the start of an episode."""
 
     state_names = ("h", "c")
 
@@ -84,7 +81,7 @@ class ImagePolicy(FeedForwardPolicy):
 
 
 def policy_module(policy: ActorCritic) -> FeedForwardPolicy:
-    """Copy what a robot needs of a policy into a module of its kind, in evaluation mode, without gradients."""
+    """Return the module for export of a policy, a copy in evaluation mode without gradients."""
     memory = policy.actor_model.memory
     if policy.actor_model.image_encoders:
         module: FeedForwardPolicy = ImagePolicy(policy, policy.num_actor_obs)
@@ -97,7 +94,7 @@ def policy_module(policy: ActorCritic) -> FeedForwardPolicy:
 
 
 def example_inputs(module: FeedForwardPolicy) -> Dict[str, Tensor]:
-    """Return an input of each name, as an episode starts: zeros."""
+    """Return an input of zeros for each name."""
     inputs = {"obs": torch.zeros(1, module.num_obs)}
     if isinstance(module, ImagePolicy):
         inputs.update({group: torch.zeros(1, *shape) for group, shape in module.image_shapes.items()})

@@ -1,4 +1,4 @@
-"""TorchScript: what libtorch on a robot loads."""
+"""Export policies to TorchScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What joins an algorithm from outside: rewards, mini-batches, losses and networks of their own."""
+"""Extensions of an algorithm: additional rewards, samples, losses and networks."""
 
 from typing import Any
 

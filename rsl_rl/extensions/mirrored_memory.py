@@ -1,4 +1,4 @@
-"""Recurrent states of the mirrored past."""
+"""Recurrent states for mirrored observations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rsl_rl.utils.trajectories import HiddenState, as_states
 
 
 class MirroredMemory:
-    """The recurrent states that a network would have had, had it seen the mirror image of every observation.
+    """The recurrent states of a network for the mirror images of all observations.
 
-    They are computed at the end of each rollout, with the weights that acted. ``states`` are those after the last
-    rollout, each [L, N, H]; () stands for zeros, and is what a network without memory has. Where the real state of an
-    environment is zero at the start of a rollout, the mirrored one is set to zero too, so that this class needs not be
-    told of resets between rollouts. Steps of a rollout that was discarded are missing from the mirrored past.
+    They are computed at the end of each rollout, with the weights of the rollout. ``states`` are those after the last
+    rollout, each [L, N, H]; () stands for zeros, and is used for a network without memory. If the real state of an
+    environment is zero at the start of a rollout, the mirrored one is set to zero too; this covers resets between
+    rollouts. Steps of a discarded rollout are missing.
     """
 
     def __init__(self, model: Model, mirror_group: Callable[[str, Tensor], Tensor]):

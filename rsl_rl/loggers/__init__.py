@@ -1,10 +1,10 @@
-"""Sinks for the numbers of a training, one per file."""
+"""Loggers of training metrics, one per file."""
 
 from rsl_rl.loggers.console import ConsoleLogger
 from rsl_rl.loggers.episode_stats import EpisodeStats, RecentEpisodes
 from rsl_rl.loggers.jsonl import JsonlLogger
 from rsl_rl.loggers.logger import LOGGERS, Logger, Record
-from rsl_rl.loggers.patient import PatientLogger
+from rsl_rl.loggers.retrying import RetryingLogger
 
 __all__ = [
     "LOGGERS",
@@ -12,7 +12,7 @@ __all__ = [
     "EpisodeStats",
     "JsonlLogger",
     "Logger",
-    "PatientLogger",
     "RecentEpisodes",
     "Record",
+    "RetryingLogger",
 ]

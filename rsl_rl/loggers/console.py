@@ -1,4 +1,4 @@
-"""The training as seen in a terminal."""
+"""Show a training in the terminal."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rich.table import Table
 from rsl_rl.loggers.logger import Logger, Record
 
 _FAULTS = ("excluded_steps", "skipped_steps")
-"""Metrics that are shown where they are not zero."""
+"""Metrics that are shown if they are not zero."""
 
 _SHOWN_APART = ("iteration", "env_steps", "collect_s", "learn_s", "steps_per_s", "mean_reward", "mean_episode_length")
-"""Metrics of the runner, which have lines of their own; all others are the algorithm's."""
+"""Metrics of the runner, with separate lines; all others are of the algorithm."""
 
 
 class ConsoleLogger(Logger):
-    """A table that refreshes in place; where the output is no terminal, one line an iteration."""
+    """A table that is updated in place; if the output is not a terminal, one line per iteration."""
 
     def __init__(self, title: str, console: Optional[Console] = None):
         self._title = title
         self._console = console or Console()
         self._live: Optional[Live] = None
-        self._gone = False  # nobody reads what is shown: a closed pipe, a full disk
+        self._closed = False  # the output cannot be written: a closed pipe, a full disk
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         self._first, self._last, self._began = first_iteration, last_iteration, time.monotonic()
@@ -50,13 +50,13 @@ class ConsoleLogger(Logger):
             self._live = None
 
     def _show(self, work: Callable[[], None]) -> None:
-        """Write to the console; once that fails, never again, for a training goes on without an audience."""
-        if self._gone:
+        """Write to the console; after the first failure nothing is written."""
+        if self._closed:
             return
         try:
             work()
-        except (OSError, SystemExit):  # rich leaves the process where a pipe is closed
-            self._gone = True
+        except (OSError, SystemExit):  # rich exits the process if a pipe is closed
+            self._closed = True
 
     def _time_left(self, record: Record) -> float:
         done = (record["iteration"] or 0) - self._first
@@ -103,7 +103,7 @@ class ConsoleLogger(Logger):
 
 
 def _metrics(record: Record) -> Record:
-    """Return the metrics that the algorithm gave."""
+    """Return the metrics of the algorithm."""
     return {k: v for k, v in record.items() if k not in (*_SHOWN_APART, *_FAULTS) and "/" not in k}
 
 

@@ -1,4 +1,4 @@
-"""Statistics of episodes, summed on the device and read once per iteration."""
+"""Episode statistics, summed on the device and read once per iteration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class EpisodeStats:
-    """Returns and lengths of finished episodes, and means of whatever the environment logs, over one iteration."""
+    """Returns and lengths of finished episodes, and means of the environment's log, over one iteration."""
 
     def __init__(self, num_envs: int, device: torch.device):
         self._device = device
@@ -19,8 +19,10 @@ class EpisodeStats:
         self._sums: Dict[Tuple[str, ...], Tensor] = {}  # names -> [len(names), 2]: sum and count of each
 
     def record(self, reward: Tensor, done: Tensor, valid: Tensor, log: Mapping[str, Any]) -> None:
-        """Take in one step: reward [N], done [N] bool and the environment's log, in which what is not finite counts for
-        nothing; nor does an episode that ends in a step that is not valid [N]."""
+        """Add one step: reward [N], done [N] bool, and the environment's log.
+
+        Values of the log that are not finite are ignored, and so are episodes that end in a step that is not valid [N].
+        """
         self._return += reward
         self._length += 1
         finished = torch.where(done & valid, torch.stack((self._return, self._length)), torch.nan)
@@ -30,7 +32,7 @@ class EpisodeStats:
         self._add({f"episode/{name}": value for name, value in log.items()})
 
     def _add(self, log: Mapping[str, Any]) -> None:
-        """Sum values of one size together: a log of twenty terms costs as many operations as one of two."""
+        """Add values of equal size together, so that more terms need no more operations."""
         by_size: Dict[int, Dict[str, Tensor]] = {}
         for name, value in log.items():
             value = torch.as_tensor(value, dtype=torch.float32, device=self._device).reshape(-1)
@@ -41,24 +43,24 @@ class EpisodeStats:
             sums = torch.stack((block.masked_fill_(~finite, 0.0).sum(dim=1), finite.sum(dim=1)), dim=1)
             self._sums[names] = self._sums[names] + sums if names in self._sums else sums
 
-    def forget(self, mask: Tensor) -> None:
-        """Begin the episodes of the environments marked in mask [N] anew; the old ones count for nothing."""
+    def discard_episodes(self, mask: Tensor) -> None:
+        """Discard the current episodes of the environments marked in mask [N]."""
         self._return.masked_fill_(mask, 0.0)
         self._length.masked_fill_(mask, 0.0)
 
     def state_dict(self) -> Dict[str, Tensor]:
-        """Return what the running episodes have gathered so far."""
+        """Return returns and lengths of the current episodes."""
         return {"return": self._return.clone(), "length": self._length.clone()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what :meth:`state_dict` gave, of as many environments."""
+        """Restore what :meth:`state_dict` returned, for the same number of environments."""
         self._return.copy_(state["return"])
         self._length.copy_(state["length"])
 
     def pop(self) -> Tuple[List[str], Tensor]:
         """Return names and a tensor [len(names), 2] of sums and counts on the device, and start the next iteration."""
         totals: Dict[str, Tensor] = {}
-        for names, sums in self._sums.items():  # the environment may log other terms in other steps
+        for names, sums in self._sums.items():  # the terms of the log may differ between steps
             for name, pair in zip(names, sums):
                 totals[name] = totals[name] + pair if name in totals else pair
         self._sums = {}
@@ -66,7 +68,7 @@ class EpisodeStats:
 
 
 class RecentEpisodes:
-    """Mean return and length of the last episodes, at least ``window`` of them where there are as many."""
+    """Mean return and length of the last episodes, of at least ``window`` if there are that many."""
 
     def __init__(self, window: int = 100):
         self._window = window
@@ -80,11 +82,11 @@ class RecentEpisodes:
             self._parts.popleft()
 
     def state_dict(self) -> List[List[float]]:
-        """Return what is remembered, as plain numbers."""
+        """Return the stored sums, as plain numbers."""
         return [list(part) for part in self._parts]
 
     def load_state_dict(self, state: List[List[float]]) -> None:
-        """Take over what :meth:`state_dict` gave."""
+        """Restore what :meth:`state_dict` returned."""
         self._parts = deque((count, return_sum, length_sum) for count, return_sum, length_sum in state)
 
     def means(self) -> Tuple[Any, Any]:

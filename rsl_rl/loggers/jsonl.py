@@ -1,4 +1,4 @@
-"""metrics.jsonl: one JSON object an iteration."""
+"""Write metrics.jsonl: one JSON object per iteration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rsl_rl.utils.files import AppendFile
 
 
 class JsonlLogger(Logger):
-    """Appends records to a file, each line whole as soon as it is written."""
+    """Append each record to a file as one line."""
 
     def __init__(self, path: Path):
         self.path = path

@@ -1,4 +1,4 @@
-"""Where the numbers of a training go."""
+"""Interface of loggers."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import Dict, Optional
 from rsl_rl.utils.registry import Registry
 
 Record = Dict[str, Optional[float]]
-"""One iteration: a name and a number each, None where there is nothing to tell yet; the names are those of
-metrics.jsonl."""
+"""Metrics of one iteration by their names in metrics.jsonl; None for a metric without a value."""
 
 
 class Logger:
-    """One sink of records. A subclass overrides what it needs; all it does must be cheap.
+    """Write records. A subclass overrides the methods that it needs; they must be fast.
 
-    ``write`` takes all of a record or, with an OSError, nothing of it; the record is then offered again later.
+    ``write`` writes a record completely, or raises an OSError and writes nothing; the record is then written later.
     """
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         """Prepare for the iterations from the first (exclusive) to the last."""
 
     def write(self, record: Record) -> None:
-        """Take one iteration's numbers."""
+        """Write the metrics of one iteration."""
 
     def note(self, text: str) -> None:
-        """Tell the user of an event, in one line."""
+        """Show one line to the user."""
 
     def sync(self) -> None:
-        """Have files hold all that was written, whatever happens to the machine; called before a checkpoint."""
+        """Flush files to the disk; called before a checkpoint is written."""
 
     def close(self) -> None:
-        """Finish and release files; ``start`` may follow."""
+        """Close files; ``start`` may follow."""
 
 
 LOGGERS = Registry(
@@ -42,11 +41,11 @@ LOGGERS = Registry(
         "none": "rsl_rl.loggers.logger:NoLogger",
     },
 )
-"""Classes built as ``cls(log_dir, config)`` with the run folder and the whole configuration as a dict."""
+"""Logger classes, constructed as ``cls(log_dir, config)`` with the run folder and the complete config as a dict."""
 
 
 class NoLogger(Logger):
-    """Takes everything and keeps nothing."""
+    """Write nothing."""
 
     def __init__(self, log_dir: Path, config: Dict):
         pass

@@ -1,4 +1,4 @@
-"""TensorBoard event files, under the tags that rsl_rl's users know."""
+"""Write TensorBoard event files with the tags of rsl_rl."""
 
 # pyright: reportAttributeAccessIssue=false
 # (protocol buffers make their classes at run time)
@@ -33,14 +33,14 @@ TAGS = {
     "excluded_steps": "Faults/excluded_steps",
     "skipped_steps": "Faults/skipped_steps",
 }
-"""Tag of each metric; the environment's own terms appear under Episode/, numbers of evaluations under Evaluation/,
-causes of faults under Faults/."""
+"""Tag of each metric. The environment's log appears under Episode/, metrics of evaluations under Evaluation/, causes of
+faults under Faults/."""
 
 _FOLDERS = {"episode/": "Episode/", "evaluation/": "Evaluation/", "faults/": "Faults/"}
 
 
-def tag_of(name: str) -> Optional[str]:
-    """Return the tag of a metric, or None for those that only count."""
+def tag_for(name: str) -> Optional[str]:
+    """Return the tag of a metric, or None for metrics that are not written."""
     for prefix, folder in _FOLDERS.items():
         if name.startswith(prefix):
             return folder + name[len(prefix) :]
@@ -48,10 +48,10 @@ def tag_of(name: str) -> Optional[str]:
 
 
 class TensorBoardLogger(Logger):
-    """Writes each record as scalars at its iteration, whole as soon as it is written.
+    """Write each record immediately, as scalars at its iteration.
 
-    torch's SummaryWriter hands events to a thread that writes them seconds later, so that a killed run loses some and a
-    full disk breaks the thread.
+    torch's SummaryWriter writes events in a thread some seconds later; a killed run loses some of them, and a full disk
+    ends the thread.
     """
 
     def __init__(self, log_dir: Path, config: Dict):
@@ -63,16 +63,14 @@ class TensorBoardLogger(Logger):
         stem = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
         path = next(p for p in (self._log_dir / f"{stem}.{i}" for i in numbers) if not p.exists())
         self._file = AppendFile(path)
-        restart = event_pb2.SessionLog(
-            status=event_pb2.SessionLog.START
-        )  # what an earlier file has from here on is void
+        restart = event_pb2.SessionLog(status=event_pb2.SessionLog.START)  # invalidates later steps of an earlier file
         self._append(
             event_pb2.Event(file_version="brain.Event:2"),
             event_pb2.Event(step=first_iteration + 1, session_log=restart),
         )
 
     def write(self, record: Record) -> None:
-        tagged = [(tag_of(name), value) for name, value in record.items()]
+        tagged = [(tag_for(name), value) for name, value in record.items()]
         values = [
             summary_pb2.Summary.Value(tag=tag, simple_value=value)
             for tag, value in tagged

@@ -1,4 +1,4 @@
-"""Policies with a critic, under the names that users of rsl_rl know."""
+"""Policies with an actor and a critic, with the names of rsl_rl."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ class ActorCritic(nn.Module):
         init_orthogonal(sequential, scales)
 
     def actor_obs(self, obs: Observation) -> Observation:
-        """Return what the actor reads of observation groups; a tensor is taken as all of it."""
+        """Return the input of the actor from observation groups; a tensor is the input itself."""
         return self.actor_model.read(obs)
 
     def critic_obs(self, obs: Observation) -> Observation:
-        """Return what the critic reads of observation groups; a tensor is taken as all of it."""
+        """Return the input of the critic from observation groups; a tensor is the input itself."""
         return self.critic_model.read(obs)
 
     def update_normalization(
@@ -112,10 +112,10 @@ class ActorCritic(nn.Module):
         return groups
 
     def cache_weights(self) -> None:
-        """Without gradients, compute with the present weights until :meth:`clear_cache`.
+        """Use the current weights for calls without gradients until :meth:`clear_cache`.
 
-        What depends on the weights alone, such as the averages of symmetric layers, is then computed once and not at
-        each step of a rollout. Loading a state dict clears the cache; other changes of weights may not be seen.
+        Values that depend only on the weights, such as the averages of symmetric layers, are then computed once and not
+        in each step of a rollout. Loading a state dict clears the cache; other changes of weights may have no effect.
         """
         self._cached_std = self.noise_std().detach() if self.family.shared_parameters else None
         for module in self.modules():
@@ -123,7 +123,7 @@ class ActorCritic(nn.Module):
                 module.cache_weights()
 
     def clear_cache(self) -> None:
-        """Compute with the weights as they are at each call."""
+        """Stop using cached weights."""
         self._cached_std = None
         for module in self.modules():
             if isinstance(module, (MLP, Memory)):
@@ -137,10 +137,10 @@ class ActorCritic(nn.Module):
         """Return a copy that shares nothing with this policy, with empty memories and in evaluation mode."""
         memories = [s for state in self.get_hidden_states() for s in as_states(state)]
         memo = {id(self.distribution): self.distribution.detach(), **{id(s): s.detach() for s in memories}}
-        twin = copy.deepcopy(self, memo).eval().requires_grad_(False)
-        twin.clear_cache()
-        twin.reset()
-        return twin
+        policy = copy.deepcopy(self, memo).eval().requires_grad_(False)
+        policy.clear_cache()
+        policy.reset()
+        return policy
 
     def noise_std(self) -> Tensor:
         """Return the standard deviation of the actions [A], or that of the current distribution [..., A] where it
@@ -198,7 +198,7 @@ class ActorCritic(nn.Module):
             values.copy_(self.evaluate(self.critic_obs(obs)))
 
     def evaluate_stateless(self, critic_observations: Observation) -> Tensor:
-        """Return the value [N, 1], and leave the critic's memory as it is."""
+        """Return the value [N, 1] without changing the critic's memory."""
         return self.value_normalizer(self.critic_model.forward_stateless(critic_observations))
 
     def get_actions_log_prob(self, actions: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""How an actor's outputs become a distribution over actions, and which parameters of it a rollout stores."""
+"""Families of distributions: from an actor's outputs to a distribution over actions and its stored parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions over actions: what PPO needs of them, in closed form and without validation at run time.
+"""Distributions over actions for PPO, in closed form and without validation at run time.
 
 A distribution is described by named parameter tensors, such as ``action_mean`` and ``action_std``; a rollout stores
 these. ``distribution_families`` makes distributions from the outputs of a network.

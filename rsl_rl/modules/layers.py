@@ -1,4 +1,4 @@
-"""Layer factories: the layers of a policy, plain or symmetric, from one description of what is connected."""
+"""Layer factories: construct the layers of a policy, plain or symmetric."""
 
 from __future__ import annotations
 

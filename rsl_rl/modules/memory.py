@@ -40,7 +40,7 @@ class MemoryKernel(Protocol):
 
 
 class Memory(nn.Module):
-    """A GRU or LSTM that runs step by step with a state of its own, or over whole rollouts from given states.
+    """A GRU or LSTM that runs step by step with an internal state, or over whole rollouts from given states.
 
     The weights are those of a torch layer, ``rnn``, under its names. The state is None, which stands for zeros, until
     the first step after a full ``reset``. Over rollouts with gradients it computes in ``autocast_dtype``, if that is
@@ -74,16 +74,16 @@ class Memory(nn.Module):
         return y
 
     def step_stateless(self, x: Tensor) -> Tensor:
-        """Return what :meth:`step` would return, and leave the state as it is."""
+        """Return the output of :meth:`step` without changing the state."""
         return self.advance(x, self.hidden_states)[0]
 
     def cache_weights(self) -> None:
-        """Without gradients, step with the present weights until :meth:`clear_cache`."""
+        """Use the current weights for steps without gradients until :meth:`clear_cache`."""
         with torch.no_grad():
             self._cached = self._prepared()
 
     def clear_cache(self) -> None:
-        """Step with the weights as they are at each call."""
+        """Stop using cached weights."""
         self._cached = None
 
     def _layers(self) -> List[LayerWeights]:
@@ -145,7 +145,7 @@ class Memory(nn.Module):
         return (zeros,) * self._num_states
 
     def current_state(self, num_envs: int) -> HiddenState:
-        """Return the state [L, N, H]; zeros where there is none yet."""
+        """Return the state [L, N, H]; zeros before the first step."""
         return self.zero_states(num_envs) if self.hidden_states is None else self.hidden_states
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
@@ -160,7 +160,7 @@ def reset_states(state: HiddenState, dones: Tensor) -> HiddenState:
     """Return a state [L, N, H] with zeros for the environments marked in dones [N] or [N, 1]."""
     if state is None:
         return None
-    done = dones.bool().reshape(1, -1, 1)  # a fill, not a product: the state may be NaN
+    done = dones.bool().reshape(1, -1, 1)  # masked_fill and not a product, because the state may be NaN
     if isinstance(state, Tensor):
         return state.masked_fill(done, 0.0)
     return tuple(s.masked_fill(done, 0.0) for s in state)

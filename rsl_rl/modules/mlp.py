@@ -40,11 +40,11 @@ class MLPKernel(Protocol):
         ...
 
     def cache_weights(self, mlp: MLP) -> None:
-        """Prepare the present weights for calls without gradients."""
+        """Prepare the current weights for calls without gradients."""
         ...
 
     def clear_cache(self) -> None:
-        """Use the weights as they are at each call."""
+        """Stop using cached weights."""
         ...
 
 
@@ -58,17 +58,17 @@ class MLP(nn.Sequential):
         return super().forward(input) if self.kernel is None else self.kernel(self, input)
 
     def cache_weights(self) -> None:
-        """Without gradients, compute with the present weights until :meth:`clear_cache`."""
+        """Use the current weights for calls without gradients until :meth:`clear_cache`."""
         if self.kernel is not None:
             self.kernel.cache_weights(self)
 
     def clear_cache(self) -> None:
-        """Compute with the weights as they are at each call."""
+        """Stop using cached weights."""
         if self.kernel is not None:
             self.kernel.clear_cache()
 
     def plain(self) -> nn.Sequential:
-        """Return a copy as an nn.Sequential, which exporters understand."""
+        """Return a copy as an nn.Sequential, for exporters."""
         return nn.Sequential(*copy.deepcopy(self))
 
     def __prepare_scriptable__(self) -> nn.Sequential:

@@ -50,8 +50,8 @@ class Model(nn.Module):
         self._only_vectors = len(self.vector_groups) == len(self.groups)
 
     def read(self, obs: Observation) -> Observation:
-        """Return what the model reads of observation groups: float32 [..., D], with image groups a dict that also holds
-        them; a tensor is returned as float32."""
+        """Return the input of the model from observation groups: float32 [..., D], or with image groups a dict that
+        also contains them; a tensor is returned as float32."""
         if isinstance(obs, Tensor):
             return obs.float()
         if self._only_vectors:
@@ -77,7 +77,7 @@ class Model(nn.Module):
         return self.head(features)
 
     def forward_stateless(self, x: Observation) -> Tensor:
-        """Return the outputs of one step, and leave the memory's state as it is."""
+        """Return the outputs of one step without changing the memory's state."""
         features = self.encode(x)
         return self.head(features if self.memory is None else self.memory.step_stateless(features))
 
@@ -88,7 +88,7 @@ class Model(nn.Module):
             self.normalizer.update(x if isinstance(x, Tensor) else x[_VECTORS], sample_mask)
 
     def encode(self, x: Observation) -> Tensor:
-        """Return what the memory reads, or the head where there is no memory, for what :meth:`read` returned."""
+        """Return the input of the memory, or of the head if there is no memory, for what :meth:`read` returned."""
         if isinstance(x, Tensor):
             return self.normalizer(x)
         images = [encoder(x[group]) for group, encoder in self.image_encoders.items()]

@@ -21,7 +21,7 @@ def build_networks(
     num_actions: int,
     image_shapes: Mapping[str, Sequence[int]],
 ) -> Dict[str, Any]:
-    """Return the heads ``actor`` and ``critic``, and where the config asks for them the memories ``memory_a`` and
+    """Return the heads ``actor`` and ``critic``, and depending on the config the memories ``memory_a`` and
     ``memory_c`` and the image encoders ``encoder_a`` and ``encoder_c``.
 
     ``num_obs`` are the sizes of the vectors that actor and critic read.

@@ -19,7 +19,7 @@ class RunningNorm(nn.Module):
     def __init__(self, size: int, eps: float = 1e-2):
         super().__init__()
         self.eps = eps
-        self.mean: Tensor  # [D]; annotated here and not in the class, where TorchScript would trip over it
+        self.mean: Tensor  # [D]; annotated here because TorchScript does not support it in the class
         self.var: Tensor  # [D]
         self.count: Tensor  # [] samples seen
         self.register_buffer("mean", torch.zeros(size))

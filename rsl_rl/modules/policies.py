@@ -1,4 +1,4 @@
-"""The other policies that users of rsl_rl know by name: an :class:`ActorCritic` with another config each."""
+"""Other policies with their names in rsl_rl: an :class:`ActorCritic` with another config each."""
 
 from __future__ import annotations
 

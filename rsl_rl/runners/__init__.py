@@ -1,4 +1,4 @@
-"""The training loop, checkpoints, trained policies in use."""
+"""The training loop, checkpoints, inference with trained policies."""
 
 from rsl_rl.runners.distillation_runner import DistillationRunner
 from rsl_rl.runners.on_policy_runner import OnPolicyRunner

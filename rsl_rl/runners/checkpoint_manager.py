@@ -1,4 +1,4 @@
-"""Checkpoints of a running training: when they are saved, what they hold, and how they are loaded."""
+"""Save and load checkpoints of a training."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from rsl_rl.utils.seeding import random_states, restore_random_states
 
 
 class CheckpointManager:
-    """Write ``model_<iteration>.pt`` into a run folder when it is time; after a refusal of the disk it prints a warning
-    and tries again later.
+    """Write ``model_<iteration>.pt`` into a run folder every few iterations.
 
-    Without a folder there is nothing to save, and that always succeeds.
+    After an error of the disk it prints a warning and retries later. Without a folder nothing is saved.
     """
 
     def __init__(self, folder: Optional[Path], cfg: RunnerConfig, print_line: Callable[[str], None]):
@@ -34,7 +33,7 @@ class CheckpointManager:
         self._pause = 1  # iterations between attempts
 
     def note_existing(self, iteration: int) -> None:
-        """Do not write the checkpoint of an iteration that is there already."""
+        """Do not write the checkpoint of an iteration again if it exists."""
         if self._folder is not None and (self._folder / f"model_{iteration}.pt").exists():
             self._saved = iteration
 
@@ -44,9 +43,9 @@ class CheckpointManager:
         return retry or iteration % self._cfg.save_interval == 0
 
     def save(self, iteration: int, write: Callable[[str], None]) -> bool:
-        """Save the checkpoint of an iteration unless it is there, delete old ones, and return whether it is there.
+        """Save the checkpoint of an iteration unless it exists, delete old ones, and return whether it exists.
 
-        ``write`` saves one under a path.
+        ``write`` writes a checkpoint to a path.
         """
         if self._folder is None or self._saved == iteration:
             return True
@@ -57,7 +56,7 @@ class CheckpointManager:
             self._retry_at = iteration + self._pause
             self._pause = min(2 * self._pause, self._cfg.save_interval)
             self._print_line(
-                f"warning: {path.name} could not be saved ({error}); training goes on, next attempt after iteration "
+                f"warning: {path.name} could not be saved ({error}); training continues, next attempt after iteration "
                 f"{self._retry_at}"
             )
             return False
@@ -77,7 +76,7 @@ def training_state(
     counters: Mapping[str, float],
     infos: Optional[Dict[str, Any]],
 ) -> Dict[str, Any]:
-    """Return all that a run needs to go on as if it had never stopped; without ``env``, with new episodes."""
+    """Return everything that is needed to resume a run exactly; without ``env``, with new episodes."""
     return {
         "format": FORMAT,
         **alg.state_dict(),
@@ -94,17 +93,17 @@ def training_state(
 def load_algorithm(
     alg: Algorithm, path: Path, load_optimizer: bool, convert: Optional[Callable[[Any], Any]] = None
 ) -> Dict[str, Any]:
-    """Load the algorithm from a checkpoint file, and return all that is in it, converted by ``convert``.
+    """Load the algorithm from a checkpoint file, and return the content of the file, converted by ``convert``.
 
-    A file that is damaged, whose weights are not finite, or that does not fit is a :class:`CheckpointError`.
+    A file that is damaged, has weights that are not finite, or does not fit is a :class:`CheckpointError`.
     """
     state = read_checkpoint(path, alg.device, convert)
     learned = ("rollback", *alg.state_dict())
     for part in learned if load_optimizer else ("model_state_dict", "average"):
         name = first_not_finite(state.get(part), part)
         if name:
-            raise CheckpointError(f"{path} holds numbers that are not finite, in {name}; take an earlier one")
-    alg.reset()  # before, so that what extensions load is kept
+            raise CheckpointError(f"{path} holds numbers that are not finite, in {name}; use an earlier one")
+    alg.reset()  # before loading, because extensions load recurrent states
     try:
         alg.load_state_dict(state, load_optimizer)
     except (RuntimeError, KeyError, ValueError) as error:
@@ -114,8 +113,8 @@ def load_algorithm(
 
 
 def load_episodes(alg: Algorithm, env: VecEnv, collector: Collector, state: Mapping[str, Any], load_env: bool) -> bool:
-    """Load the random generators, the statistics of episodes, and, with ``load_env``, the running episodes of a
-    checkpoint; return whether the environment goes on with them."""
+    """Load random generators, episode statistics and, with ``load_env``, the current episodes of a checkpoint; return
+    whether the environment has loaded them."""
     episodes = state.get("episodes", {})
     collector.recent.load_state_dict(episodes.get("recent", []))
     restored = load_env and state.get("env") is not None and isinstance(env, Checkpointable)

@@ -1,4 +1,4 @@
-"""Collect rollouts: step the environment with the algorithm's actions, and validate what comes back."""
+"""Collect rollouts: step the environment with the algorithm's actions, and validate the results."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Collector:
         return obs
 
     def fetch(self, metrics: Dict[str, Tensor]) -> Tuple[Dict[str, float], Record]:
-        """Return an iteration's numbers on the host, with one synchronisation: metrics and faults, and the record of
-        episodes; start the next iteration's."""
+        """Return the metrics of an iteration on the host, with one synchronisation: metrics with faults, and the record
+        of episodes; start the statistics of the next iteration."""
         fault_names, faults = self.validator.pop()
         term_names, sums = self.stats.pop()
         names = [*metrics.keys(), *fault_names]
@@ -70,13 +70,15 @@ class Collector:
         return record
 
     def reset_broken(self, obs: Observations) -> Observations:
-        """Reset the environments that broke and did not reset themselves, and return the observations; where the
-        environment cannot, they stay masked for as long as they are broken, and ``obs`` is returned."""
+        """Reset the environments that broke and did not reset themselves, and return the observations.
+
+        If the environment cannot be reset, they stay masked as long as they are broken, and ``obs`` is returned.
+        """
         if not isinstance(self._env, Resettable):
             return obs
         mask = self.validator.to_reset
         self._env.reset(mask.nonzero().squeeze(-1).to(self._env.device))
         self._alg.reset(mask)
-        self.stats.forget(mask)
+        self.stats.discard_episodes(mask)
         self.validator.clear_resets()
         return self._env.get_observations()

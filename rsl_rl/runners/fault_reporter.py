@@ -13,7 +13,7 @@ from torch import Tensor
 from rsl_rl.env.protocols import ReportsFaults
 from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.utils.files import write_whole
+from rsl_rl.utils.files import atomic_write
 
 _PREFIX = "faults/"
 _NEXT = "next_obs/"
@@ -44,7 +44,7 @@ class FaultReporter:
     def _report(self, cause: str, count: float, iteration: int, event: Dict[str, Tensor]) -> None:
         environment, step = int(event.pop("environment")), int(event.pop("step"))
         details = self._details(cause)
-        if details and details.get("environment", environment) != environment:  # one that broke before training
+        if details and details.get("environment", environment) != environment:  # it broke before the training
             environment, event = details["environment"], {}
         term = (details or {}).get("term") or _offending_term(cause, event)
         dump = {
@@ -69,15 +69,15 @@ class FaultReporter:
             self._folder.mkdir(exist_ok=True)
             packed = io.BytesIO()
             torch.save(dump, packed)
-            write_whole(self._folder / f"{stem}.pt", packed.getvalue())
-            write_whole(self._folder / f"{stem}.json", (json.dumps(_plain(dump), indent=1) + "\n").encode())
-        except Exception as error:  # of the disk, or of what an environment says; neither is worth a training
+            atomic_write(self._folder / f"{stem}.pt", packed.getvalue())
+            atomic_write(self._folder / f"{stem}.json", (json.dumps(_plain(dump), indent=1) + "\n").encode())
+        except Exception as error:  # of the disk or of the environment's data; it must not end the training
             self._print_line(f"{line}; the fault dump could not be written ({error})")
             return
         self._print_line(f"{line}; see postmortem/{stem}.json")
 
     def _details(self, cause: str) -> Optional[Dict[str, Any]]:
-        """Return what the environment knows of a fault; an error in it does not end the training."""
+        """Return the environment's data on a fault; an error in it does not end the training."""
         try:
             return self._env.postmortem(cause) if isinstance(self._env, ReportsFaults) else None
         except Exception as error:
@@ -88,7 +88,7 @@ class FaultReporter:
 
 
 def _offending_term(cause: str, event: Mapping[str, Tensor]) -> str:
-    """Describe the number that the learner could not use."""
+    """Describe the value that the learner could not use."""
     if not event:
         return ""
     if cause == "reward":
@@ -103,7 +103,7 @@ def _offending_term(cause: str, event: Mapping[str, Tensor]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return nested values as JSON knows them; numbers that are not finite as text."""
+    """Return nested values for JSON, with numbers that are not finite as text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

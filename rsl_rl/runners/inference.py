@@ -1,4 +1,4 @@
-"""A trained policy as others use it."""
+"""Inference with a trained policy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rsl_rl.utils.trajectories import as_states
 class InferencePolicy:
     """A policy that acts without exploration; call ``reset`` with the dones after each step of the environment.
 
-    It is a copy, which further training does not change, and has a recurrent state of its own.
+    It is a copy with its own recurrent state; further training does not change it.
     """
 
     def __init__(self, actor_critic: ActorCritic, device: Union[str, torch.device]):

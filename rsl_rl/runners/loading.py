@@ -1,4 +1,4 @@
-"""Trained policies, back from their run folders."""
+"""Load trained policies from run folders."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rsl_rl.utils.checkpoints import Which, find_checkpoint
 
 
 class LoadedPolicy(NamedTuple):
-    """A policy that acts, and where it came from."""
+    """A trained policy and its checkpoint."""
 
     policy: InferencePolicy
     checkpoint: Path
-    env_steps: int  # that it was trained for
+    env_steps: int  # environment steps of its training
     runner: OnPolicyRunner
 
 
@@ -26,7 +26,7 @@ def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, which: Which = -1) -> 
     """Load the policy of one of a run's checkpoints for an environment of the same task; errors are
     ValueErrors."""
     checkpoint = find_checkpoint(run, which)
-    acting_only = LearnConfig(  # a rollout of the least size, whatever the number of robots
+    acting_only = LearnConfig(  # with the smallest rollout
         policy=cfg.policy,
         algorithm=cfg.algorithm.for_acting(),
         runner=replace(cfg.runner, num_steps_per_env=2),

@@ -31,9 +31,9 @@ class OnPolicyRunner(PolicyAccess):
     """Train a policy in an environment.
 
     ``train_cfg`` is a :class:`LearnConfig`, a nested dict of its fields, or a configuration of an earlier version of
-    rsl_rl; the caller's object is left as it was. ``env`` may have any interface that ``as_vec_env`` knows. With a
-    ``log_dir`` the run leaves its config, git state, metrics, curves and checkpoints there, from the first ``learn``
-    on; without one it only trains. The process's random generators are the caller's to seed.
+    rsl_rl; it is not changed. ``env`` may have any interface that ``as_vec_env`` knows. With a ``log_dir``, ``learn``
+    writes config, git state, metrics and checkpoints there; without one it writes no files. The caller seeds the random
+    generators of the process.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class OnPolicyRunner(PolicyAccess):
         self._run_log = RunLog(self.log_dir, self.train_cfg, getattr(env, "cfg", None))
         self._checkpoints = CheckpointManager(self.log_dir, self._settings, self.print_line)
         self._faults = FaultReporter(self.log_dir, env, self._collector.validator, self.print_line)
-        self.after_update: List[Callable[[int], Mapping[str, float]]] = []  # given the iteration; their numbers join it
-        self._stop: Optional[str] = None  # what is to end learn(), "request" or "max_time"
-        self.stopped_by: Optional[str] = None  # what of these ended the last learn()
-        self.episodes_restored = False  # load() has found the environment's episodes, and it took them over
+        self.after_update: List[Callable[[int], Mapping[str, float]]] = []  # called with the iteration; return metrics
+        self._stop: Optional[str] = None  # reason to stop learn(), "request" or "max_time"
+        self.stopped_by: Optional[str] = None  # reason why the last learn() stopped
+        self.episodes_restored = False  # load() has restored the environment's episodes
         self._client.add_names(self)
 
     @property
@@ -81,7 +81,7 @@ class OnPolicyRunner(PolicyAccess):
     # Training
 
     def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
-        """Train for a number of updates more, or until ``request_stop`` or ``max_time``.
+        """Train for a number of further updates, or until ``request_stop`` or ``max_time``.
 
         A checkpoint is saved at the start, every ``save_interval`` updates and at the end, also where that is an error
         or a KeyboardInterrupt, which is raised again. A learner that cannot go on, a last checkpoint that cannot be
@@ -102,7 +102,7 @@ class OnPolicyRunner(PolicyAccess):
             self._run_log.start(first, last)
             if self.alg.description:
                 self.print_line(self.alg.description)
-            self.save_to_log_dir()  # from here on a killed run can be resumed
+            self.save_to_log_dir()  # so that a killed run can be resumed
             began, longest = time.monotonic(), 0.0
             while self._num_updates < last_update and self._stop is None:
                 iteration_began = time.monotonic()
@@ -110,7 +110,7 @@ class OnPolicyRunner(PolicyAccess):
                 if self._checkpoints.due(self.current_learning_iteration):
                     self.save_to_log_dir()
                 now = time.monotonic()
-                longest = max(longest, now - iteration_began)  # one with an evaluation may come next
+                longest = max(longest, now - iteration_began)  # the next one may have an evaluation
                 if 0 < self._settings.max_time < (now - began) + longest:
                     self._stop = self._stop or "max_time"
             if not self.save_to_log_dir():
@@ -139,18 +139,18 @@ class OnPolicyRunner(PolicyAccess):
         write_checkpoint(Path(path), self._state(with_episodes=False))
 
     def request_stop(self) -> None:
-        """Have ``learn`` finish the iteration at hand, save and return; the next one, where none is running."""
+        """Make ``learn``, or its next call, finish the current iteration, save and return."""
         self._stop = "request"
 
     def print_line(self, text: str) -> None:
-        """Print a line for the user, where a training is running."""
+        """Print a line for the user while a training runs."""
         self._run_log.print_line(text)
 
     def _randomize_episode_lengths(self) -> None:
-        """Set the running episodes to random ages, so that not all of them time out at once."""
+        """Set the current episodes to random lengths, so that they do not time out together."""
         env = self._vec_env
         if not isinstance(env, HasEpisodeLengths):
-            raise ValueError(f"{type(self.env).__name__} has no episode_length_buf; take init_at_random_ep_len=False")
+            raise ValueError(f"{type(self.env).__name__} has no episode_length_buf; use init_at_random_ep_len=False")
         ages = env.episode_length_buf
         limit = torch.as_tensor(env.max_episode_length, device=ages.device)
         env.episode_length_buf = (torch.rand(ages.shape, device=ages.device) * limit).to(ages.dtype)
@@ -191,20 +191,19 @@ class OnPolicyRunner(PolicyAccess):
     def log(self, locs: Dict[str, Any], *layout: int) -> None:
         """Do nothing; a subclass may log more after each iteration. ``locs`` are the numbers by rsl_rl's names."""
 
-    # What a run leaves behind
+    # Files of a run
 
     def add_git_repo_to_log(self, file_in_repo: Union[str, Path]) -> None:
-        """Save the state of the repository around a file with the run."""
+        """Save the state of the repository of a file with the run."""
         self._run_log.add_git_repo(file_in_repo)
 
     def save_to_log_dir(self) -> bool:
-        """Save the checkpoint of the current iteration in the run folder, if there is one and it is not there yet;
-        return whether that worked."""
+        """Save the checkpoint of the current iteration in the run folder; return whether that worked."""
         self._run_log.sync()
         return self._checkpoints.save(self.current_learning_iteration, self.save)
 
     def save(self, path: Union[str, Path], infos: Optional[Dict[str, Any]] = None) -> None:
-        """Write a checkpoint: the learner, the random generators, the counters, and the environment where it can."""
+        """Write a checkpoint: learner, random generators, counters, and the environment if it is Checkpointable."""
         write_checkpoint(Path(path), self._state(infos))
 
     def _state(self, infos: Optional[Dict[str, Any]] = None, with_episodes: bool = True) -> Dict[str, Any]:
@@ -222,12 +221,12 @@ class OnPolicyRunner(PolicyAccess):
     ) -> Optional[Dict[str, Any]]:
         """Load a checkpoint, also one of rsl_rl 1 to 5, and return its infos.
 
-        With ``load_optimizer=False`` it is only the weights and counters; with ``load_env=False`` all but the running
-        episodes, so that there may be more or fewer environments. ``load_cfg``, ``strict`` and ``map_location`` are
-        taken as rsl_rl 5 has them.
+        With ``load_optimizer=False`` only weights and counters are loaded; with ``load_env=False`` everything except
+        the current episodes, so that the number of environments may differ. ``load_cfg``, ``strict`` and
+        ``map_location`` have the meaning of rsl_rl 5.
 
-        A file that is damaged, whose weights are not finite, or whose networks are of other sizes than this runner's,
-        is a :class:`CheckpointError`.
+        A file that is damaged, has weights that are not finite, or has networks of other sizes is a
+        :class:`CheckpointError`.
         """
         request = self._client.load_request(self.alg, load_optimizer, options)
         load_optimizer = request.optimizer

@@ -10,11 +10,11 @@ from rsl_rl.config.learn import SafetyConfig
 
 
 class TrainingError(RuntimeError):
-    """A training that cannot go on; the message says why and what to do."""
+    """A training that cannot continue; the message says why and what to do."""
 
 
 class Rollback:
-    """Keep a good state of the learner, and return to it when too many gradient steps in a row had to be skipped."""
+    """Store a good state of the learner, and load it when too many gradient steps in a row were skipped."""
 
     def __init__(self, alg: Algorithm, cfg: SafetyConfig):
         self._alg, self._cfg = alg, cfg
@@ -30,7 +30,7 @@ class Rollback:
         self._loaded = False
 
     def keep(self, iteration: int) -> None:
-        """Keep the present state of the learner."""
+        """Store the current state of the learner."""
         self._iteration, self._good = iteration, copy.deepcopy(self._alg.state_dict())
         self._learning_rate = self._alg.learning_rate
 
@@ -50,14 +50,14 @@ class Rollback:
             self._learning_rate = float(kept["learning_rate"])
 
     def pop_metrics(self, metrics: Dict[str, float]) -> None:
-        """Remove the metrics that are meant for this class from those of an update."""
+        """Remove the metrics for this class from those of an update."""
         self._skipped = metrics.pop(self._alg.CONSECUTIVE_SKIPS, 0.0)
         self._taken = metrics.pop(self._alg.STEPS_TAKEN, 1.0)
 
     def check(self, iteration: int, may_keep: bool) -> str:
-        """Roll back if the last update asks for it, and return a message for the user, or an empty string.
+        """Roll back if too many steps were skipped, and return a message for the user, or an empty string.
 
-        With ``may_keep`` the state is kept if a gradient step was taken. One rollback too many is a
+        With ``may_keep`` the state is stored if a gradient step was taken. More rollbacks than allowed are a
         :class:`TrainingError`.
         """
         if self._skipped >= self._cfg.max_skipped_steps:
@@ -67,7 +67,7 @@ class Rollback:
         return ""
 
     def _roll_back(self) -> str:
-        """Return to the good state with a lower learning rate."""
+        """Load the good state, with a lower learning rate."""
         alg, limit = self._alg, self._cfg.max_rollbacks
         reason = (
             f"{self._cfg.max_skipped_steps} gradient steps in a row had a loss or gradient that was not finite, or "
@@ -75,8 +75,8 @@ class Rollback:
         )
         if self.num_rollbacks >= limit:
             raise TrainingError(
-                f"{reason}, after {self.num_rollbacks} of {limit} returns to a good state; look for the cause in the "
-                "environment (postmortem/), lower algorithm.learning_rate, or raise safety.max_rollbacks"
+                f"{reason}, after {self.num_rollbacks} of {limit} rollbacks; find the cause in the environment "
+                "(postmortem/), lower algorithm.learning_rate, or raise safety.max_rollbacks"
             )
         assert self._good is not None  # start() has kept one
         self.num_rollbacks += 1
@@ -84,6 +84,6 @@ class Rollback:
         alg.restart_from(copy.deepcopy(self._good), rate)
         self._learning_rate = rate
         return (
-            f"warning: {reason}: back to the learner of iteration {self._iteration}, learning rate {rate:.2g} "
-            f"(return {self.num_rollbacks} of {limit})"
+            f"warning: {reason}: rollback to the learner of iteration {self._iteration}, learning rate {rate:.2g} "
+            f"(rollback {self.num_rollbacks} of {limit})"
         )

@@ -1,4 +1,4 @@
-"""What a run writes down beside its checkpoints: how it was made, how it goes, what happened."""
+"""Files of a run besides its checkpoints: config, git state and metrics."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, List, Optional, Union
 
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, PatientLogger, Record
+from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, Record, RetryingLogger
 from rsl_rl.runners.superseded import supersede_after
 from rsl_rl.utils.config_io import to_dict, write_yaml
-from rsl_rl.utils.files import remove_parts
+from rsl_rl.utils.files import remove_temporary_files
 from rsl_rl.utils.git_state import write_git_state
 
 
 class RunLog:
-    """The config and git state of a run, and its loggers; without a folder, the console alone."""
+    """Write config and git state of a run, and its metrics with the loggers; without a folder, use the console only."""
 
     def __init__(self, folder: Optional[Path], cfg: LearnConfig, env_cfg: Any):
         self.folder = folder
@@ -22,29 +22,30 @@ class RunLog:
         self._git_files: List[Path] = [Path(__file__)]
         self._logger_class = LOGGERS.load(cfg.runner.logger) if folder is not None else None
         self._loggers: List[Logger] = []
-        self._account: Optional[Path] = None  # the config that this log has written
+        self._config_path: Optional[Path] = None  # of the config that this object has written
 
     def add_git_repo(self, file_in_repo: Union[str, Path]) -> None:
-        """Keep the state of the repository around a file too."""
+        """Save the state of the repository of a file too."""
         self._git_files.append(Path(file_in_repo))
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
-        """Clear what an abandoned branch left after the first iteration, write down what the training is made of where
-        that is not done, and open the loggers; in a run that goes on, a disk that refuses this is told of and no more.
+        """Move files of later iterations away, write config and git state once, and open the loggers.
+
+        In a resumed run an error of the disk prints a warning only.
         """
         notes: List[str] = []
         if self.folder is not None:
-            going_on = (self.folder / "config.yaml").exists()
+            resumed = (self.folder / "config.yaml").exists()
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 branch = supersede_after(self.folder, first_iteration)
                 if branch is not None:
                     notes.append(f"note: iterations after {first_iteration} of an earlier training are in {branch}")
-                remove_parts(self.folder)
-                if self._account is None or not self._account.exists():  # it may be superseded itself
-                    self._write_provenance(self.folder, first_iteration)
+                remove_temporary_files(self.folder)
+                if self._config_path is None or not self._config_path.exists():  # it may have been moved away
+                    self._write_config(self.folder, first_iteration)
             except OSError as error:
-                if not going_on:
+                if not resumed:
                     raise
                 notes.append(f"warning: the config and git state of this start could not be written ({error})")
         self._loggers = self._loggers or self._make_loggers()
@@ -53,25 +54,25 @@ class RunLog:
         for note in notes:
             self.print_line(note)
 
-    def _write_provenance(self, folder: Path, iteration: int) -> None:
-        """Keep what this training is made of; going on with a run leaves the first account as it was."""
+    def _write_config(self, folder: Path, iteration: int) -> None:
+        """Write config and git state; a resumed run writes new files."""
         ending = f"_from_{iteration}" if (folder / "config.yaml").exists() else ""
         config = to_dict(self._cfg)
         config.setdefault("env", to_dict(self._env_cfg))
         path = folder / f"config{ending}.yaml"
         write_yaml(config, path)
         write_git_state(self._git_files, folder / f"git{ending}")
-        self._account = path
+        self._config_path = path
 
     def _make_loggers(self) -> List[Logger]:
         loggers: List[Logger] = [ConsoleLogger(self._cfg.runner.experiment_name)]
         if self.folder is not None and self._logger_class is not None:
             files = JsonlLogger(self.folder / "metrics.jsonl"), self._logger_class(self.folder, to_dict(self._cfg))
-            loggers += [PatientLogger(logger, self.print_line) for logger in files]
+            loggers += [RetryingLogger(logger, self.print_line) for logger in files]
         return loggers
 
     def write(self, record: Record) -> None:
-        """Send one iteration's numbers to every logger."""
+        """Write the metrics of one iteration with every logger."""
         for logger in self._loggers:
             logger.write(record)
 
@@ -81,11 +82,11 @@ class RunLog:
             logger.note(text)
 
     def sync(self) -> None:
-        """Have the disk hold all that was written."""
+        """Flush all files to the disk."""
         for logger in self._loggers:
             logger.sync()
 
     def close(self) -> None:
-        """Release the files; ``start`` may follow."""
+        """Close the files; ``start`` may follow."""
         for logger in self._loggers:
             logger.close()

@@ -15,12 +15,12 @@ from typing import List, Optional, Sequence, Tuple
 from rsl_rl.utils.checkpoints import (
     CheckpointError,
     best_iteration,
-    best_of,
+    best_path,
     checkpoints_of,
     iteration_of,
     later_configs,
 )
-from rsl_rl.utils.files import write_whole
+from rsl_rl.utils.files import atomic_write
 
 METRICS = "metrics.jsonl"
 
@@ -37,20 +37,20 @@ def supersede_after(run: Path, iteration: int) -> Optional[Path]:
     late += [path for path in (run / "videos").glob("model_*") if _iteration_of_film(path) > iteration]
     with contextlib.suppress(CheckpointError):  # there is none, or a damaged one, which the next will replace
         if best_iteration(run) > iteration:
-            late.append(best_of(run))
+            late.append(best_path(run))
     kept, dropped = _split_metrics(run / METRICS, iteration)
     folder = None
     if late or any(line.endswith(b"\n") for line in dropped):
         folder = _new_folder(run / "superseded", f"after_{iteration}")
         _move(late, dropped, run, folder)
     if dropped:
-        write_whole(run / METRICS, b"".join(kept))
+        atomic_write(run / METRICS, b"".join(kept))
     return folder
 
 
 def _move(late: Sequence[Path], lines: Sequence[bytes], run: Path, folder: Path) -> None:
     if lines:
-        write_whole(folder / METRICS, b"".join(lines))
+        atomic_write(folder / METRICS, b"".join(lines))
     for path in run.glob("events.out.tfevents.*"):
         shutil.copy2(path, folder / path.name)
     for path in late:

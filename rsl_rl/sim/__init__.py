@@ -1,4 +1,4 @@
-"""Physics behind one interface, one engine per file."""
+"""Physics engines with a common interface, one engine per file."""
 
 from rsl_rl.utils.registry import Registry
 

@@ -1,4 +1,4 @@
-"""What a task may ask of physics, in a roboticist's terms."""
+"""The interface of physics engines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 
-class Motion(NamedTuple):
-    """Where robots are and how they move, in the terms of :class:`Sim`."""
+class RobotPoseVel(NamedTuple):
+    """Pose and velocity of robots; frames and units are those of :class:`Sim`."""
 
     root_pos: Tensor  # [N, 3]
     root_quat: Tensor  # [N, 4]
@@ -21,16 +21,16 @@ class Motion(NamedTuple):
 
 
 _OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged", "overflowed")
-"""What the last step left beside the state."""
+"""Outputs of the last step besides the state."""
 
 
 class Sim(ABC):
     """N copies of one legged robot on a floor.
 
     SI units and radians. Quaternions are w x y z and turn body coordinates into world coordinates. The world's z axis
-    points up. State tensors are float32 on ``device``; ``step`` and the writing methods refresh them in place, so keep
-    a copy of what you want to compare with later. Joints are in the order of ``joint_names``, links that report contact
-    in that of ``link_names``, and feet in that of ``foot_names``.
+    points up. State tensors are float32 on ``device``; ``step`` and the writing methods update them in place, so make a
+    copy to compare with later. Joints are in the order of ``joint_names``, links with contact sensors in that of
+    ``link_names``, and feet in that of ``foot_names``.
     """
 
     num_envs: int
@@ -41,7 +41,7 @@ class Sim(ABC):
     foot_names: Tuple[str, ...]
     joint_limits: Tensor  # [J, 2] lowest and highest position
     torque_limits: Tensor  # [J]
-    total_mass: Tensor  # [N], with what randomisation added
+    total_mass: Tensor  # [N], including the payload
 
     root_pos: Tensor  # [N, 3] world
     root_quat: Tensor  # [N, 4]
@@ -53,15 +53,15 @@ class Sim(ABC):
     contact_force: Tensor  # [N, links, 3] of the floor on the link, world, in the last physics step
     foot_pos: Tensor  # [N, feet, 3] centre of the foot, world, before the last physics step
     foot_vel: Tensor  # [N, feet, 3] world, before the last physics step
-    diverged: Tensor  # [N] bool: the last step broke down there; the state is the engine's default, to be reset
-    overflowed: Tensor  # [N] bool: contacts of the last step did not fit the engine's buffers, so its physics is wrong
+    diverged: Tensor  # [N] bool: the physics diverged in the last step; the state is the engine's default until a reset
+    overflowed: Tensor  # [N] bool: contacts of the last step did not fit the engine's buffer, so the physics is wrong
 
-    _parameters: Dict[str, Tensor]  # of each robot, as they were set
+    _parameters: Dict[str, Tensor]  # of each robot, as set
 
     def _allocate(self) -> None:
-        """Make the tensors, with zeros in them, for the names, number and device that are set.
+        """Allocate all tensors, with zeros; names, number of robots and device must be set before.
 
-        Who has other tensors show the motion overrides ``numbers_of_motion``.
+        An engine with other state tensors overrides ``state_buffers``.
         """
 
         def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -69,39 +69,39 @@ class Sim(ABC):
 
         joints, links, feet = len(self.joint_names), len(self.link_names), len(self.foot_names)
         sizes = (3, 4, 3, 3, joints, joints)
-        self._numbers_of_motion = torch.zeros(self.num_envs * sum(sizes), device=self.device)
-        blocks = self._numbers_of_motion.split([self.num_envs * size for size in sizes])
-        for name, size, block in zip(Motion._fields, sizes, blocks):
+        self._state_buffer = torch.zeros(self.num_envs * sum(sizes), device=self.device)
+        blocks = self._state_buffer.split([self.num_envs * size for size in sizes])
+        for name, size, block in zip(RobotPoseVel._fields, sizes, blocks):
             setattr(self, name, block.view(self.num_envs, size))
         self.joint_torque = tensor(joints)
         self.contact_force, self.foot_pos, self.foot_vel = tensor(links, 3), tensor(feet, 3), tensor(feet, 3)
         self.diverged, self.overflowed = tensor(dtype=torch.bool), tensor(dtype=torch.bool)
         self._parameters = {}
 
-    def motion(self) -> Motion:
-        """Return the state tensors, which the next ``step`` refreshes."""
-        return Motion._make(getattr(self, name) for name in Motion._fields)
+    def pose_vel(self) -> RobotPoseVel:
+        """Return the state tensors, which the next ``step`` updates."""
+        return RobotPoseVel._make(getattr(self, name) for name in RobotPoseVel._fields)
 
-    def numbers_of_motion(self) -> Sequence[Tensor]:
-        """Return all numbers of ``motion()`` in as few tensors as they are kept in, of any shape."""
-        return (self._numbers_of_motion,)
+    def state_buffers(self) -> Sequence[Tensor]:
+        """Return the tensors that contain all values of ``pose_vel()``, of any shape."""
+        return (self._state_buffer,)
 
     @abstractmethod
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
-        """Hold joint position targets [N, J] for ``num_substeps`` physics steps; the joints' PD loops follow them."""
+        """Simulate ``num_substeps`` physics steps with constant joint position targets [N, J] of the PD loops."""
 
     @abstractmethod
-    def reset(self, mask: Tensor, motion: Motion) -> None:
-        """Start the robots marked in mask [N] anew with the given motion; rows of the others are ignored."""
+    def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
+        """Reset the robots marked in mask [N] to the given pose and velocity; rows of the others are ignored."""
 
     @abstractmethod
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
-        """Give the robots marked in mask [N] these velocities (world; body), as a push would."""
+        """Set the velocity of the trunk (world; body) of the robots marked in mask [N], for pushes."""
 
-    # What a run needs to go on, and what a single step can be repeated from.
+    # State for checkpoints and replays.
 
     def state_dict(self) -> Dict[str, Any]:
-        """Return all that the next steps depend on, the parameters of each robot included."""
+        """Return everything that the next steps depend on, including the parameters of each robot."""
         return {
             "state": self.physics_state(),
             "outputs": {name: getattr(self, name).clone() for name in _OUTPUTS},
@@ -109,12 +109,12 @@ class Sim(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` gave; another number of robots is a ValueError."""
+        """Restore what :meth:`state_dict` returned; another number of robots is a ValueError."""
         got, own = list(state["state"].shape), list(self.physics_state().shape)
         if got != own:
             raise ValueError(
-                f"the physics saved is of [robots, numbers] {got} and this simulation has {own}; take as many robots, "
-                "the model and the engine that the run began with, or load it with load_env=False (--fresh_episodes)"
+                f"the saved physics state has the shape {got} and this simulation needs {own}; use the number of "
+                "robots, the model and the engine of the run, or load it with load_env=False (--fresh_episodes)"
             )
         self.set_parameters(state["parameters"])
         self.set_physics_state(state["state"])
@@ -123,21 +123,21 @@ class Sim(ABC):
 
     @abstractmethod
     def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
-        """Return what the next ``step`` depends on apart from its targets and the parameters, [N, S]; in ``out`` where
+        """Return the state that the next ``step`` depends on, without targets and parameters, [N, S]; in ``out`` if
         given."""
 
     @abstractmethod
     def set_physics_state(self, state: Tensor) -> None:
-        """Put every robot into a state [N, S] that :meth:`physics_state` gave."""
+        """Set the states [N, S] of all robots to a result of :meth:`physics_state`."""
 
-    # Parameters of each robot; the defaults are the model file's.
+    # Parameters of each robot; the defaults are those of the model file.
 
     def parameters_of(self, robot: int) -> Dict[str, Tensor]:
-        """Return what was set of friction [], payload [], stiffness [J] and damping [J] for a robot."""
+        """Return the values that were set for a robot: friction [], payload [], stiffness [J], damping [J]."""
         return {name: value[robot].clone() for name, value in self._parameters.items()}
 
     def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
-        """Set friction [N], payload [N], and stiffness with damping [N, J], those that are given."""
+        """Set the given ones of friction [N], payload [N], and stiffness with damping [N, J]."""
         given = {name: value.to(self.device) for name, value in parameters.items()}
         if "friction" in given:
             self.set_friction(given["friction"])
@@ -152,14 +152,14 @@ class Sim(ABC):
 
     @abstractmethod
     def set_root_payload(self, mass: Tensor) -> None:
-        """Add mass [N] in kg to the trunk, or take it off where negative."""
+        """Add mass [N] in kg to the trunk; negative values remove mass."""
 
     @abstractmethod
     def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
         """Set the PD gains [N, J] of the joints: N m/rad and N m s/rad."""
 
     def link_indices(self, names: Sequence[str]) -> Tensor:
-        """Return where links stand in ``contact_force``; an unknown name is an error that lists the known ones."""
+        """Return the indices of links in ``contact_force``; an unknown name is a ValueError."""
         unknown = [name for name in names if name not in self.link_names]
         if unknown:
             raise ValueError(f"unknown links {unknown}; this model reports contact of {', '.join(self.link_names)}")

@@ -1,4 +1,4 @@
-"""How many contacts and constraints a model can have at once: the room that an engine with fixed buffers needs."""
+"""Upper bounds of the numbers of contacts and constraints of a model, for engines with fixed buffers."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
@@ -12,17 +12,17 @@ import mujoco
 _PLANE, _HFIELD = int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD)
 _SPHERE, _CAPSULE = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_CAPSULE)
 
-_MOST_OF_A_FIELD = 50
+_MAX_HFIELD_CONTACTS = 50
 """Contacts that MuJoCo keeps of one geom with a height field (mjMAXCONPAIR)."""
 
 
 def max_contacts(model: Any) -> int:
-    """Return how many contacts the geoms of a ``mujoco.MjModel`` can have at once, if all that may touch do."""
+    """Return the largest number of contacts that the geoms of a ``mujoco.MjModel`` can have at once."""
     return max(1, sum(_contacts_of(*types) for types in _pairs(model)))
 
 
 def max_constraints(model: Any, num_contacts: int) -> int:
-    """Return how many rows of constraints a model with so many contacts can have at once."""
+    """Return the largest number of constraint rows of a model with this number of contacts."""
     condim = max([1, *model.geom_condim, *model.pair_dim])
     pyramidal = model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL
     rows = 2 * (condim - 1) if pyramidal and condim > 1 else condim
@@ -51,7 +51,7 @@ def _types(model: Any, a: int, b: int) -> Tuple[int, int]:
 def _contacts_of(low: int, high: int) -> int:
     """Return the most contacts of two geoms of these types, smaller type first."""
     if low == _HFIELD or high == _HFIELD:
-        return _MOST_OF_A_FIELD
+        return _MAX_HFIELD_CONTACTS
     if _SPHERE in (low, high):
         return 1
     if high == _CAPSULE and low in (_PLANE, _CAPSULE):

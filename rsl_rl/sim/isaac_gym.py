@@ -1,17 +1,17 @@
 """Physics of NVIDIA's Isaac Gym, Preview 4: PhysX through its tensor interface, on a GPU or on the CPU.
 
-**This backend has never run on the real engine**, which is no longer maintained and could not be had. Every call is
-checked against isaacgym-stubs by pyright, and the logic runs in tests on a double that enforces those signatures, the
-order of calls and the shapes of tensors, with MuJoCo for its physics. Open is what the engine alone can show: that the
-damping of a joint acts in effort mode, that PhysX takes the mean of two frictions, that the velocity of a trunk is that
-of its centre of mass, how the samples of a height field lie, and all numbers of contact.
+**This backend has never run on the real engine**, which is no longer maintained and not available. Pyright checks every
+call against isaacgym-stubs. In tests the code runs on a test double, which checks signatures, order of calls and shapes
+of tensors, and simulates with MuJoCo. Not verified on the engine: that the damping of a joint acts in effort mode, that
+PhysX uses the mean of two frictions, that the velocity of the trunk is that of its centre of mass, the order of height
+samples, and contact forces.
 
-Everything that Isaac Gym sees differently from :class:`Sim` is converted here: quaternions x y z w; angular velocity in
-world axes; linear velocity of the trunk's centre of mass, not of its origin; DoFs and bodies in an order of its own;
-each robot elsewhere on the plane, so that a robot's world is the engine's, moved.
+Conventions of Isaac Gym that differ from :class:`Sim` are converted here: quaternions x y z w; angular velocity in
+world axes; linear velocity of the trunk's centre of mass, not of its origin; another order of DoFs and bodies; robots
+at different positions on the plane.
 
-The robot is the URDF beside the task's MJCF; joints, links and feet have the names and the order of the MJCF. PhysX
-tells nobody what it remembers from step to step, so that a resumed run is not bit-equal to one that never stopped.
+The robot is the URDF next to the task's MJCF; joints, links and feet have the names and the order of the MJCF. The
+internal state of PhysX cannot be read, so a resumed run is not bit-equal to an uninterrupted one.
 """
 
 # pyright: reportMissingModuleSource=false
@@ -21,7 +21,7 @@ import os
 from pathlib import Path
 from typing import Optional, Union
 
-try:  # before torch: Isaac Gym refuses to load after it
+try:  # before torch: Isaac Gym cannot be imported after it
     import isaacgym.gymtorch as gymtorch
 except ModuleNotFoundError as error:
     if error.name != "isaacgym":
@@ -32,13 +32,13 @@ except ModuleNotFoundError as error:
         name="isaacgym",
     ) from error
 except ImportError as error:
-    raise ValueError(f"Isaac Gym is there and does not load ({error}); import isaacgym before torch") from error
+    raise ValueError(f"Isaac Gym cannot be imported ({error}); import isaacgym before torch") from error
 
 import torch
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion, Sim
+from rsl_rl.sim.base import RobotPoseVel, Sim
 from rsl_rl.sim.isaac_gym_ground import Ground, Plane
 from rsl_rl.sim.isaac_gym_model import FootKinematics, RobotFacts, read_facts, rotation_matrix
 from rsl_rl.sim.isaac_gym_scene import Scene, usable_device
@@ -49,11 +49,10 @@ from rsl_rl.utils.rotations import rotate_inverse
 class IsaacGymSim(Sim):
     """N robots in one PhysX scene.
 
-    The state tensors are ours. What a task writes into them reaches the engine at the next ``step``, all robots written
-    to at once: the engine takes one write of states per step, and none before everything else is set up.
+    The state tensors are copies. Changes of a task are written to the engine at the next ``step``, for all changed
+    robots at once: the engine allows one write of states per step, after the setup.
 
-    Each ``step`` after a write waits once for the GPU, to learn how many robots were written to: the engine wants their
-    numbers counted. Writing the states of all would spare that, and set robots anew that nobody touched.
+    Each ``step`` after a change synchronises once with the GPU, because the engine needs the number of changed robots.
     """
 
     def __init__(
@@ -79,8 +78,10 @@ class IsaacGymSim(Sim):
             raise
 
     def _connect(self, urdf: Path, facts: RobotFacts) -> None:
-        """Find the robot's parts among the engine's, and make the tensors."""
-        self._dofs = torch.tensor(self._scene.dofs(self.joint_names), device=self.device)  # ours -> the engine's
+        """Find the robot's joints and links in the engine, and allocate the tensors."""
+        self._dofs = torch.tensor(
+            self._scene.dofs(self.joint_names), device=self.device
+        )  # index of joints in the engine
         self._bodies = torch.tensor(self._scene.bodies(self.link_names), device=self.device)
         self._feet = FootKinematics(urdf, self.foot_names, self.joint_names, self.device)
         self._origins, self._com = self._scene.origins.to(self.device), self._scene.trunk_com.to(self.device)
@@ -94,19 +95,19 @@ class IsaacGymSim(Sim):
         return torch.tensor(self._scene.dof_properties[name].tolist(), device=self.device)[self._dofs]
 
     def _start(self, start_height: float) -> None:
-        """Make the tensors of a simulation that nobody has touched yet."""
+        """Allocate the tensors, with the start state."""
         self.joint_limits = torch.stack([self._property(name) for name in ("lower", "upper")], dim=1)
         self.torque_limits = self._property("effort")
         self._allocate()
         self.total_mass = torch.full((self.num_envs,), self._scene.mass, device=self.device)
         self.root_pos[:, 2], self.root_quat[:, 0] = start_height, 1.0
         self.joint_pos.copy_(torch.zeros_like(self.torque_limits).clamp(*self.joint_limits.unbind(1)))
-        self._default = Motion._make(x.clone() for x in self.motion())
-        self._written = torch.ones_like(self.diverged)  # whose state the engine does not have yet
+        self._default = RobotPoseVel._make(x.clone() for x in self.pose_vel())
+        self._modified = torch.ones_like(self.diverged)  # robots whose state must be written to the engine
         self._effort = torch.zeros_like(self.joint_torque)  # in the engine's order
 
     def _prepare(self) -> None:
-        """Let the engine allocate, and share its memory; from here on its world is fixed."""
+        """Let the engine allocate its tensors, and share them; the scene cannot change afterwards."""
         self._gym.prepare_sim(self._sim)
         joints, bodies = len(self.joint_names), len(self._scene.body_names)
         self._root = gymtorch.wrap_tensor(self._gym.acquire_actor_root_state_tensor(self._sim))  # [N, 13]
@@ -125,11 +126,11 @@ class IsaacGymSim(Sim):
                 self._refresh_feet()
             self._advance(joint_targets)
         self._gym.refresh_net_contact_force_tensor(self._sim)
-        self.contact_force.copy_(self._forces[:, self._bodies])  # of the ground on the link already
-        self._set_aside_diverged()
+        self.contact_force.copy_(self._forces[:, self._bodies])  # of the ground on the link
+        self._reset_diverged()
 
     def _advance(self, joint_targets: Tensor) -> None:
-        """Take one physics step and read the state that it led to."""
+        """Simulate one physics step and read the state."""
         wanted = self._stiffness * (joint_targets - self.joint_pos) - self._damping * self.joint_vel
         self.joint_torque.copy_(torch.maximum(torch.minimum(wanted, self.torque_limits), -self.torque_limits))
         self._effort[:, self._dofs] = self.joint_torque.nan_to_num()  # a broken robot gets no torque
@@ -146,87 +147,87 @@ class IsaacGymSim(Sim):
         self.root_quat.copy_(self._root[:, 3:7].roll(1, dims=1))
         spin = self._root[:, 10:13]
         self.root_ang_vel.copy_(rotate_inverse(self.root_quat, spin))
-        self.root_lin_vel.copy_(self._root[:, 7:10] - torch.linalg.cross(spin, self._com_arm()))
+        self.root_lin_vel.copy_(self._root[:, 7:10] - torch.linalg.cross(spin, self._com_offset()))
         self.joint_pos.copy_(self._dof_state[:, self._dofs, 0])
         self.joint_vel.copy_(self._dof_state[:, self._dofs, 1])
 
     def _write_states(self) -> None:
-        """Give the engine the states of the robots written to since the last step."""
-        robots = self._written.nonzero().squeeze(-1)
+        """Write the states of changed robots to the engine."""
+        robots = self._modified.nonzero().squeeze(-1)
         if not len(robots):
             return
         spin = (rotation_matrix(self.root_quat) @ self.root_ang_vel.unsqueeze(-1)).squeeze(-1)
-        lin_vel = self.root_lin_vel + torch.linalg.cross(spin, self._com_arm())
+        lin_vel = self.root_lin_vel + torch.linalg.cross(spin, self._com_offset())
         root = torch.cat((self.root_pos + self._origins, self.root_quat.roll(-1, dims=1), lin_vel, spin), dim=1)
         self._root[robots] = root[robots]
         self._dof_state[robots[:, None], self._dofs, 0] = self.joint_pos[robots]
         self._dof_state[robots[:, None], self._dofs, 1] = self.joint_vel[robots]
-        self._ids = robots.int()  # kept: the engine reads it later. One actor per environment: robot i is actor i.
+        self._ids = robots.int()  # stored because the engine reads it later; actor i is robot i
         ids, count = gymtorch.unwrap_tensor(self._ids), len(robots)
         root_state, dof_state = gymtorch.unwrap_tensor(self._root), gymtorch.unwrap_tensor(self._dof_state.view(-1, 2))
         self._gym.set_actor_root_state_tensor_indexed(self._sim, root_state, ids, count)
         self._gym.set_dof_state_tensor_indexed(self._sim, dof_state, ids, count)
-        self._written.zero_()
+        self._modified.zero_()
 
-    def _com_arm(self) -> Tensor:
-        """Return where the trunk's centre of mass lies from its origin [N, 3], in world axes."""
+    def _com_offset(self) -> Tensor:
+        """Return the vector from the trunk's origin to its centre of mass [N, 3], in world axes."""
         return rotation_matrix(self.root_quat) @ self._com
 
     def _refresh_feet(self) -> None:
-        pos, vel = self._feet(self.motion())
+        pos, vel = self._feet(self.pose_vel())
         self.foot_pos.copy_(pos)
         self.foot_vel.copy_(vel)
 
-    def _set_aside_diverged(self) -> None:
-        """Name the robots whose numbers are no longer finite, and give them a state to go on from."""
-        seen = torch.cat((self.physics_state(), self.contact_force.flatten(1)), dim=1)
-        self.diverged.copy_(~torch.isfinite(seen).all(dim=1))
+    def _reset_diverged(self) -> None:
+        """Mark robots whose state is not finite, and reset them to the default state."""
+        values = torch.cat((self.physics_state(), self.contact_force.flatten(1)), dim=1)
+        self.diverged.copy_(~torch.isfinite(values).all(dim=1))
         for name, value in self._default._asdict().items():
             self._overwrite(name, self.diverged, value)
         for name in ("joint_torque", "contact_force", "foot_pos", "foot_vel"):
             self._overwrite(name, self.diverged, torch.zeros_like(getattr(self, name)))
-        self._written |= self.diverged
+        self._modified |= self.diverged
 
     def _overwrite(self, name: str, mask: Tensor, value: Tensor) -> None:
-        """Put rows of value where mask [N] says, without asking how many."""
+        """Copy the rows of ``value`` that are marked in mask [N], without synchronisation."""
         own: Tensor = getattr(self, name)
         own.copy_(torch.where(mask.view(-1, *[1] * (own.dim() - 1)), value, own))
 
-    def reset(self, mask: Tensor, motion: Motion) -> None:
-        for name, value in motion._asdict().items():
+    def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
+        for name, value in pose_vel._asdict().items():
             self._overwrite(name, mask, value)
-        pos, vel = self._feet(self.motion())
-        silence = {name: torch.zeros_like(getattr(self, name)) for name in ("joint_torque", "contact_force")}
-        for name, value in {"foot_pos": pos, "foot_vel": vel, **silence}.items():
+        pos, vel = self._feet(self.pose_vel())
+        zeros = {name: torch.zeros_like(getattr(self, name)) for name in ("joint_torque", "contact_force")}
+        for name, value in {"foot_pos": pos, "foot_vel": vel, **zeros}.items():
             self._overwrite(name, mask, value)
-        self._written |= mask
+        self._modified |= mask
 
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:
         self._overwrite("root_lin_vel", mask, lin_vel)
         self._overwrite("root_ang_vel", mask, ang_vel)
-        self._written |= mask
+        self._modified |= mask
 
     def physics_state(self, out: Optional[Tensor] = None) -> Tensor:
-        return torch.cat(self.motion(), dim=1, out=out)
+        return torch.cat(self.pose_vel(), dim=1, out=out)
 
     def set_physics_state(self, state: Tensor) -> None:
-        parts = state.split([x.shape[1] for x in self.motion()], dim=1)
-        for own, part in zip(self.motion(), parts):
+        parts = state.split([x.shape[1] for x in self.pose_vel()], dim=1)
+        for own, part in zip(self.pose_vel(), parts):
             own.copy_(part)
-        self._written.fill_(True)
+        self._modified.fill_(True)
 
     def set_friction(self, friction: Tensor) -> None:
         self._scene.set_friction(friction)
         self._parameters["friction"] = friction.clone()
 
     def set_root_payload(self, mass: Tensor) -> None:
-        """Add mass [N] to the trunk; on a GPU before the first step only, after which PhysX keeps its masses there."""
+        """Add mass [N] to the trunk; on a GPU only before the first step, because PhysX ignores later changes."""
         if self._prepared and self._scene.on_gpu:
             if torch.equal(mass, self._parameters.get("payload", torch.zeros_like(mass))):
-                return  # a resumed run sets what it has
+                return  # a resumed run sets the same payloads
             raise ValueError(
-                "the payloads differ from those of the first step, and Isaac Gym changes no mass on a GPU after it; "
-                "set them before, or take --sim_device cpu"
+                "the payloads differ from those of the first step, and Isaac Gym cannot change masses on a GPU after "
+                "it; set them before, or use --sim_device cpu"
             )
         self._scene.set_payload(mass)
         self._parameters["payload"] = mass.clone()
@@ -238,9 +239,9 @@ class IsaacGymSim(Sim):
         self._damping.copy_(damping)
 
     def open_viewer(self) -> IsaacGymViewer:
-        """Open the engine's window."""
+        """Open the engine's viewer."""
         return IsaacGymViewer(self._scene)
 
     def close(self) -> None:
-        """Give back what the engine holds; nothing may be asked of this simulation afterwards."""
+        """Free the engine's resources; the simulation cannot be used afterwards."""
         self._scene.close()

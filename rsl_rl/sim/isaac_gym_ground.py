@@ -1,4 +1,4 @@
-"""What robots of the Isaac Gym engine walk on: a plane, a height field or a triangle mesh."""
+"""Ground of the Isaac Gym engine: a plane, a height field or a triangle mesh."""
 
 # pyright: reportMissingModuleSource=false
 from __future__ import annotations
@@ -10,8 +10,8 @@ import numpy as np
 from isaacgym import gymapi
 
 FRICTION = 0.0
-"""Of every ground. PhysX takes the mean of both partners, so that a robot's shapes get twice the friction wanted, and
-any friction from zero upward can be had."""
+"""Friction of every ground. PhysX uses the mean of ground and robot, so the robot's shapes get twice the wanted
+friction, and all frictions from zero are possible."""
 
 VERTICAL_SCALE = 0.001
 """One count of the height samples, which are 16-bit [m]."""
@@ -49,7 +49,7 @@ class HeightField:
 
     def add_to(self, gym: gymapi.Gym, sim: gymapi.Sim) -> None:
         params = gymapi.HeightFieldParams()
-        # The engine reads the samples column by column and lays a column along y: its rows count the points along y.
+        # The engine reads the samples by columns, and a column is along y: its rows are the points along y.
         params.nbRows, params.nbColumns = self.heights.shape[1], self.heights.shape[0]
         params.row_scale = params.column_scale = self.cell
         params.vertical_scale = VERTICAL_SCALE
@@ -62,7 +62,7 @@ class HeightField:
 
 @dataclass(frozen=True)
 class TriangleMesh:
-    """Any surface; its triangles are seen from the side from which they run counterclockwise."""
+    """Any surface; triangles are visible from the side where their corners are in counterclockwise order."""
 
     vertices: np.ndarray
     """Corners [V, 3] in world coordinates [m]."""

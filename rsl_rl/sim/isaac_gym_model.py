@@ -1,4 +1,4 @@
-"""What Isaac Gym cannot be asked: facts that only the MJCF states, and the feet of a state not yet simulated."""
+"""Robot data that Isaac Gym does not provide: values of the MJCF, and forward kinematics of the feet."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
-from rsl_rl.sim.base import Motion
+from rsl_rl.sim.base import RobotPoseVel
 
 
 class RobotFacts(NamedTuple):
-    """What the MJCF names and URDF has no words for; the same file gives the other engines theirs."""
+    """Names and values of the MJCF that a URDF cannot contain."""
 
     root_name: str
     joint_names: Tuple[str, ...]
@@ -28,7 +28,7 @@ class RobotFacts(NamedTuple):
 
 
 def read_facts(mjcf: Path) -> RobotFacts:
-    """Read an MJCF whose names follow rsl_rl.sim.mujoco_cpu and whose numbers stand in its outermost default."""
+    """Read an MJCF with names as in rsl_rl.sim.mujoco_robots and values in its outermost default."""
     tree = ElementTree.parse(mjcf).getroot()
     sensors = [sensor.get("name", "") for sensor in tree.iterfind("sensor/*")]
     trunk = tree.find("worldbody/body")
@@ -50,14 +50,14 @@ def read_facts(mjcf: Path) -> RobotFacts:
 
 
 def cross_matrix(vector: Tensor) -> Tensor:
-    """Return the matrices [..., 3, 3] that multiply from the left like ``vector x``."""
+    """Return the matrices [..., 3, 3] of the cross product ``vector x``."""
     x, y, z = vector.unbind(-1)
     zero = torch.zeros_like(x)
     return torch.stack((zero, -z, y, z, zero, -x, -y, x, zero), dim=-1).unflatten(-1, (3, 3))
 
 
 def rotation_matrix(quat: Tensor) -> Tensor:
-    """Return the matrices [N, 3, 3] that turn as unit quaternions [N, 4], w x y z, do."""
+    """Return the rotation matrices [N, 3, 3] of unit quaternions [N, 4], w x y z."""
     turn = cross_matrix(quat[:, 1:])
     return torch.eye(3, device=quat.device) + 2 * quat[:, :1, None] * turn + 2 * turn @ turn
 
@@ -65,8 +65,8 @@ def rotation_matrix(quat: Tensor) -> Tensor:
 class FootKinematics:
     """Position and velocity of the feet from the state of the trunk and the joints.
 
-    The engine has body states only of what it has simulated: none after a reset, and none of the moment before the last
-    step unless it is asked in between. The tree of the URDF has them for every state.
+    The engine has body states only after a step: not after a reset, and not before the last physics step. They are
+    computed here from the tree of the URDF.
     """
 
     def __init__(self, urdf: Path, foot_names: Sequence[str], joint_names: Sequence[str], device: torch.device):
@@ -86,9 +86,9 @@ class FootKinematics:
         self._cross2 = self._cross @ self._cross
         self._eye = torch.eye(3, device=device)
 
-    def __call__(self, motion: Motion) -> Tuple[Tensor, Tensor]:
+    def __call__(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor]:
         """Return position and velocity of the feet, [N, F, 3] each."""
-        root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = motion
+        root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = pose_vel
         turn = rotation_matrix(root_quat).unsqueeze(1)  # [N, 1 or F, 3, 3], link to world
         pos, vel = root_pos.unsqueeze(1), root_lin_vel.unsqueeze(1)
         spin = (turn @ root_ang_vel[:, None, :, None]).squeeze(-1)  # [N, 1 or F, 3], world

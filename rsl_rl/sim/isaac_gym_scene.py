@@ -1,4 +1,4 @@
-"""The world that Isaac Gym computes: ground, N copies of a robot from its URDF, and their friction and mass."""
+"""Scene of Isaac Gym: ground, N copies of a robot from its URDF, and their friction and mass."""
 
 # pyright: reportMissingModuleSource=false
 from __future__ import annotations
@@ -18,20 +18,21 @@ from rsl_rl.sim.isaac_gym_model import RobotFacts
 from rsl_rl.utils.host import available_cpus
 
 SPACING = 3.0
-"""Distance of robots on a plane [m]. They never touch, but PhysX looks at all pairs of shapes that overlap before it
-asks whether they may, and robots in one place are N^2 such pairs."""
+"""Distance of robots on a plane [m]. Robots do not collide, but PhysX tests all pairs of overlapping shapes before it
+applies the collision filters, and robots at one position are N^2 such pairs."""
 
-MOST_SPEED = 1000.0
-"""Limit of every velocity [m/s, rad/s], out of the way: the MJCF has none, and a robot that breaks must be seen to."""
+MAX_VELOCITY = 1000.0
+"""Limit of every velocity [m/s, rad/s], large enough to have no effect: the MJCF has none, and broken robots must be
+found."""
 
 FRICTION_STEPS = 512
-"""Frictions per unit. PhysX holds 65536 materials: robots share one where theirs round to the same multiple."""
+"""Number of frictions per unit. PhysX allows 65536 materials, so frictions are rounded."""
 
 
 class Scene:
-    """Handles of the world's parts, and the parameters that are set robot by robot.
+    """Handles of environments and actors, and parameters of each robot.
 
-    A process can hold one: PhysX has one foundation for all, and the engine aborts at the second.
+    A process can have one scene: the engine aborts at the second.
     """
 
     _open: ClassVar[bool] = False
@@ -48,8 +49,8 @@ class Scene:
     ):
         if Scene._open:
             raise ValueError(
-                "Isaac Gym holds one simulation per process, and there is one already; films and evaluations during "
-                "training need more, and so do evaluate.py and play.py: take --sim mujoco for them"
+                "Isaac Gym allows one simulation per process, and there is one already; videos and evaluations during "
+                "training, evaluate.py and play.py need more: use --sim mujoco for them"
             )
         self.gym = gymapi.acquire_gym()
         self.on_gpu, self.headless = device.type == "cuda", headless
@@ -58,22 +59,22 @@ class Scene:
             index, -1 if headless else index, gymapi.SIM_PHYSX, _sim_params(cfg, self.on_gpu)
         )
         if self.sim is None:
-            raise ValueError(f"Isaac Gym made no simulation on {device}; what it printed above says why")
+            raise ValueError(f"Isaac Gym could not create a simulation on {device}; see its output above")
         Scene._open = True
         try:
-            self._furnish(urdf, facts, num_envs, ground)
+            self._populate(urdf, facts, num_envs, ground)
         except BaseException:
             self.close()
             raise
 
-    def _furnish(self, urdf: Path, facts: RobotFacts, num_envs: int, ground: Ground) -> None:
+    def _populate(self, urdf: Path, facts: RobotFacts, num_envs: int, ground: Ground) -> None:
         ground.add_to(self.gym, self.sim)
         self.origins = _grid(num_envs) if isinstance(ground, Plane) else torch.zeros(num_envs, 3)
         asset = self._load(urdf, facts)
         self.body_names: List[str] = self.gym.get_asset_rigid_body_names(asset)
         self.dof_names: List[str] = self.gym.get_asset_dof_names(asset)
         self.dof_properties = self.gym.get_asset_dof_properties(asset)  # numpy, one row per DoF
-        self._drive(facts)
+        self._configure_dofs(facts)
         self._trunk = _find("body", facts.root_name, self.body_names)
         self._create(asset, num_envs, facts)
         bodies = self.gym.get_actor_rigid_body_properties(self.envs[0], self.actors[0])
@@ -83,21 +84,21 @@ class Scene:
         self._trunk_mass = trunk.mass
 
     def close(self) -> None:
-        """Give back what the engine holds."""
+        """Free the engine's resources."""
         self.gym.destroy_sim(self.sim)
         Scene._open = False
 
     def _load(self, urdf: Path, facts: RobotFacts) -> gymapi.Asset:
         options = gymapi.AssetOptions()
         options.fix_base_link = False
-        options.collapse_fixed_joints = False  # head and feet report contact of their own
-        options.replace_cylinder_with_capsule = True  # the MJCF has capsules; URDF cannot say so
+        options.collapse_fixed_joints = False  # head and feet need separate contact forces
+        options.replace_cylinder_with_capsule = True  # the MJCF has capsules, which a URDF cannot have
         options.flip_visual_attachments = False
         options.default_dof_drive_mode = int(gymapi.DOF_MODE_EFFORT)
         options.use_physx_armature = True  # in joint space, as MuJoCo has it; else it is added to the links
         options.armature = 0.0  # and set per DoF
         options.linear_damping = options.angular_damping = 0.0  # the engine's defaults are not
-        options.max_linear_velocity = options.max_angular_velocity = MOST_SPEED
+        options.max_linear_velocity = options.max_angular_velocity = MAX_VELOCITY
         options.override_com = options.override_inertia = False
         options.enable_gyroscopic_forces = True
         if not urdf.is_file():
@@ -110,19 +111,19 @@ class Scene:
         self.gym.set_asset_rigid_shape_properties(asset, shapes)
         return asset
 
-    def _drive(self, facts: RobotFacts) -> None:
-        """Leave the PD loop to us: the engine's drives only add the passive damping."""
+    def _configure_dofs(self, facts: RobotFacts) -> None:
+        """Use the engine's drives for the passive damping only; the PD loop is computed by IsaacGymSim."""
         properties = self.dof_properties
         properties["driveMode"].fill(int(gymapi.DOF_MODE_EFFORT))
         properties["stiffness"].fill(0.0)
         properties["damping"].fill(facts.joint_damping)
         properties["friction"].fill(0.0)
         properties["armature"].fill(facts.armature)
-        properties["velocity"].fill(MOST_SPEED)
+        properties["velocity"].fill(MAX_VELOCITY)
 
     def _create(self, asset: gymapi.Asset, num_envs: int, facts: RobotFacts) -> None:
-        """Make the robots. All environments lie on the world's origin, so that the engine has one frame; collision
-        group i keeps robot i from touching the others, filter 1 its links from each other."""
+        """Create the robots. All environments are at the world's origin, so that there is one frame. Collision group i
+        disables collisions of robot i with others, filter 1 collisions between its links."""
         corner, per_row = gymapi.Vec3(0.0, 0.0, 0.0), math.isqrt(num_envs)
         self.envs: List[gymapi.Env] = []
         self.actors: List[int] = []
@@ -136,15 +137,15 @@ class Scene:
             self.actors.append(actor)
 
     def bodies(self, names: Sequence[str]) -> List[int]:
-        """Return where links stand among the engine's bodies."""
+        """Return the indices of links among the engine's bodies."""
         return [_find("body", name, self.body_names) for name in names]
 
     def dofs(self, names: Sequence[str]) -> List[int]:
-        """Return where joints stand among the engine's DoFs."""
+        """Return the indices of joints among the engine's DoFs."""
         return [_find("joint", name, self.dof_names) for name in names]
 
     def set_friction(self, friction: Tensor) -> None:
-        """Give each robot a friction [N] with the ground, to 1/FRICTION_STEPS."""
+        """Set the friction [N] between each robot and the ground, rounded to 1/FRICTION_STEPS."""
         for env, actor, value in zip(self.envs, self.actors, friction.tolist()):
             shapes = self.gym.get_actor_rigid_shape_properties(env, actor)
             for shape in shapes:
@@ -152,7 +153,7 @@ class Scene:
             self.gym.set_actor_rigid_shape_properties(env, actor, shapes)
 
     def set_payload(self, mass: Tensor) -> None:
-        """Make each trunk heavier by mass [N], in its own shape: its inertia grows with it."""
+        """Add mass [N] to each trunk; the inertia is scaled with the mass."""
         if float(mass.min()) <= -self._trunk_mass:
             raise ValueError(
                 f"a payload of {float(mass.min()):g} kg takes off all of the trunk's {self._trunk_mass:g} kg, or more; "
@@ -166,12 +167,12 @@ class Scene:
             trunk.invMass /= growth
             _scale(trunk.inertia, growth)
             _scale(trunk.invInertia, 1 / growth)
-            # False: else the inertia would be guessed from the shapes.
+            # False: otherwise the engine computes the inertia from the shapes.
             self.gym.set_actor_rigid_body_properties(env, actor, bodies, False)
 
 
 def usable_device(device: str) -> torch.device:
-    """Return the device with its number, if it is here and PhysX runs on its kind."""
+    """Return the device with its index; a device that does not exist, or that PhysX cannot use, is a ValueError."""
     kind, _, number = str(device).partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
         raise ValueError(f"sim_device={device}: the backend 'isaacgym' runs on cpu, cuda or cuda:<number>; give one")
@@ -190,22 +191,22 @@ def _sim_params(cfg: SimConfig, on_gpu: bool) -> gymapi.SimParams:
     params.use_gpu_pipeline = on_gpu
     params.physx.use_gpu = on_gpu
     params.physx.num_threads = cfg.num_threads or available_cpus()
-    # The solver's settings are those with which legged_gym's robots learn to walk.
+    # Settings of the solver as in legged_gym.
     params.physx.solver_type = 1  # TGS: joints and contacts converge in few iterations
     params.physx.num_position_iterations = 4
     params.physx.num_velocity_iterations = 0  # TGS needs none
-    params.physx.contact_offset = 0.01  # [m] contacts are made from here on
-    params.physx.rest_offset = 0.0  # shapes touch where they end, as in MuJoCo
+    params.physx.contact_offset = 0.01  # [m] distance at which contacts are created
+    params.physx.rest_offset = 0.0  # resting distance of shapes, as in MuJoCo
     params.physx.bounce_threshold_velocity = 0.5  # [m/s]
-    params.physx.max_depenetration_velocity = 1.0  # [m/s] a foot that is in the ground is not shot out of it
-    params.physx.contact_collection = gymapi.CC_LAST_SUBSTEP  # of the last physics step, which Sim promises
-    params.physx.max_gpu_contact_pairs = 2**23  # room for 8192 robots on rough ground
+    params.physx.max_depenetration_velocity = 1.0  # [m/s] limits the velocity of a foot that penetrates the ground
+    params.physx.contact_collection = gymapi.CC_LAST_SUBSTEP  # of the last physics step, see Sim
+    params.physx.max_gpu_contact_pairs = 2**23  # enough for 8192 robots on rough ground
     params.physx.default_buffer_size_multiplier = 5.0
     return params
 
 
 def _shape_friction(friction: float) -> float:
-    """Return the coefficient whose mean with the ground's is ``friction``, rounded."""
+    """Return the friction of a robot's shape whose mean with that of the ground is ``friction``, rounded."""
     return 2 * round(friction * FRICTION_STEPS) / FRICTION_STEPS - GROUND_FRICTION
 
 
@@ -215,11 +216,11 @@ def _scale(matrix: gymapi.Mat33, factor: float) -> None:
 
 
 def _grid(num_envs: int) -> Tensor:
-    """Return places [N, 3] in a square around the world's origin, where float32 is finest."""
+    """Return positions [N, 3] in a square around the world's origin, where float32 is most precise."""
     side = math.ceil(math.sqrt(num_envs))
     index = torch.arange(num_envs)
-    place = torch.stack((index % side, index.div(side, rounding_mode="floor"), torch.zeros_like(index)), dim=1)
-    return SPACING * (place - torch.tensor([side // 2, side // 2, 0])).float()
+    cell = torch.stack((index % side, index.div(side, rounding_mode="floor"), torch.zeros_like(index)), dim=1)
+    return SPACING * (cell - torch.tensor([side // 2, side // 2, 0])).float()
 
 
 def _find(kind: str, name: str, names: Sequence[str]) -> int:

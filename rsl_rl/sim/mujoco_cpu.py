@@ -1,6 +1,6 @@
 """Physics on CPU cores: MuJoCo's batched engine (``mujoco.batch``, MuJoCo 4).
 
-All worlds step in native threads; states are read through live views of the batch.
+All worlds are stepped in native threads; states are read through views of the batch's memory.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -19,18 +19,18 @@ from mujoco import batch as mujoco_batch
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion
+from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_robots import NO_SENSORS, MujocoRobots
 from rsl_rl.utils.host import available_cpus
 
 _START_TIME = 1.0
-"""Time at which a step starts. A world that diverges is silently put back to its default state, and to time zero."""
+"""Time at the start of a step. MuJoCo resets a world that diverges to its default state and to time zero."""
 
 
 class MujocoSim(MujocoRobots):
-    """N worlds on CPU threads. A world that diverges is back in its default state when ``step`` returns.
+    """N worlds on CPU threads. A world that diverges is in its default state when ``step`` returns.
 
-    Building one stops the timers of ``MjData`` in this process, unless ``mujoco.set_mjcb_time`` has given them a clock.
+    The constructor stops the timers of ``MjData`` in this process, unless ``mujoco.set_mjcb_time`` was called.
     """
 
     def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cpu"):
@@ -47,16 +47,16 @@ class MujocoSim(MujocoRobots):
         self._ctrl = torch.from_numpy(self._batch.bind("ctrl"))
         self._warmstart = torch.from_numpy(self._batch.bind("qacc_warmstart"))
         first, end = self._column(self._qpos), self._column(self._warmstart) + self.model.nv
-        self._kept = self._state[:, first:end]  # positions, velocities and warm start follow each other
-        assert end - first == self.model.nq + 2 * self.model.nv + self.model.na, "another layout of MuJoCo's state"
+        self._kept = self._state[:, first:end]  # positions, velocities and warm start are contiguous
+        assert end - first == self.model.nq + 2 * self.model.nv + self.model.na, "MuJoCo's state has another layout"
         self._disabled = self._field("opt.disableflags")  # [N]
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
-        self._motion_pairs = tuple(zip(self.motion(), self._engines_motion()))
+        self._state_pairs = tuple(zip(self.pose_vel(), self._engine_pose_vel()))
         self._refresh_state()
 
     def _refresh_state(self) -> None:
-        for own, engines in self._motion_pairs:
+        for own, engines in self._state_pairs:
             own.copy_(engines)  # to float32
 
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
@@ -78,14 +78,14 @@ class MujocoSim(MujocoRobots):
         finally:
             self._disabled.fill_(self.model.opt.disableflags)
 
-    def reset(self, mask: Tensor, motion: Motion) -> None:
-        ids = mask.nonzero().squeeze(-1)  # the engine lives on the CPU: nothing waits
+    def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
+        ids = mask.nonzero().squeeze(-1)  # on the CPU, without synchronisation
         if not len(ids):
             return
-        given = Motion(*(x[ids] for x in motion))
+        given = RobotPoseVel(*(x[ids] for x in pose_vel))
         self._state[ids] = self._default_state
         self._qpos[ids], self._qvel[ids] = self._in_engine_terms(given)
-        for own, rows in zip(self.motion(), given):
+        for own, rows in zip(self.pose_vel(), given):
             own[ids] = rows
         self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)
         self.foot_pos[ids] = self._sensed("_pos")[ids].float()
@@ -100,7 +100,7 @@ class MujocoSim(MujocoRobots):
         self.root_lin_vel[ids], self.root_ang_vel[ids] = linear, angular
 
     def _column(self, part: Tensor) -> int:
-        """Return where in ``_state`` the columns begin that a view [N, ...] is of."""
+        """Return the first column in ``_state`` of a view [N, ...]."""
         return (part.data_ptr() - self._state.data_ptr()) // self._state.element_size()
 
     def _state_parts(self) -> Tuple[Tensor, ...]:
@@ -114,23 +114,23 @@ class MujocoSim(MujocoRobots):
 
 
 def _stop_timers() -> None:
-    """Keep MuJoCo from reading a clock before and after each stage of a step, which takes 7 % of it.
+    """Stop MuJoCo from reading a clock before and after each stage of a step, which takes 7 % of the time.
 
-    Its Python package sets a clock where C programs by default have none, and has no way to take it away. It is taken
-    away for good, not around each step: other threads may be in MuJoCo meanwhile.
+    MuJoCo's Python package sets a clock and cannot remove it. It is removed permanently and not around each step,
+    because other threads may run MuJoCo at the same time.
     """
     try:
         library = ctypes.CDLL(mujoco._functions.__file__)  # which is linked to MuJoCo
         clock = ctypes.c_void_p.in_dll(library, "mjcb_time")
     except (AttributeError, OSError, ValueError):
-        return  # another system, or another MuJoCo: slower, and no worse
+        return  # on another system or version of MuJoCo: only slower
     if mujoco.get_mjcb_time() is None:
         clock.value = None
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep MuJoCo from writing a log file into the user's folder for each broken world; ``diverged`` tells of them."""
+    """Stop MuJoCo from writing a log file for each diverged world into the working directory; see ``diverged``."""
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(_ignore)
     try:
@@ -144,7 +144,7 @@ def _ignore(message: str) -> None:
 
 
 def _readable(array: np.ndarray) -> np.ndarray:
-    """Hand a read-only output of the batch to torch, which knows no read-only tensors; nobody here writes to it."""
+    """Return a read-only array as writeable, because torch has no read-only tensors; it is never written to."""
     view = array.view()
     view.flags.writeable = True
     return view

@@ -1,9 +1,9 @@
-"""What MuJoCo's engines share: what a model's names mean, and how the engine's arrays become a Sim's tensors.
+"""Base class of the MuJoCo engines: names in the model file, and conversion of arrays to the tensors of Sim.
 
-A model has one free joint first, hinges after it, one position actuator per hinge in the same order, and sensors named
+A model has one free joint first, then hinges, one position actuator per hinge in the same order, and sensors named
 ``<link>_contact`` (net force of the link on the floor), ``<foot>_pos`` and ``<foot>_vel`` (frame position and velocity
-of a foot in the world). What touches is up to it, by ``contype`` and ``conaffinity`` or by pairs; a robot's friction
-becomes that of all its geoms and of all pairs.
+of a foot in the world). The model defines which geoms collide, by ``contype`` and ``conaffinity`` or by pairs. The
+friction of a robot is set for all its geoms and all pairs.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -18,19 +18,19 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rsl_rl.sim.base import Motion, Sim
-from rsl_rl.utils.indexing import Columns
+from rsl_rl.sim.base import RobotPoseVel, Sim
+from rsl_rl.utils.column_selector import ColumnSelector
 
 NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
-"""Flag of all physics steps of a control step but the last: nobody sees what sensors said in between."""
+"""Flag of all physics steps of a control step except the last one: sensors are not read in between."""
 
 NO_MIDPHASE = int(mujoco.mjtDisableBit.mjDSBL_MIDPHASE)
 
 
 class MujocoRobots(Sim):
-    """N worlds of one MJCF model; the module's docstring says what the model must name.
+    """N worlds of one MJCF model; see the module's docstring for its names.
 
-    An engine binds the tensors below to its live arrays and implements how they advance.
+    A subclass binds the tensors below to the arrays of its engine.
     """
 
     _qpos: Tensor  # [N, 7 + J]
@@ -55,7 +55,7 @@ class MujocoRobots(Sim):
         self.link_names = tuple(s.name[: -len("_contact")] for s in sensors if s.name.endswith("_contact"))
         self.foot_names = tuple(s.name[: -len("_pos")] for s in sensors if s.name.endswith("_pos"))
         self._columns = {
-            kind: Columns(
+            kind: ColumnSelector(
                 [int(s.adr[0]) + axis for s in sensors if s.name.endswith(kind) for axis in range(3)], self.device
             )
             for kind in ("_contact", "_pos", "_vel")
@@ -66,14 +66,14 @@ class MujocoRobots(Sim):
 
     @abstractmethod
     def _field(self, name: str) -> Tensor:
-        """Return a field of the model with a row for each world, [N, ...], to be written to."""
+        """Return a field of the model with a row for each world, [N, ...], which may be written to."""
 
     @abstractmethod
     def _update_constants(self) -> None:
         """Recompute what the engine derives from masses and inertias."""
 
     def _refresh(self) -> None:
-        """Take in a finished step."""
+        """Update all outputs after a step."""
         self._refresh_state()
         self.joint_torque.copy_(self._torque)
         self.contact_force.copy_(self._sensed("_contact")).neg_()
@@ -82,23 +82,23 @@ class MujocoRobots(Sim):
 
     @abstractmethod
     def _refresh_state(self) -> None:
-        """Have the state tensors show the engine's positions and velocities."""
+        """Update the state tensors from the engine's positions and velocities."""
 
-    def _engines_motion(self) -> Motion:
+    def _engine_pose_vel(self) -> RobotPoseVel:
         """Return views of the engine's positions and velocities."""
         root_pos, root_quat, joint_pos = self._qpos.tensor_split([3, 7], dim=1)
         root_lin_vel, root_ang_vel, joint_vel = self._qvel.tensor_split([3, 6], dim=1)
-        return Motion(root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel)
+        return RobotPoseVel(root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel)
 
     def _sensed(self, kind: str) -> Tensor:
-        """Return the sensors whose names end so, [N, sensors, 3]."""
+        """Return the sensors whose names end with ``kind``, [N, sensors, 3]."""
         return self._columns[kind](self._sensors).view(self.num_envs, -1, 3)
 
-    def _in_engine_terms(self, motion: Motion) -> Tuple[Tensor, Tensor]:
-        """Return a motion as positions and velocities of the engine."""
+    def _in_engine_terms(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor]:
+        """Return positions and velocities in the engine's layout."""
         dtype = self._qpos.dtype
-        qpos = torch.cat((motion.root_pos, motion.root_quat, motion.joint_pos), dim=1).to(dtype)
-        return qpos, torch.cat((motion.root_lin_vel, motion.root_ang_vel, motion.joint_vel), dim=1).to(dtype)
+        qpos = torch.cat((pose_vel.root_pos, pose_vel.root_quat, pose_vel.joint_pos), dim=1).to(dtype)
+        return qpos, torch.cat((pose_vel.root_lin_vel, pose_vel.root_ang_vel, pose_vel.joint_vel), dim=1).to(dtype)
 
     def _state_parts(self) -> Tuple[Tensor, ...]:
         return self._qpos, self._qvel, self._warmstart

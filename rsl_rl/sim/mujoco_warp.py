@@ -1,8 +1,7 @@
-"""Physics on a GPU: MuJoCo Warp, thousands of worlds a step, from the model file that the CPU engine reads.
+"""Physics on a GPU: MuJoCo Warp, with the model file of the CPU engine.
 
-State stays on the device: arrays of the engine are seen as tensors without a copy, a control step is one recorded
-graph, and nothing here waits for the device once the simulation is built. Warp's CPU device runs the same code on one
-thread, for tests.
+The tensors share memory with the engine's arrays, a control step is one recorded graph, and there is no host
+synchronisation after the construction. Warp's CPU device runs the same code on one thread, for tests.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -14,19 +13,20 @@ import gc
 import os
 from typing import Any, Callable, ContextManager, Dict, Iterator, Sequence, Union
 
-import mujoco_warp as mjw  # before warp: without it, the missing package is named by what installs both
+import mujoco_warp as mjw  # before warp, so that the error names this package if both are missing
 import torch
 import warp as wp
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion
+from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS, MujocoRobots
 
 _RANDOMISED = ("geom_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
 _DERIVED = ("body_subtreemass", "dof_invweight0", "body_invweight0", "actuator_acc0")
-"""Fields of the model that every world has its own copy of: what is set, and what follows from masses and inertias."""
+"""Fields of the model with a copy for each world: parameters that are set, and values derived from masses and inertias.
+"""
 
 _FULL = int(
     mjw.OverflowType.NEFC
@@ -37,26 +37,26 @@ _FULL = int(
     | mjw.OverflowType.HFIELD
     | mjw.OverflowType.CONTACT_MATCH
 )
-"""Overflows by which contacts are lost; the engine also counts solvers that stop at their last iteration."""
+"""Overflows that lose contacts; the engine also counts solvers that stop at their last iteration."""
 
 _MAX_STATE = 1e10
-"""Size of a position or velocity at which MuJoCo on a CPU gives a world up."""
+"""Limit of positions and velocities above which MuJoCo on a CPU resets a world."""
 
 
 class MujocoWarpSim(MujocoRobots):
     """N worlds on a GPU, or on Warp's CPU device.
 
-    A world that diverges is back in its default state when ``step`` returns. The worlds share room for N times as many
-    contacts as one may have; when it is full nobody knows whose are missing, and ``overflowed`` marks all. Building one
-    has Warp report errors alone, in this process.
+    A world that diverges is in its default state when ``step`` returns. The worlds share a contact buffer; when it is
+    full, the world of a lost contact is unknown, and ``overflowed`` marks all worlds. The constructor limits Warp's log
+    messages in this process to errors.
     """
 
     def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cuda"):
-        wp.config.log_level = wp.LOG_ERROR  # else a line for each of dozens of kernels
+        wp.config.log_level = wp.LOG_ERROR  # otherwise it prints a line for each kernel
         wp.init()
-        super().__init__(model_path, num_envs, cfg.dt, _usable(device))
+        super().__init__(model_path, num_envs, cfg.dt, _usable_device(device))
         self._warp_device = wp.device_from_torch(self.device)
-        self.model.opt.disableflags &= ~NO_MIDPHASE  # Warp has none, nor knows the flag
+        self.model.opt.disableflags &= ~NO_MIDPHASE  # Warp does not support the flag
         contacts = cfg.max_contacts or max_contacts(self.model)
         try:
             with wp.ScopedDevice(self._warp_device):
@@ -68,28 +68,28 @@ class MujocoWarpSim(MujocoRobots):
                 )
         except NotImplementedError as error:
             raise ValueError(
-                f"MuJoCo Warp cannot simulate {model_path}: {error} Take --sim mujoco, or a model without that"
+                f"MuJoCo Warp cannot simulate {model_path}: {error} Use --sim mujoco, or a model without that"
             ) from error
         self._qpos, self._qvel = wp.to_torch(self._data.qpos), wp.to_torch(self._data.qvel)
         self._ctrl, self._warmstart = wp.to_torch(self._data.ctrl), wp.to_torch(self._data.qacc_warmstart)
         self._sensors, self._torque = wp.to_torch(self._data.sensordata), wp.to_torch(self._data.actuator_force)
         self._overflow = wp.to_torch(self._data.overflow)
-        for name, view in self._engines_motion()._asdict().items():
-            setattr(self, name, view)  # nothing is copied
+        for name, view in self._engine_pose_vel()._asdict().items():
+            setattr(self, name, view)  # without a copy
         self._default_qpos = torch.as_tensor(self.model.qpos0, dtype=self._qpos.dtype, device=self.device)
         self._graphs: Dict[str, Any] = {}
         self._compile()
 
     def _set_options(self) -> None:
         option = self._model.opt
-        option.warn_overflow = 0  # would print from a kernel; ``overflowed`` tells it instead
+        option.warn_overflow = 0  # it would print from a kernel; see ``overflowed``
         fixed_order = torch.are_deterministic_algorithms_enabled()
         option.deterministic = int(mjw.DeterminismType.ALL if fixed_order else mjw.DeterminismType.NONE)
         if self.device.type == "cuda":
             option.graph_conditional = wp.is_conditional_graph_supported()  # by the driver
 
     def _compile(self) -> None:
-        """Have every kernel built, which a recording would not survive, and undo what running them did."""
+        """Compile all kernels, which is not possible while a graph is recorded, and restore the state."""
         with self._torch_stream():
             mjw.step(self._model, self._data)
             self._sense_feet()
@@ -100,11 +100,11 @@ class MujocoWarpSim(MujocoRobots):
         self._overflow.zero_()
         self._launch(f"{num_substeps} steps", lambda: self._advance(num_substeps))
         self.overflowed.copy_((self._overflow & _FULL) != 0)
-        sound = (self._qpos.abs() <= _MAX_STATE).all(dim=1) & (self._qvel.abs() <= _MAX_STATE).all(dim=1)
-        self.diverged.copy_(~sound)  # NaN is not sound
+        valid = (self._qpos.abs() <= _MAX_STATE).all(dim=1) & (self._qvel.abs() <= _MAX_STATE).all(dim=1)
+        self.diverged.copy_(~valid)  # comparisons with NaN are false
         self._restore(self.diverged)
         self._refresh()
-        self._forget_outputs(self.diverged)
+        self._clear_outputs(self.diverged)
 
     def _advance(self, num_substeps: int) -> None:
         with self._without_sensors():
@@ -114,7 +114,7 @@ class MujocoWarpSim(MujocoRobots):
 
     @contextlib.contextmanager
     def _without_sensors(self) -> Iterator[None]:
-        """Launch no sensors; a recording remembers what was launched."""
+        """Skip the sensors, also in a graph that is recorded now."""
         self._model.opt.disableflags |= NO_SENSORS
         try:
             yield
@@ -122,31 +122,31 @@ class MujocoWarpSim(MujocoRobots):
             self._model.opt.disableflags = self.model.opt.disableflags
 
     def _sense_feet(self) -> None:
-        """Compute the positions and velocities that belong to the present state, and what senses them."""
+        """Compute foot positions and velocities, and their sensors, for the current state."""
         for compute in (mjw.kinematics, mjw.com_pos, mjw.sensor_pos, mjw.com_vel, mjw.sensor_vel):
             compute(self._model, self._data)
 
     def _restore(self, mask: Tensor) -> None:
-        """Put the worlds marked in mask [N] into the model's default state."""
+        """Reset the worlds marked in mask [N] to the model's default state."""
         rows = mask.unsqueeze(1)
         self._qpos.copy_(torch.where(rows, self._default_qpos, self._qpos))
         self._qvel.masked_fill_(rows, 0.0)
         self._warmstart.masked_fill_(rows, 0.0)
 
-    def _forget_outputs(self, mask: Tensor) -> None:
+    def _clear_outputs(self, mask: Tensor) -> None:
         rows = mask.unsqueeze(1)
         self.joint_torque.masked_fill_(rows, 0.0)
         for output in (self.contact_force, self.foot_pos, self.foot_vel):
             output.masked_fill_(rows.unsqueeze(1), 0.0)
 
-    def reset(self, mask: Tensor, motion: Motion) -> None:
+    def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
         rows = mask.unsqueeze(1)
-        qpos, qvel = self._in_engine_terms(motion)
+        qpos, qvel = self._in_engine_terms(pose_vel)
         self._qpos.copy_(torch.where(rows, qpos, self._qpos))
         self._qvel.copy_(torch.where(rows, qvel, self._qvel))
         self._warmstart.masked_fill_(rows, 0.0)
         self._launch("feet", self._sense_feet)
-        self._forget_outputs(mask)
+        self._clear_outputs(mask)
         for feet, kind in ((self.foot_pos, "_pos"), (self.foot_vel, "_vel")):
             feet.copy_(torch.where(rows.unsqueeze(1), self._sensed(kind), feet))
 
@@ -154,11 +154,11 @@ class MujocoWarpSim(MujocoRobots):
         twist = torch.cat((lin_vel, ang_vel), dim=1)
         self._qvel[:, :6] = torch.where(mask.unsqueeze(1), twist, self._qvel[:, :6])
 
-    def numbers_of_motion(self) -> Sequence[Tensor]:
+    def state_buffers(self) -> Sequence[Tensor]:
         return self._qpos, self._qvel
 
     def _refresh_state(self) -> None:
-        """Do nothing: the state tensors are the engine's own."""
+        """Do nothing: the state tensors share memory with the engine."""
 
     def _field(self, name: str) -> Tensor:
         return wp.to_torch(getattr(self._model, name))
@@ -168,7 +168,7 @@ class MujocoWarpSim(MujocoRobots):
             mjw.set_const(self._model, self._data)
 
     def _launch(self, name: str, work: Callable[[], None]) -> None:
-        """Do work of the engine in order with what torch does, as one graph that is recorded the first time."""
+        """Run a function of the engine in torch's stream, as a graph that is recorded at the first call."""
         if name not in self._graphs:
             self._graphs[name] = self._record(work)
         on_gpu = self.device.type == "cuda"
@@ -176,7 +176,7 @@ class MujocoWarpSim(MujocoRobots):
 
     def _record(self, work: Callable[[], None]) -> Any:
         collecting = gc.isenabled()
-        gc.disable()  # to free an array while a GPU records would spoil the recording
+        gc.disable()  # freeing an array during the recording would invalidate it
         try:
             with wp.ScopedDevice(self._warp_device), wp.ScopedCapture() as capture:
                 work()
@@ -186,13 +186,13 @@ class MujocoWarpSim(MujocoRobots):
         return capture.graph
 
     def _torch_stream(self) -> ContextManager[Any]:
-        """Have the engine work in order with torch's operations."""
+        """Run the engine in torch's stream."""
         if self.device.type == "cpu":
             return wp.ScopedDevice(self._warp_device)
         return wp.ScopedStream(wp.stream_from_torch(self.device))
 
 
-def _usable(device: str) -> torch.device:
+def _usable_device(device: str) -> torch.device:
     """Return a device that both torch and Warp can use."""
     wanted = torch.device(device)
     if wanted.type not in ("cpu", "cuda"):

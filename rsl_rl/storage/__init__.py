@@ -1,4 +1,4 @@
-"""Rollouts and what is computed from them."""
+"""Storage of rollouts, returns and mini-batches."""
 
 from rsl_rl.storage.adder import Adder
 from rsl_rl.storage.mini_batch import MiniBatch

@@ -1,7 +1,6 @@
-"""Transitions of one episode, as lists of dicts, made into what learners train on: the Adder of nerveX and DI-engine.
+"""The Adder of nerveX and DI-engine: compute training data from the transitions of an episode, as lists of dicts.
 
-It does to lists what :mod:`rsl_rl.storage.returns` and :mod:`rsl_rl.storage.chunking` do to whole rollouts, by calling
-them.
+The computations are those of :mod:`rsl_rl.storage.returns` and :mod:`rsl_rl.storage.chunking`.
 """
 
 from __future__ import annotations
@@ -20,15 +19,14 @@ Step = Dict[str, Any]
 
 
 class Adder:
-    """Cut trajectories out of a collector's cache and add advantages, n-step returns and chunks to them.
+    """Take trajectories from a collector's cache, and compute advantages, n-step returns and chunks.
 
-    ``unroll_len`` is the length of a training chunk; ``last_fn_type`` says what becomes of the steps that it leaves
-    over: 'last' takes steps of the chunk before to fill up, 'drop' leaves them out, 'null_padding' puts
-    ``null_transition`` behind them, or, where none is given, their first step with reward 0 and done. With ``use_cuda``
-    advantages are computed on the GPU; they come back on the CPU.
+    ``unroll_len`` is the length of a training chunk. ``last_fn_type`` selects what happens to remaining steps: 'last'
+    fills the chunk with steps of the chunk before, 'drop' drops them, 'null_padding' appends ``null_transition`` or, if
+    it is not given, a copy of their first step with reward 0 and done. With ``use_cuda`` advantages are computed on the
+    GPU and returned on the CPU.
 
-    Advantages are of steps that follow each other, whatever their "done" says; n-step returns, unlike nerveX's, do not
-    look beyond a done in the middle of the data.
+    Advantages ignore "done" within the data. N-step returns end at a done, unlike those of nerveX.
     """
 
     def __init__(
@@ -39,8 +37,8 @@ class Adder:
         null_transition: Optional[Step] = None,
     ):
         if use_cuda and not torch.cuda.is_available():
-            raise ValueError("use_cuda=True, and there is no CUDA device here; take use_cuda=False")
-        plan_chunks(1, unroll_len, last_fn_type)  # refuses what cannot work
+            raise ValueError("use_cuda=True, and there is no CUDA device here; use use_cuda=False")
+        plan_chunks(1, unroll_len, last_fn_type)  # checks the arguments
         self._device = torch.device("cuda" if use_cuda else "cpu")
         self._unroll_len = unroll_len
         self._last_fn_type = last_fn_type
@@ -50,44 +48,45 @@ class Adder:
         return copy.deepcopy(template if self._null_transition is None else self._null_transition)
 
     def get_traj(self, data: Deque[Step], traj_len: Union[int, float], return_num: int = 0) -> List[Step]:
-        """Take the first ``traj_len`` steps out of ``data`` (all of them for inf).
+        """Remove the first ``traj_len`` steps from ``data`` (all of them for inf) and return them.
 
-        Where steps remain behind them, copies of the last ``return_num`` steps taken go back to the front, so that the
-        next trajectory begins with them.
+        If steps remain, copies of the last ``return_num`` removed steps are put back at the front, so that the next
+        trajectory starts with them.
         """
         taken = [data.popleft() for _ in range(int(min(traj_len, len(data))))]
         if return_num > 0 and data:
-            again = taken[-return_num:][-len(data) :]
-            data.extendleft(copy.deepcopy(step) for step in reversed(again))
+            repeated = taken[-return_num:][-len(data) :]
+            data.extendleft(copy.deepcopy(step) for step in reversed(repeated))
         return taken
 
     def get_gae(self, data: List[Step], last_value: Tensor, gamma: float, gae_lambda: float) -> List[Step]:
-        """Add to each step its advantage, "adv", from its "value" and "reward"; ``last_value`` follows the last step.
+        """Add the advantage "adv" to each step, from its "value" and "reward"; ``last_value`` follows the last step.
 
-        The steps are taken as one episode that goes on between them.
+        The steps are treated as one episode.
         """
         if not data:
-            raise ValueError("there are no transitions to estimate advantages of; collect at least one")
+            raise ValueError("there are no transitions to compute advantages of; collect at least one")
         rewards = torch.stack([step["reward"] for step in data]).to(self._device)
         values = torch.stack([*(step["value"] for step in data), last_value]).to(self._device)
         if values[:-1].numel() != rewards.numel():
             raise ValueError(
-                f"a reward has the shape {list(rewards.shape[1:])} and a value {list(values.shape[1:])}; give both one"
+                f"a reward has the shape {list(rewards.shape[1:])} and a value {list(values.shape[1:])}; give both the "
+                "same shape"
             )
         values = values.view(-1, *rewards.shape[1:])
-        goes_on = torch.zeros_like(rewards, dtype=torch.bool)
-        advantages = gae(rewards, values[:-1], values[-1], goes_on, gamma, gae_lambda).cpu()
+        dones = torch.zeros_like(rewards, dtype=torch.bool)
+        advantages = gae(rewards, values[:-1], values[-1], dones, gamma, gae_lambda).cpu()
         for step, advantage in zip(data, advantages):
-            step["adv"] = advantage.clone()  # of its own, so that copies of a step are no copies of all
+            step["adv"] = advantage.clone()  # so that a copy of a step does not copy all advantages
         return data
 
     def get_gae_with_default_last_value(
         self, data: List[Step], done: bool, gamma: float, gae_lambda: float
     ) -> List[Step]:
-        """Do as :meth:`get_gae` without being told the last value: 0 where the episode is done, else that of the last
-        step, which is then left out of the list returned."""
+        """Call :meth:`get_gae` with the last value 0 if the episode is done, otherwise with the value of the last step,
+        which is then not in the returned list."""
         if not data:
-            raise ValueError("there are no transitions to estimate advantages of; collect at least one")
+            raise ValueError("there are no transitions to compute advantages of; collect at least one")
         last_value = data[-1]["value"]
         if done:
             return self.get_gae(data, torch.zeros_like(last_value), gamma, gae_lambda)
@@ -96,11 +95,10 @@ class Adder:
     def get_nstep_return_data(
         self, data: Sequence[Step], nstep: int, traj_len: Union[int, float] = float("inf")
     ) -> Sequence[Step]:
-        """Let each step look ``nstep`` steps ahead: its "reward" becomes those of the steps [nstep], "done" and, where
-        there is one, "next_obs" those at the end of them.
+        """Compute n-step data: "reward" becomes the rewards [nstep] of the next ``nstep`` steps, and "done" and, if it
+        exists, "next_obs" become those of the last of these steps.
 
-        Rewards beyond the end of the data, or of an episode within it, are 0, whatever ``traj_len`` the data were cut
-        to.
+        Rewards after the end of the data, or after a done, are 0; ``traj_len`` has no effect.
         """
         if nstep < 1:
             raise ValueError(f"nstep={nstep}: give a whole number of at least 1")
@@ -108,47 +106,46 @@ class Adder:
             return data
         rewards = torch.stack([step["reward"].reshape(()) for step in data])
         dones = torch.tensor([bool(step["done"]) for step in data])
-        looks = n_step_rewards(rewards, dones, nstep)
-        ends = [data[int(end)] for end in looks.ends]
-        followers = [data[int(end) + 1] if int(end) + 1 < len(data) else None for end in looks.ends]
-        seen = [
-            end.get("next_obs") if follower is None or end["done"] else follower["obs"]
-            for end, follower in zip(ends, followers)
+        windows = n_step_rewards(rewards, dones, nstep)
+        ends = [data[int(end)] for end in windows.ends]
+        next_steps = [data[int(end) + 1] if int(end) + 1 < len(data) else None for end in windows.ends]
+        next_obs_at_end = [
+            end.get("next_obs") if next_step is None or end["done"] else next_step["obs"]
+            for end, next_step in zip(ends, next_steps)
         ]
         done_at_end = [end["done"] for end in ends]
-        for step, window, done, next_obs in zip(data, looks.rewards, done_at_end, seen):
+        for step, window, done, next_obs in zip(data, windows.rewards, done_at_end, next_obs_at_end):
             step["reward"], step["done"] = window.clone(), done
             if "next_obs" in step:
                 step["next_obs"] = copy.deepcopy(next_obs)
         return data
 
     def get_train_sample(self, data: List[Step]) -> List[Step]:
-        """Cut the steps into chunks of ``unroll_len``, each a dict of lists; with a length of 1 return them as they
-        are."""
+        """Split the steps into chunks of ``unroll_len``, each a dict of lists; a length of 1 changes nothing."""
         if self._unroll_len == 1 or not data:
             return data
         plan = plan_chunks(len(data), self._unroll_len, self._last_fn_type)
-        seen, chunks = set(), []
+        used, chunks = set(), []
         for steps, real in zip(plan.steps.t().tolist(), plan.real.t().tolist()):
             chunk = []
             for index, is_real in zip(steps, real):
                 if is_real:
-                    chunk.append(copy.deepcopy(data[index]) if index in seen else data[index])
+                    chunk.append(copy.deepcopy(data[index]) if index in used else data[index])
                 else:
                     template = {**data[index], "done": True, "reward": torch.zeros_like(data[index]["reward"])}
                     chunk.append(self._get_null_transition(template))
-            seen.update(steps)
+            used.update(steps)
             chunks.append(_collate(chunk))
         return chunks
 
 
 def _collate(steps: Sequence[Step]) -> Step:
-    """Turn dicts of one structure into a dict of lists, nested dicts too."""
+    """Convert dicts of equal structure, which may be nested, to a dict of lists."""
     for step in steps:
         if set(step) != set(steps[0]):
             raise ValueError(
-                f"transitions hold {', '.join(sorted(steps[0]))} and one of them {', '.join(sorted(step))}; give all, "
-                "null_transition too, the same"
+                f"transitions have the keys {', '.join(sorted(steps[0]))}, and one has {', '.join(sorted(step))}; give "
+                "all of them, and null_transition, the same keys"
             )
     return {
         name: _collate([step[name] for step in steps]) if isinstance(value, dict) else [step[name] for step in steps]

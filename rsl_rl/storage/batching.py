@@ -13,7 +13,7 @@ from rsl_rl.utils.trajectories import ResetMasks
 
 
 class Rollout(Protocol):
-    """What mini-batches are made of, see ``RolloutStorage``."""
+    """Data that mini-batches are made of, see ``RolloutStorage``."""
 
     num_envs: int
     num_transitions_per_env: int
@@ -21,7 +21,7 @@ class Rollout(Protocol):
     groups: Dict[str, Tensor]  # each [T, N, ...]
     columns: Dict[str, Tensor]  # each [T, N, size], or [size] of those in ``shared``
     shared: Tuple[str, ...]
-    declared: Tuple[str, ...]  # names of columns that mini-batches hold beside the usual ones
+    declared: Tuple[str, ...]  # names of additional columns of mini-batches
     returns: Tensor  # [T, N, 1]
     advantages: Tensor  # [T, N, 1]
     plan: ChunkPlan
@@ -30,7 +30,7 @@ class Rollout(Protocol):
 
 
 class StepBatches:
-    """Rows [B, ...] of single steps, counted step by step."""
+    """Mini-batches of single steps [B, ...]; an index counts the environments of one step after the other."""
 
     unit = "steps"
 
@@ -40,7 +40,7 @@ class StepBatches:
 
     @property
     def num_units(self) -> int:
-        """Number of what is shuffled."""
+        """Number of steps that are shuffled."""
         return self._storage.num_envs * self._storage.num_transitions_per_env
 
     def shuffled(self, num_mini_batches: int, num_epochs: int) -> Iterator[Tensor]:
@@ -53,7 +53,7 @@ class StepBatches:
         return self._storage.columns["sample_mask"].flatten().index_select(0, steps).sum()
 
     def gather(self, steps: Tensor) -> MiniBatch:
-        """Return the steps with these indices [B], their columns as they were when ``shuffled`` was called."""
+        """Return the steps with these indices [B]; float columns have the values of the call of ``shuffled``."""
         storage, columns = self._storage, _batch_columns(self._storage)
         floats = _floats(columns)
         sizes = [column.shape[-1] for column in floats.values()]
@@ -64,7 +64,7 @@ class StepBatches:
         return MiniBatch(groups, {**parts, **_shared_columns(storage)})
 
     def _join(self) -> None:
-        """Copy the float32 columns side by side, so that a step is gathered from one place and not from seven."""
+        """Concatenate the float32 columns, so that a step is gathered from one tensor."""
         columns = [column.flatten(0, 1) for column in _floats(_batch_columns(self._storage)).values()]
         if len(self._joined) == 0:
             self._joined = torch.cat(columns, dim=1)
@@ -73,7 +73,7 @@ class StepBatches:
 
 
 class SequenceBatches:
-    """Sequences [S, K*n, ...] of whole environments, cut into chunks as the storage's plan says."""
+    """Mini-batches of sequences [S, K*n, ...] of environments, split into chunks by the storage's plan."""
 
     unit = "environments"
 
@@ -82,7 +82,7 @@ class SequenceBatches:
 
     @property
     def num_units(self) -> int:
-        """Number of what is shuffled."""
+        """Number of environments that are shuffled."""
         return self._storage.num_envs
 
     def shuffled(self, num_mini_batches: int, num_epochs: int) -> Iterator[Tensor]:
@@ -91,7 +91,7 @@ class SequenceBatches:
         if num_mini_batches > num_envs:
             raise ValueError(
                 f"num_mini_batches={num_mini_batches} exceeds num_envs={num_envs}: recurrent mini-batches are "
-                f"sets of whole environments, so take at most {num_envs}"
+                f"sets of whole environments, so use at most {num_envs}"
             )
         return _shuffled(num_envs, num_mini_batches, num_epochs, self._storage.device)
 

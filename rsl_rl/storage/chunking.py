@@ -1,4 +1,4 @@
-"""Rollouts cut into chunks of equal length, for backpropagation through time that goes no further than a chunk.
+"""Split rollouts into chunks of equal length, for truncated backpropagation through time.
 
 Letters: T steps of a rollout, N environments, K chunks of each environment, S steps of a chunk, burn-in included.
 """
@@ -14,28 +14,28 @@ from rsl_rl.config.algorithm import LAST_FN_TYPES
 
 
 class ChunkPlan(NamedTuple):
-    """Which step of the rollout each row of each chunk shows; tensors are [S, K]."""
+    """Step of the rollout for each row of each chunk; tensors are [S, K]."""
 
-    begins: Tuple[int, ...]  # [K] the first step that each chunk shows, where it needs a memory
-    steps: Tensor  # int64; padding shows again the first step that the chunk is to learn from
+    begins: Tuple[int, ...]  # [K] the first step of each chunk, whose recurrent state is stored
+    steps: Tensor  # int64; padding repeats the first step that is learned from
     real: Tensor  # bool; False on padding
     learned: Tensor  # bool; False on padding and burn-in
-    cut: Tensor  # bool; True on the first row to learn from, where it comes after burn-in
+    cut: Tensor  # bool; True on the first step after burn-in, where the gradient is cut
 
     def to(self, device: torch.device) -> ChunkPlan:
-        """Return the same on a device."""
+        """Return the plan on a device."""
         return ChunkPlan(self.begins, *(tensor.to(device) for tensor in self[1:]))
 
 
 def plan_chunks(num_steps: int, unroll_len: int, last_fn_type: str = "last", burn_in: int = 0) -> ChunkPlan:
-    """Cut T steps into chunks of ``unroll_len``; ``last_fn_type`` says what becomes of a residue.
+    """Split T steps into chunks of ``unroll_len``; ``last_fn_type`` selects what happens to remaining steps.
 
-    'last' makes up a chunk that overlaps the one before, 'drop' leaves the residue out, and 'null_padding' fills the
-    chunk with steps that nothing is learned from; so does 'last' where T is shorter than a chunk.
+    'last' adds a chunk that overlaps the one before, 'drop' drops the steps, and 'null_padding' fills the chunk with
+    masked steps; so does 'last' if T is shorter than a chunk.
 
-    Each chunk also shows ``burn_in`` steps before those that it learns from, so that the memory which they find is one
-    of the present weights (Kapturowski et al. 2019, https://openreview.net/forum?id=r1lyTjAqYX); at the start of the
-    rollout there are none, and such chunks show as many steps more at their end.
+    Each chunk starts with ``burn_in`` additional steps that are not learned from, so that the recurrent state is
+    computed with the current weights (Kapturowski et al. 2019, https://openreview.net/forum?id=r1lyTjAqYX). Chunks at
+    the start of the rollout have no such steps, and additional masked steps at their end instead.
     """
     if last_fn_type not in LAST_FN_TYPES:
         raise ValueError(f"last_fn_type='{last_fn_type}'; allowed: {', '.join(LAST_FN_TYPES)}")
@@ -59,7 +59,7 @@ def plan_chunks(num_steps: int, unroll_len: int, last_fn_type: str = "last", bur
 
 
 def gather_chunks(x: Tensor, plan: ChunkPlan, envs: Optional[Tensor] = None) -> Tensor:
-    """Lay the chunks of a rollout [T, N, ...] side by side: [S, K*n, ...], chunk by chunk, of the environments ``envs``
-    [n] or of all."""
+    """Return the chunks of a rollout [T, N, ...] as [S, K*n, ...], one chunk after the other, for the environments
+    ``envs`` [n] or for all."""
     envs = torch.arange(x.shape[1], device=x.device) if envs is None else envs
     return x[plan.steps.unsqueeze(-1), envs].flatten(1, 2)

@@ -30,13 +30,13 @@ class LazyGroups(Mapping[str, Tensor]):
 
 
 class MiniBatch:
-    """Rows [B, ...], or, for a policy with memory, sequences [S, K*n, ...] of whole environments.
+    """Samples [B, ...], or for a policy with memory sequences [S, K*n, ...] of environments.
 
-    ``groups`` are the observations by group, ``columns`` all else by name, each [B, size]: actions, values, advantages,
-    returns, actions_log_prob, sample_mask, the parameters of the policy that acted (shared ones are [size]), and what
-    extensions declared. Sequences come with their ``masks`` and the ``hidden_states`` before the first step, of actor
-    and critic, and ``envs`` [n] are the indices of the environments. ``num_original`` is None, or the number of samples
-    (of sequences K*n) that were collected: an extension has appended others behind them.
+    ``groups`` are the observations by group. ``columns`` are all other data by name, each [B, size]: actions, values,
+    advantages, returns, actions_log_prob, sample_mask, the parameters of the distribution that was sampled (shared ones
+    are [size]), and columns of extensions. Sequences have ``masks``, the ``hidden_states`` of actor and critic before
+    the first step, and the indices of the environments ``envs`` [n]. ``num_original`` is None, or the number of
+    collected samples (of sequences K*n), if an extension has appended others.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class MiniBatch:
 
     @property
     def values(self) -> Tensor:
-        """Values [B, 1] when the actions were taken."""
+        """Values [B, 1] during the rollout."""
         return self.columns["values"]
 
     @property
@@ -96,30 +96,30 @@ class MiniBatch:
 
     @property
     def old_actions_log_prob(self) -> Tensor:
-        """Log-probabilities [B, 1] of the actions when they were taken."""
+        """Log-probabilities [B, 1] of the actions during the rollout."""
         return self.columns["actions_log_prob"]
 
     @property
     def sample_mask(self) -> Tensor:
-        """Weight [B, 1] of each sample in the mean: 1, or 0 for one that is not learned from."""
+        """Weight [B, 1] of each sample in the mean: 1, or 0 for a masked sample."""
         return self.columns["sample_mask"]
 
     @property
     def old_mu(self) -> Tensor:
-        """Mean [B, A] of the Gaussian that acted."""
+        """Mean [B, A] of the Gaussian during the rollout."""
         return self.columns["action_mean"]
 
     @property
     def old_sigma(self) -> Tensor:
-        """Standard deviation [B, A] of the Gaussian that acted, or [A]."""
+        """Standard deviation [B, A] of the Gaussian during the rollout, or [A]."""
         return self.columns["action_std"]
 
 
 def weighted_mean(x: Tensor, sample_mask: Tensor) -> Tensor:
-    """Return the mean of x [..., 1] over the samples with a weight [..., 1]; 0 where there are none."""
+    """Return the mean of x [..., 1] with a weight [..., 1] for each sample; 0 if all weights are 0."""
     return (x * sample_mask).sum() / sample_mask.sum().clamp(min=1.0)
 
 
 def split_columns(joined: Tensor, names: List[str], sizes: List[int]) -> Dict[str, Tensor]:
-    """Return columns by name that lie side by side in a tensor [B, sum of sizes]."""
+    """Split a tensor [B, sum of sizes] into columns by name."""
     return dict(zip(names, torch.split(joined, sizes, dim=-1)))

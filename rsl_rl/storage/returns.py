@@ -1,4 +1,4 @@
-"""Returns and advantages of a rollout, as functions of tensors."""
+"""Returns and advantages of a rollout."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ def gae(rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, gam
     """Return generalised advantage estimates [T, N, ...] (Schulman et al. 2016, https://arxiv.org/abs/1506.02438).
 
     rewards, values and dones are [T, N, ...]; last_values [N, ...] are those of the observation after the rollout. A
-    step that is done takes nothing from its successor; what a time limit cut off must already be in its reward
-    (``bootstrap_timeouts``).
+    step that is done does not bootstrap; for time-outs, call ``bootstrap_timeouts`` before.
     """
     not_done = torch.logical_not(dones, out=torch.empty_like(values))
     next_values = torch.cat((values[1:], last_values.unsqueeze(0)))
@@ -25,23 +24,23 @@ def gae(rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, gam
 
 
 def bootstrap_timeouts(rewards: Tensor, final_values: Tensor, time_outs: Tensor, dones: Tensor, gamma: float) -> Tensor:
-    """Add to rewards [N, ...] the discounted value that a time limit cut off; the other arguments have the same shape.
+    """Add the discounted value of the final state to the rewards [N, ...] of time-outs; all arguments have this shape.
 
-    ``final_values`` is V of the last observation of the finished episode, or V(s_t) where nobody kept that observation.
-    A time-out counts only where the episode is done: environments are known to hand over the flags of an earlier step.
+    ``final_values`` is V of the final observation of the episode, or V(s_t) if that observation is not available. A
+    time-out is ignored if the episode is not done, because some environments return the flags of an earlier step.
     """
     return torch.where(torch.logical_and(time_outs, dones), rewards + gamma * final_values, rewards)
 
 
 class NStep(NamedTuple):
-    """What each step sees of the n steps from it on."""
+    """Windows of n steps, one for each step as the first."""
 
-    rewards: Tensor  # [T, ..., n]; 0 beyond the end of the data or of the episode
-    ends: Tensor  # [T, ...] index of the last step seen
+    rewards: Tensor  # [T, ..., n]; 0 after the end of the data or of the episode
+    ends: Tensor  # [T, ...] index of the last step of the window
 
 
 def n_step_rewards(rewards: Tensor, dones: Tensor, n: int) -> NStep:
-    """Collect for each step of rewards and dones [T, ...] the rewards of the n steps from it on, within its episode."""
+    """Return the rewards of the n steps that start at each step of rewards and dones [T, ...], within its episode."""
     num_steps = len(rewards)
     ahead = torch.arange(num_steps, device=rewards.device).unsqueeze(1) + torch.arange(n, device=rewards.device)
     inside = ahead < num_steps  # [T, n]
@@ -49,6 +48,6 @@ def n_step_rewards(rewards: Tensor, dones: Tensor, n: int) -> NStep:
     inside = inside.view(num_steps, *(1,) * (rewards.dim() - 1), n).expand_as(windows)
     done_before = torch.zeros_like(inside)
     done_before[..., 1:] = ended[..., :-1].cumsum(dim=-1) > 0
-    seen = inside & ~done_before
+    valid = inside & ~done_before
     first = torch.arange(num_steps, device=rewards.device).view(-1, *(1,) * (rewards.dim() - 1))
-    return NStep(torch.where(seen, windows, torch.zeros_like(windows)), first + seen.sum(dim=-1) - 1)
+    return NStep(torch.where(valid, windows, torch.zeros_like(windows)), first + valid.sum(dim=-1) - 1)

@@ -1,8 +1,8 @@
-"""The rollout that is learned from, in tensors allocated once.
+"""Storage of a rollout, in tensors that are allocated once.
 
 Letters used throughout the library: T steps of a rollout, N environments, D actor observation, C critic observation, A
-actions, B rows of a flat mini-batch, n environments of a recurrent one, K chunks that each of them is cut into, S steps
-of a chunk, L layers and H hidden size of a memory. Unless the rollout is cut into chunks, K is 1 and S is T.
+actions, B rows of a flat mini-batch, n environments of a recurrent mini-batch, K chunks of each of them, S steps of a
+chunk, L layers and H hidden size of a memory. Without chunks, K is 1 and S is T.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rsl_rl.utils.trajectories import HiddenState, as_states, trajectory_starts
 
 
 class GroupSpec(NamedTuple):
-    """What an observation group holds for one environment."""
+    """Shape and type of an observation group for one environment."""
 
     shape: Tuple[int, ...]
     dtype: torch.dtype = torch.float32
@@ -33,7 +33,7 @@ class GroupSpec(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Numbers that are stored with each step, beside observations."""
+    """Values that are stored with each step besides observations."""
 
     size: int
     dtype: torch.dtype = torch.float32
@@ -46,19 +46,19 @@ STORED = ("actions", "rewards", "dones", "time_outs", "sample_mask", "values", "
 """Columns of every storage."""
 
 COMPUTED = ("returns", "advantages")
-"""Columns that mini-batches hold beside those that are stored."""
+"""Columns of mini-batches that are computed and not stored."""
 
 
 class RolloutStorage:
     """T steps of N environments, written step by step and read as mini-batches.
 
     ``obs_shape`` is the shape of the group "policy", ``privileged_obs_shape`` that of the group "critic" or None; or
-    ``obs_shape`` is a mapping from the names of all groups to their :class:`GroupSpec`. ``columns`` declares what is
-    stored beside observations, actions, rewards, dones and values; by default the mean and standard deviation of a
-    Gaussian. Numbers of one step are stored as [T, N, size].
+    ``obs_shape`` is a mapping from the names of all groups to their :class:`GroupSpec`. ``columns`` are stored in
+    addition to observations, actions, rewards, dones and values; by default the mean and standard deviation of a
+    Gaussian. A column is stored as [T, N, size].
 
     A step is written when the policy acts, before the environment steps, so that an environment may refresh its
-    observation buffer in place. With ``sequences``, mini-batches are whole environments, cut as ``plan`` says.
+    observation buffer in place. With ``sequences``, mini-batches consist of whole environments, split by ``plan``.
     """
 
     Transition = Transition
@@ -93,7 +93,7 @@ class RolloutStorage:
         self.declared = tuple(declared)
         self.returns, self.advantages = (self._allocate(Column(1)) for _ in range(2))
         self.plan = (plan or plan_chunks(num_transitions_per_env, num_transitions_per_env)).to(self.device)
-        self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # where chunks begin, each [K, L, N, H]
+        self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # at the start of chunks, each [K, L, N, H]
         self.saved_hidden_states_c: Tuple[Tensor, ...] = ()
         self.step = 0
         self._steps, self._sequences = StepBatches(self), SequenceBatches(self)
@@ -106,7 +106,7 @@ class RolloutStorage:
         return torch.zeros(*leading, column.size, dtype=column.dtype, device=self.device)
 
     def _view(self, step: int) -> Transition:
-        """Return the views of one step, which are the same in every rollout."""
+        """Return views of one step; they are reused in every rollout."""
         columns = {name: column if name in self.shared else column[step] for name, column in self.columns.items()}
         return Transition({name: group[step] for name, group in self.groups.items()}, columns)
 
@@ -134,63 +134,63 @@ class RolloutStorage:
 
     @property
     def mu(self) -> Tensor:
-        """Mean [T, N, A] of the Gaussian that acted."""
+        """Mean [T, N, A] of the Gaussian."""
         return self.columns["action_mean"]
 
     @property
     def sigma(self) -> Tensor:
-        """Standard deviation [T, N, A] of the Gaussian that acted."""
+        """Standard deviation [T, N, A] of the Gaussian."""
         return self.columns["action_std"].expand_as(self.mu)
 
     # Writing
 
     def current_step_view(self) -> Transition:
-        """Return the next step as a transition of views: what is copied into them is stored."""
+        """Return the next step as a transition of views; values copied into them are stored."""
         self._require_room()
         return self._views[self.step].copy()
 
     def add_transitions(self, transition: Transition) -> None:
-        """Store a transition as the next step; views of :meth:`current_step_view` are in place already.
+        """Store a transition as the next step; views of :meth:`current_step_view` are not copied.
 
-        A transition may leave out ``time_outs``, which are then false, and ``sample_mask``, which is then 1.
+        A transition may omit ``time_outs``, which are then false, and ``sample_mask``, which is then 1.
         """
         self._require_room()
         view = self._views[self.step]
         for given, stored in ((transition.groups, view.groups), (transition.columns, view.columns)):
-            for name, place in stored.items():
+            for name, target in stored.items():
                 value = given.get(name)
-                if value is place:
+                if value is target:
                     continue
                 if value is not None:
-                    value = value.reshape(-1, place.shape[0])[0] if name in self.shared else value
-                    place.copy_(value.reshape(place.shape))
+                    value = value.reshape(-1, target.shape[0])[0] if name in self.shared else value
+                    target.copy_(value.reshape(target.shape))
                 elif name not in OPTIONAL:
                     raise ValueError(f"the transition has no {name}; set every field before add_transitions")
         self._save_hidden_states(transition.hidden_states or (None, None))
         self.step += 1
 
     def _save_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
-        """Keep the recurrent states where a chunk begins; all other trajectories begin after a done, with zeros."""
+        """Store the recurrent states at the start of a chunk; all other trajectories start after a done, with zeros."""
         for chunk, begin in enumerate(self.plan.begins):
             if begin == self.step:
                 self.saved_hidden_states_a = self._saved(self.saved_hidden_states_a, hidden_states[0], chunk)
                 self.saved_hidden_states_c = self._saved(self.saved_hidden_states_c, hidden_states[1], chunk)
 
     def _saved(self, saved: Tuple[Tensor, ...], state: HiddenState, chunk: int) -> Tuple[Tensor, ...]:
-        """Write a network's state [L, N, H] to its place for a chunk, in tensors allocated at the first one."""
+        """Store a network's state [L, N, H] for a chunk; allocate the tensors at the first call."""
         states = as_states(state)
         if states and not saved:
             saved = tuple(s.new_zeros(len(self.plan.begins), *s.shape) for s in states)
-        for i, place in enumerate(saved):
+        for i, target in enumerate(saved):
             if states:
-                place[chunk].copy_(states[i])
+                target[chunk].copy_(states[i])
             else:
-                place[chunk].zero_()
+                target[chunk].zero_()
         return saved
 
     def _require_room(self) -> None:
         if self.step >= self.num_transitions_per_env:
-            raise OverflowError(f"the rollout already holds {self.step} steps; call clear() before the next one")
+            raise OverflowError(f"the rollout already has {self.step} steps; call clear() before the next one")
 
     def clear(self) -> None:
         """Start the next rollout at the first step, without time-outs and with a sample mask of ones."""
@@ -203,8 +203,8 @@ class RolloutStorage:
     def compute_returns(self, last_values: Tensor, gamma: float, lam: float, normalize: bool = True) -> None:
         """Fill returns and advantages; ``last_values`` [N, 1] are those of the observation after the last step.
 
-        With ``normalize`` the advantages of the rollout have zero mean and unit deviation. A masked step, which must be
-        done, passes on its own value: to the steps before it is neither a failure nor a success.
+        With ``normalize`` the advantages of the rollout have zero mean and unit standard deviation. A masked step must
+        be done; its return is its own value, so that it does not change the returns of earlier steps.
         """
         mask = self.columns["sample_mask"]
         rewards = torch.where(mask > 0, self.columns["rewards"], self.columns["values"])

@@ -9,7 +9,7 @@ from torch import Tensor
 from rsl_rl.utils.trajectories import HiddenState
 
 OPTIONAL = ("time_outs", "sample_mask")
-"""Columns that a transition may leave out."""
+"""Columns that a transition may omit."""
 
 _GROUP_NAMES = {"observations": "policy", "critic_observations": "critic"}
 _COLUMN_NAMES = {"action_sigma": "action_std"}
@@ -20,11 +20,11 @@ _COLUMNS = (
 
 
 class Transition:
-    """Views of one step of the storage, or tensors of your own to be copied into it.
+    """Views of one step of the storage, or other tensors to be copied into it.
 
-    ``groups`` are the observations by group [N, ...], ``columns`` all else by name [N, size]; ``hidden_states`` are
-    those before the step, of actor and critic. Groups and columns can be read and written as attributes with rsl_rl's
-    names too, such as ``observations`` and ``actions``; what is not set is None.
+    ``groups`` are the observations by group [N, ...], ``columns`` all other data by name [N, size]; ``hidden_states``
+    are those of actor and critic before the step. Groups and columns are also attributes with the names of rsl_rl, such
+    as ``observations`` and ``actions``; values that are not set are None.
     """
 
     groups: Dict[str, Tensor]

@@ -1,1 +1,1 @@
-"""Tasks: simulated robots, and what is asked of them."""
+"""Tasks: environments of simulated robots."""

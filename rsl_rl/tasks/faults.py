@@ -1,4 +1,4 @@
-"""How a robot can break: what nobody should learn from, and what a person wants to know of it."""
+"""Find broken robots, whose transitions are masked, and name the cause."""
 
 from __future__ import annotations
 
@@ -12,45 +12,49 @@ from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.cpu_checks import all_within_on_cpu, none_on_cpu
 
 CAUSES = ("engine", "contacts", "state", "reward_term", "observation_term")
-"""The engine gave a robot up; it had no room for all of its contacts; its state is not finite or absurdly fast; its
-reward is not finite or absurdly large; so is something that it sees."""
+"""Causes of faults: the physics diverged; the engine's contact buffer overflowed; the state is not finite or too fast;
+the reward is not finite or too large; an observation is not finite or too large."""
 
 
 class Faults(NamedTuple):
-    """Where robots broke in a step."""
+    """Robots that broke in a step."""
 
-    by_cause: Dict[str, Tensor]  # [N] bool for each of CAUSES, each robot under its first
-    broken: Optional[Tensor]  # [N] bool, for any cause; None where surely no robot did
+    by_cause: Dict[str, Tensor]  # [N] bool for each of CAUSES; a robot is listed under its first cause only
+    broken: Optional[Tensor]  # [N] bool, for any cause; None if it is known without synchronisation that there are none
 
 
 def find_faults(state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]) -> Faults:
-    """Find the robots that broke in the last step; ``groups`` are the observations of the state reached."""
-    if _surely_sound(state, cfg, reward, groups):
+    """Find the robots that broke in the last step; ``groups`` are the observations after it."""
+    if _all_sound_on_cpu(state, cfg, reward, groups):
         return Faults(dict.fromkeys(CAUSES, torch.zeros_like(state.sim.diverged)), None)
-    seen = torch.stack([group.abs().amax(dim=1) for group in groups.values()]).amax(dim=0)
-    sim, rewarded = state.sim, reward.abs() <= cfg.max_reward
-    sound = torch.stack(
-        (~sim.diverged, ~sim.overflowed, _sound_state(state, cfg), rewarded, seen <= cfg.max_observation)
+    largest = torch.stack([group.abs().amax(dim=1) for group in groups.values()]).amax(dim=0)
+    sim, reward_valid = state.sim, reward.abs() <= cfg.max_reward
+    valid = torch.stack(
+        (~sim.diverged, ~sim.overflowed, _is_valid_state(state, cfg), reward_valid, largest <= cfg.max_observation)
     )
-    broken = ~sound  # NaN compares as not sound
+    broken = ~valid  # comparisons with NaN are false
     return Faults(dict(zip(CAUSES, broken & (broken.cumsum(dim=0) == 1))), broken.any(dim=0))
 
 
-def _surely_sound(state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]) -> bool:
-    """Tell whether nothing is known to be broken; on a GPU, which would have to be waited for, nobody knows."""
-    sim, least = state.sim, min(cfg.max_speed, cfg.max_turning_speed)
-    motion = ((x, least) for x in sim.numbers_of_motion())  # a larger one, of a position say, costs a closer look
-    seen = ((x, cfg.max_observation) for x in groups.values())
+def _all_sound_on_cpu(state: RobotState, cfg: TerminationConfig, reward: Tensor, groups: Mapping[str, Tensor]) -> bool:
+    """Return whether the tensors are on a CPU and no robot is broken; False on a GPU, to avoid a synchronisation.
+
+    A False on a CPU is not exact: positions are compared with the limits of velocities.
+    """
+    sim, limit = state.sim, min(cfg.max_speed, cfg.max_turning_speed)
+    states = ((x, limit) for x in sim.state_buffers())
+    observations = ((x, cfg.max_observation) for x in groups.values())
     engine = none_on_cpu(sim.diverged) and none_on_cpu(sim.overflowed)
-    return engine and all(all_within_on_cpu(x, limit) for x, limit in (*motion, *seen, (reward, cfg.max_reward)))
+    checks = (*states, *observations, (reward, cfg.max_reward))
+    return engine and all(all_within_on_cpu(x, most) for x, most in checks)
 
 
 def broken_state(state: RobotState, cfg: TerminationConfig) -> Tensor:
-    """Return where a state is not finite, or faster than a robot ever is, [N] bool."""
-    return ~_sound_state(state, cfg)
+    """Return which states are not finite or too fast, [N] bool."""
+    return ~_is_valid_state(state, cfg)
 
 
-def _sound_state(state: RobotState, cfg: TerminationConfig) -> Tensor:
+def _is_valid_state(state: RobotState, cfg: TerminationConfig) -> Tensor:
     sim, velocity = state.sim, velocities(state).abs()
     position = sim.root_pos.sum(dim=1) + sim.root_quat.sum(dim=1) + sim.joint_pos.sum(dim=1)
     slow = (velocity[:, :3].amax(dim=1) <= cfg.max_speed) & (velocity[:, 3:].amax(dim=1) <= cfg.max_turning_speed)
@@ -58,7 +62,7 @@ def _sound_state(state: RobotState, cfg: TerminationConfig) -> Tensor:
 
 
 def velocities(state: RobotState) -> Tensor:
-    """Return what ``velocity_names`` names, [N, 6 + J]."""
+    """Return the velocities of trunk and joints, [N, 6 + J], see :func:`velocity_names`."""
     return torch.cat((state.sim.root_lin_vel, state.sim.root_ang_vel, state.sim.joint_vel), dim=1)
 
 
@@ -68,10 +72,10 @@ def velocity_names(state: RobotState) -> Tuple[str, ...]:
     return (*trunk, *(f"joint {name}" for name in state.sim.joint_names))
 
 
-def culprit(cause: str, values: Mapping[str, Mapping[str, Any]]) -> str:
-    """Name the term that broke a robot for a cause; ``values`` are numbers by section and name."""
+def offending_term(cause: str, values: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the name of the largest value behind a cause; ``values`` are numbers by section and name."""
     if cause == "contacts":
-        return "more of them than env.sim.max_contacts; 0 makes room for all"
+        return "more than env.sim.max_contacts; use 0 for the largest possible number"
     section = {"state": "velocities", "reward_term": "rewards", "observation_term": "observations"}.get(cause)
     if section is None:
         return ""

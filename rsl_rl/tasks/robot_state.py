@@ -1,4 +1,4 @@
-"""What the terms of a task see: the state of N robots after a control step."""
+"""State of N robots after a control step, the input of all terms of a task."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Sim
-from rsl_rl.utils.indexing import Columns
+from rsl_rl.utils.column_selector import ColumnSelector
 from rsl_rl.utils.rotations import rotate_inverse
 
-_REMEMBERED = (
+_STORED = (
     "command",
     "action",
     "previous_action",
@@ -23,13 +23,13 @@ _REMEMBERED = (
     "payload",
     "_touching",
 )
-"""What the state keeps from step to step."""
+"""Attributes that the next step depends on."""
 
 
 class RobotState:
     """Quantities of N robots with J joints and F feet, refreshed once per control step.
 
-    SI units. "Base frame" is the trunk's: x forward, y left, z up.
+    SI units. The base frame is the trunk's: x forward, y left, z up.
     """
 
     def __init__(self, sim: Sim, default_joint_pos: Tensor, control_dt: float):
@@ -45,33 +45,33 @@ class RobotState:
         self.action = zeros(num_joints)  # [N, J] the last one taken
         self.previous_action = zeros(num_joints)  # [N, J] the one before
         self.last_joint_vel = zeros(num_joints)  # [N, J] one control step ago
-        self.foot_contact = zeros(num_feet, dtype=torch.bool)  # [N, F] now or one step ago, against flicker
+        self.foot_contact = zeros(num_feet, dtype=torch.bool)  # [N, F] now or one step ago, as a filter
         self.foot_touchdown = zeros(num_feet, dtype=torch.bool)  # [N, F] a swing ended in this step
-        self.air_time = zeros(num_feet)  # [N, F] of the running swing; at a touchdown, of the swing that ended [s]
-        self.moving = zeros()  # [N] 1 where the command of the last step asked for a motion, else 0
+        self.air_time = zeros(num_feet)  # [N, F] of the current swing; at a touchdown, of the swing that ended [s]
+        self.moving = zeros()  # [N] 1 if the command of the last step was a motion, else 0
         self.friction = zeros()  # [N] randomised parameters, for the critic
         self.payload = zeros()  # [N] [kg]
         self._touching = zeros(num_feet, dtype=torch.bool)
         lower, upper = sim.joint_limits.unbind(dim=1)
-        self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] of the range that joints can reach [rad]
+        self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] centre of the joint's range [rad]
         self.joint_half_range = (upper - lower) / 2  # [J] [rad]
         self._contact_strength = zeros(len(sim.link_names))  # [N, L] size of the floor's force in the last step [N]
-        self._columns: Dict[Tuple[str, ...], Columns] = {}  # of links among those that report contact
+        self._columns: Dict[Tuple[str, ...], ColumnSelector] = {}  # of links among those that report contact
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
 
     def state_dict(self) -> Dict[str, Tensor]:
-        """Return what does not follow from the state of the simulation."""
-        return {name: getattr(self, name).clone() for name in _REMEMBERED}
+        """Return the part of the state that cannot be computed from the simulation."""
+        return {name: getattr(self, name).clone() for name in _STORED}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what :meth:`state_dict` gave; the simulation has its own state back already."""
-        for name in _REMEMBERED:
+        """Restore what :meth:`state_dict` returned; restore the simulation before."""
+        for name in _STORED:
             setattr(self, name, state[name].to(self.sim.device, copy=True))
         self.refresh_pose()
 
     def refresh_pose(self) -> None:
-        """Recompute what depends on the state of the simulation alone; after a step, and again after a reset."""
+        """Update the attributes that depend on the simulation only; call it after a step and after a reset."""
         self.refresh_velocity()
         sim = self.sim
         self.gravity = rotate_inverse(sim.root_quat, self._down)  # [N, 3] unit vector of gravity in the base frame
@@ -85,26 +85,26 @@ class RobotState:
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
 
     def refresh_velocity(self) -> None:
-        """Recompute what depends on the trunk's velocity; after a push."""
+        """Update the attributes that depend on the trunk's velocity; call it after a push."""
         self.base_lin_vel = rotate_inverse(self.sim.root_quat, self.sim.root_lin_vel)  # [N, 3] base frame
         self.base_ang_vel = self.sim.root_ang_vel  # [N, 3] base frame
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
-        """Return the floor's force on each of the links, [N, len(links), 3] in world axes [N]; as of the last step."""
+        """Return the contact force on each of the links after the last step, [N, len(links), 3] in world axes [N]."""
         return self._columns_of(links)(self.sim.contact_force)
 
     def contact_strength(self, links: Tuple[str, ...]) -> Tensor:
-        """Return the size of the floor's force on each of the links, [N, len(links)] [N]; as of the last step, whatever
-        was reset since."""
+        """Return the norm of the contact force on each of the links after the last step, before resets,
+        [N, len(links)] [N]."""
         return self._columns_of(links)(self._contact_strength)
 
-    def _columns_of(self, links: Tuple[str, ...]) -> Columns:
+    def _columns_of(self, links: Tuple[str, ...]) -> ColumnSelector:
         if links not in self._columns:
-            self._columns[links] = Columns(self.sim.link_indices(links).tolist(), self.sim.device)
+            self._columns[links] = ColumnSelector(self.sim.link_indices(links).tolist(), self.sim.device)
         return self._columns[links]
 
     def refresh(self) -> None:
-        """Take in a finished control step."""
+        """Update all attributes after a control step."""
         self.refresh_pose()
         self._contact_strength = _length(self.sim.contact_force)
         self.moving = (self.command.square().sum(dim=1) > 0.1**2).float()
@@ -117,11 +117,11 @@ class RobotState:
         self.foot_contact = contact
 
     def end_step(self) -> None:
-        """Keep what the next step compares with."""
+        """Store values that the next step needs."""
         self.last_joint_vel.copy_(self.joint_vel)
 
     def reset(self, mask: Tensor) -> None:
-        """Forget the past of the robots marked in mask [N]; ``refresh_pose`` is to follow."""
+        """Clear the history of the robots marked in mask [N]; call ``refresh_pose`` afterwards."""
         column = mask.unsqueeze(1)
         for tensor in (self.action, self.previous_action, self.air_time, self.last_joint_vel):
             tensor.masked_fill_(column, 0.0)

@@ -1,4 +1,4 @@
-"""Environments without physics, for tests and for a first look at the trainer."""
+"""Environments without physics, for tests and examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 
 
 class ToyEnv(VecEnv):
-    """Base of the toys: episodes of limited length, and a state x [N, ...] that is drawn at their start."""
+    """Base class of toy environments: episodes of limited length with a random start state x [N, ...]."""
 
     num_actions = 1
     num_privileged_obs = None
@@ -31,7 +31,7 @@ class ToyEnv(VecEnv):
         self._groups = self._observe_groups()
 
     def _draw(self) -> Tensor:
-        """Draw the states [N, ...] that episodes begin with."""
+        """Draw start states [N, ...]."""
         raise NotImplementedError
 
     def _observe(self) -> Tensor:
@@ -56,7 +56,7 @@ class ToyEnv(VecEnv):
         return self.get_observations()
 
     def _finish_step(self, rewards: Tensor, failed: Tensor) -> StepResult:
-        """Count the step, end episodes and begin others; ``failed`` [N] bool ends them before the time limit."""
+        """Count the step and reset finished episodes; ``failed`` [N] bool ends them before the time limit."""
         self.episode_length_buf += 1
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~failed
         self.reset_buf = failed | time_outs
@@ -75,15 +75,15 @@ class ToyEnv(VecEnv):
         return {
             "x": self.x.clone(),
             "episode_length": self.episode_length_buf.clone(),
-            "obs": self.obs_buf.clone(),  # of the state when it was shown: ages may have been set since
+            "obs": self.obs_buf.clone(),  # episode lengths may have been changed since it was computed
             "generator": self._generator.get_state(),
         }
 
     def load_state_dict(self, state: Dict[str, Tensor]) -> None:
         if len(state["x"]) != self.num_envs:
             raise ValueError(
-                f"the state is of num_envs={len(state['x'])} and this environment has {self.num_envs}; take as many, "
-                "or load it with load_env=False (--fresh_episodes)"
+                f"the state has num_envs={len(state['x'])} and this environment has {self.num_envs}; use the same "
+                "number, or load it with load_env=False (--fresh_episodes)"
             )
         self.x = state["x"].to(self.device, copy=True)
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
@@ -96,8 +96,8 @@ class ToyEnv(VecEnv):
 class PointEnv(ToyEnv):
     """N points on a line, x' = x + 0.2 clip(a, -1, 1), rewarded by 1 - |x|; beyond |x| = 3 the episode fails.
 
-    Points start in [-2, 2]. The best policy walks to the origin at full speed and stays; doing nothing earns about 0 a
-    step.
+    Points start in [-2, 2]. The best policy moves to the origin at full speed and stays there; the action 0 gives a
+    reward of about 0 per step.
     """
 
     def __init__(self, cfg: ToyConfig, device: str = "cpu", seed: int = 0):
@@ -115,12 +115,11 @@ class PointEnv(ToyEnv):
 
 
 class RecallEnv(ToyEnv):
-    """N signs, -1 or 1, each shown in the first observation of its episode and never again; the reward of a step is
-    1 - |action - sign|.
+    """N signs, -1 or 1, which only the first observation of an episode contains; the reward is 1 - |action - sign|.
 
-    The observation is the sign, or 0 once it has been shown, and whether it is shown now. A policy that remembers earns
-    1 a step. One that does not can only earn that in the first step of an episode, and 0 on average in every other,
-    whatever it does within [-1, 1].
+    The observation is the sign in the first step and 0 later, and a flag for the first step. A policy with memory can
+    reach a reward of 1 per step. A policy without memory reaches it in the first step only, and a mean of 0 in all
+    other steps for actions within [-1, 1].
     """
 
     def __init__(self, cfg: RecallConfig, device: str = "cpu", seed: int = 0):
@@ -138,11 +137,11 @@ class RecallEnv(ToyEnv):
 
 
 class ChoiceEnv(ToyEnv):
-    """N questions with K possible answers; the reward of a step is 1 for the right answer and 0 for any other.
+    """N questions with K possible answers; the reward of a step is 1 for the right answer and 0 otherwise.
 
-    ``num_actions`` is K, and actions are the index of an answer, [N, 1] int64: a task for a categorical policy. The
-    observation is the one-hot vector [N, K] of the right answer, rolled by one: it shows answer + 1. Each step asks a
-    new question. Guessing earns 1 / K a step.
+    ``num_actions`` is K, and actions are the index of an answer, [N, 1] int64, as of a categorical policy. The
+    observation is the one-hot vector [N, K] of (right answer + 1) modulo K. Each step has a new question. Random
+    answers have a mean reward of 1 / K.
     """
 
     def __init__(self, cfg: ChoiceConfig, device: str = "cpu", seed: int = 0):
@@ -168,7 +167,7 @@ class ChoiceEnv(ToyEnv):
 
 
 class CameraEnv(ToyEnv):
-    """The points of :class:`PointEnv`, whose position is seen in an image only.
+    """The points of :class:`PointEnv`, with the position in an image only.
 
     The state x [N, 2] is the position and the last action. The group "camera" [N, 1, 8, 16] is an image of the range
     [-3, 3] from left to right, with a bright column at the position. The group "policy" [N, 1] is the last action.

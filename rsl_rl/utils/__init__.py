@@ -1,5 +1,4 @@
-"""Leaves that the rest stands on. Importing this package alone imports no torch: command lines need the registry at
-once."""
+"""Utilities without knowledge of learning or simulation. This file imports no torch, so that --help is fast."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Checkpoint files: written whole or not at all, read without executing anything."""
+"""Checkpoint files: written atomically, read without executing code."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 import torch
 from torch import Tensor
 
-from rsl_rl.utils.files import write_whole
-from rsl_rl.utils.plain import require_plain
+from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.serializable import check_serializable
 
 FORMAT = 1
-"""Version of the layout; raised when a reader of today could not understand it."""
+"""Version of the format; increased if older code cannot read it."""
 
 BEST = "best"
-"""Stands for the best checkpoint of a run, as an evaluation during the training found it: ``model_best.pt``."""
+"""Name of the best checkpoint of a run, found by evaluations during the training: ``model_best.pt``."""
 
 Which = Union[int, str]
-"""A checkpoint of a run: its iteration, -1 for the newest that is whole, or BEST."""
+"""A checkpoint of a run: its iteration, -1 for the newest undamaged one, or BEST."""
 
 _NO_COMMENT = 2
-"""Bytes of the length of a zip archive's comment, which end an archive without one."""
+"""Size of the field with the length of a zip archive's comment, at the end of the archive [bytes]."""
 
 _END_RECORD_SIZE = 22
-"""Bytes of the record that ends a zip archive without a comment."""
+"""Size of the last record of a zip archive without a comment [bytes]."""
 
 _DIGEST_SIZE = 64
-"""Bytes of a SHA-256 in hexadecimal."""
+"""Size of a SHA-256 in hexadecimal [bytes]."""
 
 
 class CheckpointError(ValueError):
@@ -41,56 +41,53 @@ class CheckpointError(ValueError):
 
 
 def write_checkpoint(path: Path, state: Dict[str, Any]) -> None:
-    """Save a dict of tensors and plain values, whole or not at all, with its SHA-256 at the end; anything else in it is
-    a ValueError."""
-    require_plain(state, "the checkpoint")
+    """Save a dict of tensors and plain values atomically, followed by its SHA-256; other values are a ValueError."""
+    check_serializable(state, "the checkpoint")
     buffer = io.BytesIO()
     torch.save(state, buffer)
     archive = buffer.getbuffer()[:-_NO_COMMENT]  # a zip archive ends with the length of a comment and the comment
     digest = hashlib.sha256(archive).hexdigest().encode()
-    write_whole(path, b"".join((archive, len(digest).to_bytes(_NO_COMMENT, "little"), digest)))
+    atomic_write(path, b"".join((archive, len(digest).to_bytes(_NO_COMMENT, "little"), digest)))
 
 
 def read_checkpoint(
     path: Path, device: Union[str, torch.device] = "cpu", convert: Optional[Callable[[Any], Any]] = None
 ) -> Dict[str, Any]:
-    """Load a checkpoint dict without executing anything in it, and ``convert`` what the file holds; where the result is
-    not one, it is a :class:`CheckpointError`."""
+    """Load a checkpoint without executing code, and ``convert`` its content; a file that is not a checkpoint is a
+    :class:`CheckpointError`."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
     try:
         content = path.read_bytes()
-        require_whole(content)
+        verify_checksum(content)
         state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
         state = state if convert is None else convert(state)
-    except Exception as error:  # a damaged file can make the reader stumble over anything
+    except Exception as error:  # a damaged file can cause any error
         reason = " ".join(str(error).split())[:160]
-        raise CheckpointError(
-            f"{path} is damaged or no checkpoint of weights alone ({reason}); {_alternative(path)}"
-        ) from error
+        raise CheckpointError(f"{path} is damaged or not a checkpoint ({reason}); {_alternative(path)}") from error
     if not isinstance(state, dict) or "model_state_dict" not in state:
         keys = ", ".join(sorted(map(str, state))) if isinstance(state, dict) else type(state).__name__
-        raise CheckpointError(f"{path} is no policy checkpoint: it holds {keys or 'nothing'} and no model_state_dict")
+        raise CheckpointError(f"{path} is not a policy checkpoint: it has {keys or 'nothing'} and no model_state_dict")
     version = state.get("format", 0)
     if not isinstance(version, int) or version > FORMAT:
         raise CheckpointError(f"{path} has format {version}, and this version reads up to {FORMAT}; update rsl-rl-lib")
     return state
 
 
-def require_whole(content: bytes) -> None:
-    """Raise a ValueError where the bytes of a checkpoint are not those that were written.
+def verify_checksum(content: bytes) -> None:
+    """Raise a ValueError if the bytes of a checkpoint have changed.
 
-    Files of other trainers have no SHA-256; theirs is the checksum that a zip archive keeps of each of its parts.
+    Files of other trainers have no SHA-256; the checksums of the parts of the zip archive are verified instead.
     """
     mark = len(content) - _DIGEST_SIZE
     archive, digest = content[: mark - _NO_COMMENT], content[mark:]
     end = content[mark - _END_RECORD_SIZE : mark]  # of the archive, where a SHA-256 follows it
     if end[:4] == b"PK\x05\x06" and end[-_NO_COMMENT:] == _DIGEST_SIZE.to_bytes(_NO_COMMENT, "little"):
         if hashlib.sha256(archive).hexdigest().encode() != digest:
-            raise ValueError("its checksum is not that of its content")
+            raise ValueError("its checksum is wrong")
     elif content[:2] == b"PK":
         if content[-_END_RECORD_SIZE:][:4] != b"PK\x05\x06" or content[-_NO_COMMENT:] != bytes(_NO_COMMENT):
-            raise ValueError("its end is not that of an archive without a comment")
+            raise ValueError("its end is missing")
         broken = zipfile.ZipFile(io.BytesIO(content)).testzip()
         if broken is not None:
             raise ValueError(f"the checksum of {broken} is wrong")
@@ -110,7 +107,7 @@ def first_not_finite(value: Any, name: str) -> str:
 
 
 def is_whole(path: Path) -> bool:
-    """Tell whether a checkpoint can be read."""
+    """Return whether a checkpoint can be read."""
     try:
         read_checkpoint(path)
     except CheckpointError:
@@ -119,11 +116,11 @@ def is_whole(path: Path) -> bool:
 
 
 def _alternative(damaged: Path) -> str:
-    """Say which checkpoint to take instead of a damaged one."""
+    """Return a text with an undamaged checkpoint to use instead."""
     limit = iteration_of(damaged)
     older = [path for path in checkpoints_of(damaged.parent) if limit < 0 or iteration_of(path) < limit]
     whole = next((path for path in reversed(older) if is_whole(path)), None)
-    return f"take {whole.name} (--checkpoint {iteration_of(whole)})" if whole else "take another one"
+    return f"use {whole.name} (--checkpoint {iteration_of(whole)})" if whole else "use another one"
 
 
 def checkpoints_of(run: Path) -> List[Path]:
@@ -137,34 +134,34 @@ def iteration_of(path: Path) -> int:
     return int(match.group(1)) if match else -1
 
 
-def which_of(path: Path) -> Which:
-    """Return what a checkpoint's name says that it is."""
-    return BEST if path == best_of(path.parent) else iteration_of(path)
+def checkpoint_id(path: Path) -> Which:
+    """Return the iteration of a checkpoint file, or BEST."""
+    return BEST if path == best_path(path.parent) else iteration_of(path)
 
 
-def best_of(run: Path) -> Path:
-    """Return where a run's best checkpoint is, if there is one."""
+def best_path(run: Path) -> Path:
+    """Return the path of a run's best checkpoint, which may not exist."""
     return run / f"model_{BEST}.pt"
 
 
 def best_iteration(run: Path) -> int:
-    """Return the iteration of a run's best checkpoint; where there is none, it is a :class:`CheckpointError`."""
+    """Return the iteration of a run's best checkpoint; a missing one is a :class:`CheckpointError`."""
     return read_checkpoint(find_checkpoint(run, BEST)).get("iter", 0)
 
 
 def find_checkpoint(run: Path, which: Which = -1) -> Path:
-    """Return a checkpoint in a run folder; where it is not there, it is a :class:`CheckpointError`."""
+    """Return a checkpoint in a run folder; a missing one is a :class:`CheckpointError`."""
     found = checkpoints_of(run)
     known = ", ".join(str(iteration_of(path)) for path in found[-10:])
     if which == BEST:
-        if best_of(run).is_file():
-            return best_of(run)
+        if best_path(run).is_file():
+            return best_path(run)
         raise CheckpointError(
-            f"{run} has no {best_of(run).name}, which a training with --evaluate_interval keeps; it has "
+            f"{run} has no {best_path(run).name}, which a training with --evaluate_interval saves; it has "
             f"{known or 'none'}"
         )
     if not found:
-        raise CheckpointError(f"{run} holds no checkpoint model_<iteration>.pt")
+        raise CheckpointError(f"{run} has no checkpoint model_<iteration>.pt")
     if which == -1:
         return next((path for path in reversed(found) if is_whole(path)), found[-1])
     for path in found:
@@ -174,9 +171,9 @@ def find_checkpoint(run: Path, which: Which = -1) -> Path:
 
 
 def find_run(experiment: Path, name: str = "-1") -> Path:
-    """Return a run's folder in an experiment's: by its name, or -1 for the newest that holds a checkpoint.
+    """Return the folder of a run by its name, or -1 for the newest one with a checkpoint.
 
-    Names of runs begin with their start; folders of other names, such as copies, are older than all of these.
+    Names of runs begin with their start time; folders with other names, such as copies, count as older than these.
     """
     if name != "-1":
         run = Path(name) if Path(name).is_dir() else experiment / name
@@ -185,35 +182,34 @@ def find_run(experiment: Path, name: str = "-1") -> Path:
         return run
     runs = {path.parent for path in experiment.glob("*/model_*.pt") if iteration_of(path) >= 0}
     if not runs:
-        raise CheckpointError(f"{experiment} holds no run with a checkpoint; train one first")
+        raise CheckpointError(f"{experiment} has no run with a checkpoint; train one first")
     return max(runs, key=lambda run: (re.match(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", run.name) is not None, run.name))
 
 
 def config_of(run: Path, iteration: int = -1) -> Path:
-    """Return the file with the config that a run had at an iteration (-1: last): ``config.yaml``, or
-    ``config_from_<start>.yaml`` of the last time that it was gone on with."""
+    """Return the file with the config of a run at an iteration (-1: the last): ``config.yaml``, or
+    ``config_from_<start>.yaml`` if the run was resumed at an earlier iteration."""
     starts = later_configs(run)
     passed = [start for start in starts if iteration == -1 or start <= iteration]
     return starts[max(passed)] if passed else run / "config.yaml"
 
 
 def later_configs(run: Path) -> Dict[int, Path]:
-    """Return the configs of the times that a run was gone on with, by the iteration of the start."""
+    """Return the configs of a run that was resumed, by the iteration of the start."""
     matches = {path: re.fullmatch(r"config_from_(\d+)\.yaml", path.name) for path in run.glob("config_from_*.yaml")}
     return {int(match.group(1)): path for path, match in matches.items() if match}
 
 
 def prune_checkpoints(run: Path, keep_last: int, keep_every: int) -> None:
-    """Delete all checkpoints but the newest ``keep_last`` (0: keep all) and those of every ``keep_every``-th
-    iteration."""
+    """Delete all checkpoints except the newest ``keep_last`` (0: keep all) and every ``keep_every``-th iteration."""
     for path in checkpoints_of(run)[:-keep_last] if keep_last else ():
         if not keep_every or iteration_of(path) % keep_every:
             path.unlink()
 
 
 def make_run_folder(experiment: Path, name: str) -> Path:
-    """Create a new folder for a run and return it; where the name is taken, with a number behind it."""
-    experiment.mkdir(parents=True, exist_ok=True)  # a link to a folder that is gone is an error here
+    """Create a new folder for a run and return it; a number is appended to a name that exists."""
+    experiment.mkdir(parents=True, exist_ok=True)  # a dangling link is an error here
     for number in itertools.count(1):
         folder = experiment / (name if number == 1 else f"{name}_{number}")
         with contextlib.suppress(FileExistsError):
@@ -223,7 +219,7 @@ def make_run_folder(experiment: Path, name: str) -> Path:
 
 
 def discard_run_folder(folder: Path) -> None:
-    """Remove a run's new folder that nothing was written into, and the experiment's with it where it holds no other."""
+    """Remove the empty folder of a new run, and the experiment's folder if it is empty."""
     with contextlib.suppress(OSError):
         folder.rmdir()
         folder.parent.rmdir()

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to plain dicts and YAML, and back."""
+"""Convert configs (frozen dataclasses) to dicts and YAML, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Dict, Mapping, Tuple, Type, TypeVar, Union, get_type_hin
 
 import yaml
 
-from rsl_rl.utils.files import write_whole
+from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.registry import suggest
 
 T = TypeVar("T")
@@ -27,25 +27,25 @@ _LARGEST_INT = 2**63 - 1
 def to_dict(cfg: Any) -> Dict[str, Any]:
     """Return a config as nested dicts and lists of plain values.
 
-    Where a field holds a subclass of what it declares, the class is kept under ``kind`` for ``from_dict``.
+    If a field holds a subclass of its declared type, the class name is stored under ``kind`` for ``from_dict``.
     """
-    return _plain(cfg, type(cfg))
+    return _to_plain(cfg, type(cfg))
 
 
-def _plain(value: Any, declared: Any) -> Any:
+def _to_plain(value: Any, declared: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         hints = _hints(type(value))
         kind = {} if type(value) is declared else {"kind": type(value).__name__}
-        return {**kind, **{f.name: _plain(getattr(value, f.name), hints.get(f.name)) for f in fields(value)}}
+        return {**kind, **{f.name: _to_plain(getattr(value, f.name), hints.get(f.name)) for f in fields(value)}}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, type(item)) for key, item in value.items()}
+        return {str(key): _to_plain(item, type(item)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         declared_items = getattr(declared, "__args__", ())[:1]
-        return [_plain(item, *(declared_items or (type(item),))) for item in value]
+        return [_to_plain(item, *(declared_items or (type(item),))) for item in value]
     value = value.value if isinstance(value, enum.Enum) else value
     for abstract, kind in ((bool, bool), (numbers.Integral, int), (numbers.Real, float), (str, str)):
         if isinstance(value, abstract):
-            return value if type(value) is kind else kind(value)  # Python's own for numpy's numbers
+            return value if type(value) is kind else kind(value)  # Python numbers instead of NumPy's
     return None if value is None else str(value)
 
 
@@ -58,12 +58,12 @@ def _hints(cls: Type) -> Dict[str, Any]:
 
 
 def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """Build a config from nested dicts; keys left out keep their defaults.
+    """Build a config from nested dicts; missing keys keep their defaults.
 
-    Whatever does not fit is a ValueError that names the place, with a dot for every level below ``where``.
+    A value that does not fit is a ValueError with the dotted path of the field, which starts with ``where``.
     """
     if not isinstance(values, Mapping):
-        raise ValueError(f"{where or cls.__name__}={shown(values)}; give a mapping of its settings")
+        raise ValueError(f"{where or cls.__name__}={short_repr(values)}; give a mapping of its settings")
     prefix = f"{where}." if where else ""
     if "kind" in values:
         cls = _subclass(cls, values["kind"], prefix)
@@ -75,7 +75,7 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
     hints = declared_types(cls)
     for key in values:
         if key not in hints:
-            name = _named(key)
+            name = _key_text(key)
             raise ValueError(f"unknown setting '{prefix}{name}'; known here: {', '.join(hints)}.{suggest(name, hints)}")
     for f in fields(cls):  # type: ignore[arg-type]
         if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
@@ -84,20 +84,23 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
     try:
         return cls(**settings)
     except ValueError as error:
-        if getattr(cls, "section", ""):  # it has named its place itself
+        section = getattr(cls, "section", "")
+        if not section:
+            raise ValueError(f"{prefix}{error}") from error
+        if where in ("", section):  # the message has the path already
             raise
-        raise ValueError(f"{prefix}{error}") from error
+        raise ValueError(str(error).replace(f"{section}.", prefix)) from error
 
 
 @functools.lru_cache(maxsize=None)
 def declared_types(cls: Type) -> Dict[str, Any]:
-    """Return the type that each field of a dataclass declares; not to be written to."""
+    """Return the declared type of each field of a dataclass; do not change the result."""
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in fields(cls)}
 
 
 def _kinds(cls: Type) -> Dict[str, Type]:
-    """Return the dataclasses among ``cls`` and everything derived from it so far, by name."""
+    """Return ``cls`` and its present subclasses that are dataclasses, by name."""
     below = {name: kind for derived in cls.__subclasses__() for name, kind in _kinds(derived).items()}
     return {**below, cls.__name__: cls} if is_dataclass(cls) else below
 
@@ -106,16 +109,17 @@ def _subclass(cls: Type[T], name: Any, prefix: str) -> Type[T]:
     kinds = _kinds(cls)
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(
-            f"{prefix}kind={shown(name)}; known: {', '.join(sorted(kinds))}.{suggest(_named(name), kinds)}"
+            f"{prefix}kind={short_repr(name)}; known: {', '.join(sorted(kinds))}.{suggest(_key_text(name), kinds)}"
         )
     return kinds[name]
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """Bring a value to the type that a field declares; what cannot be is a ValueError that begins with ``where``.
+    """Convert a value to the declared type of a field; if that is impossible, raise a ValueError that starts with
+    ``where``.
 
-    Numbers become Python's own and must be finite in 32 bits (whole numbers: fit 64), lists become tuples, and mappings
-    the config that is declared.
+    Numbers become Python numbers and must be finite in 32 bits (integers: 64 bits), lists become tuples, and mappings
+    become the declared config.
     """
     origin: Any = getattr(hint, "__origin__", None)
     arguments: Tuple[Any, ...] = getattr(hint, "__args__", ())
@@ -150,58 +154,58 @@ def _convert_number(hint: Type, value: Any, where: str) -> Any:
         number: Any = hint(value)  # type: ignore[arg-type]  # of a number
         if abs(number) <= largest:  # false of NaN
             return number
-    raise ValueError(f"{where}={shown(value)}: give a finite number, of at most {largest:.3g} in size")
+    raise ValueError(f"{where}={short_repr(value)}: give a finite number, of at most {largest:.3g} in size")
 
 
 def _convert_dict(item_hint: Any, value: Any, where: str) -> Dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{where}={shown(value)}; give a mapping")
+        raise ValueError(f"{where}={short_repr(value)}; give a mapping")
     for key in value:
         if not isinstance(key, str):
-            raise ValueError(f"{where} has the key {shown(key)}, a {type(key).__name__}; give names as keys")
-    return {key: convert(item_hint, item, f"{where}.{_named(key)}") for key, item in value.items()}
+            raise ValueError(f"{where} has the key {short_repr(key)}, a {type(key).__name__}; give names as keys")
+    return {key: convert(item_hint, item, f"{where}.{_key_text(key)}") for key, item in value.items()}
 
 
 def _convert_tuple(item_hints: Tuple[Any, ...], value: Any, where: str) -> Tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{where}={shown(value)}; give a list")
+        raise ValueError(f"{where}={short_repr(value)}; give a list")
     if len(item_hints) == 2 and item_hints[1] is Ellipsis:
         item_hints = (item_hints[0],) * len(value)
     if len(value) != len(item_hints):
-        raise ValueError(f"{where}={shown(value)} has {len(value)} values; give {len(item_hints)}")
+        raise ValueError(f"{where}={short_repr(value)} has {len(value)} values; give {len(item_hints)}")
     return tuple(convert(hint, item, f"{where}[{i}]") for i, (hint, item) in enumerate(zip(item_hints, value)))
 
 
 def _mismatch(hint: Type, value: Any, where: str) -> ValueError:
     wanted = _WORDS.get(hint, f"a {hint.__name__}")
     if hint is float and isinstance(value, str) and re.fullmatch(r"[-+]?[\d.]+e[-+]?\d+", value, re.IGNORECASE):
-        wanted += "; YAML takes it for one with a dot and a sign, as in 1.0e-3"
-    return ValueError(f"{where}={shown(value)} is a {type(value).__name__}; give {wanted}")
+        wanted += "; YAML needs a dot and a sign in the number, as in 1.0e-3"
+    return ValueError(f"{where}={short_repr(value)} is a {type(value).__name__}; give {wanted}")
 
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxstring, _SHORT.maxother = 3, 8, 8, 100, 100
 
 
-def shown(value: Any) -> str:
-    """Return how a value is written in a message: one line, cut where it grows long."""
+def short_repr(value: Any) -> str:
+    """Return a value as one short line for messages."""
     try:
         return " ".join(_SHORT.repr(value).split())[:300]
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer with thousands of digits
         return f"<{type(value).__name__}>"
 
 
-def _named(key: Any) -> str:
-    return key[:80] if isinstance(key, str) and key.isprintable() else shown(key)
+def _key_text(key: Any) -> str:
+    return key[:80] if isinstance(key, str) and key.isprintable() else short_repr(key)
 
 
 def write_yaml(cfg: Any, path: Path) -> None:
     """Write a config or a dict as YAML, in the order of its fields."""
-    write_whole(path, yaml.safe_dump(to_dict(cfg), sort_keys=False, default_flow_style=None, width=120).encode())
+    atomic_write(path, yaml.safe_dump(to_dict(cfg), sort_keys=False, default_flow_style=None, width=120).encode())
 
 
 class _Loader(yaml.SafeLoader):
-    """Builds plain values only, and takes no key twice."""
+    """Load plain values only; a repeated key is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Dict[Any, Any]:
         seen = set()
@@ -214,11 +218,11 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(path: Path) -> Dict[str, Any]:
-    """Read a YAML mapping; a file that holds anything else is a ValueError, and nothing in it is executed."""
+    """Read a YAML mapping without executing code; a file with another content is a ValueError."""
     content = path.read_bytes()
     try:
         values = yaml.load(content, _Loader)
-    except Exception as error:  # a damaged file can make the reader stumble over anything
+    except Exception as error:  # a damaged file can cause any error
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(f"{path} is not valid YAML: {reason}") from error
     if not isinstance(values, dict):

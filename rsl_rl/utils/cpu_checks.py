@@ -1,4 +1,4 @@
-"""Checks of tensors that may be used to skip work: on a CPU they read the numbers, on a GPU they answer False."""
+"""Checks of tensors on a CPU, to skip work. On a GPU they return False, to avoid a host synchronisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are whole at every moment, on disks that fill up and in processes that are killed."""
+"""Write files so that a full disk or a killed process leaves no partial file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Optional
 _PART = ".part"
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside ``path`` and move it there: whoever looks finds the old content or the new, whole.
+def atomic_write(path: Path, content: bytes) -> None:
+    """Write a temporary file and rename it to ``path``, so that ``path`` has either the old or the new content.
 
-    An OSError leaves the old file as it was and nothing else behind.
+    After an OSError the old file is unchanged and there is no temporary file.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
     try:
@@ -28,7 +28,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the disk remember the names in a folder, where the system knows how."""
+    """Flush the entries of a folder to the disk, on systems that support it."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(str(folder), os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -37,20 +37,20 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def remove_parts(folder: Path) -> None:
-    """Delete what processes that were killed in :func:`write_whole` left in a folder."""
+def remove_temporary_files(folder: Path) -> None:
+    """Delete temporary files of processes that were killed in :func:`atomic_write`."""
     for path in folder.glob(f".*{_PART}"):
         path.unlink()
 
 
 class AppendFile:
-    """A file that only grows, by whole pieces."""
+    """A file that is only appended to."""
 
     def __init__(self, path: Path):
         self._file = path.open("ab", buffering=0)
 
     def append(self, content: bytes) -> None:
-        """Add bytes at the end; after an OSError the file is what it was before."""
+        """Append bytes; after an OSError the file is unchanged."""
         end = os.fstat(self._file.fileno()).st_size
         view: Optional[memoryview] = memoryview(content)
         try:
@@ -61,9 +61,9 @@ class AppendFile:
             raise
 
     def sync(self) -> None:
-        """Have the disk hold all of it."""
+        """Flush the file to the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self._file.close()

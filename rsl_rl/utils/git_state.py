@@ -1,4 +1,4 @@
-"""Keep the state of source repositories beside the results they gave."""
+"""Save the state of git repositories with a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Iterable, List, Union
 def write_git_state(files_in_repos: Iterable[Union[str, Path]], folder: Path) -> List[Path]:
     """Write commit, status and uncommitted diff of the repository around each file to ``folder/<repo>.diff``.
 
-    Files outside any repository are passed over, and so is everything on a machine without git. Returns the files
-    written.
+    Files outside any repository are skipped; without git, all files are skipped. Return the files written.
     """
     try:
         import git  # needs the git program, which robots and clusters may lack
@@ -32,7 +31,7 @@ def write_git_state(files_in_repos: Iterable[Union[str, Path]], folder: Path) ->
 
 
 def _unused(folder: Path, name: str, written: List[Path]) -> Path:
-    """A file for the repository's name; two repositories of one name get one each."""
+    """Return an unused file name for a repository; several repositories may have the same name."""
     path, number = folder / f"{name}.diff", 1
     while path in written:
         number += 1

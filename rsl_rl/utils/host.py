@@ -1,4 +1,4 @@
-"""Settings of the process for learning on a CPU."""
+"""Process settings for training on a CPU: threads and memory allocation."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from typing import Iterator
 
 import torch
 
-MOST_THREADS = 16
-"""Threads beyond which products of a few thousand rows are cut into parts too small to pay."""
+MAX_THREADS = 16
+"""Largest number of threads that makes products of a few thousand rows faster."""
 
-FEW_ROWS = 2048
-"""Environments up to which one thread has done a small operation by the time that others would have woken."""
+MAX_SINGLE_THREAD_ROWS = 2048
+"""Largest number of environments for which one thread is faster than several, for small operations."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # names and numbers of malloc.h
 
 
 def prepare_host() -> None:
-    """Use as many threads as pay, and keep freed memory for the next tensor, unless the environment has a say in it.
+    """Limit the number of threads, and make malloc reuse freed memory, unless environment variables set these.
 
-    These are settings of the whole process, so it is for programs to call, and not for the library.
+    The settings affect the whole process, so programs call this function and the library does not.
     """
     if not {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & set(os.environ):
-        torch.set_num_threads(min(torch.get_num_threads(), available_cpus(), MOST_THREADS))
+        torch.set_num_threads(min(torch.get_num_threads(), available_cpus(), MAX_THREADS))
     if platform.libc_ver()[0] == "glibc" and not any(name.startswith("MALLOC_") for name in os.environ):
-        # By itself glibc hands large tensors back to the system, which then clears every page of the next one.
+        # By default glibc returns large tensors to the system, which then clears every page of the next one.
         libc = ctypes.CDLL(None)
         if libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30) or libc.mallopt(_M_MMAP_THRESHOLD, 1 << 25):  # older ones: 32 MiB
             libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 @contextlib.contextmanager
-def one_thread_for_few(num_rows: int) -> Iterator[None]:
-    """Within the block, keep torch to one thread where operations are on few rows; it holds for the whole process.
+def single_thread_if_small(num_rows: int) -> Iterator[None]:
+    """Within the block, use one torch thread if operations have few rows; the setting affects the whole process.
 
-    It is one thread or all of them: OpenMP ends threads that a smaller team leaves out, and starts them anew.
+    Other numbers are not used: OpenMP stops and restarts threads when the number changes to more than one.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if num_rows <= FEW_ROWS else before)
+    torch.set_num_threads(1 if num_rows <= MAX_SINGLE_THREAD_ROWS else before)
     try:
         yield
     finally:
@@ -50,10 +50,9 @@ def one_thread_for_few(num_rows: int) -> Iterator[None]:
 
 
 def available_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return how many CPUs this process may keep busy: those it may run on, less what a container's quota (of cgroups,
-    version 2) forbids.
+    """Return the number of CPUs for this process: its CPU affinity, limited by a container's quota (cgroups version 2).
 
-    Threads beyond a quota wait for each other, and slow a training down many times.
+    More threads than the quota make a training many times slower.
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:

@@ -1,4 +1,4 @@
-"""Find an implementation by its name, importing it only when it is asked for."""
+"""Find implementations by name; a module is imported when one of its names is used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def import_object(path: Any) -> Any:
-    """Import ``"package.module:name"``; errors inside the module, such as a package that it misses, pass through.
+    """Import ``"package.module:name"``; errors inside the module, such as a missing package, are not caught.
 
-    What is no text is returned as it is.
+    An object that is not a string is returned as it is.
     """
     if not isinstance(path, str):
         return path
@@ -37,9 +37,9 @@ def import_object(path: Any) -> Any:
 
 
 class Registry:
-    """Names of one kind of thing, each with the ``"module:object"`` that implements it.
+    """Names of implementations of one kind, each with its ``"module:object"``.
 
-    A name that contains a colon is taken as such a path itself, so that other packages can plug in without registering.
+    A name with a colon is used as such a path, so that other packages need no registration.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, str]):
@@ -50,7 +50,7 @@ class Registry:
         return sorted(self._entries)
 
     def load(self, name: str) -> Any:
-        """Import what ``name`` stands for; an unknown name is a ValueError that lists the known ones."""
+        """Import the object of a name; an unknown name is a ValueError that lists the known ones."""
         if ":" in name:
             return import_object(name)
         if name not in self._entries:

@@ -18,14 +18,13 @@ def seed_everything(seed: int) -> None:
 
 
 def make_deterministic() -> List[str]:
-    """Have torch give the same bits in every run on this machine, and return what that changes, a sentence each.
+    """Make torch deterministic on this machine, and return sentences on what that changes.
 
-    Call it before anything runs on a GPU. An operation that has no deterministic form is then a RuntimeError of torch
-    that names it.
+    Call it before anything runs on a GPU. An operation without a deterministic implementation is then a RuntimeError.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # nobody here reads it
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # it is never read
     notes = [
         f"deterministic: sums are split over {torch.get_num_threads()} CPU threads; another number rounds otherwise"
     ]
@@ -67,7 +66,7 @@ def random_states() -> Dict[str, Any]:
 
 
 def restore_random_states(states: Optional[Dict[str, Any]]) -> None:
-    """Undo :func:`random_states`; None, from another trainer's checkpoint, changes nothing."""
+    """Restore the result of :func:`random_states`; None, as in checkpoints of other trainers, changes nothing."""
     if not states:
         return
     version, internal, gauss = states["python"]

@@ -1,4 +1,4 @@
-"""Trajectories within a rollout: episodes end in the middle of it, and recurrent states are reset there.
+"""Trajectories within a rollout, which end where an episode is done and the recurrent state is reset.
 
 Letters: T steps of a rollout, N environments, M trajectories, L layers, H hidden size.
 """
@@ -61,9 +61,9 @@ def split_and_pad_trajectories(
 ) -> Tuple[Union[Tensor, Dict[str, Tensor]], Tensor]:
     """Cut a rollout [T, N, ...], or a mapping of such groups, at dones [T, N] or [T, N, 1] into trajectories.
 
-    Return them side by side, environment by environment, padded with zeros to [T, M, ...], and their mask [T, M]: True
-    on samples, False on padding. They are padded to T steps whether or not one of them spans the whole rollout, as
-    rsl_rl does since 2.0, so that ``unpad_trajectories`` knows T. The host waits for M once.
+    Return them in the order of environments, padded with zeros to [T, M, ...], and their mask [T, M]: True for samples,
+    False for padding. They are always padded to T steps, as in rsl_rl since 2.0, so that ``unpad_trajectories`` knows
+    T. There is one host synchronisation, for M.
     """
     dones = dones.reshape(dones.shape[:2])
     num_steps = len(dones)
@@ -72,11 +72,11 @@ def split_and_pad_trajectories(
     offset = sample - torch.where(starts, sample, torch.zeros_like(sample)).cummax(0).values
     trajectory = starts.cumsum(0) - 1
     num_trajectories = int(trajectory[-1]) + 1  # sync
-    place = offset * num_trajectories + trajectory
+    target = offset * num_trajectories + trajectory
 
     def pad(x: Tensor) -> Tensor:
         padded = x.new_zeros(num_steps * num_trajectories, *x.shape[2:])
-        padded[place] = x.transpose(0, 1).flatten(0, 1)
+        padded[target] = x.transpose(0, 1).flatten(0, 1)
         return padded.unflatten(0, (num_steps, num_trajectories))
 
     mask = pad(torch.ones_like(dones, dtype=torch.bool))

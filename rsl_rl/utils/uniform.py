@@ -11,8 +11,10 @@ _NUM_LEVELS = 2**16
 
 
 class Uniform:
-    """Draws [N, D], each column between bounds of its own: one of 65,536 equally spaced numbers, of which a random
-    integer of 64 bits makes four."""
+    """Draw numbers [N, D] with bounds for each column.
+
+    Each number is one of 65,536 equally spaced values, so that one random 64-bit integer gives four numbers.
+    """
 
     def __init__(self, num_envs: int, bounds: Sequence[Tuple[float, float]], generator: torch.Generator):
         low, high = torch.tensor(bounds, dtype=torch.float64).unbind(dim=1)
@@ -24,6 +26,6 @@ class Uniform:
         self._generator = generator
 
     def __call__(self) -> Tensor:
-        """Return new numbers, [N, D] float32; the first bound is among them, the second, but for rounding, is not."""
+        """Return new numbers, [N, D] float32; the lower bound is included, the upper one is not, except by rounding."""
         self._bits.random_(-(2**63), None, generator=self._generator)
         return self._levels.float().mul_(self._spacing).add_(self._middle)

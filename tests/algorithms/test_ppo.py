@@ -372,7 +372,7 @@ def test_train_and_test_mode_set_the_mode_of_the_policy():
         ({"unroll_len": 4}, "unroll_len=4 is for policies with memory; set it to 0"),
         ({"recurrent": "gru", "unroll_len": 7}, "unroll_len=7 exceeds the 6 steps of a rollout"),
         ({"last_fn_type": "first"}, "last_fn_type='first'; allowed: last, drop, null_padding"),
-        ({"burn_in": 2}, "burn_in=2 renews the memories of chunks; set unroll_len too"),
+        ({"burn_in": 2}, "burn_in=2 has no effect without chunks; set unroll_len too"),
     ],
 )
 def test_ppo_with_invalid_settings_raises(settings, words):

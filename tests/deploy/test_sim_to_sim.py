@@ -22,10 +22,10 @@ from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
 from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
+from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.loading import load_policy
-from rsl_rl.tasks.evaluation import evaluate, for_evaluation
 from rsl_rl.utils.config_io import from_dict, read_yaml
 
 pytest.importorskip("onnxruntime")

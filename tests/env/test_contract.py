@@ -96,7 +96,7 @@ REFUSED = {
     "time_outs of half the robots": (with_extras(time_outs=lambda r: r.done[:2]), "time_outs'. has the shape .2."),
     "time_outs of counts": (
         with_extras(time_outs=lambda r: torch.full((4,), 3)),
-        "time_outs'. holds values other than 0 and 1; return whether the clock",
+        "time_outs'. holds values other than 0 and 1; return whether the time limit",
     ),
     "no final observations": (with_extras(final_obs=None), "final_obs'. is a NoneType; give groups"),
     "final observations without a group": (

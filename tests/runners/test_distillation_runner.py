@@ -226,11 +226,11 @@ def test_train_begins_with_the_weights_of_a_checkpoint(root, run_script, small_c
         states = [read_checkpoint(path)["model_state_dict"] for path in (first / "model_1.pt", second / "model_0.pt")]
         assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
         assert read_checkpoint(second / "model_1.pt")["counters"]["env_steps"] == 16 * 64
-        for path, reason in ((first / "model_9.pt", "there is no checkpoint"), (first / "git", "holds no checkpoint")):
+        for path, reason in ((first / "model_9.pt", "there is no checkpoint"), (first / "git", "has no checkpoint")):
             refused = run_script(*common, "--init_from", str(path))
             assert refused.returncode == 2 and reason in refused.stderr and refused.stderr.count("\n") == 1
         refused = run_script(*common, "--resume", "--init_from", str(first))
-        assert refused.returncode == 2 and "--init_from begins a new run" in refused.stderr
+        assert refused.returncode == 2 and "--init_from starts a new run" in refused.stderr
         assert len(list((root / "logs" / experiment).iterdir())) == 2
     finally:
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)

@@ -145,7 +145,7 @@ def test_a_resumed_go2_goes_on_as_if_never_stopped(tmp_path, task):
     )
     assert a == b and len(a) == 5 and a[-1]["mean_episode_length"] is not None
     fewer = replace(cfg, env=replace(cfg.env, num_envs=8))
-    with pytest.raises(ValueError, match=r"the physics saved is of .* \[16, .* take as many robots"):
+    with pytest.raises(ValueError, match=r"the saved physics state has the shape .* \[16, .* take as many robots"):
         OnPolicyRunner(fewer.env.build(), fewer).load(tmp_path / "cut" / "model_2.pt")
 
 
@@ -330,7 +330,7 @@ def test_a_checkpoint_of_another_size_is_refused(small_cfg, tmp_path):
     wider = replace(small_cfg, policy=replace(small_cfg.policy, actor_hidden_dims=(32,)))
     with pytest.raises(CheckpointError, match=r"model_1.pt does not fit the policy as configured: .*actor.0.weight"):
         OnPolicyRunner(toy(), wider).load(tmp_path / "model_1.pt")
-    with pytest.raises(ValueError, match="the state is of num_envs=16 and this environment has 8"):
+    with pytest.raises(ValueError, match="the state has num_envs=16 and this environment has 8"):
         OnPolicyRunner(toy(num_envs=8), small_cfg).load(tmp_path / "model_1.pt")
 
 

@@ -235,9 +235,9 @@ def test_another_algorithm_is_rolled_back_and_then_given_up(cfg, tmp_path, capsy
     """All rewards of iterations 3 to 6 are broken: no sample is left, and the loss is not a number."""
     cfg = replace(cfg, safety=SafetyConfig(max_skipped_steps=2, rollback_factor=0.25, max_rollbacks=1))
     env = Faulty(lambda result: result._replace(reward=result.reward * math.nan), range(16, 48))
-    with pytest.raises(TrainingError, match=r"2 gradient steps in a row .* after 1 of 1 returns"):
+    with pytest.raises(TrainingError, match=r"2 gradient steps in a row .* after 1 of 1 rollbacks"):
         train(cfg, env, tmp_path, 10)
-    assert "back to the learner of iteration 2, learning rate 0.005 (return 1 of 1)" in capsys.readouterr().out
+    assert "rollback to the learner of iteration 2, learning rate 0.005 (rollback 1 of 1)" in capsys.readouterr().out
     assert [record["iteration"] for record in records_of(tmp_path)] == [1, 2, 3, 4, 5, 6]
     good, back = (read_checkpoint(tmp_path / f"model_{i}.pt") for i in (2, 4))
     assert all(torch.equal(a, b) for a, b in zip(*(s["model_state_dict"].values() for s in (good, back)), strict=True))

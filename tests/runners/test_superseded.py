@@ -1,5 +1,8 @@
 import json
+import os
 from dataclasses import replace
+
+import pytest
 
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners import OnPolicyRunner
@@ -41,6 +44,29 @@ def test_supersede_after_with_nothing_later_drops_a_line_that_was_cut_off(tmp_pa
     (tmp_path / "metrics.jsonl").write_text('{"iteration": 1}\n{"iteration": 2}\n{"iter')
     assert supersede_after(tmp_path, 2) is None
     assert iterations(tmp_path / "metrics.jsonl") == [1, 2] and not (tmp_path / "superseded").exists()
+
+
+def test_supersede_after_drops_a_last_line_without_its_end(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"iteration": 1}\n{"iteration": 2}')
+    assert supersede_after(tmp_path, 2) is None
+    assert iterations(tmp_path / "metrics.jsonl") == [1]
+
+
+def test_supersede_after_killed_in_the_middle_loses_no_line(tmp_path, monkeypatch):
+    (tmp_path / "metrics.jsonl").write_text("".join(f'{{"iteration": {i}}}\n' for i in (1, 2, 3)))
+    replace_file, calls = os.replace, []
+
+    def killed_at_second(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        replace_file(*args)
+
+    monkeypatch.setattr(os, "replace", killed_at_second)
+    with pytest.raises(KeyboardInterrupt):
+        supersede_after(tmp_path, 2)
+    assert iterations(tmp_path / "metrics.jsonl") == [1, 2, 3]
+    assert iterations(tmp_path / "superseded" / "after_2" / "metrics.jsonl") == [3]
 
 
 def test_supersede_after_metrics_without_iteration_counts_as_later(tmp_path):

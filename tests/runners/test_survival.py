@@ -16,7 +16,7 @@ from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import VecEnv, step_validator
 from rsl_rl.runners import OnPolicyRunner, TrainingError
 from rsl_rl.tasks.toy import PointEnv
-from rsl_rl.utils import first_events
+from rsl_rl.utils import first_occurrence
 from rsl_rl.utils.checkpoints import read_checkpoint
 
 TOY = ToyConfig(num_envs=16, episode_steps=10)
@@ -27,7 +27,7 @@ def asks(request, monkeypatch):
     """On a CPU the validator skips work where nothing broke; on a GPU it does not, and that is tested here too."""
     if request.param == "gpu":
         monkeypatch.setattr(step_validator, "all_within_on_cpu", lambda x, limit: False)
-        monkeypatch.setattr(first_events, "none_on_cpu", lambda mask: False)
+        monkeypatch.setattr(first_occurrence, "none_on_cpu", lambda mask: False)
 
 
 class Faulty(PointEnv):
@@ -229,7 +229,7 @@ def test_a_learner_that_loses_itself_goes_back_with_a_lower_step_size(small_cfg,
     env = Faulty(nothing_at_all, set(range(16, 32)))  # all of the third and fourth rollout: 8 gradient steps
     runner = train(cfg, env, tmp_path)
     assert [record["skipped_steps"] for record in records_of(tmp_path)] == [0, 0, 4, 4, 0, 0]
-    assert "back to the learner of iteration 2, learning rate 0.00025 (return 1 of 3)" in capsys.readouterr().out
+    assert "rollback to the learner of iteration 2, learning rate 0.00025 (rollback 1 of 3)" in capsys.readouterr().out
     assert runner.alg.learning_rate == pytest.approx(2.5e-4) and all_finite(runner)
     good = read_checkpoint(tmp_path / "model_2.pt")["model_state_dict"]
     back = read_checkpoint(tmp_path / "model_4.pt")
@@ -271,12 +271,12 @@ def test_the_way_back_is_to_the_last_state_with_a_step_taken(small_cfg, tmp_path
     env.time = 0
     runner.learn(6)
     assert [record["skipped_steps"] for record in records_of(tmp_path)][:4] == [1, 1, 1, 1]
-    assert "back to the learner of iteration 4" in capsys.readouterr().out
+    assert "rollback to the learner of iteration 4" in capsys.readouterr().out
 
 
 def test_a_learner_that_keeps_losing_itself_fails_and_says_so(small_cfg, tmp_path):
     cfg = replace(small_cfg, safety=SafetyConfig(max_skipped_steps=4, max_rollbacks=2))
-    with pytest.raises(TrainingError, match=r"4 gradient steps in a row .* after 2 of 2 returns .*learning_rate"):
+    with pytest.raises(TrainingError, match=r"4 gradient steps in a row .* after 2 of 2 rollbacks.*learning_rate"):
         train(cfg, Faulty(nothing_at_all, set(range(16, 1000))), tmp_path, iterations=50)
     assert [record["iteration"] for record in records_of(tmp_path)] == [1, 2, 3, 4, 5]
     assert sorted(path.name for path in tmp_path.glob("model_*.pt")) == ["model_0.pt", "model_2.pt", "model_4.pt"]

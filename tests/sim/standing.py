@@ -4,8 +4,8 @@ from typing import Optional
 
 import torch
 
-from rsl_rl.sim.base import Motion, Sim
-from rsl_rl.tasks.robots.go2 import GO2
+from rsl_rl.robots.go2 import GO2
+from rsl_rl.sim.base import RobotPoseVel, Sim
 
 POSE = torch.tensor(GO2.default_joint_pos)
 
@@ -15,6 +15,6 @@ def stand(sim: Sim, mask: Optional[torch.Tensor] = None, height: float = 0.32) -
     n = sim.num_envs
     position, upright, still = torch.zeros(n, 3), torch.zeros(n, 4), torch.zeros(n, 3)
     position[:, 2], upright[:, 0] = height, 1.0
-    motion = Motion(position, upright, still, still, POSE.repeat(n, 1), torch.zeros(n, 12))
+    motion = RobotPoseVel(position, upright, still, still, POSE.repeat(n, 1), torch.zeros(n, 12))
     mask = torch.ones(n, dtype=torch.bool) if mask is None else mask
-    sim.reset(mask.to(sim.device), Motion._make(x.to(sim.device) for x in motion))
+    sim.reset(mask.to(sim.device), RobotPoseVel._make(x.to(sim.device) for x in motion))

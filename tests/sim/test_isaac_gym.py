@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion
+from rsl_rl.robots.go2 import GO2
+from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_cpu import MujocoSim
-from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim import standing
 from tests.sim.isaac_gym_double import instead_of_isaac_gym
 from tests.sim.standing import stand
@@ -77,7 +77,7 @@ def test_fifty_control_steps_are_those_of_mujoco(make):
         sim.set_friction(torch.tensor([0.25, 0.5, 0.75, 1.0]))
         sim.set_root_payload(torch.tensor([-1.0, 0.0, 1.0, 2.0]))
         sim.set_gains(torch.full((N, 12), 25.0) + torch.arange(12), torch.full((N, 12), 0.6) + 0.01 * torch.arange(12))
-        sim.reset(torch.ones(N, dtype=torch.bool), Motion(*tilted))
+        sim.reset(torch.ones(N, dtype=torch.bool), RobotPoseVel(*tilted))
     torch.testing.assert_close(ours.total_mass, reference.total_mass)
     touched = torch.zeros(len(ours.link_names), dtype=torch.bool)
     for step in range(50):
@@ -92,7 +92,7 @@ def test_fifty_control_steps_are_those_of_mujoco(make):
             assert error < TOLERANCE.get(name, 5e-5), f"{name} in step {step}"
         assert not ours.diverged.any() and not ours.overflowed.any()
         for sim in (ours, reference):
-            sim.reset(mask, Motion(*state))
+            sim.reset(mask, RobotPoseVel(*state))
             sim.set_root_velocity(pushed, lin_vel, ang_vel)
         for name in (*STATE, "foot_pos", "foot_vel"):
             torch.testing.assert_close(getattr(ours, name)[mask & ~pushed], getattr(reference, name)[mask & ~pushed])
@@ -103,8 +103,8 @@ def test_all_numbers_of_the_motion_can_be_looked_at_at_once(make):
     sim = make()
     stand(sim)
     sim.step(POSE + 0.1, 4)
-    own = torch.cat([x.flatten() for x in sim.motion()])
-    assert torch.equal(torch.cat([x.flatten() for x in sim.numbers_of_motion()]), own)
+    own = torch.cat([x.flatten() for x in sim.pose_vel()])
+    assert torch.equal(torch.cat([x.flatten() for x in sim.state_buffers()]), own)
 
 
 def test_what_nobody_sets_is_what_the_mjcf_says(make):
@@ -120,7 +120,7 @@ def test_what_nobody_sets_is_what_the_mjcf_says(make):
 
 def test_the_engine_hears_of_all_writes_at_once_and_of_nothing_else(make):
     sim = make()
-    sim.reset(torch.ones(N, dtype=torch.bool), Motion(*random_state()))
+    sim.reset(torch.ones(N, dtype=torch.bool), RobotPoseVel(*random_state()))
     sim.set_root_velocity(torch.tensor([True, False, False, False]), torch.ones(N, 3), torch.zeros(N, 3))
     sim.step(POSE, 2)
     assert [name for name in sim.engine.calls if name.startswith("set_") and "tensor" in name] == [
@@ -162,7 +162,7 @@ def test_a_saved_simulation_goes_on(make):
     other.step(POSE, 4)  # somewhere else
     sim.set_friction(torch.tensor([0.25, 0.5, 0.75, 1.0]))
     sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 2.0]))
-    sim.reset(torch.ones(N, dtype=torch.bool), Motion(*random_state()))
+    sim.reset(torch.ones(N, dtype=torch.bool), RobotPoseVel(*random_state()))
     for _ in range(10):
         sim.step(POSE, 4)
     other.load_state_dict(sim.state_dict())
@@ -172,7 +172,7 @@ def test_a_saved_simulation_goes_on(make):
         sim.step(POSE, 4)
         other.step(POSE, 4)
     torch.testing.assert_close(other.physics_state(), sim.physics_state(), atol=2e-3, rtol=1e-3)
-    with pytest.raises(ValueError, match=r"\[4, 37\] and this simulation has \[2, 37\].*--fresh_episodes"):
+    with pytest.raises(ValueError, match=r"\[4, 37\] and this simulation needs \[2, 37\].*--fresh_episodes"):
         make(2).load_state_dict(sim.state_dict())
 
 
@@ -185,7 +185,7 @@ def test_on_a_gpu_payloads_are_set_before_the_first_step(make):
     sim._scene.on_gpu = sim.engine.params.use_gpu_pipeline = True  # no GPU is needed to be refused one
     sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 1.5]))
     sim.set_friction(torch.ones(N))
-    with pytest.raises(ValueError, match=r"payloads differ.*changes no mass on a GPU.*--sim_device cpu"):
+    with pytest.raises(ValueError, match=r"payloads differ.*cannot change masses on a GPU.*--sim_device cpu"):
         sim.set_root_payload(torch.zeros(N))
     with pytest.raises(ValueError, match=r"a payload of -7 kg takes off all of the trunk's 6.92 kg"):
         make().set_root_payload(torch.full((N,), -7.0))
@@ -284,7 +284,7 @@ def test_a_missing_engine_says_where_to_get_it_and_a_late_one_what_to_import_fir
         sys.meta_path.insert(0, Refuse())
         {code}""",
     )
-    assert "ValueError: Isaac Gym is there and does not load (PyTorch was imported before" in late.stderr
+    assert "ValueError: Isaac Gym cannot be imported (PyTorch was imported before" in late.stderr
 
 
 def test_a_robot_without_a_urdf_or_with_another_one_is_refused(engines, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rsl_rl.tasks.robots.go2 import GO2
+from rsl_rl.robots.go2 import GO2
 from tests.sim.isaac_gym_double import instead_of_isaac_gym
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import Motion
+from rsl_rl.robots.go2 import GO2
+from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.isaac_gym_model import FootKinematics, read_facts
 from rsl_rl.sim.mujoco_cpu import MujocoSim
-from rsl_rl.tasks.robots.go2 import GO2
 
 URDF = GO2.model_path.with_suffix(".urdf")
 
@@ -104,7 +104,7 @@ def test_the_feet_are_where_mujoco_has_them_and_as_fast():
     quat = torch.nn.functional.normalize(torch.randn(n, 4), dim=1)
     pose = torch.tensor(GO2.default_joint_pos) + 0.3 * torch.randn(n, 12)
     state = (torch.randn(n, 3), quat, torch.randn(n, 3), torch.randn(n, 3), pose, torch.randn(n, 12))
-    sim.reset(torch.ones(n, dtype=torch.bool), Motion(*state))
-    pos, vel = FootKinematics(URDF, sim.foot_names, sim.joint_names, torch.device("cpu"))(Motion(*state))
+    sim.reset(torch.ones(n, dtype=torch.bool), RobotPoseVel(*state))
+    pos, vel = FootKinematics(URDF, sim.foot_names, sim.joint_names, torch.device("cpu"))(RobotPoseVel(*state))
     torch.testing.assert_close(pos, sim.foot_pos, atol=2e-6, rtol=0)
     torch.testing.assert_close(vel, sim.foot_vel, atol=5e-6, rtol=0)

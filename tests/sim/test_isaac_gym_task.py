@@ -68,7 +68,7 @@ def test_it_learns_is_saved_and_goes_on(tmp_path):
 
 def test_a_process_holds_one_simulation_and_says_so():
     first = config().build()
-    with pytest.raises(ValueError, match=r"Isaac Gym holds one simulation per process.*take --sim mujoco for them"):
+    with pytest.raises(ValueError, match=r"Isaac Gym allows one simulation per process.*use --sim mujoco for them"):
         config().build()
     first.sim.close()
     config().build()

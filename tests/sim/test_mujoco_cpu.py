@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS
-from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim.standing import POSE, stand
 from tests.sim.thorough_model import thorough_spec
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim import SIMS
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
-from rsl_rl.tasks.robots.go2 import GO2
 from tests.sim import standing
 from tests.sim.standing import stand
 from tests.sim.thorough_model import thorough_spec
@@ -221,6 +221,6 @@ def test_all_numbers_of_the_motion_can_be_looked_at_at_once(make):
     sim = make()
     stand(sim)
     sim.step(POSE + 0.1, 4)
-    own = torch.cat([x.flatten() for x in sim.motion()])
-    shown = torch.cat([x.flatten() for x in sim.numbers_of_motion()])
+    own = torch.cat([x.flatten() for x in sim.pose_vel()])
+    shown = torch.cat([x.flatten() for x in sim.state_buffers()])
     assert torch.equal(shown.sort().values, own.sort().values)

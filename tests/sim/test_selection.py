@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from rsl_rl.sim import selection
-from rsl_rl.sim.selection import Place, choose, has_device, serves_here
+from rsl_rl.sim.selection import Backend, choose_backend, has_device, is_available
 
-CPU, WARP_ON_CPU = Place("mujoco", "cpu"), Place("mujoco_warp", "cpu")
-GPU, GYM_ON_GPU = Place("mujoco_warp", "cuda:0"), Place("isaacgym", "cuda:0")
+CPU, WARP_ON_CPU = Backend("mujoco", "cpu"), Backend("mujoco_warp", "cpu")
+GPU, GYM_ON_GPU = Backend("mujoco_warp", "cuda:0"), Backend("isaacgym", "cuda:0")
 
 CHOICES = {  # GPU, installed packages, backend and device asked for -> what is taken
     (False, (), "auto", "auto"): CPU,
@@ -16,12 +16,12 @@ CHOICES = {  # GPU, installed packages, backend and device asked for -> what is 
     (True, (), "auto", "auto"): CPU,
     (True, ("mujoco_warp",), "mujoco", "auto"): CPU,
     (True, ("mujoco_warp",), "auto", "cpu"): CPU,
-    (True, (), "auto", "cuda:1"): Place("mujoco_warp", "cuda:1"),  # which then says what to install
+    (True, (), "auto", "cuda:1"): Backend("mujoco_warp", "cuda:1"),  # which then says what to install
     (False, ("mujoco_warp",), "mujoco_warp", "auto"): WARP_ON_CPU,
     (True, ("mujoco_warp",), "mujoco_warp", "auto"): GPU,
     (True, ("isaacgym",), "isaacgym", "auto"): GYM_ON_GPU,
     (True, ("mujoco_warp", "isaacgym"), "auto", "auto"): GPU,
-    (True, ("mujoco_warp",), "my.robots:Sim", "auto"): Place("my.robots:Sim", "cpu"),
+    (True, ("mujoco_warp",), "my.robots:Sim", "auto"): Backend("my.robots:Sim", "cpu"),
     (True, ("mujoco_warp",), "mujoco_warp", "cpu"): WARP_ON_CPU,
 }
 
@@ -42,7 +42,7 @@ def machine(monkeypatch):
 def test_what_is_asked_for_is_taken_and_the_rest_is_the_best_there_is(machine, case):
     gpu, packages, backend, device = case
     machine(gpu, packages)
-    assert choose(backend, device) == CHOICES[case]
+    assert choose_backend(backend, device) == CHOICES[case]
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_what_is_asked_for_is_taken_and_the_rest_is_the_best_there_is(machine, c
         (True, (), GPU, False),
         (True, ("mujoco_warp",), GPU, True),
         (False, ("mujoco_warp",), WARP_ON_CPU, True),
-        (True, ("mujoco_warp",), Place("mujoco_warp", "cuda:1"), False),
+        (True, ("mujoco_warp",), Backend("mujoco_warp", "cuda:1"), False),
         (True, ("mujoco_warp", "isaacgym"), GYM_ON_GPU, False),  # which holds one simulation per process
     ],
 )
 def test_an_engine_serves_with_its_package_and_its_device(machine, gpu, packages, place, here):
     machine(gpu, packages)
-    assert serves_here(place) is here
+    assert is_available(place) is here
 
 
 def test_devices_are_counted(machine):

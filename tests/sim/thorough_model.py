@@ -2,7 +2,7 @@
 
 import mujoco
 
-from rsl_rl.tasks.robots.go2 import GO2
+from rsl_rl.robots.go2 import GO2
 
 
 def thorough_spec() -> mujoco.MjSpec:

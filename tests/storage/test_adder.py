@@ -220,7 +220,7 @@ def test_adder_with_inconsistent_transitions_raises():
     scalar = Adder(False, 1).get_gae([{**step(0), "value": torch.tensor(10.0)}], torch.tensor(7.0), 0.9, 0.8)
     assert torch.equal(scalar[0]["adv"], Adder(False, 1).get_gae([step(0)], torch.tensor([7.0]), 0.9, 0.8)[0]["adv"])
     with pytest.raises(
-        ValueError, match=r"hold done, info.* and one of them done, reward; give all, null_transition too"
+        ValueError, match=r"have the keys done, info.*, and one has done, reward; give all of them, and null_transition"
     ):
         Adder(False, 2, "null_padding", {"reward": torch.zeros(1), "done": True}).get_train_sample([step(0)])
 

@@ -8,11 +8,12 @@ import torch
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import ObservationTerm, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.sim.base import Motion
-from rsl_rl.tasks import commands, faults, legged_robot, rewards, step_log
+from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.tasks import faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.observations import TERMS
-from rsl_rl.tasks.randomization import start_distribution
+from rsl_rl.tasks.mdp import commands, rewards
+from rsl_rl.tasks.mdp.events import start_distribution
+from rsl_rl.tasks.mdp.observations import TERMS
 
 CFG = Go2Flat().env
 
@@ -182,7 +183,7 @@ def test_the_final_observation_is_that_of_the_episode_that_ended():
 
 def test_draws_of_another_kind_of_device_are_refused():
     state = make().state_dict()
-    with pytest.raises(ValueError, match=r"of another kind of device than cpu; .*\(--fresh_episodes\)"):
+    with pytest.raises(ValueError, match=r"of another type of device than cpu; .*\(--fresh_episodes\)"):
         make().load_state_dict({**state, "generator": torch.zeros(16, dtype=torch.uint8)})  # a GPU's has 16 bytes
 
 
@@ -191,7 +192,7 @@ def test_a_robot_on_its_back_has_failed():
     on_its_back = torch.tensor([[0.0, 1.0, 0.0, 0.0]]).repeat(2, 1)
     zeros, pose = torch.zeros(2, 3), env._default_joint_pos.repeat(2, 1)
     pos = torch.tensor([[0.0, 0.0, 0.3]]).repeat(2, 1)
-    env.sim.reset(torch.tensor([True, False]), Motion(pos, on_its_back, zeros, zeros, pose, torch.zeros(2, 12)))
+    env.sim.reset(torch.tensor([True, False]), RobotPoseVel(pos, on_its_back, zeros, zeros, pose, torch.zeros(2, 12)))
     _, _, done, extras = env.step(torch.zeros(2, 12))
     assert done.tolist() == [True, False] and not extras["time_outs"].any()
 
@@ -324,7 +325,7 @@ def test_mirrored_robots_live_mirrored_lives():
     zeros, quat = torch.zeros(2, 3), torch.tensor([[1.0, 0.0, 0.0, 0.0]]).repeat(2, 1)
     pos = torch.tensor([[0.0, 0.0, 0.32]]).repeat(2, 1)
     pose = env._default_joint_pos.repeat(2, 1)
-    env.sim.reset(torch.ones(2, dtype=torch.bool), Motion(pos, quat, zeros, zeros, pose, torch.zeros(2, 12)))
+    env.sim.reset(torch.ones(2, dtype=torch.bool), RobotPoseVel(pos, quat, zeros, zeros, pose, torch.zeros(2, 12)))
     for _ in range(6):
         action = 0.8 * torch.randn(1, 12)
         index, sign = mirrors["actions"]

@@ -13,9 +13,10 @@ from rsl_rl.env import step_validator
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
-from rsl_rl.tasks import commands, faults, legged_robot, step_log
+from rsl_rl.tasks import faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.utils import first_events
+from rsl_rl.tasks.mdp import commands
+from rsl_rl.utils import first_occurrence
 
 WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
 
@@ -25,7 +26,7 @@ def as_on_a_gpu(monkeypatch):
     """Have nobody look at numbers, as nobody does on a GPU."""
     for module in (faults, step_validator):
         monkeypatch.setattr(module, "all_within_on_cpu", lambda x, limit: False)
-    for module in (faults, step_validator, commands, legged_robot, step_log, first_events):
+    for module in (faults, step_validator, commands, legged_robot, step_log, first_occurrence):
         monkeypatch.setattr(module, "none_on_cpu", lambda mask: False)
 
 
@@ -147,7 +148,9 @@ def test_robots_without_room_for_their_contacts_are_counted_and_told_of(small_cf
     runner = runner_of(make(4, max_contacts=1), small_cfg, tmp_path)
     runner.learn(1)
     told = capsys.readouterr().out
-    assert "fault: contacts (more of them than env.sim.max_contacts; 0 makes room for all) in environment" in told
+    assert (
+        "fault: contacts (more than env.sim.max_contacts; use 0 for the largest possible number) in environment" in told
+    )
     assert (tmp_path / "postmortem" / "contacts_1.json").is_file()
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from rsl_rl.utils.checkpoints import (
     CheckpointError,
     best_iteration,
+    checkpoint_id,
     find_checkpoint,
     find_run,
     make_run_folder,
     prune_checkpoints,
     read_checkpoint,
-    which_of,
     write_checkpoint,
 )
 from rsl_rl.utils.seeding import random_states, restore_random_states
@@ -47,7 +47,7 @@ class Bomb:
 def test_nothing_in_a_checkpoint_is_executed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"model_state_dict": Bomb()}, tmp_path / "model_1.pt")
-    with pytest.raises(CheckpointError, match=r"model_1.pt is damaged or no checkpoint of weights alone"):
+    with pytest.raises(CheckpointError, match=r"model_1.pt is damaged or not a checkpoint"):
         read_checkpoint(tmp_path / "model_1.pt")
     assert not (tmp_path / "exploded").exists()
 
@@ -113,13 +113,13 @@ def test_the_newest_whole_checkpoint_is_found_and_offered(tmp_path):
         if iteration > 2:
             (tmp_path / f"model_{iteration}.pt").write_bytes(content[:-100])
     assert find_checkpoint(tmp_path).name == "model_2.pt"
-    with pytest.raises(CheckpointError, match=r"model_4.pt is damaged .*; take model_2.pt \(--checkpoint 2\)"):
+    with pytest.raises(CheckpointError, match=r"model_4.pt is damaged .*; use model_2.pt \(--checkpoint 2\)"):
         read_checkpoint(find_checkpoint(tmp_path, 4))
 
 
 def test_foreign_and_future_files_are_refused(tmp_path):
     torch.save({"weights": 1}, tmp_path / "a.pt")
-    with pytest.raises(CheckpointError, match="it holds weights and no model_state_dict"):
+    with pytest.raises(CheckpointError, match="it has weights and no model_state_dict"):
         read_checkpoint(tmp_path / "a.pt")
     torch.save({"model_state_dict": {}, "format": 99}, tmp_path / "b.pt")
     with pytest.raises(CheckpointError, match="format 99"):
@@ -136,7 +136,7 @@ def test_the_newest_checkpoint_goes_by_number(tmp_path):
     assert find_checkpoint(run).name == "model_10.pt" and find_checkpoint(run, 9).name == "model_9.pt"
     with pytest.raises(CheckpointError, match="no checkpoint of iteration 3; it has 9, 10"):
         find_checkpoint(run, 3)
-    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+    with pytest.raises(CheckpointError, match="has no checkpoint"):
         find_checkpoint(tmp_path)
 
 
@@ -145,11 +145,11 @@ def test_the_best_is_found_by_its_name_alone(tmp_path):
     run.mkdir()
     for iteration in (1, 2, 3):
         example(run / f"model_{iteration}.pt", iteration)
-    with pytest.raises(CheckpointError, match=r"has no model_best.pt, which a training .* keeps; it has 1, 2, 3$"):
+    with pytest.raises(CheckpointError, match=r"has no model_best.pt, which a training .* saves; it has 1, 2, 3$"):
         find_checkpoint(run, "best")
     example(run / "model_best.pt", 2)
     assert find_checkpoint(run, "best").name == "model_best.pt" and best_iteration(run) == 2
-    assert [which_of(find_checkpoint(run, which)) for which in (-1, 2, "best")] == [3, 2, "best"]
+    assert [checkpoint_id(find_checkpoint(run, which)) for which in (-1, 2, "best")] == [3, 2, "best"]
     prune_checkpoints(run, keep_last=1, keep_every=0)
     assert sorted(path.name for path in run.iterdir()) == ["model_3.pt", "model_best.pt"]
     (run / "model_3.pt").unlink()

@@ -16,7 +16,7 @@ from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig, ToyConfig
-from rsl_rl.utils.config_io import from_dict, read_yaml, shown, to_dict, write_yaml
+from rsl_rl.utils.config_io import from_dict, read_yaml, short_repr, to_dict, write_yaml
 
 
 @dataclass(frozen=True)
@@ -272,6 +272,18 @@ def accepted(cls, values):
     return cfg
 
 
+@pytest.mark.parametrize(
+    "values, where",
+    [
+        ({"kind": "DistillationConfig", "teacher": {"actor_groups": []}}, "algorithm.teacher.actor_groups is empty"),
+        ({"kind": "DistillationConfig", "teacher": {"init_noise_std": -1}}, "algorithm.teacher.init_noise_std=-1"),
+    ],
+)
+def test_from_dict_config_in_another_place_is_named_by_this_place(values, where):
+    with pytest.raises(ValueError, match=f"^{where}"):
+        from_dict(LearnConfig, {"algorithm": values})
+
+
 def test_a_config_with_one_strange_setting_is_taken_or_refused_by_its_place():
     seen = set()
 
@@ -284,7 +296,7 @@ def test_a_config_with_one_strange_setting_is_taken_or_refused_by_its_place():
         seen.add(type(result).__name__)
         assert repr(values) == before  # the caller's own
         if isinstance(result, str):
-            name = path[-1] if str(path[-1]).isprintable() and isinstance(path[-1], str) else shown(path[-1])
+            name = path[-1] if str(path[-1]).isprintable() and isinstance(path[-1], str) else short_repr(path[-1])
             assert name in result and all(part in result for part in path[:-1]), (path, result)
 
     check()

@@ -2,20 +2,20 @@ import os
 
 import pytest
 
-from rsl_rl.utils.files import AppendFile, remove_parts, write_whole
+from rsl_rl.utils.files import AppendFile, atomic_write, remove_temporary_files
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):
     path = tmp_path / "a"
-    write_whole(path, b"old")
-    write_whole(path, b"new")
+    atomic_write(path, b"old")
+    atomic_write(path, b"new")
     assert path.read_bytes() == b"new" and [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
     (tmp_path / ".model_1.pt.77.part").write_bytes(b"half")
     (tmp_path / "model_1.pt").write_bytes(b"whole")
-    remove_parts(tmp_path)
+    remove_temporary_files(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["model_1.pt"]
 
 
@@ -54,5 +54,5 @@ def test_a_name_is_on_the_disk_when_the_call_returns(tmp_path, monkeypatch):
     synced = []
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")) or fsync(fd))
-    write_whole(tmp_path / "a", b"content")
+    atomic_write(tmp_path / "a", b"content")
     assert len(synced) == 2 and synced[0].endswith(".part") and synced[1] == str(tmp_path)

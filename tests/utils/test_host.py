@@ -3,7 +3,7 @@ import os
 import pytest
 import torch
 
-from rsl_rl.utils.host import FEW_ROWS, available_cpus, one_thread_for_few
+from rsl_rl.utils.host import MAX_SINGLE_THREAD_ROWS, available_cpus, single_thread_if_small
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_freed_memory_is_kept(run_script):
     assert int(done.stdout) < 10 * pages  # otherwise all twenty are
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(1, 1), (FEW_ROWS, 1), (FEW_ROWS + 1, 3)])
+@pytest.mark.parametrize(("rows", "expected"), [(1, 1), (MAX_SINGLE_THREAD_ROWS, 1), (MAX_SINGLE_THREAD_ROWS + 1, 3)])
 def test_few_rows_keep_to_one_thread_for_as_long_as_the_block_lasts(rows, expected, set_torchs_threads):
     set_torchs_threads(3)
-    with pytest.raises(KeyError), one_thread_for_few(rows):
+    with pytest.raises(KeyError), single_thread_if_small(rows):
         assert torch.get_num_threads() == expected
         raise KeyError
     assert torch.get_num_threads() == 3

@@ -1,0 +1,1 @@
+"""Measure, show and check trained policies of legged robots."""

@@ -1,0 +1,147 @@
+"""Training callbacks: evaluate and film the current policy every few updates.
+
+Each callback has its own environment and random generator, and starts from the same state each time. The result of the
+training does not depend on them, and all policies are evaluated with the same robots and commands.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any, Callable, Dict, Mapping
+
+from rsl_rl.config.progress import ProgressConfig
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.evaluation.evaluate import ActingPolicy, evaluate, for_evaluation
+from rsl_rl.evaluation.playback import for_playback, make_clip, run_playback
+from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.viz.video import PART_SUFFIX
+from rsl_rl.viz.video_queue import VideoQueue
+
+CurrentPolicy = Callable[[], ActingPolicy]
+"""A function that returns a copy of the current policy, with its own recurrent state."""
+
+
+def build_evaluation_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
+    """Return the environment of evaluations; a task that cannot be evaluated is a ValueError."""
+    task = _adapted_task(env_cfg, cfg, "evaluate", for_evaluation)
+    if not task.gate:
+        raise ValueError(
+            f"progress.evaluate_interval={cfg.evaluate_interval} needs limits in env.gate to find the best checkpoint, "
+            "and env.gate is empty; set some limits, or leave out evaluate_interval"
+        )
+    return task.build(device, seed=seed)
+
+
+def build_video_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
+    """Return the environment of videos; a task that cannot be filmed is a ValueError."""
+    task = _adapted_task(env_cfg, cfg, "video", lambda task, robots, seconds: for_playback(task, robots, seconds, None))
+    return task.build(device, seed=seed)
+
+
+def _adapted_task(
+    env_cfg: Any, cfg: ProgressConfig, purpose: str, make: Callable[[Any, int, float], LeggedRobotConfig]
+) -> LeggedRobotConfig:
+    """Return the task changed by ``make``; an error message starts with the setting that needs it."""
+    interval, robots, seconds = (f"{purpose}_{name}" for name in ("interval", "robots", "seconds"))
+    try:
+        return make(env_cfg, getattr(cfg, robots), getattr(cfg, seconds))
+    except ValueError as error:
+        raise ValueError(f"progress.{interval}={getattr(cfg, interval)}: {error}") from error
+
+
+def score(metrics: Mapping[str, float], gate: Mapping[str, float]) -> float:
+    """Return the largest ratio of a metric to its limit; at most 1 meets all limits, and less is better."""
+    ratios = [metrics[name] / limit if limit > 0 else 1 + metrics[name] - limit for name, limit in gate.items()]
+    return max(math.inf if math.isnan(ratio) else ratio for ratio in ratios)
+
+
+class _Periodic:
+    """A callback that runs every ``interval`` updates and after the last; it is called with the number of updates."""
+
+    def __init__(self, env: LeggedRobot, interval: int, last: int, policy: CurrentPolicy):
+        self._env, self._interval, self._last, self._policy = env, interval, last, policy
+        self._initial = env.state_dict()
+
+    def __call__(self, iteration: int) -> Dict[str, float]:
+        if iteration % self._interval and iteration != self._last:
+            return {}
+        self._env.load_state_dict(self._initial)
+        return self._run(iteration)
+
+    def _run(self, iteration: int) -> Dict[str, float]:
+        raise NotImplementedError
+
+
+class EvaluationCallback(_Periodic):
+    """Evaluate the current policy; pass its metrics to ``save_if_better``."""
+
+    def __init__(
+        self,
+        env: LeggedRobot,
+        cfg: ProgressConfig,
+        last: int,
+        policy: CurrentPolicy,
+        save_if_better: Callable[[int, Mapping[str, float]], None],
+    ):
+        super().__init__(env, cfg.evaluate_interval, last, policy)
+        self._seconds, self._save_if_better = cfg.evaluate_seconds, save_if_better
+
+    def _run(self, iteration: int) -> Dict[str, float]:
+        metrics = evaluate(self._env, self._policy(), self._seconds)
+        metrics["score"] = score(metrics, self._env.cfg.gate)
+        self._save_if_better(iteration, metrics)
+        return {f"evaluation/{name}": value for name, value in metrics.items()}
+
+
+class VideoCallback(_Periodic):
+    """Record robots with the current policy; a video is rendered in another process during the training.
+
+    Call :meth:`finish` or :meth:`cancel` at the end.
+    """
+
+    def __init__(
+        self,
+        env: LeggedRobot,
+        cfg: ProgressConfig,
+        last: int,
+        policy: CurrentPolicy,
+        folder: Path,
+        print_line: Callable[[str], None],
+    ):
+        super().__init__(env, cfg.video_interval, last, policy)
+        self._seconds, self._folder, self._print_line = cfg.video_seconds, folder, print_line
+        for leftover in folder.glob(f".model_*{PART_SUFFIX}"):  # of a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
+        self._videos = VideoQueue()
+
+    def __call__(self, iteration: int) -> Dict[str, float]:
+        self._print_messages()
+        return {} if self._videos.broken else super().__call__(iteration)
+
+    def _run(self, iteration: int) -> Dict[str, float]:
+        recording = run_playback(self._env, self._policy(), self._seconds)
+        clip = make_clip(recording, self._env, f"iteration {iteration}    ")
+        self._videos.add(self._folder / f"model_{iteration}.mp4", clip)
+        return {}
+
+    def _print_messages(self) -> None:
+        for line in self._videos.pop_messages():
+            self._print_line(line)
+
+    def finish(self, interrupted: Callable[[], bool]) -> None:
+        """Wait until all videos are rendered, or until ``interrupted`` returns true."""
+        if not self._videos.wait(0):
+            self._print_line(f"waiting for {self._videos.pending} videos; Ctrl-C skips them")
+        while not self._videos.wait(0.1) and not interrupted():
+            self._print_messages()
+        skipped = self._videos.pending
+        self.cancel()
+        self._print_messages()
+        if skipped:
+            self._print_line(f"{skipped} videos are skipped")
+
+    def cancel(self) -> None:
+        """Skip the videos that are not rendered yet; no partial file is left."""
+        self._videos.stop()

@@ -1,0 +1,190 @@
+"""Compare exported policies with the policy in the simulation, over a recorded rollout.
+
+There are two comparisons. The exported network gets the recorded observations; its outputs are compared with the
+recorded actions. The controller that runs on a robot gets the recorded sensor readings; its outputs are compared with
+the joint targets of the simulation. The controller uses only the description in the exported file, so a wrong joint
+order, scale, frame or unit is found too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence
+
+import numpy as np
+import torch
+
+from rsl_rl.evaluation.parity_rollout import Rollout
+
+TOLERANCE = 1e-5
+"""Largest difference of an action, and of a joint target [rad]."""
+
+Network = Callable[..., Sequence[np.ndarray]]
+"""Function from obs [1, D] and recurrent states to actions [1, A] and the next recurrent states."""
+
+
+class Controller(Protocol):
+    """A function from the sensor readings of one robot, by name, to joint targets [J] [rad]."""
+
+    last_action: np.ndarray  # [A] its own last action
+    memories: Sequence[np.ndarray]  # recurrent states of its network, each [L, 1, H]
+
+    def __call__(self, **sensors: np.ndarray) -> np.ndarray: ...
+
+    def reset(self) -> None: ...
+
+
+class ExportedPolicy(NamedTuple):
+    """An exported file, loaded."""
+
+    network: Network
+    description: Mapping[str, Any]  # from policy.json, or from the metadata in the file
+    controller: Optional[Callable[[], Controller]]  # with the rollout's joint order; None: not for robots
+
+
+class Mismatch(NamedTuple):
+    """The first difference beyond the tolerance."""
+
+    what: str  # actions, memories, joint_targets, last_actions or kept_memories
+    step: int
+    robot: int
+    joint: str  # or the unit of a recurrent state
+    difference: float
+
+
+class ParityResult(NamedTuple):
+    """Largest differences between an exported file and the policy."""
+
+    actions: float  # largest difference over the rollout
+    joint_targets: Optional[float]  # the same [rad]; None without a controller
+    mismatch: Optional[Mismatch]
+
+
+def open_torchscript(path: Path) -> Network:
+    """Load a TorchScript file as a function of arrays."""
+    module = torch.jit.load(str(path))
+
+    def network(*inputs: np.ndarray) -> List[np.ndarray]:
+        with torch.no_grad():
+            out = module(*map(torch.from_numpy, inputs))
+        return [x.numpy() for x in (out if isinstance(out, tuple) else (out,))]
+
+    return network
+
+
+def compare(rollout: Rollout, exported: ExportedPolicy, tolerance: float = TOLERANCE) -> ParityResult:
+    """Compare an exported file with the policy over a rollout.
+
+    Each step starts from the recorded recurrent state, so that rounding errors do not accumulate.
+    """
+    found = _network_differences(rollout, exported)
+    if exported.controller is not None:
+        found.update(_controller_differences(rollout, exported.controller))
+    mismatches = [_first_mismatch(what, x, rollout.joint_names, tolerance) for what, x in found.items()]
+    first = min((m for m in mismatches if m is not None), key=lambda m: m.step, default=None)
+    targets = found.get("joint_targets")
+    return ParityResult(float(found["actions"].max()), None if targets is None else float(targets.max()), first)
+
+
+def _network_differences(rollout: Rollout, exported: ExportedPolicy) -> Dict[str, np.ndarray]:
+    """Return the differences between outputs of the network and the recorded actions [T, N, A], and between the
+    recurrent states [T, N, units]."""
+    obs, actions = rollout.obs.numpy(), np.empty(rollout.actions.shape, np.float32)
+    memories = _concatenated(rollout)
+    states = np.empty_like(memories)
+    for step, robot in np.ndindex(*rollout.done.shape):
+        before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
+        actions[step, robot], *after = exported.network(obs[step, robot][None], *before)
+        states[step, robot] = _row(after)
+    return {"actions": np.abs(actions - rollout.actions.numpy()), "memories": np.abs(states - memories)}
+
+
+def _concatenated(rollout: Rollout) -> np.ndarray:
+    """Return the recorded recurrent states after each step, concatenated: [T, N, units]."""
+    empty = torch.empty(*rollout.done.shape, 0)
+    return torch.cat([empty, *(memory.transpose(1, 2).flatten(2) for memory in rollout.memories)], dim=2).numpy()
+
+
+def _controller_differences(rollout: Rollout, controller: Callable[[], Controller]) -> Dict[str, np.ndarray]:
+    """Return the differences between the controller and the policy for the recorded sensor readings: joint targets
+    [T, N, J], last actions [T, N, A] and recurrent states [T, N, units].
+
+    Each step starts from the recorded last action and recurrent state, so that rounding errors do not accumulate.
+    """
+    sensors = {name: value.numpy() for name, value in rollout.sensors.items()}
+    last_actions, done = rollout.last_actions.numpy(), rollout.done.numpy()
+    targets, own_actions = np.empty(rollout.joint_targets.shape, np.float32), np.empty_like(last_actions)
+    memories = np.empty_like(_concatenated(rollout))
+    for robot in range(done.shape[1]):
+        policy = controller()
+        for step in range(len(done)):
+            before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
+            own_actions[step, robot] = policy.last_action
+            memories[step, robot] = np.abs(_row(policy.memories) - _row(before))
+            policy.last_action, policy.memories = last_actions[step, robot], before
+            targets[step, robot] = policy(**{name: value[step, robot] for name, value in sensors.items()})
+            if done[step, robot]:
+                policy.reset()
+    return {
+        "joint_targets": np.abs(targets - rollout.joint_targets.numpy()),
+        "last_actions": np.abs(own_actions - last_actions),
+        "kept_memories": memories,
+    }
+
+
+def _row(memories: Sequence[np.ndarray]) -> np.ndarray:
+    """Concatenate the recurrent states of one robot, [units]."""
+    return np.concatenate([np.empty(0, np.float32), *map(np.ravel, memories)])
+
+
+def _first_mismatch(
+    what: str, difference: np.ndarray, joint_names: Sequence[str], tolerance: float
+) -> Optional[Mismatch]:
+    """Return the largest difference in the first step with one that is too large or NaN; ``difference`` is [T, N, J or
+    units]."""
+    beyond = ~(difference <= tolerance)
+    if not beyond.any():
+        return None
+    step = int(beyond.any(axis=(1, 2)).argmax())
+    at_step = np.where(np.isnan(difference[step]), np.inf, difference[step])
+    robot, joint = divmod(int(at_step.argmax()), at_step.shape[1])
+    name = f"unit {joint}" if what.endswith("memories") else joint_names[joint]
+    return Mismatch(what, step, robot, name, float(difference[step, robot, joint]))
+
+
+def write_parity(path: Path, rollout: Rollout, results: Mapping[str, ParityResult]) -> Path:
+    """Write the differences of each format, and the size of the rollout, as JSON."""
+    steps, robots = rollout.done.shape
+    formats = {}
+    for name, result in results.items():
+        mismatch = None if result.mismatch is None else _finite(result.mismatch._asdict())
+        formats[name] = {**_finite(result._asdict()), "mismatch": mismatch}
+    content = {
+        "format": 1,
+        "tolerance": TOLERANCE,
+        "control_steps": steps,
+        "robots": robots,
+        "resets": rollout.num_resets,
+        "formats": formats,
+    }
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    return path
+
+
+def _finite(entries: Mapping[str, Any]) -> Dict[str, Any]:
+    """Replace numbers that are not finite by None, for JSON."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in entries.items()}
+
+
+def describe_parity(name: str, result: ParityResult) -> str:
+    """Return a line on the differences of a format."""
+    if result.mismatch is None:
+        targets = "" if result.joint_targets is None else f", joint targets to {result.joint_targets:.1e} rad"
+        return f"{name} acts like the policy: actions to {result.actions:.1e}{targets}"
+    what, step, robot, joint, difference = result.mismatch
+    return (
+        f"{name} does NOT act like the policy: {what.replace('_', ' ')} differ first in step {step}, robot {robot}, "
+        f"most at {joint}, by {difference:.3g} (allowed: {TOLERANCE:g})"
+    )

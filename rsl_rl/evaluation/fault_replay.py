@@ -1,0 +1,223 @@
+"""Load a fault dump of a training, and simulate the last control steps of the robot again."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import zipfile
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.task import LeggedRobotConfig, TaskConfig
+from rsl_rl.robots import ROBOTS
+from rsl_rl.sim.base import Sim
+from rsl_rl.sim.selection import make_sim
+from rsl_rl.tasks.faults import broken_state
+from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.registry import suggest
+
+_FORMAT = 1
+"""Format version of the files that can be read."""
+
+_ROUNDING = 1e-6
+"""Largest difference between two states that rounding on another processor can cause."""
+
+_FIELDS = {"cause": str, "term": str, "environment": int, "iteration": int, "step": int}
+
+SECTIONS = {"reward_term": "rewards", "observation_term": "observations"}
+"""Causes outside the physics, and the section of the dump that describes them."""
+
+
+class FaultDump(NamedTuple):
+    """Contents of a fault dump: K control steps of one robot, the oldest first."""
+
+    cause: str
+    term: str
+    environment: int
+    iteration: int
+    step: int  # in the rollout of the iteration
+    states: Tensor  # [K, S] before each step
+    targets: Tensor  # [K, J] of the joints [rad]
+    parameters: Dict[str, Tensor]  # of the robot, see Sim.parameters_of
+    values: Dict[str, Any]  # rewards or observations by name, depending on the cause; or empty
+
+
+class FaultReplay(NamedTuple):
+    """Result of simulating the K control steps of a dump again, each from its recorded state, in D physics steps.
+
+    Where the physics diverges, the engine resets the robot. The samples after that within the step are marked in
+    ``lost``.
+    """
+
+    model_path: Path
+    joint_names: Tuple[str, ...]
+    dt: float  # physics step [s]
+    end_states: Tensor  # [K, S] after each step
+    diverged: Tensor  # [K] bool: the physics diverged
+    broken: Tensor  # [K] bool: diverged, or the end state is not finite or too fast
+    differences: Tensor  # [K - 1] largest difference between the end state and the recorded state of the next step
+    pose: Tensor  # [K, 1 + D, 7 + J] root position [m], quaternion, joint angles [rad], at the start and after each
+    root_speed: Tensor  # [K, 1 + D] [m/s]              physics step
+    joint_vel: Tensor  # [K, 1 + D, J] [rad/s]
+    lost: Tensor  # [K, 1 + D] bool
+
+    @property
+    def control_dt(self) -> float:
+        """Control period [s]."""
+        return self.dt * (self.lost.shape[1] - 1)
+
+    @property
+    def disturbed_steps(self) -> List[int]:
+        """Steps after which the recorded state was changed from outside, such as by a push or a reset."""
+        return (self.differences > _ROUNDING).nonzero().flatten().tolist()
+
+
+def find_fault_dump(run: Path, name: str) -> Path:
+    """Return the file of a fault dump from its path, or from its name in the run's postmortem/ folder, with or without
+    extension; an unknown name is a ValueError that lists the known ones."""
+    folder, stem = run / "postmortem", re.sub(r"\.(pt|json)$", "", name)
+    for path in (Path(name), *(parent / f"{stem}.pt" for parent in (Path(), folder, run))):
+        if path.is_file() and path.suffix != ".json":
+            _require_same_run(path.resolve(), run.resolve())
+            return path
+    known = sorted(path.stem for path in folder.glob("*.pt"))
+    if not known:
+        raise ValueError(f"there is no fault dump '{name}', and {run} has none: no robot broke there")
+    raise ValueError(f"there is no fault dump '{name}'; {folder} has {', '.join(known)}.{suggest(stem, known)}")
+
+
+def _require_same_run(path: Path, run: Path) -> None:
+    """Raise a ValueError for the fault dump of another run, whose physics may differ."""
+    owner = path.parent.parent
+    if path.parent.name == "postmortem" and owner != run and (owner / "config.yaml").is_file():
+        raise ValueError(f"{path} belongs to another run than {run}; add --load_run {owner}")
+
+
+def load_fault_dump(path: Path, cfg: TaskConfig) -> FaultDump:
+    """Read a fault dump without executing code in it; a file that is damaged, or of another robot, is a ValueError."""
+    content = _read(path)
+    env = content["env"]
+    if env is None or not isinstance(cfg, LeggedRobotConfig):
+        reason = "the task has no physics, or only the learner found the fault"
+        raise ValueError(f"{path} has no physics to replay: {reason}; read {path.stem}.json")
+    if env.get("robot") != cfg.robot:
+        raise ValueError(f"{path} is of the robot '{env.get('robot')}' and the task has '{cfg.robot}'; correct --task")
+    physics, values = env.get("physics"), env.get(SECTIONS.get(content["cause"], ""), {})
+    try:
+        states, targets, parameters = (physics[name] for name in ("states", "targets", "parameters"))
+        whole = states.is_floating_point() and targets.is_floating_point() and states.dim() == targets.dim() == 2
+        whole = whole and len(states) == len(targets) > 0
+        whole = whole and all(isinstance(value, Tensor) for value in parameters.values()) and isinstance(values, dict)
+    except (TypeError, KeyError, AttributeError):
+        whole = False
+    if not whole:
+        raise ValueError(f"{path} is damaged: its physics are not states, targets and parameters; use another file")
+    return FaultDump(
+        **{name: content[name] for name in _FIELDS},
+        states=states,
+        targets=targets,
+        parameters=parameters,
+        values=values,
+    )
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    packed = path.read_bytes()
+    try:
+        if zipfile.ZipFile(io.BytesIO(packed)).testzip() is not None:
+            raise ValueError("a checksum is wrong")
+        content = torch.load(io.BytesIO(packed), map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file can cause any error
+        reason = " ".join(str(error).split())[:160]
+        raise ValueError(f"{path} is damaged or not a fault dump ({reason}); use another file") from error
+    fields = {"format": int, **_FIELDS, "env": (dict, type(None))}
+    if not isinstance(content, dict) or not all(isinstance(content.get(name, ...), fields[name]) for name in fields):
+        raise ValueError(f"{path} is not a fault dump: it lacks some of {', '.join(fields)}")
+    if content["format"] != _FORMAT:
+        raise ValueError(f"{path} has format {content['format']}, and this version reads {_FORMAT}; update rsl-rl-lib")
+    return content
+
+
+def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -> FaultReplay:
+    """Simulate all steps of a fault dump in parallel, with the physics of the task."""
+    robot = ROBOTS.load(cfg.robot)
+    sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device)
+    state = RobotState(sim, torch.tensor(robot.default_joint_pos, device=sim.device), cfg.sim.control_dt)
+    targets = dump.targets.to(sim.device)
+    _restore(sim, dump)
+    tracks: Dict[str, List[Tensor]] = {"pose": [], "root_speed": [], "joint_vel": [], "lost": []}
+    lost = torch.zeros(sim.num_envs, dtype=torch.bool, device=sim.device)
+    for i in range(1 + cfg.sim.decimation):
+        if i > 0:
+            sim.step(targets, 1)
+            lost = lost | sim.diverged
+        tracks["pose"].append(torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1))
+        tracks["root_speed"].append(sim.root_lin_vel.norm(dim=1))
+        tracks["joint_vel"].append(sim.joint_vel.clone())
+        tracks["lost"].append(lost)
+    too_fast = broken_state(state, cfg.terminations)
+    end_states = sim.physics_state().cpu()
+    return FaultReplay(
+        model_path=robot.model_path,
+        joint_names=sim.joint_names,
+        dt=cfg.sim.dt,
+        end_states=end_states,
+        diverged=lost.cpu(),
+        broken=(lost | too_fast).cpu(),
+        differences=_differences(end_states[:-1], dump.states[1:]),
+        **{name: torch.stack(track, dim=1).cpu() for name, track in tracks.items()},
+    )
+
+
+def _restore(sim: Sim, dump: FaultDump) -> None:
+    """Set the robot's parameters in every world, and the start state of one step in each."""
+    joints = [len(sim.joint_names)]
+    shapes = {"friction": [], "payload": [], "stiffness": joints, "damping": joints}
+    got = {name: list(value.shape) for name, value in dump.parameters.items()}
+    sizes, own = [dump.states.shape[1], dump.targets.shape[1]], [sim.physics_state().shape[1], *joints]
+    known = all(name in shapes and shapes[name] == shape for name, shape in got.items())
+    if sizes != own or not known or ("stiffness" in got) != ("damping" in got):
+        raise ValueError(
+            f"the fault dump has states and targets of {sizes} numbers and the parameters {got}, and this simulation "
+            f"has {own} and {shapes}; use the model and the engine of the training"
+        )
+    sim.set_parameters({name: value.expand(sim.num_envs, *value.shape) for name, value in dump.parameters.items()})
+    sim.set_physics_state(dump.states.to(sim.device))
+
+
+def _differences(end_states: Tensor, recorded: Tensor) -> Tensor:
+    """Return the largest difference in each row; two numbers that are not finite count as equal."""
+    broken = ~torch.isfinite(end_states) & ~torch.isfinite(recorded)
+    return (end_states - recorded).masked_fill(broken, 0.0).abs().nan_to_num(math.inf, math.inf).amax(dim=1)
+
+
+def describe_replay(dump: FaultDump, replay: FaultReplay) -> str:
+    """Return a line that says whether the fault occurs again."""
+    cause = f"the cause is the term {dump.term}"
+    if replay.broken[-1]:
+        line = "the physics breaks as in training"
+        if dump.cause in SECTIONS:
+            line = f"the physics breaks here, but did not in training, where {cause}"
+    elif dump.cause in SECTIONS:
+        line = f"the physics does not break: {cause}"
+    else:
+        line = "the physics does not break here, but did in training: its settings, the engine or the model differ"
+    return f"{line}; {_agreement(replay)}"
+
+
+def _agreement(replay: FaultReplay) -> str:
+    """Return a text about the differences between recorded and simulated states."""
+    differences, disturbed_steps = replay.differences, replay.disturbed_steps
+    if not len(differences):
+        return "there is only one step"
+    line = f"the largest difference from a recorded state is {float(differences.max()):.2g}"
+    if not disturbed_steps:
+        return line
+    if len(disturbed_steps) == len(differences) > 2:
+        return f"{line}, and no state agrees: the physics of the run differed"
+    times = ", ".join(f"{(len(differences) - k) * replay.control_dt:.3f} s" for k in disturbed_steps)
+    return f"{line}: {times} before the end, the state was changed from outside, such as by a push or a reset"

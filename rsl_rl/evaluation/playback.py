@@ -1,0 +1,93 @@
+"""Run a trained policy and write plots and a video of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Dict, Iterator, Mapping, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.evaluation.evaluate import ActingPolicy, for_evaluation
+from rsl_rl.evaluation.recorder import Recorder
+from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
+
+_FRAME_RATE = 25.0  # of the video [1/s]
+
+
+def for_playback(
+    cfg: LeggedRobotConfig, num_envs: int, seconds: float, command: Optional[Tuple[float, float, float]]
+) -> LeggedRobotConfig:
+    """Return the task without disturbances, with a new command every few seconds or with a constant ``command``."""
+    cfg = for_evaluation(cfg, num_envs, seconds)
+    commands = replace(cfg.commands, resampling_time=min(cfg.commands.resampling_time, 2.5))
+    if command is not None:
+        vx, vy, yaw = ((value, value) for value in command)
+        commands = replace(commands, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw)
+    return replace(
+        cfg, commands=commands, randomization=replace(cfg.randomization, payload=(0.0, 0.0), initial_velocity=0.0)
+    )
+
+
+@torch.no_grad()
+def run_playback(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, Tensor]:
+    """Run every robot for a time [s] and return the recording, see :class:`Recorder`."""
+    recorder = Recorder(env.num_envs, env.cfg.control.action_scale)
+    obs = env.reset()
+    policy.reset()
+    env.observers.append(recorder)
+    for _ in range(round(seconds / env.cfg.sim.control_dt)):
+        obs, _, done, _ = env.step(policy(obs))
+        policy.reset(done)
+    env.observers.remove(recorder)
+    return recorder.result()
+
+
+def write_playback(
+    recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: bool, plot: bool
+) -> Iterator[str]:
+    """Write plots and a video, if asked for; yield a line for each file that is written or cannot be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if plot:
+        yield from _write_plots(recording, env, folder)
+    if video:
+        yield _write_video(recording, env, folder / "play.mp4")
+
+
+def _write_plots(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path) -> Iterator[str]:
+    try:
+        from rsl_rl.evaluation.playback_plots import plot_joints, plot_motion
+    except ModuleNotFoundError as error:
+        yield f"no plots: {error}; install the extra: pip install 'rsl-rl-lib[sim]'"
+        return
+    control_dt, sim = env.cfg.sim.control_dt, env.sim
+    plot_motion(recording, control_dt, sim.foot_names, folder / "play.png")
+    yield f"plot: {folder / 'play.png'} (velocities, base height, action rate, gait)"
+    joints = folder / "play_joints.png"
+    plot_joints(recording, control_dt, sim.joint_names, sim.torque_limits.cpu(), len(sim.foot_names), joints)
+    yield f"plot: {joints} (joint positions and targets, torques and limits)"
+
+
+def make_clip(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = "") -> VideoClip:
+    """Return the video clip of a recording; captions show commanded and measured velocity of the first robot."""
+    control_dt = env.cfg.sim.control_dt
+    stride = max(1, round(1 / (_FRAME_RATE * control_dt)))
+    captions = [
+        "{}commanded vx {:+.2f} vy {:+.2f} m/s, yaw {:+.2f} rad/s    measured {:+.2f} {:+.2f}, {:+.2f}".format(
+            title, *c, *v
+        )
+        for c, v in zip(recording["command"][::stride, 0].tolist(), recording["velocity"][::stride, 0].tolist())
+    ]
+    poses = recording["pose"][::stride].double().numpy()
+    return VideoClip(env.robot.model_path, poses, captions, 1 / (stride * control_dt))
+
+
+def _write_video(recording: Mapping[str, Tensor], env: LeggedRobot, path: Path) -> str:
+    try:
+        write_video(path, make_clip(recording, env))
+    except VideoError as error:
+        return str(error)
+    return f"video: {path} (contact sheet: {contact_sheet_path(path)})"

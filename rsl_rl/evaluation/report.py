@@ -1,0 +1,176 @@
+"""Write an evaluation as one self-contained HTML file: tables, and plots if matplotlib is installed."""
+
+from __future__ import annotations
+
+import base64
+import math
+from html import escape
+from typing import Iterator, List, Sequence
+
+from rsl_rl.evaluation.evaluate import RESAMPLES, EvalResult, differences
+from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 1080px; margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.6em; } h2 { font-size: 1.2em; margin-top: 2em; }
+table { border-collapse: collapse; margin: 0.8em 0; }
+th, td { padding: 0.25em 0.8em; border-bottom: 1px solid #ddd; text-align: right; vertical-align: top; }
+th:first-child, td:first-child, .words th, .words td { text-align: left; }
+td small { color: #777; display: block; }
+code { overflow-wrap: anywhere; font-size: 0.85em; }
+td.miss { background: #fbdcdc; white-space: nowrap; } td.pass { background: #dff3df; }
+img { max-width: 100%; } p.note { color: #555; } summary { cursor: pointer; color: #555; }
+"""
+
+DIFFERENT = "The runs differ in {}; each is evaluated with the config that it was trained with."
+
+_CAUSES = {
+    "engine": "the physics diverged, or its contact buffer overflowed",
+    "state": "a state that is not finite, or too fast",
+    "tilt": "the tilt of the trunk is too large",
+    "other": "a reward or an observation that is not finite or too large",
+}
+
+
+def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult]) -> str:
+    """Return the page; tables have one column for each result, in the given order."""
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p>{escape(conditions)} {_on_intervals(eval_results)}</p>",
+        "<h2>Gate</h2>",
+        _gate(eval_results),
+        "<h2>Numbers</h2>",
+        _numbers(eval_results),
+        "<h2>Falls by cause</h2>",
+        _falls(eval_results),
+        "<details><summary>Tracking errors by command, as a table</summary>",
+        _tracking(eval_results),
+        "</details>",
+        *_plots(eval_results),
+    ]
+    body = "\n".join(parts)
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+
+
+def _on_intervals(eval_results: Sequence[EvalResult]) -> str:
+    count = len(eval_results[0].seed_results)
+    if count < 2:
+        return "One seed, so there are no confidence intervals; use --num_seeds 5."
+    few = "; with so few seeds they are too narrow" if count < 10 else ""
+    return f"In brackets: 95 % bootstrap intervals of the mean over {count} seeds, {RESAMPLES:,} resamples{few}."
+
+
+def _table(rows: Sequence[Sequence[str]], kind: str = "figures") -> str:
+    """Return a table. Cells are HTML; a cell with a CSS class starts with it, such as "miss|0.2"."""
+    head, *body = rows
+    lines = ["<tr>" + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>"]
+    lines += ["<tr>" + "".join(map(_cell, row)) + "</tr>" for row in body]
+    return f'<table class="{kind}">\n' + "\n".join(lines) + "\n</table>"
+
+
+def _cell(content: str) -> str:
+    kind, bar, rest = content.partition("|")
+    return f'<td class="{kind}">{rest}</td>' if bar else f"<td>{content}</td>"
+
+
+def _names(eval_results: Sequence[EvalResult]) -> List[str]:
+    return [escape(one.name) for one in eval_results]
+
+
+def _gate(eval_results: Sequence[EvalResult]) -> str:
+    """Return the success criteria, and for each checkpoint its file and whether it meets them."""
+    if not any(one.env_cfg.gate for one in eval_results):
+        return "<p>The task sets no limits (env.gate).</p>"
+    rows = [["checkpoint", "gate", "environment steps of training", "file"]]
+    for one in eval_results:
+        rows.append([escape(one.name), _gate_cell(one), f"{one.env_steps:,}", f"<code>{escape(one.checkpoint)}</code>"])
+    limits = ", ".join(f"{escape(name)} &le; {limit:g}" for name, limit in eval_results[0].env_cfg.gate.items())
+    differing = differences(eval_results)
+    note = f'<p class="note">{DIFFERENT.format(", ".join(differing))}</p>' if differing else ""
+    return f"<p>Limits, for every seed: {limits}.</p>{note}" + _table(rows, "words")
+
+
+def _gate_cell(eval_result: EvalResult) -> str:
+    """Return "passed", or the worst seed's value of each metric that exceeds its limit."""
+    if not eval_result.unmet:
+        return "pass|passed"
+    lines = []
+    for name, limit in eval_result.env_cfg.gate.items():
+        missed = [one.metrics[name] for one in eval_result.seed_results if not one.metrics[name] <= limit]
+        if missed:
+            seeds = (
+                f" ({len(missed)} of {len(eval_result.seed_results)} seeds)"
+                if len(eval_result.seed_results) > 1
+                else ""
+            )
+            lines.append(f"{escape(name)} {max(missed):.4f} &gt; {limit:g}{seeds}")
+    return "miss|missed: " + "<br>".join(lines)
+
+
+def _numbers(eval_results: Sequence[EvalResult]) -> str:
+    rows = [["", *_names(eval_results)]]
+    for name in eval_results[0].metrics:
+        meaning = f"{escape(name)}<small>{escape(GaitMetrics.DESCRIPTIONS[name])}</small>"
+        rows.append([meaning, *(_number(one, name) for one in eval_results)])
+    return _table(rows)
+
+
+def _number(eval_result: EvalResult, name: str) -> str:
+    value, limit = eval_result.metrics[name], eval_result.env_cfg.gate.get(name)
+    interval = "<small>[{:.4f}, {:.4f}]</small>".format(*eval_result.intervals[name]) if eval_result.intervals else ""
+    text = f"{value:.4f}{interval}"
+    if limit is None:
+        return text
+    missed = any(not one.metrics[name] <= limit for one in eval_result.seed_results)
+    return f"{'miss' if missed else 'pass'}|{text}"
+
+
+def _tracking(eval_results: Sequence[EvalResult]) -> str:
+    """Return the mean length of v_xy - command [m/s] and the mean error of the yaw rate [rad/s] of every bin."""
+    rows = [["commanded", *(f"{name}<br>v error, yaw error" for name in _names(eval_results))]]
+    units = {"lin_vel_x": "m/s forward", "lin_vel_y": "m/s to the left", "yaw_rate": "rad/s turning"}
+    tracking = [one.tracking for one in eval_results]
+    for axis in AXES:
+        columns = [[b for b in bins if b.axis == axis] for bins in tracking]
+        for i, first in enumerate(columns[0]):
+            cells = [
+                f"{bins[i].lin_vel_error:.3f}, {bins[i].yaw_rate_error:.3f}" if i < len(bins) else ""
+                for bins in columns
+            ]
+            rows.append([f"{first.low:+.2f} to {first.high:+.2f} {units[axis]}", *cells])
+    return _table(rows)
+
+
+def _falls(eval_results: Sequence[EvalResult]) -> str:
+    causes = dict.fromkeys(cause for one in eval_results for cause in one.falls)
+    rows = [["falls per robot", *_names(eval_results)]]
+    for cause in causes:
+        link, is_contact, _ = cause.partition("_contact")
+        meaning = f"the {link} touches the floor" if is_contact else _CAUSES[cause]
+        rows.append([escape(meaning), *(f"{one.falls.get(cause, math.nan):.4f}" for one in eval_results)])
+    return _table(rows) + '<p class="note">A fall is counted under the first matching cause.</p>'
+
+
+def _plots(eval_results: Sequence[EvalResult]) -> Iterator[str]:
+    """Yield the plots, or a note that says what to install for them."""
+    try:
+        from rsl_rl.evaluation import report_plots as plots
+    except ModuleNotFoundError as error:
+        remedy = 'install the extra: pip install "rsl-rl-lib[sim]"'
+        yield f'<p class="note">No plots: {escape(f"{error}; {remedy}")}</p>'
+        return
+    if len(eval_results) > 1 or len(eval_results[0].seed_results) > 1:
+        yield _image("Side by side", plots.plot_comparison(eval_results), "Dots: seeds. Dashed: the gate's limit.")
+    yield _image("Commanded against measured velocity", plots.plot_velocities(eval_results), "Means by command.")
+    yield _image("Tracking error by command", plots.plot_tracking_errors(eval_results), "")
+    if any(one.metrics["fall_rate"] > 0 for one in eval_results):
+        yield _image("Falls", plots.plot_falls(eval_results), "")
+    for one in eval_results:
+        yield _image(f"One robot of {one.name}", plots.plot_walk(one), "The first robot of the first seed.")
+
+
+def _image(title: str, png: bytes, note: str) -> str:
+    data = base64.b64encode(png).decode()
+    image = f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">'
+    return f'<h2>{escape(title)}</h2>\n<p class="note">{escape(note)}</p>\n{image}'

@@ -1,0 +1,130 @@
+"""Teleoperation: a robot that follows a user's velocity command in real time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Dict, Mapping, Protocol, Sequence, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.evaluation.evaluate import ActingPolicy
+from rsl_rl.evaluation.playback import for_playback
+from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.mdp.commands import VelocityCommands
+from rsl_rl.tasks.mdp.rewards import TERMS
+from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.registry import import_object
+
+Command = Tuple[float, float, float]
+"""Forward and left velocity [m/s], yaw rate [rad/s]."""
+
+_FRAME_RATE = 25.0  # of the display [1/s]
+_MAX_DELAY = 0.1  # longest delay that is made up for by faster steps [s]
+
+
+class TeleopDisplay(Protocol):
+    """Display of a robot with controls for its command."""
+
+    @property
+    def command(self) -> Command: ...
+
+    @property
+    def paused(self) -> bool: ...
+
+    def is_open(self) -> bool: ...
+
+    def wants_reset(self) -> bool:
+        """Return whether a reset was requested since the last call."""
+        ...
+
+    def show(self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float]) -> None:
+        """Show a pose [7 + J], the measured velocity in the order of the command, and the reward terms [1/s]."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_web_viewer(env: LeggedRobot, command: Command, port: int) -> Tuple[TeleopDisplay, str]:
+    """Serve a web page with sliders; return it and a line for the user."""
+    try:
+        from rsl_rl.viz.web_viewer import WebViewer
+    except ModuleNotFoundError as error:
+        raise ValueError(f"--viewer: {error}; install the extra: pip install 'rsl-rl-lib[viewer]'") from error
+    page = WebViewer(env.robot.model_path, _ranges(env), command, port)
+    return page, f"viewer: {page.address} (Ctrl-C ends it)"
+
+
+def open_native_viewer(env: LeggedRobot, command: Command) -> Tuple[TeleopDisplay, str]:
+    """Open MuJoCo's viewer; return it and a line for the user."""
+    try:
+        from rsl_rl.viz.native_viewer import HELP, NativeViewer
+    except ModuleNotFoundError as error:
+        raise ValueError(f"--keyboard: {error}; install the extra: pip install 'rsl-rl-lib[sim]'") from error
+    return NativeViewer(env.robot.model_path, _ranges(env), command), HELP
+
+
+def _ranges(env: LeggedRobot) -> Tuple[Tuple[float, float], ...]:
+    commands = env.cfg.commands
+    return commands.lin_vel_x, commands.lin_vel_y, commands.yaw_rate
+
+
+class TeleopCommands(VelocityCommands):
+    """Set the user's command for all robots in every step."""
+
+    def __init__(self, env: LeggedRobot, command: Command):
+        super().__init__(env.cfg.commands, env.num_envs, env.cfg.sim.control_dt, torch.Generator(env.device))
+        self.command = command
+
+    def draw(self, command: Tensor, mask: Tensor) -> None:
+        command.copy_(torch.tensor(self.command, device=command.device).expand_as(command))
+
+
+class RewardRecorder:
+    """An observer of :class:`LeggedRobot` that records the first robot's reward terms of the last step."""
+
+    def __init__(self, env: LeggedRobot):
+        self._cfg = env.cfg.rewards
+        self._terms = {name: TERMS[name] if name in TERMS else import_object(name) for name in self._cfg.weights}
+        self.rewards: Dict[str, float] = dict.fromkeys(self._terms, 0.0)  # weighted [1/s]
+
+    def __call__(self, state: RobotState, done: Tensor) -> None:
+        for name, term in self._terms.items():
+            self.rewards[name] = self._cfg.weights[name] * float(term(state, self._cfg)[0])
+
+
+def for_teleop(cfg: LeggedRobotConfig) -> LeggedRobotConfig:
+    """Return the task with one robot, without disturbances and without a time limit."""
+    return replace(for_playback(cfg, num_envs=1, seconds=1.0, command=None), episode_length=1e6)
+
+
+@torch.no_grad()
+def teleoperate(env: LeggedRobot, policy: ActingPolicy, display: TeleopDisplay) -> None:
+    """Run a policy in real time with the command of a display, until the display is closed."""
+    dt, state, sim = env.cfg.sim.control_dt, env.state, env.sim
+    stride = max(1, round(1 / (_FRAME_RATE * dt)))
+    commands, recorder = TeleopCommands(env, display.command), RewardRecorder(env)
+    env.commands = commands
+    env.observers.append(recorder)
+    obs = env.reset()
+    policy.reset()
+    step, next_time = 0, time.perf_counter()
+    while display.is_open():
+        commands.command = display.command
+        if display.wants_reset():
+            obs = env.reset()
+            policy.reset()
+        if not display.paused:
+            obs, _, done, _ = env.step(policy(obs))
+            policy.reset(done)
+        if step % stride == 0:
+            pose = torch.cat((sim.root_pos[0], sim.root_quat[0], sim.joint_pos[0])).double().cpu().numpy()
+            vx, vy, yaw_rate = (*state.base_lin_vel[0, :2].tolist(), float(state.base_ang_vel[0, 2]))
+            display.show(pose, (vx, vy, yaw_rate), recorder.rewards)
+        step += 1
+        next_time = max(next_time + dt, time.perf_counter() - _MAX_DELAY)
+        time.sleep(max(0.0, next_time - time.perf_counter()))
+    env.observers.remove(recorder)

@@ -1,0 +1,1 @@
+"""Terms of a task: observations, rewards, terminations, commands and events (randomisation and pushes)."""

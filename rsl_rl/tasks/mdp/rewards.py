@@ -1,0 +1,142 @@
+"""Reward terms: functions of the robots' state and the reward settings, each [N]; penalties have a negative weight.
+
+To add a term, write a function here and give it a weight in the config. Public functions of this file are terms. A term
+of another package is named "package.module:function".
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Callable, Dict
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.mdp import RewardConfig
+from rsl_rl.tasks.robot_state import RobotState
+
+RewardTerm = Callable[[RobotState, RewardConfig], Tensor]
+
+
+def track_lin_vel(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """exp(-error^2 / tracking_sigma) of the horizontal velocity: 1 without error."""
+    error = state.command[:, :2] - state.base_lin_vel[:, :2]
+    return error.square().sum(dim=1).div_(-cfg.tracking_sigma).exp_()
+
+
+def track_yaw_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """exp(-error^2 / tracking_sigma) of the yaw rate: 1 without error."""
+    error = state.command[:, 2] - state.base_ang_vel[:, 2]
+    return error.square().div_(-cfg.tracking_sigma).exp_()
+
+
+def lin_vel_z(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared vertical velocity [(m/s)^2]."""
+    return state.base_lin_vel[:, 2].square()
+
+
+def ang_vel_xy(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared roll and pitch rates [(rad/s)^2]."""
+    return state.base_ang_vel[:, :2].square().sum(dim=1)
+
+
+def orientation(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared sine of the trunk's tilt."""
+    return state.gravity[:, :2].square().sum(dim=1)
+
+
+def base_height(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared difference between the trunk's height and its target [m^2]."""
+    return (state.base_height - cfg.base_height_target).square()
+
+
+def torques(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared joint torques [(N m)^2]."""
+    return state.joint_torque.square().sum(dim=1)
+
+
+def energy(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Sum of the absolute mechanical power of the joints [W]."""
+    return (state.joint_torque * state.joint_vel).abs().sum(dim=1)
+
+
+def joint_acc(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared joint accelerations [(rad/s^2)^2]."""
+    return state.joint_acc.square().sum(dim=1)
+
+
+def joint_vel(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared joint velocities [(rad/s)^2]."""
+    return state.joint_vel.square().sum(dim=1)
+
+
+def action_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared change of the action."""
+    return (state.action - state.previous_action).square().sum(dim=1)
+
+
+def joint_limits(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Sum of the distances of joints beyond their soft limits [rad]."""
+    distance = (state.joint_pos - state.joint_middle).abs_()
+    return distance.sub_(state.joint_half_range, alpha=cfg.soft_joint_limit).clamp_(min=0.0).sum(dim=1)
+
+
+def joint_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared distance of the joints from the default pose [rad^2]."""
+    return state.joint_offset.square().sum(dim=1)
+
+
+def abduction_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared distance of the abduction joints, the first of each leg, from the default pose [rad^2]."""
+    return state.joint_offset[:, 0::3].square().sum(dim=1)
+
+
+def collision(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Number of ``collision_links`` that touch the floor."""
+    return (state.contact_strength(cfg.collision_links) > 0.1).sum(dim=1, dtype=torch.float32)
+
+
+def feet_air_time(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Duration of each finished swing minus ``air_time_target`` [s]; 0 while no motion is commanded."""
+    excess = (state.air_time - cfg.air_time_target).clamp(max=0.2) * state.foot_touchdown
+    return excess.sum(dim=1) * state.moving
+
+
+def foot_clearance(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
+    error = (state.foot_pos[:, :, 2] - cfg.foot_clearance_target).square()
+    return (error * state.foot_vel[:, :, :2].norm(dim=-1)).sum(dim=1)
+
+
+def foot_slip(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Squared horizontal speed of the feet on the floor [(m/s)^2]."""
+    return (state.foot_vel[:, :, :2].square().sum(dim=-1) * state.foot_contact).sum(dim=1)
+
+
+def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """1 if diagonal feet have equal contact and feet of one side differ, 0 in the opposite case; 0 while no motion is
+    commanded.
+
+    Feet are in the order FL, FR, RL, RR.
+    """
+    contact = state.foot_contact.float()
+    left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front minus rear: 1 and -1, or -1 and 1, in a trot
+    return (1 - left * right) / 2 * state.moving
+
+
+def stand_still(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """Distance of the joints from the default pose while no motion is commanded [rad]."""
+    return state.joint_offset.abs().sum(dim=1) * (1 - state.moving)
+
+
+def alive(state: RobotState, cfg: RewardConfig) -> Tensor:
+    """1 in every step."""
+    return torch.ones_like(state.base_height)
+
+
+TERMS: Dict[str, RewardTerm] = {
+    name: function
+    for name, function in list(globals().items())
+    if inspect.isfunction(function) and function.__module__ == __name__ and not name.startswith("_")
+}
+"""Every term of this file by its name."""

@@ -1,0 +1,186 @@
+"""Show a robot on a web page, with sliders for its command."""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import threading
+import time
+from typing import List, Mapping, Sequence, Tuple, Union
+
+import mujoco
+import numpy as np
+import trimesh
+import viser
+
+_CAMERA, _LOOK_AT = (0.9, -1.1, 0.7), (0.0, 0.0, 0.25)  # initial position and target of the camera [m]
+_TEXT_STRIDE = 5  # frames between two updates of the text
+_TIMEOUT = 5.0  # for stopping the server [s]
+_COMMAND_NAMES = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
+
+
+class WebViewer:
+    """A web page for any number of browsers, which share the sliders.
+
+    The robot stays in the middle of the page, and the grid of the floor moves.
+    """
+
+    def __init__(
+        self,
+        model_path: Union[str, os.PathLike],
+        ranges: Sequence[Tuple[float, float]],  # of vx, vy [m/s] and yaw rate [rad/s]
+        command: Sequence[float],  # to begin with
+        port: int,
+        host: str = "127.0.0.1",
+    ):
+        if not 1 <= port <= 65535:
+            raise ValueError(f"--port {port}: give a number from 1 to 65535, such as 8080")
+        self._model = mujoco.MjModel.from_xml_path(str(model_path))
+        self._data = mujoco.MjData(self._model)
+        with contextlib.redirect_stdout(io.StringIO()):  # the caller prints the address
+            self.server = viser.ViserServer(host=host, port=port, label="rsl_rl", verbose=False)
+        self.address = f"http://{host}:{self.server.get_port()}"
+        self._draw_scene()
+        self._build_panel(ranges, command)
+        self.server.on_client_connect(_place_camera)
+
+    def _draw_scene(self) -> None:
+        scene, model = self.server.scene, self._model
+        self._grid = scene.add_grid("/floor", width=40.0, height=40.0, cell_size=0.25, section_size=1.0)
+        moving = [body for body in range(1, model.nbody) if model.body_weldid[body] != 0]
+        self._bodies = {body: scene.add_frame(f"/robot/{body}", show_axes=False) for body in moving}
+        for geom in range(model.ngeom):
+            body = int(model.geom_bodyid[geom])
+            if body in self._bodies and model.geom_group[geom] <= 2:  # 3 and up are hidden in MuJoCo's viewers too
+                mesh = geom_mesh(model, geom)
+                scene.add_mesh_simple(
+                    f"/robot/{body}/{geom}",
+                    np.asarray(mesh.vertices, dtype=np.float32),
+                    np.asarray(mesh.faces, dtype=np.uint32),
+                    color=_color(model, geom),
+                    flat_shading=model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_BOX,
+                    wxyz=model.geom_quat[geom],
+                    position=model.geom_pos[geom],
+                )
+
+    def _build_panel(self, ranges: Sequence[Tuple[float, float]], command: Sequence[float]) -> None:
+        gui = self.server.gui
+        self.sliders: List[viser.GuiInputHandle] = []
+        for name, (low, high), start in zip(_COMMAND_NAMES, ranges, command):
+            low, high = min(low, start), max(high, start)
+            fixed = low == high
+            self.sliders.append(
+                gui.add_slider(name, low, high + 0.05 * fixed, step=0.05, initial_value=start, disabled=fixed)
+            )
+        self._stop = gui.add_button("stop (all sliders to zero)")
+        self._pause = gui.add_button("pause")
+        self._reset = gui.add_button("reset")
+        self._text = gui.add_markdown("")
+        self._frame, self._paused, self._wants_reset = 0, False, threading.Event()
+        self._stop.on_click(lambda _: self._zero())
+        self._pause.on_click(lambda _: self._toggle())
+        self._reset.on_click(lambda _: self._wants_reset.set())
+
+    def _zero(self) -> None:
+        for slider in self.sliders:
+            if not slider.disabled:
+                slider.value = min(max(0.0, slider.min), slider.max)
+
+    def _toggle(self) -> None:
+        self._paused = not self._paused
+        self._pause.label = "resume" if self._paused else "pause"
+
+    @property
+    def command(self) -> Tuple[float, float, float]:
+        vx, vy, yaw_rate = (float(slider.value) for slider in self.sliders)
+        return vx, vy, yaw_rate
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    def is_open(self) -> bool:
+        """Return True; Ctrl-C ends the viewer."""
+        return True
+
+    def wants_reset(self) -> bool:
+        wanted = self._wants_reset.is_set()
+        self._wants_reset.clear()
+        return wanted
+
+    def show(self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float]) -> None:
+        """Show a pose [7 + J], the measured velocity in the order of the command, and reward terms by name."""
+        self._data.qpos[:] = pose
+        mujoco.mj_kinematics(self._model, self._data)
+        here = np.array([pose[0], pose[1], 0.0])
+        with self.server.atomic():
+            self._grid.position = -(here % 1.0)
+            for body, frame in self._bodies.items():
+                frame.position = self._data.xpos[body] - here
+                frame.wxyz = self._data.xquat[body]
+        if self._frame % _TEXT_STRIDE == 0:
+            self._text.content = _text(self.command, velocity, here, rewards)
+        self._frame += 1
+
+    def close(self) -> None:
+        """Stop the server and its event loop; viser leaves the loop open with pending tasks."""
+        loop, end = self.server.get_event_loop(), time.monotonic() + _TIMEOUT
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.server.stop()
+        while loop.is_running() and time.monotonic() < end:
+            time.sleep(0.01)
+        if loop.is_running() or loop.is_closed():
+            return
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks))
+        loop.close()
+
+
+def _place_camera(client: viser.ClientHandle) -> None:
+    client.camera.position, client.camera.look_at = _CAMERA, _LOOK_AT
+
+
+def _text(command: Sequence[float], velocity: Sequence[float], here: np.ndarray, rewards: Mapping[str, float]) -> str:
+    rows = [f"| {n} | {c:+.2f} | {v:+.2f} |" for n, c, v in zip(_COMMAND_NAMES, command, velocity)]
+    terms = [f"| {name} | {value:+.3f} |" for name, value in rewards.items()]
+    terms.append(f"| **sum** | **{sum(rewards.values()):+.3f}** |")
+    position = f"at x {here[0]:+.2f} m, y {here[1]:+.2f} m"
+    head, body = ("| | commanded | measured |", "|---|---|---|"), ("| reward term | per second |", "|---|---|")
+    return "\n".join((*head, *rows, "", position, "", *body, *terms))
+
+
+def geom_mesh(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh:
+    """Return the surface of a geom of a MuJoCo model in the geom's frame; an unknown type becomes a small sphere."""
+    kind, size, shapes = model.geom_type[geom], model.geom_size[geom], mujoco.mjtGeom
+    if kind == shapes.mjGEOM_BOX:
+        return trimesh.creation.box(extents=2 * size)
+    if kind == shapes.mjGEOM_CAPSULE:
+        capsule = trimesh.creation.capsule(height=2 * size[1], radius=size[0], count=[16, 16])
+        return capsule.apply_translation(-capsule.bounds.mean(axis=0))  # trimesh's origin differs between versions
+    if kind == shapes.mjGEOM_CYLINDER:
+        return trimesh.creation.cylinder(radius=size[0], height=2 * size[1], sections=24)
+    if kind == shapes.mjGEOM_MESH:
+        mesh = model.geom_dataid[geom]
+        vertices = model.mesh_vert[model.mesh_vertadr[mesh] :][: model.mesh_vertnum[mesh]]
+        faces = model.mesh_face[model.mesh_faceadr[mesh] :][: model.mesh_facenum[mesh]]
+        return trimesh.Trimesh(vertices, faces, process=False)
+    ball = trimesh.creation.icosphere(subdivisions=2, radius=1.0)
+    if kind == shapes.mjGEOM_ELLIPSOID:
+        ball.apply_scale(size)
+    else:
+        ball.apply_scale(size[0] if kind == shapes.mjGEOM_SPHERE else 0.01)
+    return ball
+
+
+def _color(model: mujoco.MjModel, geom: int) -> Tuple[int, int, int]:
+    material = model.geom_matid[geom]
+    rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
+    red, green, blue = (int(255 * value) for value in rgba[:3])
+    return red, green, blue

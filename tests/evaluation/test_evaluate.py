@@ -1,0 +1,260 @@
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from configs.go2_flat import Go2Flat
+from rsl_rl.config.mdp import CommandConfig, RandomizationConfig
+from rsl_rl.evaluation.evaluate import (
+    EvalResult,
+    SeedResult,
+    bootstrap_interval,
+    differences,
+    evaluate,
+    evaluate_seed,
+    for_evaluation,
+    unmet_criteria,
+)
+from rsl_rl.evaluation.gait_metrics import AXES, CommandBins, GaitMetrics, merge_bins
+from rsl_rl.robots.go2 import GO2
+
+CFG = Go2Flat().env
+
+
+class Still:
+    """Holds the standing pose."""
+
+    def __init__(self, action=0.0):
+        self.action, self.resets = action, 0
+
+    def __call__(self, obs):
+        return torch.full((len(obs["policy"]), 12), self.action)
+
+    def reset(self, dones=None):
+        self.resets += 1
+
+
+def test_the_gate_measures_a_robot_that_stands():
+    """Told to walk at a fixed velocity, a robot that stands still misses by exactly that velocity."""
+    commands = replace(CFG.commands, lin_vel_x=(0.6, 0.6), lin_vel_y=(-0.8, -0.8), yaw_rate=(0.5, 0.5))
+    cfg = for_evaluation(replace(CFG, commands=commands), num_envs=16, seconds=2.0)
+    cfg = replace(cfg, randomization=RandomizationConfig.none())
+    policy = Still()
+    result = evaluate(cfg.build(), policy, seconds=2.0)
+    assert result["fall_rate"] == 0 and policy.resets == 101
+    assert result["lin_vel_error"] == pytest.approx(1.0, abs=0.03)  # |(0.6, -0.8)|, less what settling down moves
+    assert result["yaw_rate_error"] == pytest.approx(0.5, abs=0.03)
+    assert result["action_rate"] == 0 and result["duty_factor"] > 0.9 and 1 < result["mean_torque"] < 6
+
+
+def test_falls_are_counted():
+    cfg = for_evaluation(CFG, num_envs=8, seconds=2.0)
+    env = cfg.build()
+    walk = evaluate_seed(env, Still(action=6.0), seconds=2.0)  # folds its legs
+    assert walk.metrics["fall_rate"] >= 1.0 and env.observers == []
+    assert sum(walk.falls.values()) == pytest.approx(walk.metrics["fall_rate"])
+    assert walk.falls["other"] == walk.falls["engine"] == walk.falls["state"] == 0  # every failure has its name
+    assert walk.recording["command"].shape == (100, 1, 3)
+
+
+def test_the_gate_is_without_noise_and_pushes():
+    cfg = for_evaluation(CFG, 4, 20.0)
+    assert all(term.noise == 0 for term in cfg.policy_observations.values())
+    assert cfg.randomization.push_interval == 0 and cfg.commands.standing_fraction == 0
+    assert cfg.randomization.friction == CFG.randomization.friction
+    assert for_evaluation(CFG, 4, 20.0, pushes=True).randomization.push_interval == CFG.randomization.push_interval
+
+
+def test_every_repetition_has_to_pass():
+    limits = {"a": 1.0}
+    assert unmet_criteria([{"a": 0.5}, {"a": 1.0}], limits) == []
+    assert unmet_criteria([{"a": 0.5}, {"a": 1.5}], limits) == ["a 1.5000 > 1.0"]
+    assert unmet_criteria([{"a": float("nan")}], limits) == ["a nan > 1.0"]
+
+
+def still_state(num_envs=2):
+    """Robots that stand upright in the air and do nothing."""
+
+    def zeros(*shape):
+        return torch.zeros(num_envs, *shape)
+
+    sim = SimpleNamespace(
+        torque_limits=torch.full((12,), 20.0),
+        total_mass=torch.full((num_envs,), 15.0),
+        diverged=zeros().bool(),
+        overflowed=zeros().bool(),
+        root_pos=zeros(3),
+        root_quat=zeros(4),
+        root_lin_vel=zeros(3),
+        root_ang_vel=zeros(3),
+        joint_pos=zeros(12),
+        joint_vel=zeros(12),
+    )
+    forces = {link: zeros() for link in CFG.terminations.contact_links}
+    return SimpleNamespace(
+        sim=sim,
+        control_dt=0.02,
+        command=zeros(3),
+        action=zeros(12),
+        previous_action=zeros(12),
+        base_lin_vel=zeros(3),
+        base_ang_vel=zeros(3),
+        gravity=torch.tensor([0.0, 0.0, -1.0]).repeat(num_envs, 1),
+        joint_torque=zeros(12),
+        joint_vel=sim.joint_vel,
+        foot_contact=zeros(4).bool(),
+        foot_touchdown=zeros(4).bool(),
+        foot_pos=zeros(4, 3),
+        foot_vel=zeros(4, 3),
+        air_time=zeros(4),
+        forces=forces,
+        contact_strength=lambda links: torch.stack([forces[link] for link in links], dim=1),
+    )
+
+
+NOBODY = torch.zeros(2, dtype=torch.bool)
+
+
+def test_each_number_of_a_gait_has_its_paper_answer():
+    """Two robots, 10 steps: 2 N m on every joint at 3 rad/s, at 0.5 m/s, one foot of four down and sliding."""
+    meter, state = GaitMetrics(CFG, GO2), still_state()
+    state.joint_torque[:], state.joint_vel[:] = -2.0, 3.0
+    state.joint_torque[0, 0] = 20.0  # at its limit
+    state.base_lin_vel[:, 0] = 0.5
+    state.foot_contact[:, 2] = True
+    state.foot_vel[:, :, 1] = 0.1 * torch.arange(1, 5)  # only the third touches
+    for step in range(10):
+        state.foot_touchdown[:, 1] = step in (3, 8)
+        state.foot_pos[:, 1, 2] = GO2.foot_radius + (0.06 if step == 2 else 0.0)
+        meter(state, NOBODY)
+    result = meter.result()
+    assert result["torque_saturation"] == pytest.approx(1 / 24)
+    assert result["mean_torque"] == pytest.approx((23 * 2 + 20) / 24)
+    power = (23 * 2 + 20) * 3 / 2  # [W] a robot
+    assert result["cost_of_transport"] == pytest.approx(power / (15 * 9.81 * 0.5), rel=1e-5)
+    assert result["foot_slip"] == pytest.approx(0.3)
+    assert result["duty_factor"] == pytest.approx(1 / 4)
+    assert result["step_frequency"] == pytest.approx(2 / 4 / 0.2)  # two touchdowns of one foot of four in 0.2 s
+    assert result["swing_height"] == pytest.approx(0.06)
+    assert result["lin_vel_error"] == pytest.approx(0.5) and result["fall_rate"] == 0
+    assert set(result) == set(GaitMetrics.NAMES)
+
+
+def test_action_jerk_is_the_second_difference_of_the_target():
+    actions, falls = torch.randn(30, 2, 12), torch.rand(30, 2) < 0.2
+    meter, state = GaitMetrics(CFG, GO2), still_state()
+    targets = [[torch.zeros(12)] * 2 for _ in range(2)]  # by robot; before an episode, the default pose
+    squares = []
+    for action, done in zip(actions, falls):
+        state.previous_action.copy_(state.action)
+        state.action.copy_(action)
+        meter(state, done)
+        for robot in range(2):
+            targets[robot].append(0.25 * action[robot])
+            a, b, c = targets[robot][-3:]
+            squares.append((c - 2 * b + a).square())
+            if done[robot]:
+                targets[robot] = [torch.zeros(12)] * 2
+        state.action.masked_fill_(done.unsqueeze(1), 0.0)  # as the environment does
+    assert falls.any()
+    assert meter.result()["action_jerk"] == pytest.approx(torch.stack(squares).mean().sqrt().item(), rel=1e-5)
+
+
+def test_a_steady_change_has_no_jerk():
+    meter, state = GaitMetrics(CFG, GO2), still_state()
+    for step in range(4):
+        state.previous_action[:], state.action[:] = step, step + 1
+        meter(state, NOBODY)
+    assert meter.result()["action_rate"] == pytest.approx(0.25)
+    assert meter.result()["action_jerk"] == pytest.approx(0.25 * math.sqrt(1 / 4))  # the start alone, from rest
+
+
+def test_a_fall_is_booked_under_the_first_cause_that_holds():
+    meter, state = GaitMetrics(CFG, GO2), still_state(8)
+    state.gravity[[0, 2, 4, 5]] = torch.tensor([1.0, 0.0, 0.0])  # on the side
+    state.sim.diverged[0] = True
+    state.sim.root_pos[1] = math.nan
+    state.forces["trunk"][[2, 3]] = 30.0
+    state.forces["head"][3] = 30.0
+    state.forces["head"][7] = 0.5  # less than what counts
+    done = torch.tensor([True, True, True, True, True, False, False, True])
+    meter(state, done)
+    expected = {"engine": 1, "state": 1, "trunk_contact": 2, "head_contact": 0, "tilt": 1, "other": 1}
+    assert meter.falls() == {cause: count / 8 for cause, count in expected.items()}
+    assert list(meter.falls()) == list(expected) and meter.result()["fall_rate"] == 6 / 8
+
+
+def test_command_bins_agree_with_a_loop():
+    cfg = CommandConfig(lin_vel_x=(-1.0, 1.0), lin_vel_y=(0.3, 0.3), yaw_rate=(0.0, 2.0))
+    bins, samples = CommandBins(cfg), []
+    for _ in range(3):
+        command, measured, errors = (
+            torch.rand(50, 3) * 2 - torch.tensor([1.0, 0, 0]),
+            torch.randn(50, 3),
+            torch.rand(50, 2),
+        )
+        command[:, 1] = 0.3
+        command[0], command[1] = torch.tensor([-1.0, 0.3, 0.0]), torch.tensor([1.0, 0.3, 2.0])  # the ends belong
+        bins.add(command, measured, errors[:, 0], errors[:, 1])
+        samples += zip(command.tolist(), measured.tolist(), errors.tolist())
+    result = bins.result()
+    assert [(b.axis, b.low, b.high) for b in result if b.axis != "yaw_rate"] == [
+        *(("lin_vel_x", low, high) for low, high in ((-1, -0.6), (-0.6, -0.2), (-0.2, 0.2), (0.2, 0.6), (0.6, 1))),
+        ("lin_vel_y", 0.3, 0.3),
+    ]
+    for one in result:
+        i = AXES.index(one.axis)
+        inside = [s for s in samples if one.low <= s[0][i] < one.high or s[0][i] == one.high or one.low == one.high]
+        assert one.samples == len(inside) > 0
+        columns = ([s[0][i] for s in inside], [s[1][i] for s in inside], *zip(*(s[2] for s in inside)))
+        for mean, column in zip(one[4:], columns):
+            assert mean == pytest.approx(sum(column) / len(column), rel=1e-4, abs=1e-5)
+
+
+def test_pooled_bins_are_those_of_all_samples_together():
+    cfg = CommandConfig(lin_vel_x=(-1.0, 1.0), lin_vel_y=(-1.0, 1.0), yaw_rate=(-1.0, 1.0))
+    together, halves = CommandBins(cfg), [CommandBins(cfg), CommandBins(cfg)]
+    for half, num_robots in zip(halves, (5, 60)):  # in the first, some bins stay empty
+        step = (torch.rand(num_robots, 3) - 0.5, torch.randn(num_robots, 3), *torch.rand(2, num_robots))
+        half.add(*step)
+        together.add(*step)
+    pooled = merge_bins([half.result() for half in halves])
+    assert any(one.samples == 0 and math.isnan(one.lin_vel_error) for one in halves[0].result())
+    for one, other in zip(pooled, together.result()):
+        assert one[:4] == other[:4] and one[4:] == pytest.approx(other[4:], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "interval"),
+    [
+        ([0.4] * 5, (0.4, 0.4)),
+        ([0.0, 1.0], (0.0, 1.0)),  # a quarter of the draws is twice the same, at either end
+        ([0.0] * 9 + [1.0], (0.0, 0.3)),  # ones in ten draws: P(0) = 0.35, P(<= 2) = 0.930, P(<= 3) = 0.987
+    ],
+)
+def test_bootstrap_intervals_known_on_paper(values, interval):
+    assert bootstrap_interval(values) == pytest.approx(interval)
+
+
+def test_the_interval_of_many_values_is_the_normal_one():
+    values = torch.randn(400, generator=torch.Generator().manual_seed(1)).double()
+    half = 1.96 * values.std(correction=0).item() / 20
+    low, high = bootstrap_interval(values.tolist())
+    assert (low, high) == pytest.approx((values.mean().item() - half, values.mean().item() + half), abs=0.01)
+    assert bootstrap_interval(values.tolist(), level=0.5)[0] > low
+
+
+def test_a_judgement_sums_its_repetitions_up():
+    def eval_result(*errors, cfg=CFG):
+        walks = [SeedResult({"lin_vel_error": error}, {"tilt": error / 2}, [], {}) for error in errors]
+        return EvalResult("a", "model_1.pt", 10, cfg, (), walks)
+
+    one = eval_result(0.1, 0.2)
+    assert one.metrics == pytest.approx({"lin_vel_error": 0.15}) and one.falls == pytest.approx({"tilt": 0.075})
+    assert one.intervals == {"lin_vel_error": (0.1, 0.2)} and eval_result(0.1).intervals == {}
+    gate = replace(CFG, gate={"lin_vel_error": 0.15})
+    assert eval_result(0.1, 0.2, cfg=gate).unmet == ["lin_vel_error 0.2000 > 0.15"]  # each seed for itself
+    assert differences([one, eval_result(0.3)]) == []
+    assert differences([one, eval_result(0.3, cfg=gate)]) == ["gate"]

@@ -1,0 +1,142 @@
+"""Recordings, the pictures of them, and how play.py reads a command."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.figure import Figure
+
+from configs.go2_flat import Go2Flat
+from rsl_rl.evaluation import playback_plots
+from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
+from scripts.play import split_commas
+
+
+class Nodding:
+    """A policy that moves every joint target up and down by turns."""
+
+    def __init__(self, env):
+        self._env, self._sign = env, 1.0
+
+    def __call__(self, obs):
+        self._sign = -self._sign
+        return torch.full((self._env.num_envs, 12), self._sign)
+
+    def reset(self, dones=None):
+        pass
+
+
+@pytest.fixture
+def recorded():
+    env = for_playback(Go2Flat().env, 2, 0.4, (0.5, -0.2, 0.1)).build("cpu", seed=0)
+    return env, run_playback(env, Nodding(env), 0.4)
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """What would have been saved as pictures."""
+    kept = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: kept.append(figure))
+    return kept
+
+
+def test_a_recording_has_what_the_plots_show(recorded):
+    env, recording = recorded
+    assert recording["pose"].shape == (20, 2, 19) and recording["torque"].shape == (20, 2, 12)
+    default, scale = torch.tensor(env.robot.default_joint_pos), env.cfg.control.action_scale
+    torch.testing.assert_close(recording["target"][0, 1], default - scale)
+    torch.testing.assert_close(recording["target_change"][0, 1], torch.full((12,), -scale))  # from the default pose
+    torch.testing.assert_close(recording["target_change"][1, 1], torch.full((12,), 2 * scale))
+    torch.testing.assert_close(recording["command"][:, 0], torch.tensor((0.5, -0.2, 0.1)).expand(20, 3))
+
+
+def test_the_motion_picture_tells_commanded_from_measured(recorded, figures, tmp_path):
+    env, recording = recorded
+    playback_plots.plot_motion(recording, 0.02, env.sim.foot_names, tmp_path / "x.png")
+    axes = figures[0].axes
+    for i, unit in enumerate(("[m/s]", "[m/s]", "[rad/s]")):
+        measured, commanded = axes[i].lines[:2]
+        np.testing.assert_allclose(measured.get_ydata(), recording["velocity"][:, 0, i])
+        np.testing.assert_allclose(commanded.get_ydata(), recording["command"][:, 0, i])
+        assert unit in axes[i].get_ylabel()
+        assert measured.get_color() != commanded.get_color() and measured.get_linestyle() != commanded.get_linestyle()
+    np.testing.assert_allclose(axes[3].lines[0].get_ydata(), recording["pose"][:, 0, 2])
+    scale = env.cfg.control.action_scale
+    np.testing.assert_allclose(axes[4].lines[0].get_ydata()[:3], (scale, 2 * scale, 2 * scale), rtol=1e-5)
+    assert [text.get_text() for text in figures[0].legends[0].texts][:2] == ["measured", "commanded"]
+
+
+def test_a_bar_of_the_gait_diagram_is_a_stance():
+    axis = Figure().subplots()
+    contact = np.array([[0, 1], [1, 1], [1, 0], [0, 0], [1, 0]], dtype=bool)  # [steps, feet]
+    playback_plots._draw_gait(axis, 0.1 * (1 + np.arange(5)), contact, ("a_foot", "b_foot"))
+    spans = [
+        [(path.vertices[:, 0].min(), path.vertices[:, 0].max()) for path in bars.get_paths()]
+        for bars in axis.collections
+        if isinstance(bars, (PolyCollection, PathCollection))
+    ]
+    np.testing.assert_allclose(spans[0], [(0.1, 0.3), (0.4, 0.5)])
+    np.testing.assert_allclose(spans[1], [(0.0, 0.2)])
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["a 60%", "b 40%"]
+
+
+def test_the_joint_picture_has_a_column_for_each_leg(recorded, figures, tmp_path):
+    env, recording = recorded
+    sim = env.sim
+    playback_plots.plot_joints(recording, 0.02, sim.joint_names, sim.torque_limits, 4, tmp_path / "x.png")
+    axes = np.array(figures[0].axes).reshape(6, 4)
+    for j, name in enumerate(sim.joint_names):
+        position, torque = axes[j % 3, j // 3], axes[3 + j % 3, j // 3]
+        assert position.get_title() == name and torque.get_title().startswith(name)
+        np.testing.assert_allclose(position.lines[0].get_ydata(), recording["pose"][:, 0, 7 + j])
+        np.testing.assert_allclose(position.lines[1].get_ydata(), recording["target"][:, 0, j])
+        np.testing.assert_allclose(torque.lines[0].get_ydata(), recording["torque"][:, 0, j])
+        assert [line.get_ydata()[0] for line in torque.lines[1:3]] == [-sim.torque_limits[j], sim.torque_limits[j]]
+
+
+@pytest.mark.parametrize(
+    ("joints", "legs", "grid"), [(12, 4, (3, 4)), (12, 2, (6, 2)), (13, 2, (4, 4)), (3, 0, (1, 3))]
+)
+def test_every_joint_finds_a_place(joints, legs, grid):
+    assert playback_plots._grid(joints, legs) == grid and grid[0] * grid[1] >= joints
+
+
+def test_the_end_of_an_episode_is_marked(recorded, figures, tmp_path):
+    env, recording = recorded
+    recording["done"][7, 0] = True
+    playback_plots.plot_motion(recording, 0.02, env.sim.foot_names, tmp_path / "x.png")
+    np.testing.assert_allclose(figures[0].axes[0].lines[2].get_xdata(), 0.16)
+    assert "episode ended" in [text.get_text() for text in figures[0].legends[0].texts]
+
+
+def test_pictures_are_written_or_left_out(recorded, tmp_path):
+    env, recording = recorded
+    assert list(write_playback(recording, env, tmp_path, video=False, plot=False)) == [] and not list(
+        tmp_path.iterdir()
+    )
+    lines = list(write_playback(recording, env, tmp_path, video=False, plot=True))
+    assert len(lines) == 2
+    assert all((tmp_path / name).stat().st_size > 10_000 for name in ("play.png", "play_joints.png"))
+
+
+def test_without_matplotlib_one_line_says_what_to_install(recorded, tmp_path, monkeypatch):
+    env, recording = recorded
+    monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.playback_plots")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    (line,) = write_playback(recording, env, tmp_path, video=False, plot=True)
+    assert line.startswith("no plots: ") and "pip install 'rsl-rl-lib[sim]'" in line and "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("--command 0.8,0,0 --seconds 2", "--command 0.8 0 0 --seconds 2"),
+        ("--command=-0.5,0,0.1", "--command -0.5 0 0.1"),
+        ("--command 0.8 0 0", "--command 0.8 0 0"),
+        ("--task a,b --command --video", "--task a,b --command --video"),
+    ],
+)
+def test_a_command_may_have_commas(typed, read):
+    assert split_commas(typed.split()) == read.split()

@@ -1,0 +1,175 @@
+import base64
+import json
+import math
+import re
+import shutil
+import sys
+import uuid
+from dataclasses import replace
+
+import pytest
+import torch
+
+import rsl_rl.evaluation
+from configs.go2_flat import Go2Flat
+from rsl_rl.evaluation import report_plots
+from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
+from rsl_rl.evaluation.gait_metrics import AXES, CommandBin, GaitMetrics
+from rsl_rl.evaluation.report import report_html
+
+CFG = Go2Flat().env
+
+
+def seed_result(error, falls, steps=50):
+    """What robots might have done that missed their commands by a fixed error."""
+    bins = [
+        CommandBin(axis, low, low + 1, 10, low + 0.5, low + 0.4, error + i, 2 * error + i)
+        for axis in AXES
+        for i, low in enumerate((-1.0, 0.0))
+    ]
+    metrics = {
+        **dict.fromkeys(GaitMetrics.NAMES, 0.5),
+        "lin_vel_error": error,
+        "yaw_rate_error": 0.1,
+        "fall_rate": falls,
+    }
+    recording = {
+        "command": torch.ones(steps, 1, 3),
+        "velocity": torch.zeros(steps, 1, 3),
+        "foot_contact": torch.arange(steps).reshape(-1, 1, 1).expand(-1, 1, 4) % 10 < 5,
+        "done": torch.arange(steps).reshape(-1, 1) == 20,
+    }
+    return SeedResult(metrics, {"engine": 0.0, "head_contact": falls, "tilt": 0.0, "other": 0.0}, bins, recording)
+
+
+def eval_result(name, errors, falls=0.0, cfg=CFG):
+    feet = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
+    return EvalResult(name, f"/logs/{name}.pt", 12345, cfg, feet, [seed_result(error, falls) for error in errors])
+
+
+def images(page):
+    return [base64.b64decode(data) for data in re.findall(r'src="data:image/png;base64,([^"]+)"', page)]
+
+
+def test_a_report_of_two_says_who_passed_and_by_how_much():
+    page = report_html(
+        "go2", "64 robots.", [eval_result("good", [0.1, 0.1, 0.13]), eval_result("bad<1>", [0.1, 0.2, 0.3], falls=0.25)]
+    )
+    assert "good" in page and "bad&lt;1&gt;" in page and "<1>" not in page
+    assert page.count("passed</td>") == 1
+    assert 'class="miss">missed: fall_rate 0.2500 &gt; 0.01 (3 of 3 seeds)<br>lin_vel_error 0.3000 &gt; 0.15 (2' in page
+    assert '<td class="pass">0.1100<small>[0.1000, 0.1300]</small></td>' in page
+    assert '<td class="miss">0.2000<small>[0.1000, 0.3000]</small></td>' in page
+    assert "95 % bootstrap intervals of the mean over 3 seeds, 10,000 resamples" in page
+    assert "<tr><td>the head touches the floor</td><td>0.0000</td><td>0.2500</td></tr>" in page
+    assert "-1.00 to +0.00 m/s forward</td><td>0.110, 0.220</td><td>0.200, 0.400</td>" in page
+    for name in GaitMetrics.NAMES:
+        assert name in page and GaitMetrics.DESCRIPTIONS[name].split(",")[0] in page
+    assert len(images(page)) == 6 and all(png.startswith(b"\x89PNG") and len(png) > 5000 for png in images(page))
+
+
+def test_a_report_needs_nothing_else():
+    page = report_html("go2", "", [eval_result("a", [0.1])])
+    assert not re.search(r"https?:|//|<script|<link|@import|url\(", re.sub(r'base64,[^"]+', "", page))
+    assert page.count("src=") == len(images(page)) == 3  # nobody fell, and there is nothing to compare
+
+
+def test_one_seed_has_no_interval():
+    page = report_html("go2", "", [eval_result("a", [0.1])])
+    assert "One seed, so there are no confidence intervals" in page and "<small>[0" not in page
+
+
+def test_runs_that_were_judged_differently_are_not_passed_over():
+    slow = replace(CFG, commands=replace(CFG.commands, lin_vel_x=(0.0, 0.5)), gate={})
+    page = report_html("go2", "", [eval_result("a", [0.1]), eval_result("b", [0.1], cfg=slow)])
+    assert "The runs differ in commands, gate; each is evaluated with the config that it was trained with." in page
+    assert "The runs differ" not in report_html("go2", "", [eval_result("a", [0.1]), eval_result("b", [0.1])])
+    assert "sets no limits" in report_html("go2", "", [eval_result("b", [0.1], cfg=slow)])
+
+
+def test_without_matplotlib_there_are_tables_and_a_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.report_plots")
+    monkeypatch.delattr(rsl_rl.evaluation, "report_plots")
+    page = report_html("go2", "", [eval_result("a", [0.1])])
+    assert not images(page) and "No plots: " in page and "pip install &quot;rsl-rl-lib[sim]&quot;" in page
+    assert "0.1000" in page
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Have plots return what they draw instead of its file."""
+    monkeypatch.setattr(report_plots, "_png", lambda figure: figure)
+
+
+def test_the_bars_are_the_errors(drawn):
+    figure = report_plots.plot_tracking_errors([eval_result("a", [0.1]), eval_result("b", [0.4])])
+    heights = [[bar.get_height() for bar in axis.patches] for axis in figure.axes]
+    assert heights == [[0.1, 1.1, 0.4, 1.4]] * 3 + [[0.2, 1.2, 0.8, 1.8]] * 3
+    figure = report_plots.plot_falls([eval_result("a", [0.1]), eval_result("b", [0.4], falls=0.5)])
+    assert [bar.get_height() for bar in figure.axes[0].patches] == [0, 0, 0, 0, 0, 0.5, 0, 0]
+
+
+def test_perfect_tracking_is_the_diagonal(drawn):
+    figure = report_plots.plot_velocities([eval_result("a", [0.1])])
+    line, diagonal = figure.axes[0].lines
+    assert line.get_xydata().tolist() == [[-0.5, -0.6], [0.5, 0.4]]
+    assert diagonal.get_xydata().tolist() == [[-1, -1], [1, 1]]
+
+
+def test_the_comparison_shows_limits_intervals_and_seeds(drawn):
+    figure = report_plots.plot_comparison([eval_result("a", [0.1, 0.3]), eval_result("b", [0.2, 0.2])])
+    (axis,) = (axis for axis in figure.axes if axis.get_title() == "lin_vel_error")
+    seeds, interval, mean = (line.get_ydata() for line in axis.lines[:3])
+    assert list(seeds) == [0.1, 0.3] and list(interval) == [0.1, 0.3] and list(mean) == [0.2]
+    assert list(axis.lines[-1].get_ydata()) == [0.15, 0.15]
+
+
+def test_the_gait_diagram_shows_when_feet_are_down(drawn):
+    figure = report_plots.plot_walk(eval_result("a", [0.1]))
+    bars = figure.axes[3].collections
+    assert len(bars) == 4 and len(bars[0].get_paths()) == 25  # every second five steps of 50
+    starts = [path.vertices[:, 0].min() for path in bars[0].get_paths()]
+    assert starts == pytest.approx([0.02 * step for step in range(50) if step % 10 < 5])
+    assert figure.axes[3].get_xlim() == pytest.approx((0.0, 1.0))
+    fall = [line for line in figure.axes[0].lines if line.get_label() == "fall"]
+    assert [line.get_xdata()[0] for line in fall] == pytest.approx([0.4])
+
+
+@pytest.mark.slow
+def test_two_checkpoints_and_two_runs_side_by_side(run_script, root, tmp_path):
+    experiment = f"test-{uuid.uuid4().hex[:8]}"
+    arguments = ("--task", "go2_flat", "--experiment_name", experiment)
+    small = ("--num_envs", "4", "--seconds", "0.2", "--num_seeds", "2")
+    try:
+        train = ("scripts/train.py", *arguments, "--num_envs", "16", "--runner.num_steps_per_env", "8")
+        done = run_script(*train, "--max_iterations", "1", "--run_name", "a")
+        assert done.returncode == 0, done.stderr
+        (run,) = (root / "logs" / experiment).iterdir()
+        shutil.copytree(run, run.with_name("b"))
+
+        done = run_script("scripts/evaluate.py", *arguments, *small, "--load_run", run.name, "--checkpoints", "0", "1")
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout.strip().splitlines()[-1], parse_constant=lambda name: pytest.fail(name))
+        checkpoints = result.pop("checkpoints")
+        assert [one["checkpoint"][-10:] for one in checkpoints] == ["model_0.pt", "model_1.pt"]
+        assert result == checkpoints[0] and {"fall_rate", "gate_passed", "env_steps", "action_jerk"} <= set(result)
+        assert checkpoints[0]["intervals"]["mean_torque"][0] <= checkpoints[0]["mean_torque"]
+        assert math.isclose(sum(one["samples"] for one in result["tracking"] if one["axis"] == "yaw_rate"), 2 * 4 * 10)
+        assert f"report: {run / 'comparison.html'}" in done.stdout and "model_1: gate " in done.stdout
+        assert "model_0" in (run / "comparison.html").read_text()
+
+        report = tmp_path / "two.html"
+        asked = ("--load-runs", run.name, "b", "--report", str(report))
+        done = run_script("scripts/evaluate.py", *arguments, *small, *asked)
+        assert done.returncode == 0, done.stderr
+        one, other = json.loads(done.stdout.strip().splitlines()[-1])["checkpoints"]
+        assert one.pop("checkpoint") != other.pop("checkpoint") and one == other  # the same robots and commands
+        assert "b/model_1" in report.read_text()
+
+        done = run_script("scripts/evaluate.py", *arguments, *small, "--load_run", "b")
+        assert done.returncode == 0, done.stderr
+        assert [path.name for path in run.with_name("b").glob("*.html")] == ["evaluation_1.html"]
+        assert "checkpoints" not in json.loads(done.stdout.strip().splitlines()[-1])
+    finally:
+        shutil.rmtree(root / "logs" / experiment, ignore_errors=True)

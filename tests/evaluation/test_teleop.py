@@ -1,0 +1,292 @@
+"""A robot that a person steers: the loop, the web page in a real browser, and what is said where a part is missing."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from configs.go2_flat import Go2Flat
+from rsl_rl.evaluation import teleop
+from rsl_rl.evaluation.teleop import TeleopCommands, for_teleop, open_native_viewer, open_web_viewer, teleoperate
+from rsl_rl.robots.go2 import GO2
+
+RANGES = ((-1.0, 1.0), (-0.5, 0.5), (-1.0, 1.0))
+POSE = np.array([3.3, -2.6, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])
+
+
+class Standing:
+    """A policy that holds the default pose and counts what it is asked."""
+
+    def __init__(self, env):
+        self._env, self.steps, self.resets, self.commands = env, 0, 0, []
+
+    def __call__(self, obs):
+        self.steps += 1
+        self.commands.append(self._env.state.command[0].tolist())
+        return torch.zeros(self._env.num_envs, self._env.num_actions)
+
+    def reset(self, dones=None):
+        self.resets += dones is None
+
+
+class Script:
+    """A screen that follows a script: for each tick a command, whether paused, whether reset."""
+
+    def __init__(self, *ticks):
+        self._ticks, self._now, self.shown = list(ticks), ticks[0], []
+
+    def is_open(self):
+        if not self._ticks:
+            return False
+        self._now = self._ticks.pop(0)
+        return True
+
+    command = property(lambda self: self._now[0])
+    paused = property(lambda self: self._now[1])
+
+    def wants_reset(self):
+        return self._now[2]
+
+    def show(self, pose, velocity, rewards):
+        self.shown.append((pose, velocity, dict(rewards)))
+
+
+@pytest.fixture
+def env():
+    return for_teleop(Go2Flat().env).build("cpu", seed=0)
+
+
+@pytest.fixture
+def page():
+    from rsl_rl.viz.web_viewer import WebViewer
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    viewer = WebViewer(GO2.model_path, RANGES, (0.2, 0.0, 0.0), port)
+    yield viewer
+    viewer.close()
+
+
+def test_the_policy_sees_the_persons_command_and_no_other(env):
+    first, second = (0.5, 0.0, 0.0), (-0.3, 0.2, 0.4)
+    policy, display = Standing(env), Script(*[(first, False, False)] * 200, *[(second, False, False)] * 5)
+    env.commands._steps = 3  # the task would draw another command by now
+    teleoperate(env, policy, display)
+    np.testing.assert_allclose(policy.commands[:200], [first] * 200)
+    np.testing.assert_allclose(policy.commands[201:], [second] * 4, rtol=1e-6)
+    assert len(display.shown) == pytest.approx(205 / 2, abs=1)  # 25 of 50 steps a second
+
+
+def test_a_fallen_robot_goes_on_with_the_same_command(env):
+    env.commands = TeleopCommands(env, (0.7, 0.0, 0.0))
+    upside_down = env.sim.pose_vel()._replace(
+        root_pos=torch.tensor([[0.0, 0, 0.2]]), root_quat=torch.tensor([[0.0, 1, 0, 0]])
+    )
+    env.sim.reset(torch.ones(1, dtype=torch.bool), upside_down)
+    done = env.step(torch.zeros(1, 12)).done
+    assert done.item() and env.state.command.tolist() == [pytest.approx([0.7, 0.0, 0.0])]
+
+
+def test_a_paused_robot_stands_still_and_a_reset_starts_anew(env):
+    go, pause, again = (((0.0, 0.0, 0.0), *rest) for rest in ((False, False), (True, False), (True, True)))
+    policy, display = Standing(env), Script(*[go] * 10, *[pause] * 10, again, again, *[pause] * 4)
+    teleoperate(env, policy, display)
+    assert policy.steps == 10 and policy.resets == 3  # one at the start
+    poses = [shown[0] for shown in display.shown]
+    assert (poses[6] == poses[9]).all() and not (poses[0] == poses[4]).all()
+    assert not (poses[9][3:] == poses[-1][3:]).all()
+
+
+def test_the_reward_terms_shown_are_the_environments(env):
+    policy, display = Standing(env), Script(*[((0.5, 0.0, 0.0), False, False)] * 5)
+    sums = []
+    env.observers.append(lambda state, done: sums.append(env._rewards.compute().flatten() / env.cfg.sim.control_dt))
+    teleoperate(env, policy, display)
+    shown = display.shown[-1][2]
+    assert list(shown) == list(env.cfg.rewards.weights)
+    np.testing.assert_allclose(list(shown.values()), sums[-1], rtol=1e-4, atol=1e-6)
+    assert len(env.observers) == 1  # it leaves nothing behind
+
+
+def test_every_geom_is_drawn_in_its_size(page):
+    from rsl_rl.viz.web_viewer import geom_mesh
+
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    shapes, kinds = mujoco.mjtGeom, set()
+    for geom in np.flatnonzero(model.geom_bodyid):
+        kind, (a, b, _) = int(model.geom_type[geom]), model.geom_size[geom]
+        kinds.add(kind)
+        half = {
+            int(shapes.mjGEOM_BOX): model.geom_size[geom],
+            int(shapes.mjGEOM_SPHERE): (a, a, a),
+            int(shapes.mjGEOM_CAPSULE): (a, a, a + b),
+            int(shapes.mjGEOM_CYLINDER): (a, a, b),
+        }[kind]
+        np.testing.assert_allclose(geom_mesh(model, geom).bounds, (-np.array(half), half), atol=2e-3)
+    assert len(kinds) == 4
+
+
+def test_the_robot_stays_in_the_middle_and_the_grid_moves(page):
+    page.show(POSE, (0.1, 0.0, 0.0), {"a_term": 0.25})
+    np.testing.assert_allclose(page._bodies[1].position, (0.0, 0.0, 0.3), atol=1e-9)
+    np.testing.assert_allclose(page._grid.position, (-0.3, -0.4, 0.0), atol=1e-6)
+    assert "| a_term | +0.250 |" in page._text.content and "+0.20 | +0.10" in page._text.content
+
+
+def test_a_command_beyond_the_tasks_ranges_widens_a_slider(page):
+    from rsl_rl.viz.web_viewer import WebViewer
+
+    viewer = WebViewer(GO2.model_path, ((-1.0, 1.0), (0.0, 0.0), (-1.0, 1.0)), (1.5, 0.0, 0.0), 18123)
+    assert viewer.command == (1.5, 0.0, 0.0) and viewer.sliders[0].max == 1.5
+    assert viewer.sliders[1].disabled  # the task knows no sideways
+    viewer.close()
+
+
+def find_chromium():
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@pytest.fixture
+def browser():
+    """A headless Chromium that draws on the CPU."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    if find_chromium() is None:
+        pytest.skip("no Chromium: apt-get install chromium-headless-shell")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=find_chromium(),
+            args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"],
+        )
+        yield chromium
+        chromium.close()
+
+
+def until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
+    first, second = (browser.new_page(viewport={"width": 1100, "height": 700}) for _ in range(2))
+    for tab in (first, second):
+        tab.goto(page.address)
+        tab.get_by_text("pause", exact=True).wait_for(timeout=30_000)
+    page.show(POSE, (0.0, 0.0, 0.0), {"a_term": 0.25})
+    first.get_by_text("a_term").wait_for(timeout=20_000)
+    until(lambda: robot_in(first, tmp_path))
+
+    entry = first.locator("input.mantine-NumberInput-input").first
+    entry.fill("0.8")
+    entry.press("Enter")
+    until(lambda: page.command == (0.8, 0.0, 0.0))
+    first.close()
+    second.get_by_text("pause", exact=True).click()  # one has gone, the other steers on
+    until(lambda: page.paused)
+    second.get_by_text("go on", exact=True).click()
+    until(lambda: not page.paused)
+    second.get_by_text("reset", exact=True).click()
+    until(page.wants_reset)
+    assert not page.wants_reset()
+    second.get_by_text("stop (all sliders to zero)").click()
+    until(lambda: page.command == (0.0, 0.0, 0.0))
+    second.close()
+    page.show(POSE, (0.0, 0.0, 0.0), {})
+
+
+def robot_in(tab, folder) -> bool:
+    """Whether the blue plate and the black feet of the Go2 are in the middle of the picture."""
+    from PIL import Image
+
+    tab.screenshot(path=folder / "tab.png", timeout=30_000)
+    image = np.asarray(Image.open(folder / "tab.png").convert("RGB")).astype(int)[200:500, 350:750]
+    red, green, blue = np.moveaxis(image, 2, 0)
+    return ((blue > red + 60) & (blue > green)).sum() > 100 and (image.max(axis=2) < 70).sum() > 100
+
+
+def test_missing_parts_are_one_line_each(env, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(ValueError, match=r"^--keyboard needs a display .*--viewer"):
+        open_native_viewer(env, (0.0, 0.0, 0.0))
+    with pytest.raises(ValueError, match=r"^--port 0: give a number from 1 to 65535"):
+        open_web_viewer(env, (0.0, 0.0, 0.0), 0)
+    monkeypatch.delitem(sys.modules, "rsl_rl.viz.web_viewer", raising=False)
+    monkeypatch.setitem(sys.modules, "viser", None)
+    with pytest.raises(ValueError, match=r"^--viewer: .*viser.*pip install 'rsl-rl-lib\[viewer\]'$"):
+        open_web_viewer(env, (0.0, 0.0, 0.0), 8080)
+
+
+def test_a_key_changes_the_command_within_the_ranges():
+    from rsl_rl.viz.native_viewer import NativeViewer
+
+    window = NativeViewer.__new__(NativeViewer)  # without the window
+    window._ranges, window._command, window.paused, window._reset = RANGES, [0.0, 0.0, 0.0], False, False
+    for key in [265] * 15 + [263, 263, ord(".")]:
+        window.on_key(key)
+    assert window.command == pytest.approx((1.0, -0.1, 0.2))
+    window.on_key(32)
+    window.on_key(259)
+    assert window.paused and window.wants_reset() and not window.wants_reset()
+    window.on_key(257)
+    assert window.command == (0.0, 0.0, 0.0)
+
+
+def test_the_page_is_served_until_ctrl_c(run_script, root):
+    experiment = f"viewer-{uuid.uuid4().hex[:8]}"
+    arguments = ("--task", "go2_flat", "--experiment_name", experiment)
+    try:
+        tiny = ("--num_envs", "16", "--runner.num_steps_per_env", "8", "--max_iterations", "1")
+        assert run_script("scripts/train.py", *arguments, *tiny).returncode == 0
+        done = run_script("scripts/play.py", *arguments, "--viewer", "--num_envs", "2")
+        assert done.returncode == 2 and "leave out --num_envs" in done.stderr and done.stderr.count("\n") == 1
+        command = [sys.executable, "scripts/play.py", *arguments, "--viewer", "--port", "18321", "--command", "0.5,0,0"]
+        with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True, env={**os.environ}) as process:
+            try:
+                lines = iter(process.stdout.readline, "")
+                address = next(m[1] for m in (re.match(r"viewer: (\S+)", line) for line in lines) if m)
+                assert urllib.request.urlopen(address, timeout=10).status == 200
+                process.send_signal(signal.SIGINT)
+                assert process.wait(20) == 0
+            finally:
+                process.kill()
+    finally:
+        shutil.rmtree(Path(root) / "logs" / experiment, ignore_errors=True)
+
+
+def test_a_slow_machine_does_not_hurry_afterwards(env, monkeypatch):
+    clock, slept = [0.0], []
+
+    class Clock:
+        perf_counter = staticmethod(lambda: clock[0])
+
+        @staticmethod
+        def sleep(seconds):
+            slept.append(seconds)
+            clock[0] += seconds
+
+    monkeypatch.setattr(teleop, "time", Clock)
+    policy, display = Standing(env), Script(*[((0.0, 0.0, 0.0), False, False)] * 30)
+    begin = policy.__call__
+    monkeypatch.setattr(Standing, "__call__", lambda self, obs: (late(self), begin(obs))[1])
+
+    def late(self):
+        clock[0] += 10.0 if self.steps == 5 else 0.001  # asleep once
+
+    teleoperate(env, policy, display)
+    assert slept[:5] == pytest.approx([0.019] * 5) and slept[20:] == pytest.approx([0.019] * 10)

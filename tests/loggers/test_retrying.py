@@ -1,0 +1,52 @@
+from rsl_rl.loggers import Logger, RetryingLogger
+
+
+class Sink(Logger):
+    full = False
+
+    def __init__(self):
+        self.records = []
+
+    def write(self, record):
+        if self.full:
+            raise OSError("no space")
+        self.records.append(record["iteration"])
+
+
+def test_what_could_not_be_written_is_written_later_in_order():
+    sink, said = Sink(), []
+    logger = RetryingLogger(sink, said.append)
+    for iteration in range(1, 8):
+        sink.full = 3 <= iteration <= 5
+        logger.write({"iteration": iteration})
+    logger.close()
+    assert sink.records == [1, 2, 3, 4, 5, 6, 7]
+    assert len(said) == 2 and "Sink cannot write: no space" in said[0] and "Sink writes again" in said[1]
+
+
+def test_a_logger_that_could_not_start_starts_later():
+    class Unstarted(Sink):
+        full, started = True, None
+
+        def start(self, first_iteration, last_iteration):
+            if self.full:
+                raise OSError("no space")
+            self.started = first_iteration, last_iteration
+
+    sink, said = Unstarted(), []
+    logger = RetryingLogger(sink, said.append)
+    logger.start(3, 9)
+    logger.write({"iteration": 4})
+    sink.full = False
+    logger.write({"iteration": 5})
+    assert sink.started == (3, 9) and sink.records == [4, 5]
+
+
+def test_what_is_lost_in_the_end_is_told():
+    sink, said = Sink(), []
+    logger = RetryingLogger(sink, said.append)
+    sink.full = True
+    for iteration in (1, 2):
+        logger.write({"iteration": iteration})
+    logger.close()
+    assert "2 records of Sink are lost" in said[-1]

@@ -1,0 +1,92 @@
+"""Each reward term against numbers worked out by hand on a state made by hand."""
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from rsl_rl.config.mdp import RewardConfig
+from rsl_rl.tasks.mdp import rewards
+
+CFG = RewardConfig(collision_links=("thigh",))
+
+
+def state(**changes):
+    values = {
+        "contact_strength": {("thigh",): torch.tensor([[5.0], [0.0]])}.get,
+        "command": torch.tensor([[1.0, 0.0, 0.5], [0.0, 0.0, 0.0]]),
+        "moving": torch.tensor([1.0, 0.0]),
+        "base_lin_vel": torch.tensor([[0.5, 0.0, 0.2], [0.0, 0.0, 0.0]]),
+        "base_ang_vel": torch.tensor([[0.1, 0.2, 0.5], [0.0, 0.0, 1.0]]),
+        "gravity": torch.tensor([[0.6, 0.0, -0.8], [0.0, 0.0, -1.0]]),
+        "base_height": torch.tensor([0.2, 0.3]),
+        "joint_pos": torch.tensor([[0.5, 0, 0, 0.95, 0, 0], [0.0] * 6]),
+        "joint_offset": torch.tensor([[0.3, 0, 0, 0.9, 0, -0.1], [0.0] * 6]),
+        "joint_middle": torch.tensor([0.2, 0, 0, 0, 0, 0]),
+        "joint_half_range": torch.tensor([0.3, 1, 1, 1, 1, 1]),
+        "joint_vel": torch.tensor([[2.0, 0, 0, 0, 0, 0], [0.0] * 6]),
+        "joint_acc": torch.tensor([[10.0, 0, 0, 0, 0, 0], [0.0] * 6]),
+        "joint_torque": torch.tensor([[-3.0, 0, 0, 0, 0, 4.0], [0.0] * 6]),
+        "action": torch.tensor([[1.0, 0, 0, 0, 0, 0], [0.0] * 6]),
+        "previous_action": torch.tensor([[0.0, 2.0, 0, 0, 0, 0], [0.0] * 6]),
+        "air_time": torch.tensor([[0.4, 0.1, 0.0, 0.9], [0.4, 0.0, 0.0, 0.0]]),
+        "foot_touchdown": torch.tensor([[True, True, False, True], [True, False, False, False]]),
+        "foot_contact": torch.tensor([[True, False, False, True], [True, True, False, False]]),
+        "foot_pos": torch.tensor([[[0.0, 0.0, 0.08]] * 3 + [[0.0, 0.0, 0.02]], [[0.0, 0.0, 0.08]] * 4]),
+        "foot_vel": torch.tensor([[[0.0, 0.0, 9.0]] * 3 + [[3.0, 4.0, 0.0]], [[0.0] * 3] * 4]),
+    }
+    return SimpleNamespace(**{**values, **changes})
+
+
+BY_HAND = {
+    "track_lin_vel": (2.718281828 ** (-0.25 / 0.25), 1.0),
+    "track_yaw_rate": (1.0, 2.718281828 ** (-1.0 / 0.25)),
+    "lin_vel_z": (0.04, 0.0),
+    "ang_vel_xy": (0.05, 0.0),
+    "orientation": (0.36, 0.0),
+    "base_height": (0.01, 0.0),
+    "torques": (25.0, 0.0),
+    "energy": (6.0, 0.0),
+    "joint_acc": (100.0, 0.0),
+    "joint_vel": (4.0, 0.0),
+    "action_rate": (5.0, 0.0),
+    "joint_limits": (0.03 + 0.05, 0.0),
+    "joint_deviation": (0.09 + 0.81 + 0.01, 0.0),
+    "abduction_deviation": (0.09 + 0.81, 0.0),
+    "collision": (1.0, 0.0),
+    "feet_air_time": (0.1 - 0.2 + 0.2, 0.0),  # the third is capped; the second robot was told to stand
+    "foot_clearance": (0.06**2 * 5.0, 0.0),
+    "foot_slip": (25.0, 0.0),
+    "trot": (1.0, 0.0),
+    "stand_still": (0.0, 0.0),
+    "alive": (1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_term_gives_what_it_should(name):
+    assert rewards.TERMS[name](state(), CFG).tolist() == pytest.approx(BY_HAND[name], abs=1e-6)
+
+
+def test_every_term_is_worked_out_above():
+    assert set(rewards.TERMS) == set(BY_HAND)
+
+
+def test_standing_still_means_the_default_pose():
+    still = state(moving=torch.zeros(2))
+    assert rewards.stand_still(still, CFG).tolist() == pytest.approx([1.3, 0.0])
+
+
+def test_a_pace_is_no_trot():
+    lateral = state(
+        foot_contact=torch.tensor([[True, False, True, False], [True, True, True, True]]), moving=torch.ones(2)
+    )
+    assert rewards.trot(lateral, CFG).tolist() == [0.5, 0.5]
+
+
+def test_a_trot_is_counted_pair_by_pair():
+    feet = list(itertools.product((False, True), repeat=4))
+    pairs = [((fl == rr) + (fr == rl) + (fl != fr) + (rl != rr)) / 4 for fl, fr, rl, rr in feet]
+    every = state(foot_contact=torch.tensor(feet), moving=torch.ones(16))
+    assert rewards.trot(every, CFG).tolist() == pairs

@@ -1,0 +1,129 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rsl_rl.robots.go2 import GO2
+from rsl_rl.viz import video
+from rsl_rl.viz.video import Renderer, VideoClip, VideoError, write_video
+
+POSE = np.array([0, 0, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])
+
+
+def still(num_frames=1):
+    """A film of a standing robot."""
+    return VideoClip(GO2.model_path, np.tile(POSE, (num_frames, 1, 1)), ["x"] * num_frames, 10)
+
+
+def has_gl() -> bool:
+    """Whether MuJoCo can open a headless OpenGL context on this machine."""
+    code = "import mujoco; m = mujoco.MjModel.from_xml_string('<mujoco/>'); mujoco.Renderer(m, 8, 8).close()"
+    environment = {**os.environ, "MUJOCO_GL": "egl"}
+    return (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=False).returncode == 0
+    )
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # imageio leaves ffmpeg's pipes to the collector
+def test_a_film_has_its_frames_and_shows_the_robot(tmp_path, monkeypatch):
+    if not has_gl():
+        pytest.skip("no OpenGL driver: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri")
+    import imageio
+
+    monkeypatch.delenv("DISPLAY", raising=False)
+    poses = np.tile(POSE, (5, 2, 1))
+    poses[:, :, 0] += np.linspace(0, 0.2, 5)[:, None]
+    clip = VideoClip(GO2.model_path, poses, [f"frame {i}" for i in range(5)], 10)
+    path = write_video(tmp_path / "film.mp4", clip, size=(320, 240))
+    assert sorted(made.name for made in tmp_path.iterdir()) == ["film.mp4", "film_frames.png"]
+    with imageio.get_reader(path) as clip:
+        frames = [np.asarray(frame) for frame in clip]
+    assert len(frames) == 5 and frames[0].shape == (240, 320, 3)
+    centre = frames[0][90:150, 120:200].astype(float)
+    assert centre.std() > 20  # a robot is there, not an empty floor
+
+
+def test_a_missing_driver_is_one_line_that_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "glx_that_nobody_has")
+    with pytest.raises(VideoError, match=r"^no video: .*apt-get install libegl1") as caught:
+        write_video(tmp_path / "film.mp4", still())
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
+    (tmp_path / "imageio.py").write_text("raise ModuleNotFoundError(\"No module named 'imageio'\")\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(VideoError, match=r"pip install 'rsl-rl-lib\[video\]'"):
+        write_video(tmp_path / "film.mp4", still())
+
+
+def test_drivers_are_tried_until_one_draws(tmp_path, monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setenv("DISPLAY", ":77")
+    monkeypatch.setattr(sys, "platform", "linux")
+    tried = []
+
+    def run(self, recording, path, driver, timeout):
+        tried.append(driver)
+        if driver != "osmesa":
+            return f"no {driver}"
+        path.touch()
+        path.with_name("x_frames.png").touch()
+        return None
+
+    monkeypatch.setattr(Renderer, "run", run)
+    assert write_video(tmp_path / "x.mp4", still()) == tmp_path / "x.mp4"
+    assert sorted(made.name for made in tmp_path.iterdir()) == ["x.mp4", "x_frames.png"]
+    assert tried == ["egl", "osmesa"]
+    assert video._drivers()[-1] == "glfw"
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    assert video._drivers() == ["osmesa"]  # the user's choice
+
+
+def test_without_ffmpeg_no_other_driver_is_tried(tmp_path, monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    (tmp_path / "imageio_ffmpeg.py").write_text("raise ModuleNotFoundError(\"No module named 'imageio_ffmpeg'\")\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    runs, real = [], Renderer.run
+    monkeypatch.setattr(Renderer, "run", lambda *arguments: (runs.append(arguments), real(*arguments))[1])
+    with pytest.raises(VideoError, match=r"imageio_ffmpeg.*pip install 'rsl-rl-lib\[video\]'$"):
+        write_video(tmp_path / "film.mp4", still())
+    assert len(runs) == 1
+
+
+def test_a_driver_that_hangs_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    monkeypatch.setattr(video, "_STARTING_TIME", 0.5)
+    monkeypatch.setattr(video, "_FRAME_TIME", 0.0)
+    (tmp_path / "imageio_ffmpeg.py").write_text("import time; time.sleep(60)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(VideoError, match="the renderer had not finished after 0 s"):
+        write_video(tmp_path / "film.mp4", still())
+
+
+def test_a_renderer_without_its_parent_leaves(tmp_path):
+    """As after the parent was killed: no half film goes on being made."""
+    if not has_gl():
+        pytest.skip("no OpenGL driver: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri")
+    recording = tmp_path / "recording.npz"
+    np.savez(recording, **{**still()._asdict(), "model_path": str(GO2.model_path)}, size=(64, 64))
+    command = [sys.executable, "-m", "rsl_rl.viz.render_worker", str(recording), str(tmp_path / "film.mp4")]
+    environment = {**os.environ, "MUJOCO_GL": "egl"}
+    for parent, code in ((os.getpid(), 0), (os.getppid(), 1)):
+        done = subprocess.run([*command, str(parent)], capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == code, done.stderr
+    assert done.stderr.strip().splitlines()[-1] == "the parent process has ended"
+
+
+@pytest.mark.parametrize(("frames", "shown"), [(1, [0] * 6), (6, [0, 1, 2, 3, 4, 5]), (126, [0, 25, 50, 75, 100, 125])])
+def test_the_frames_at_a_glance_are_spread_evenly(frames, shown):
+    from PIL import Image
+
+    from rsl_rl.viz.render_worker import contact_sheet, evenly_spaced
+
+    assert evenly_spaced(frames) == shown
+    assert contact_sheet([Image.new("RGB", (30, 15))] * 6).size == (60, 20)
