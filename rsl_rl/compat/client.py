@@ -10,6 +10,7 @@ from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.config import translate
 from rsl_rl.compat.eras import Era, era_of
 from rsl_rl.compat.loading import fitted, wants
+from rsl_rl.compat.own_loop import serve_own_loop
 from rsl_rl.compat.views import add_algorithm_names, add_runner_names
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
@@ -45,6 +46,8 @@ class Client:
     def add_names(self, runner: Any) -> None:
         """Give a runner and its algorithm the attributes that clients of any era use."""
         add_algorithm_names(runner.alg)
+        if self.era is not None:
+            serve_own_loop(runner.alg, self.era)
         add_runner_names(runner, self.policy_cfg, self.settings.runner.logger)
 
     def load_request(self, alg: Algorithm, load_optimizer: Any, options: Mapping[str, Any]) -> LoadRequest:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from rsl_rl.compat.former_functions import get_param, resolve_nn_activation
 from rsl_rl.config.policy import CNNConfig
-from rsl_rl.modules.cnn import CNN as OurCNN
+from rsl_rl.modules.cnn import CNN as OurCNN  # noqa: N811
 from rsl_rl.modules.memory import reset_states
-from rsl_rl.modules.mlp import MLP as OurMLP
+from rsl_rl.modules.mlp import MLP as OurMLP  # noqa: N811
 from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 
 

@@ -53,7 +53,7 @@ class Collector:
         of episodes; start the statistics of the next iteration."""
         fault_names, faults = self.validator.pop()
         term_names, sums = self.stats.pop()
-        names = [*metrics, *fault_names]
+        names = [*metrics.keys(), *fault_names]
         on_device = [value.reshape(1).to(faults.dtype) for value in metrics.values()]
         values = torch.cat((*on_device, faults, sums.flatten())).tolist()  # sync: the only one
         pairs = values[len(names) :]

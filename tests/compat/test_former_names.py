@@ -57,8 +57,8 @@ def test_mlp_by_sizes():
 def test_mlp_and_cnn_stand_for_ours_too():
     from rsl_rl.config.policy import CNNConfig
     from rsl_rl.modules import CNN, MLP
-    from rsl_rl.modules.cnn import CNN as OurCNN
-    from rsl_rl.modules.mlp import MLP as OurMLP
+    from rsl_rl.modules.cnn import CNN as OurCNN  # noqa: N811
+    from rsl_rl.modules.mlp import MLP as OurMLP  # noqa: N811
     from rsl_rl.modules.mlp import mlp
 
     assert isinstance(mlp(2, [3], 1, "elu"), MLP) and type(MLP(nn.Linear(2, 3))) is OurMLP

@@ -267,3 +267,37 @@ def test_a_policy_takes_a_tensor_or_groups():
     policy = runner.get_inference_policy(device=torch.device("cpu"))
     obs, _ = runner.env.get_observations()
     torch.testing.assert_close(policy(obs), policy({"policy": obs}))
+
+
+def test_a_client_of_version_1_runs_its_own_loop():
+    runner = runner_of(1)
+    env, alg, rewards_seen = runner.env, runner.alg, []
+    obs, privileged = env.get_observations(), env.get_privileged_observations()
+    for _ in range(3):
+        for _ in range(6):
+            actions = alg.act(obs, privileged)
+            obs, privileged, rewards, dones, infos = env.step(actions)
+            alg.process_env_step(rewards, dones, infos)
+            rewards_seen.append(rewards.clone())
+        alg.compute_returns(privileged)
+        mean_value_loss, mean_surrogate_loss = alg.update()
+        assert isinstance(mean_value_loss, float) and mean_value_loss > 0 and isinstance(mean_surrogate_loss, float)
+    assert len(rewards_seen) == 18
+
+
+@pytest.mark.parametrize("major", [3, 5])
+def test_a_client_of_a_later_version_runs_its_own_loop(major):
+    runner = runner_of(major)
+    env, alg = runner.env, runner.alg
+    before = copy.deepcopy(alg.policy.state_dict())
+    obs = env.get_observations()
+    for _ in range(6):
+        obs, rewards, dones, extras = env.step(alg.act(obs))
+        alg.process_env_step(obs, rewards, dones, extras)
+    alg.compute_returns(obs)
+    losses = alg.update()
+    assert losses["value_function"] is losses["value_loss"] and "surrogate_loss" in list(losses)
+    with pytest.raises(KeyError):
+        losses["nothing"]
+    assert not torch.equal(alg.policy.actor[0].weight, before["actor.0.weight"])
+    runner.learn(1)
