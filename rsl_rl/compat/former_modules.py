@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ class _WithOurs(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         ours = vars(cls).get("ours")
-        if ours is not None and cls.are_ours(args):
+        if ours is not None and getattr(cls, "are_ours")(args):  # noqa: B009 - the classes have it
             return ours(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
@@ -105,7 +105,7 @@ class CNN(nn.Sequential, metaclass=_WithOurs):
             kernel = get_param(kernel_size, i)
             mode = "zeros" if padding == "none" else padding
             size = 0 if padding == "none" else kernel // 2
-            layers.append(nn.Conv2d(channels, out, kernel, get_param(stride, i), size, padding_mode=mode))
+            layers.append(nn.Conv2d(channels, out, kernel, get_param(stride, i), size, padding_mode=cast(Any, mode)))
             layers.append(resolve_nn_activation(activation))
             channels = out
         layers += [nn.Flatten()] * flatten

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
 from rsl_rl.compat.classes import resolve_class, settings_for
-from rsl_rl.compat.eras import STD_KEYS, Era, is_filled
+from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_filled
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.compat.output_distribution import std_settings
@@ -52,7 +52,7 @@ def _of_policy(
     if recurrent is None:
         cls = resolve_class(name, near)
         _require_subclass(cls, ActorCritic, "policy.class_name")
-        recurrent = issubclass(cls, ActorCriticRecurrent)
+        recurrent = issubclass(cast(type, cls), ActorCriticRecurrent)
     for role in ROLES:
         own = {"hidden_dims": section.pop(f"{role}_hidden_dims", None), "cnn_cfg": section.pop(f"{role}_cnn_cfg", None)}
         norm = section.pop(f"{role}_obs_normalization", None)
@@ -123,7 +123,7 @@ def _of_client_models(
 
 def groups_of(cfg: Mapping[str, Any], role: str, era: Era, obs: Observations) -> Tuple[str, ...]:
     """Return the observation groups that a network reads: as named, else the group of its name, else "policy"."""
-    sets = cfg.get("obs_groups") if is_filled(cfg.get("obs_groups")) else {}
+    sets = filled(cfg.get("obs_groups"))
     named = sets.get(role) or (sets.get("policy") if role == "actor" else None)
     if named:
         return tuple(named)
@@ -191,8 +191,8 @@ def _cnn_of(networks: Sequence[Network], obs: Observations, unused: List[str]) -
     """Return the encoders of image groups; ours end in a linear layer and have one size of kernel and stride."""
     configs: Dict[str, CNNConfig] = {}
     for network in networks:
-        cnn_cfg = network.settings.get("cnn_cfg")
-        for group in network.groups if is_filled(cnn_cfg) else ():
+        cnn_cfg = filled(network.settings.get("cnn_cfg"))
+        for group in network.groups if cnn_cfg else ():
             if group not in obs.keys() or obs[group].dim() < 3:  # noqa: SIM118
                 continue
             own = cnn_cfg.get(group, cnn_cfg)
