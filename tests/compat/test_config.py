@@ -208,6 +208,13 @@ def test_usual_configurations_are_silent(major, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_what_is_written_to_the_runners_configuration_does_not_reach_the_callers():
+    cfg = v5()
+    seen = client(cfg)
+    seen.cfg["algorithm"]["gamma"], seen.cfg["obs_groups"]["critic"] = 0.5, []
+    assert cfg == v5()
+
+
 def test_a_wrong_name_in_our_own_format_is_an_error():
     with pytest.raises(ValueError, match=r"unknown setting 'algorithm.gama'.*'gamma'"):
         OnPolicyRunner(V1Env(), {"algorithm": {"gama": 0.9}, "runner": {"num_steps_per_env": 8}})

@@ -183,8 +183,9 @@ def test_learning_then_loading_in_one_process(tmp_path):
     runner.learn(1)
 
 
-def hand_made(recurrent=False):
-    """Return the keys of a file of version 1.0.2, as that version documents them."""
+def hand_made(recurrent=False, order=()):
+    """Return the keys of a file of version 1.0.2, as that version documents them; ``order`` is that of the parts in a
+    later version."""
     inputs = 12 if recurrent else D
     sizes = {"actor": [inputs, *HIDDEN, A], "critic": [12 if recurrent else C, *HIDDEN, 1]}
     weights = {"std": torch.full((A,), 0.6)}
@@ -194,6 +195,8 @@ def hand_made(recurrent=False):
             weights[f"{role}.{2 * i}.bias"] = torch.randn(after)
     for name, size in (("memory_a", D), ("memory_c", C)) if recurrent else ():
         weights.update({f"{name}.rnn.{key}": value for key, value in torch.nn.LSTM(size, 12).state_dict().items()})
+    names = sorted(weights, key=lambda name: order.index(name.split(".")[0]) if order else 0)
+    weights = {name: weights[name] for name in names}
     moments = {
         i: {"step": 5, "exp_avg": torch.full_like(value, float(i)), "exp_avg_sq": torch.ones_like(value)}
         for i, value in enumerate(weights.values())
@@ -203,9 +206,11 @@ def hand_made(recurrent=False):
     return {"model_state_dict": weights, "optimizer_state_dict": optimizer, "iter": 40, "infos": None}
 
 
-@pytest.mark.parametrize("recurrent", [False, True])
-def test_a_file_of_version_1_loads_and_every_moment_finds_its_parameter(recurrent, tmp_path):
-    state = hand_made(recurrent)
+@pytest.mark.parametrize(
+    ("recurrent", "order"), [(False, ()), (True, ()), (True, ("std", "memory_a", "actor", "memory_c", "critic"))]
+)
+def test_a_file_of_version_1_or_3_loads_and_every_moment_finds_its_parameter(recurrent, order, tmp_path):
+    state = hand_made(recurrent, order)
     torch.save(state, tmp_path / "model_40.pt")
     runner = runner_of(1, **({"rnn_type": "lstm", "rnn_hidden_size": 12} if recurrent else {}))
     runner.load(str(tmp_path / "model_40.pt"))
