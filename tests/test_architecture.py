@@ -21,10 +21,11 @@ LAYER = {
     "algorithms": 4, "tasks": 4,
     "extensions": 5,
     "runners": 6, "evaluation": 6,
+    "cli": 7,
 }  # fmt: skip
 SIMULATION = {"sim", "tasks", "robots", "viz"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
-SEES_BOTH = {"evaluation"}
+SEES_BOTH = {"evaluation", "cli"}
 
 
 def imported_folders(path):
@@ -68,8 +69,9 @@ def test_nobody_replaces_the_step_of_a_simulation(root):
 
 
 def test_no_import_is_hidden_from_the_interpreter(root):
-    """An import under TYPE_CHECKING can close a cycle unseen."""
-    hiding = [path.name for path in (root / "rsl_rl").rglob("*.py") if "TYPE_CHECKING" in path.read_text()]
+    """An import under TYPE_CHECKING can close a cycle unseen; nobody imports cli, whose --help imports no torch."""
+    files = [path for path in (root / "rsl_rl").rglob("*.py") if path.parent.name != "cli"]
+    hiding = [path.name for path in files if "TYPE_CHECKING" in path.read_text()]
     assert hiding == []
 
 
