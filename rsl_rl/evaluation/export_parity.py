@@ -74,6 +74,17 @@ def open_torchscript(path: Path) -> Network:
     return network
 
 
+def open_onnx_network(path: Path) -> Network:
+    """Load an ONNX file as a function of arrays; without onnxruntime it is an ImportError."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError("onnxruntime is not installed; run: pip install onnxruntime") from error
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [x.name for x in session.get_inputs()]
+    return lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(names, inputs)))]
+
+
 def compare(rollout: Rollout, exported: ExportedPolicy, tolerance: float = TOLERANCE) -> ParityResult:
     """Compare an exported file with the policy over a rollout.
 
@@ -91,12 +102,13 @@ def compare(rollout: Rollout, exported: ExportedPolicy, tolerance: float = TOLER
 def _network_differences(rollout: Rollout, exported: ExportedPolicy) -> Dict[str, np.ndarray]:
     """Return the differences between outputs of the network and the recorded actions [T, N, A], and between the
     recurrent states [T, N, units]."""
-    obs, actions = rollout.obs.numpy(), np.empty(rollout.actions.shape, np.float32)
+    inputs = [x.numpy() for x in (rollout.obs, *rollout.images)]
+    actions = np.empty(rollout.actions.shape, np.float32)
     memories = _concatenated(rollout)
     states = np.empty_like(memories)
     for step, robot in np.ndindex(*rollout.done.shape):
         before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
-        actions[step, robot], *after = exported.network(obs[step, robot][None], *before)
+        actions[step, robot], *after = exported.network(*(x[step, robot][None] for x in inputs), *before)
         states[step, robot] = _row(after)
     return {"actions": np.abs(actions - rollout.actions.numpy()), "memories": np.abs(states - memories)}
 
