@@ -121,7 +121,7 @@ def _concatenated(rollout: Rollout) -> np.ndarray:
 
 def _controller_differences(rollout: Rollout, controller: Callable[[], Controller]) -> Dict[str, np.ndarray]:
     """Return the differences between the controller and the policy for the recorded sensor readings: joint targets
-    [T, N, J], last actions [T, N, A] and recurrent states [T, N, units].
+    [T, N, J], NaN where it refuses a step, last actions [T, N, A] and recurrent states [T, N, units].
 
     Each step starts from the recorded last action and recurrent state, so that rounding errors do not accumulate.
     """
@@ -136,7 +136,10 @@ def _controller_differences(rollout: Rollout, controller: Callable[[], Controlle
             own_actions[step, robot] = policy.last_action
             memories[step, robot] = np.abs(_row(policy.memories) - _row(before))
             policy.last_action, policy.memories = last_actions[step, robot], before
-            targets[step, robot] = policy(**{name: value[step, robot] for name, value in sensors.items()})
+            try:
+                targets[step, robot] = policy(**{name: value[step, robot] for name, value in sensors.items()})
+            except ValueError:  # a reading or a target outside the limits of the robot
+                targets[step, robot] = np.nan
             if done[step, robot]:
                 policy.reset()
     return {
@@ -196,6 +199,8 @@ def describe_parity(name: str, result: ParityResult) -> str:
         targets = "" if result.joint_targets is None else f", joint targets to {result.joint_targets:.1e} rad"
         return f"{name} acts like the policy: actions to {result.actions:.1e}{targets}"
     what, step, robot, joint, difference = result.mismatch
+    if what == "joint_targets" and math.isinf(difference):
+        return f"{name} does NOT act like the policy: step {step} of robot {robot} is outside the limits of its runner"
     return (
         f"{name} does NOT act like the policy: {what.replace('_', ' ')} differ first in step {step}, robot {robot}, "
         f"most at {joint}, by {difference:.3g} (allowed: {TOLERANCE:g})"
