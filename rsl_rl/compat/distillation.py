@@ -95,7 +95,7 @@ def _settings_of(cfg: Mapping[str, Any], role: str, era: Era) -> Tuple[Dict[str,
 
 
 def _groups_of(cfg: Mapping[str, Any], role: str, obs: Observations) -> Tuple[str, ...]:
-    sets = cfg.get("obs_groups") if is_filled(cfg.get("obs_groups")) else {}
+    sets: Any = cfg.get("obs_groups") if is_filled(cfg.get("obs_groups")) else {}
     named = sets.get(role) or (sets.get("policy") if role == "student" else None)
     if named:
         return tuple(named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 
 class _WithOurs(type):
     """Makes a class stand for this package's class of the same name too: by arguments of that, and in isinstance."""
+
+    are_ours: Callable[[Sequence[Any]], bool]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         ours = vars(cls).get("ours")
@@ -103,7 +105,7 @@ class CNN(nn.Sequential, metaclass=_WithOurs):
         channels = input_channels
         for i, out in enumerate(output_channels):
             kernel = get_param(kernel_size, i)
-            mode = "zeros" if padding == "none" else padding
+            mode: Any = "zeros" if padding == "none" else padding
             size = 0 if padding == "none" else kernel // 2
             layers.append(nn.Conv2d(channels, out, kernel, get_param(stride, i), size, padding_mode=mode))
             layers.append(resolve_nn_activation(activation))

@@ -13,6 +13,7 @@ from rsl_rl.compat.loading import shift_std
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.memory import reset_states
+from rsl_rl.modules.model import Model
 from rsl_rl.utils.trajectories import HiddenState
 
 _VERSION = Version(5, 5)
@@ -20,6 +21,10 @@ _VERSION = Version(5, 5)
 
 class ModelView(nn.Module):
     """One network of a policy; its parts are the policy's own: ``mlp``, ``obs_normalizer`` and ``rnn``."""
+
+    _policy: ActorCritic
+    _model: Model
+    _role: str
 
     def __init__(self, policy: ActorCritic, role: str):
         super().__init__()

@@ -40,6 +40,8 @@ class OutputDistribution(nn.Module):
     """Holds the standard deviation, under the name of rsl_rl 5, and the latest distribution."""
 
     latest: Optional[Distribution] = None
+    std_param: nn.Parameter
+    log_std_param: nn.Parameter
 
     def __init__(self, num_actions: int, given: Mapping[str, Any]):
         super().__init__()
