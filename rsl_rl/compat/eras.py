@@ -69,7 +69,7 @@ def era_of(cfg: Mapping[str, Any]) -> Optional[Era]:
         if is_filled(cfg.get("policy")):
             by_group = "obs_groups" in cfg or "actor_obs_normalization" in cfg["policy"]
             return ERAS[3] if by_group else ERAS[2]
-    runner = cfg.get("runner")
+    runner: Any = cfg.get("runner")
     if is_filled(runner) and ("policy_class_name" in runner or "algorithm_class_name" in runner):
         return ERAS[1]
     return None

@@ -265,6 +265,13 @@ def test_a_policy_of_the_client_is_found_and_gets_its_own_settings(name):
     runner.learn(1)
 
 
+@pytest.mark.parametrize("name", [ActorCritic, "rsl_rl.modules.ActorCritic", "rsl_rl.modules:ActorCriticRecurrent"])
+def test_our_policy_by_its_place_takes_a_configuration_with_unknown_settings(name, capsys):
+    policy = settings(v2(class_name=name, dropout=0.1)).policy
+    assert type(policy).__name__ in ("ActorCriticConfig", "ActorCriticRecurrentConfig")
+    assert "policy.dropout" in capsys.readouterr().err
+
+
 def test_a_class_that_a_client_puts_into_the_runners_module_is_found(monkeypatch):
     import rsl_rl.runners.on_policy_runner as module
 
