@@ -1,6 +1,7 @@
 """Package metadata. The distribution is called rsl-rl-lib because a distribution of that name already owns the import
 name rsl_rl."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -8,6 +9,18 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "([^"]+)"', (HERE / "rsl_rl" / "__init__.py").read_text()).group(1)
+
+# The wheel installs these folders as packages; under their own names they would hide packages of other projects.
+FOLDERS = {"rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
+
+
+def experiments():
+    """Return the dict PATHS of configs/__init__.py, read without importing it."""
+    for node in ast.parse((HERE / "configs" / "__init__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "PATHS":
+            return ast.literal_eval(node.value)
+    raise SystemExit("configs/__init__.py has no PATHS")
+
 
 EXTRAS = {
     "sim": ["mujoco>=4.0", "matplotlib"],
@@ -30,8 +43,13 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="BSD-3-Clause",
-    packages=find_packages(include=["rsl_rl", "rsl_rl.*"]),
-    package_data={"rsl_rl.robots": ["*/*.xml", "*/*.urdf"]},
+    packages=[*find_packages(include=["rsl_rl", "rsl_rl.*"]), *FOLDERS],
+    package_dir=FOLDERS,
+    package_data={"rsl_rl": ["py.typed"], "rsl_rl.robots": ["*/*.xml", "*/*.urdf"]},
+    entry_points={
+        "console_scripts": ["rsl-rl = rsl_rl.cli.main:main"],
+        "rsl_rl.tasks": [f"{name} = rsl_rl_configs.{path}" for name, path in experiments().items()],
+    },
     python_requires=">=3.8",
     install_requires=["torch>=2.1", "numpy", "tensorboard", "GitPython", "rich", "tyro", "PyYAML"],
     extras_require=EXTRAS,

@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks import learner, simulator, training
 from benchmarks.flags import require_counts
 from benchmarks.pairing import PEER_PACKAGES, Spread, Worker, spreads
-from scripts.command_line import LOGS
+from rsl_rl.cli.checkout import default_log_root
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -197,10 +197,10 @@ def _film(cfg: Gpu) -> Dict[str, Any]:
         flags = training.as_arguments(_training_flags(cfg))
         _run([sys.executable, "scripts/train.py", *name, *flags], cfg.folder / "train.txt")
         told = _run([sys.executable, "scripts/play.py", *name], cfg.folder / "play.txt")
-        (exported,) = (LOGS / experiment).glob("*/exported")
+        (exported,) = (default_log_root() / experiment).glob("*/exported")
         shutil.copytree(exported, cfg.folder / "exported", dirs_exist_ok=True)
     finally:
-        shutil.rmtree(LOGS / experiment, ignore_errors=True)
+        shutil.rmtree(default_log_root() / experiment, ignore_errors=True)
     return {"told": told.splitlines()}
 
 

@@ -21,8 +21,8 @@ from rich.table import Table
 
 from benchmarks.flags import require_counts
 from configs import EXPERIMENTS
+from rsl_rl.cli.checkout import default_log_root
 from rsl_rl.utils.config_io import from_dict, read_yaml
-from scripts.command_line import LOGS
 
 TRAIN = Path(__file__).resolve().parent.parent / "scripts" / "train.py"
 
@@ -94,7 +94,7 @@ def measure(cfg: Training) -> Dict[str, Any]:
     try:
         runs = [_measure(cfg, seed, experiment) for seed in cfg.seeds]
     finally:
-        shutil.rmtree(LOGS / experiment, ignore_errors=True)
+        shutil.rmtree(default_log_root() / experiment, ignore_errors=True)
     means = {
         name: estimate([value for value in (getattr(run, name) for run in runs) if value is not None])
         for name in ("seconds_to_gate", "steps_to_gate", "wall_s", "steps_per_s")
@@ -156,7 +156,7 @@ def _train(cfg: Training, seed: int, experiment: str) -> Path:
     if done.returncode != 0:
         message = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise (ValueError if done.returncode == 2 else RuntimeError)(message)
-    (folder,) = (LOGS / experiment).glob(f"*_seed_{seed}")
+    (folder,) = (default_log_root() / experiment).glob(f"*_seed_{seed}")
     return folder
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from configs.train_config import TrainConfig
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import CommandConfig, ObservationTerm, RandomizationConfig, RewardConfig, TerminationConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from configs.go2_flat import flat_task
-from configs.train_config import TrainConfig
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
 from rsl_rl.config.task import LeggedRobotConfig
+
+from .go2_flat import flat_task
 
 
 def blind_task() -> LeggedRobotConfig:

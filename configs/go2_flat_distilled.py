@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from configs.go2_flat import Go2Flat, flat_task
-from configs.go2_flat_blind import Go2FlatBlind, blind_task
-from configs.train_config import TrainConfig
 from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.policy import SymmetricActorCriticRecurrentConfig
 from rsl_rl.config.task import LeggedRobotConfig
+
+from .go2_flat import Go2Flat, flat_task
+from .go2_flat_blind import Go2FlatBlind, blind_task
 
 
 def teacher_task() -> LeggedRobotConfig:

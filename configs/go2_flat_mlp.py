@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Tuple
 
-from configs.go2_flat import Go2Flat
 from rsl_rl.config.extensions import ExtensionConfig, SymmetryConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
+
+from .go2_flat import Go2Flat
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Tuple
 
-from configs.train_config import TrainConfig
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.extensions import ExtensionConfig, RNDConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, CNNConfig

@@ -7,8 +7,11 @@ Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to th
         targets = policy(command=(0.5, 0.0, 0.0), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
 
 The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.
+A ValueError means that a reading, or the target computed from it, is outside the limits of the training; nothing has
+changed then, and the robot should stop or go on with its last targets for a short time.
 """
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -20,6 +23,8 @@ Network = Callable[..., Sequence[np.ndarray]]
 Vector = Union[Sequence[float], np.ndarray, None]
 
 NEEDED = "inputs observations joint_names default_joint_pos action_scale action_clip stiffness damping torque_limits"
+PER_JOINT = ("default_joint_pos", "stiffness", "damping", "torque_limits")
+_CHECKSUM = b'\x72\x4c\x0a\x06sha256\x12\x42"'  # begins the metadata entry sha256, with 64 digits between quotes
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 """The observation terms that a robot can provide, and the frame of each."""
@@ -32,6 +37,7 @@ class Policy:
         missing = [name for name in (*NEEDED.split(), "control_period") if name not in description]
         if missing:
             raise ValueError(f"the policy's description lacks {', '.join(missing)}; export the policy again")
+        _check_numbers(description)
         own = list(description["joint_names"])
         self.joint_names: List[str] = list(own if joint_names is None else joint_names)
         if sorted(own) != sorted(self.joint_names):
@@ -46,6 +52,8 @@ class Policy:
         self.default_joint_pos = self._to_robot(self._default)
         gains = (self._to_robot(np.array(description[name])) for name in ("stiffness", "damping", "torque_limits"))
         self.stiffness, self.damping, self.torque_limits = gains  # [N m/rad], [N m s/rad], [N m]
+        self._input_limits: Mapping[str, float] = description.get("input_limits", {})
+        self._target_limits = _target_limits(description)
         self.reset()
 
     def reset(self) -> None:
@@ -54,12 +62,21 @@ class Policy:
         self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
 
     def __call__(self, **state: Any) -> np.ndarray:
-        """Return joint targets [rad] in the order of ``joint_names``; the arguments are those of :meth:`observe`."""
-        obs = self.observe(**state)
-        actions, *self.memories = self._network(obs[None], *self.memories)
-        self.last_action = np.clip(actions[0], -self._clip, self._clip)
-        return self._to_robot(self._default + self._scale * self.last_action)
+        """Return joint targets [rad] in the order of ``joint_names``; the arguments are those of :meth:`observe`.
 
+        Targets that are not finite, or beyond the joint limits by more than the torque limit can use, are a ValueError.
+        """
+        obs = self.observe(**state)
+        actions, *memories = self._network(obs[None], *self.memories)
+        if actions.shape != (1, len(self._default)) or not all(np.isfinite(x).all() for x in (actions, *memories)):
+            raise ValueError(f"the network's actions {actions} are not {len(self._default)} finite numbers")
+        action = np.clip(actions[0], -self._clip, self._clip)
+        targets = self._default + self._scale * action
+        self._check_targets(targets)
+        self.last_action, self.memories = action, memories
+        return self._to_robot(targets)
+
+    @np.errstate(over="ignore", invalid="ignore")  # the checks find what is too large
     def observe(
         self,
         command: Vector = None,
@@ -73,7 +90,7 @@ class Policy:
         """Return the observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z, base
         to world; velocities in the base frame [rad/s], [m/s], the linear one also in the world frame; joints [rad],
         [rad/s] in the order of ``joint_names``. Values that the policy does not use may be omitted."""
-        if base_quat is not None and not abs(np.linalg.norm(base_quat) - 1.0) < 0.01:
+        if base_quat is not None and (np.shape(base_quat) != (4,) or not abs(np.linalg.norm(base_quat) - 1.0) < 0.01):
             raise ValueError(f"base_quat={base_quat} is no rotation; give a unit quaternion w x y z")
         if base_lin_vel is None and base_lin_vel_world is not None and base_quat is not None:
             base_lin_vel = _to_base(base_quat, base_lin_vel_world)
@@ -86,11 +103,34 @@ class Policy:
             "joint_vel": None if joint_vel is None else self._from_robot(joint_vel),
             "action": self.last_action,
         }
-        return np.concatenate([_scaled(values[name], name, size, scale) for name, size, scale in self._terms])
+        return np.concatenate([self._scaled(values[name], name, size, scale) for name, size, scale in self._terms])
+
+    def _scaled(self, value: Any, name: str, size: int, scale: np.float32) -> np.ndarray:
+        """Return a term of the observation; a value that is not finite, or larger than in training, is a ValueError."""
+        array = np.full(0, np.nan) if value is None else np.asarray(value, np.float32)
+        if array.shape != (size,) or not np.isfinite(array).all():
+            given = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
+            source = given.get(name, name)
+            raise ValueError(f"the policy senses {name}: give {source}, {size} finite numbers; got {value}")
+        scaled = array * scale
+        limits = self._input_limits
+        largest, largest_scaled = limits.get(name, np.inf), limits.get("observation", np.finfo(np.float32).max)
+        if np.abs(array).max() > largest or np.abs(scaled).max() > largest_scaled:
+            raise ValueError(f"{name}={value} is larger than any in training: check the sensor, its unit and its frame")
+        return scaled
+
+    def _check_targets(self, targets: np.ndarray) -> None:
+        low, high = self._target_limits
+        wrong = np.flatnonzero(~((targets >= low) & (targets <= high)))
+        if len(wrong):
+            i, own = wrong[0], self.description["joint_names"]
+            raise ValueError(
+                f"the target of {own[i]} would be {targets[i]:.3g} rad, outside {low[i]:.3g} to {high[i]:.3g}"
+            )
 
     def _from_robot(self, joints: Union[Sequence[float], np.ndarray]) -> np.ndarray:
-        if len(joints) != len(self.joint_names):
-            raise ValueError(f"{len(joints)} joint values; give one for each of {self.joint_names}")
+        if np.shape(joints) != (len(self.joint_names),):
+            raise ValueError(f"{np.size(joints)} joint values; give one for each of {self.joint_names}")
         return np.asarray(joints, np.float32)[self._robot_index]
 
     def _to_robot(self, joints: np.ndarray) -> np.ndarray:
@@ -107,7 +147,7 @@ class OnnxPolicy(Policy):
 
 
 def open_onnx(path: Union[str, Path]) -> Tuple[Mapping[str, Any], Network]:
-    """Load a file's description and its network; without onnxruntime it is an ImportError."""
+    """Load a file's description and its network; damage is a ValueError, a missing onnxruntime an ImportError."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"no file {path}; scripts/play.py writes policy.onnx into the run's exported/ folder")
     try:
@@ -116,15 +156,84 @@ def open_onnx(path: Union[str, Path]) -> Tuple[Mapping[str, Any], Network]:
         raise ImportError("onnxruntime is not installed; run: pip install onnxruntime") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # the networks are small
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names = [x.name for x in session.get_inputs()]
-    description = {name: json.loads(value) for name, value in session.get_modelmeta().custom_metadata_map.items()}
+    content = Path(path).read_bytes()
+    damaged = f"{path} is damaged: its checksum is wrong; copy it again, or export the policy again"
+    if _CHECKSUM in content and not _is_intact(content):
+        raise ValueError(damaged)
+    try:
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        names = [x.name for x in session.get_inputs()]
+        description = _entries(session.get_modelmeta().custom_metadata_map)
+    except Exception as error:  # onnxruntime's errors have no type in common
+        raise ValueError(f"{path} is no ONNX model: {' '.join(str(error).split())}") from error
+    if "joint_limits" in description and not _is_intact(content):  # every export with this entry has a checksum
+        raise ValueError(damaged)
     return description, lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(names, inputs)))]
+
+
+def _is_intact(content: bytes) -> bool:
+    """Return whether an ONNX file ends with a metadata entry that is the checksum of what is before it."""
+    checksum = hashlib.sha256(content[: -len(_CHECKSUM) - 65]).hexdigest()
+    return content.endswith(_CHECKSUM + checksum.encode() + b'"')
+
+
+def _entries(metadata: Mapping[str, str]) -> Dict[str, Any]:
+    """Return the metadata that is JSON, by name; entries of other programs may have any content."""
+    entries = {}
+    for name, value in metadata.items():
+        try:
+            entries[name] = json.loads(value)
+        except ValueError:
+            continue
+    entries.pop("sha256", None)
+    return entries
+
+
+def _check_numbers(description: Mapping[str, Any]) -> None:
+    """Check format, names and numbers of a description; what no robot should move by is a ValueError."""
+    if description.get("format", 1) != 1:
+        raise ValueError(f"the description has format {description['format']}; this file reads 1: use the newer one")
+    names = description["joint_names"]
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"joint_names={names}; each joint must have a name of its own")
+    shapes = {name: (len(names),) for name in PER_JOINT}
+    shapes.update(dict.fromkeys(("action_scale", "action_clip", "control_period"), ()))
+    if "joint_limits" in description:
+        shapes["joint_limits"] = (len(names), 2)
+    for name, shape in shapes.items():
+        try:
+            array = np.array(description[name], float)
+        except (TypeError, ValueError):
+            array = np.full(0, np.nan)
+        low = -np.inf if name in ("default_joint_pos", "joint_limits") else 0.0
+        if array.shape != shape or not np.isfinite(array).all() or (array < low).any():
+            raise ValueError(f"{name}={description[name]}; give finite numbers of shape {list(shape)}, none negative")
+    if any(low > high for low, high in description.get("joint_limits", ())):
+        raise ValueError(f"joint_limits={description['joint_limits']}; give the lowest first")
+    zero = [name for name in ("action_scale", "action_clip", "control_period") if description[name] == 0]
+    if zero:
+        raise ValueError(f"{', '.join(zero)} must be positive; export the policy again")
+
+
+def _target_limits(description: Mapping[str, Any]) -> Tuple[np.ndarray, np.ndarray]:
+    """Return lowest and highest joint targets [J] [rad].
+
+    A target may lie beyond the joint's range as far as the PD loop needs for the whole torque.
+    """
+    if "joint_limits" not in description:
+        largest = np.full(len(description["joint_names"]), np.finfo(np.float32).max)
+        return -largest, largest
+    low, high = np.array(description["joint_limits"], float).T
+    stiffness = np.maximum(np.array(description["stiffness"], float), 1e-9)
+    margin = np.array(description["torque_limits"], float) / stiffness
+    return low - margin, high + margin
 
 
 def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.float32]]:
     """Return name, size and scale of the observation terms; a term that is not in FRAMES is a ValueError."""
     terms = [(term["name"], term["size"], np.float32(term["scale"])) for term in description["observations"]]
+    if not all(np.isfinite(scale) for _, _, scale in terms):
+        raise ValueError(f"scales of observations are not finite: {terms}; export the policy again")
     unknown = [name for name, _, _ in terms if name not in FRAMES]
     if unknown:
         raise ValueError(f"no robot senses {', '.join(unknown)}; train a policy on some of {', '.join(FRAMES)}")
@@ -133,14 +242,6 @@ def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.floa
     if wrong or size != expected:
         raise ValueError(f"frames of {wrong} are others than {FRAMES}, or the sizes' sum {size} is not {expected}")
     return terms
-
-
-def _scaled(value: Any, name: str, size: int, scale: np.float32) -> np.ndarray:
-    array = np.full(0, np.nan) if value is None else np.asarray(value, np.float32)
-    if array.shape != (size,) or not np.isfinite(array).all():
-        source = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
-        raise ValueError(f"the policy senses {name}: give {source.get(name, name)}, {size} finite numbers; got {value}")
-    return array * scale
 
 
 def _to_base(quat: Any, vector: Any) -> np.ndarray:

@@ -213,12 +213,10 @@ def call(root, command):
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory):
     """A folder of runs for this module: toy/good, trained, and go2_flat/empty, with a checkpoint of nothing."""
-    import scripts.command_line
-
     root, folder = Path(__file__).parent.parent, tmp_path_factory.mktemp("logs")
     small = "--num_envs 16 --policy.actor_hidden_dims 4 --policy.critic_hidden_dims 4 --logger none"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scripts.command_line, "LOGS", folder)
+        patch.setattr("rsl_rl.cli.command_line.default_log_root", lambda: folder)
         assert call(root, f"train --task toy --max_iterations 1 {small}") == 0
         (run,) = (folder / "toy").iterdir()
         run.rename(folder / "toy" / "good")

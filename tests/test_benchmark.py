@@ -17,9 +17,9 @@ from benchmarks.phases import Phases
 from benchmarks.training import as_arguments, estimate, first_pass, progress
 from benchmarks.unprotected import unprotected
 from configs.go2_flat import Go2Flat
+from rsl_rl.cli.command_line import _expand, _parse_config
+from rsl_rl.cli.train import Flags
 from rsl_rl.runners import OnPolicyRunner
-from scripts.command_line import _expand, _parse_config
-from scripts.train import Flags
 
 SMALL = ("--num_steps", "4", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "2")
 
@@ -171,7 +171,7 @@ def test_the_trainings_of_the_gpu_benchmark_are_understood():
     """On a GPU too, which is not there to try."""
     cfg = gpu.Gpu(device="cuda:0", train_envs=64, train_iterations=7)
     arguments = as_arguments(gpu._training_flags(cfg))
-    parsed = _parse_config(Flags, Go2Flat(), "", [_expand(word, set()) for word in arguments])
+    parsed = _parse_config(Flags, Go2Flat(), "", [_expand(word, set()) for word in arguments], ["go2_flat"])
     assert parsed.cfg.acceleration.cuda_graphs and parsed.cfg.rl_device == parsed.cfg.sim_device == "cuda:0"
     assert parsed.cfg.env.sim.backend == "mujoco_warp" and parsed.cfg.env.num_envs == 64
 

@@ -172,18 +172,19 @@ def test_two_trainings_at_once_get_a_folder_each(root, tmp_path):
     assert [folder.name for folder in folders] == ["now", "now_2", "now_3"]
 
 
-def test_a_task_without_a_gate_says_so(run_script, root, experiment):
+def test_a_task_that_is_no_legged_robot_is_not_evaluated_and_is_exported(run_script, root, experiment):
     arguments = ("--task", "toy", "--experiment_name", experiment)
-    assert (
-        run_script("scripts/train.py", *arguments, *TINY, "--max_iterations", "1", "--run_name", "toy").returncode == 0
-    )
-    for script in ("evaluate.py", "play.py"):
-        done = run_script(f"scripts/{script}", *arguments)
-        assert (
-            done.returncode == 2
-            and "ToyConfig is not the config of a legged robot" in done.stderr
-            and len(done.stderr.strip().splitlines()) == 1
-        )
+    done = run_script("scripts/train.py", *arguments, *TINY, "--max_iterations", "1", "--run_name", "toy")
+    assert done.returncode == 0, done.stderr
+    done = run_script("scripts/evaluate.py", *arguments)
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
+    assert "ToyConfig is not the config of a legged robot" in done.stderr
+    done = run_script("scripts/play.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    (run,) = folder_of(root, experiment).glob("*_toy")
+    assert {"policy.pt", "policy.json", "parity.json"} <= {path.name for path in (run / "exported").iterdir()}
+    done = run_script("scripts/play.py", *arguments, "--command", "1", "0", "0")
+    assert done.returncode == 2 and "so there is nothing to show; leave out --command" in done.stderr
 
 
 STATELESS = """
@@ -224,21 +225,21 @@ def test_an_environment_without_a_state_goes_on_with_new_episodes_and_the_user_i
 
 
 def test_the_best_comes_with_the_settings_that_it_was_trained_with(tmp_path, monkeypatch):
-    import scripts.command_line
     from configs.go2_flat import Go2Flat
+    from rsl_rl.cli import command_line
+    from rsl_rl.cli.play import Flags
     from rsl_rl.utils.checkpoints import write_checkpoint
     from rsl_rl.utils.config_io import write_yaml
-    from scripts.play import Flags
 
     run = tmp_path / "go2_flat" / "run"
     run.mkdir(parents=True)
     write_yaml(Go2Flat(seed=1), run / "config.yaml")
     write_yaml(Go2Flat(seed=2), run / "config_from_5.yaml")
     write_checkpoint(run / "model_9.pt", {"model_state_dict": {}, "iter": 9})
-    monkeypatch.setattr(scripts.command_line, "LOGS", tmp_path)
+    monkeypatch.setattr("rsl_rl.cli.command_line.default_log_root", lambda: tmp_path)
     for iteration, seed in ((4, 1), (7, 2)):
         write_checkpoint(run / "model_best.pt", {"model_state_dict": {}, "iter": iteration})
-        parsed = scripts.command_line.parse(Flags, "", True, ["--task", "go2_flat", "--checkpoint", "best"])
+        parsed = command_line.parse(Flags, "", True, ["--task", "go2_flat", "--checkpoint", "best"])
         assert parsed.flags.checkpoint == "best" and parsed.cfg.seed == seed
 
 
@@ -247,12 +248,12 @@ def test_a_run_made_on_another_machine_is_played_with_what_is_here_and_resumed_o
 ):
     from dataclasses import replace
 
-    import scripts.command_line
     from configs.go2_flat import Go2Flat
+    from rsl_rl.cli import command_line
+    from rsl_rl.cli.play import Flags as PlayFlags
+    from rsl_rl.cli.train import Flags as TrainFlags
     from rsl_rl.utils.checkpoints import write_checkpoint
     from rsl_rl.utils.config_io import write_yaml
-    from scripts.play import Flags as PlayFlags
-    from scripts.train import Flags as TrainFlags
 
     if torch.cuda.is_available():
         pytest.skip("this machine has what the run used")
@@ -263,11 +264,11 @@ def test_a_run_made_on_another_machine_is_played_with_what_is_here_and_resumed_o
     run.mkdir(parents=True)
     write_yaml(made, run / "config.yaml")
     write_checkpoint(run / "model_1.pt", {"model_state_dict": {}, "iter": 1})
-    monkeypatch.setattr(scripts.command_line, "LOGS", tmp_path)
+    monkeypatch.setattr("rsl_rl.cli.command_line.default_log_root", lambda: tmp_path)
 
     def parse(from_run, *flags):
         flags_of = PlayFlags if from_run else TrainFlags
-        return scripts.command_line.parse(flags_of, "", from_run, ["--task", "go2_flat", *flags]).cfg
+        return command_line.parse(flags_of, "", from_run, ["--task", "go2_flat", *flags]).cfg
 
     played = parse(True)
     assert (played.env.sim.backend, played.sim_device, played.rl_device) == ("mujoco", "cpu", "cpu")

@@ -1,7 +1,7 @@
 """Configurations, checkpoints and names of earlier versions of rsl_rl; only this package knows a version.
 
 The runner reaches it through :func:`client_of`, once, when it is constructed. Importing this package alone imports no
-torch: its table of names is looked at whenever a name is missing somewhere.
+torch, because its table of names is read whenever a name is missing elsewhere.
 """
 
 from typing import Any

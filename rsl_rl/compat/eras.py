@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Optional
 
+from typing_extensions import TypeGuard
+
 _FIRST_DEFAULTS = {
     "num_learning_epochs": 1,
     "num_mini_batches": 1,
@@ -46,9 +48,14 @@ STD_KEYS = ("stochastic", "init_noise_std", "noise_std_type", "state_dependent_s
 """Settings of a network that only version 4 has."""
 
 
-def is_filled(value: Any) -> bool:
+def is_filled(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """Return whether a section of a configuration is there; clients write {} for none."""
     return isinstance(value, Mapping) and len(value) > 0
+
+
+def filled(value: Any) -> Mapping[str, Any]:
+    """Return a section of a configuration, empty if it is not there."""
+    return value if is_filled(value) else {}
 
 
 def era_of(cfg: Mapping[str, Any]) -> Optional[Era]:

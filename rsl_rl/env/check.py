@@ -50,7 +50,7 @@ class EnvReport(NamedTuple):
     num_actions: int
     groups: Dict[str, Tuple[int, ...]]  # shape of each observation group for one environment
     findings: List[Finding]
-    error: str  # why nobody could train in it; empty where one can
+    error: str  # why no training is possible; empty if one is
     steps_per_s: float  # environment steps with constant actions, all instances counted
 
     def lines(self) -> List[str]:
@@ -124,5 +124,5 @@ def _speed(env: VecEnv, actions: Optional[Tensor], num_steps: int) -> float:
     began = time.perf_counter()
     for _ in range(num_steps):
         reward = env.step(actions.clone())[1]
-    reward.sum().item()  # waits for the device
+    reward.sum().item()  # sync, so that the time is complete
     return num_steps * env.num_envs / (time.perf_counter() - began)

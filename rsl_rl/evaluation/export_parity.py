@@ -74,6 +74,17 @@ def open_torchscript(path: Path) -> Network:
     return network
 
 
+def open_onnx_network(path: Path) -> Network:
+    """Load an ONNX file as a function of arrays; without onnxruntime it is an ImportError."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError("onnxruntime is not installed; run: pip install onnxruntime") from error
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [x.name for x in session.get_inputs()]
+    return lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(names, inputs)))]
+
+
 def compare(rollout: Rollout, exported: ExportedPolicy, tolerance: float = TOLERANCE) -> ParityResult:
     """Compare an exported file with the policy over a rollout.
 
@@ -91,12 +102,13 @@ def compare(rollout: Rollout, exported: ExportedPolicy, tolerance: float = TOLER
 def _network_differences(rollout: Rollout, exported: ExportedPolicy) -> Dict[str, np.ndarray]:
     """Return the differences between outputs of the network and the recorded actions [T, N, A], and between the
     recurrent states [T, N, units]."""
-    obs, actions = rollout.obs.numpy(), np.empty(rollout.actions.shape, np.float32)
+    inputs = [x.numpy() for x in (rollout.obs, *rollout.images)]
+    actions = np.empty(rollout.actions.shape, np.float32)
     memories = _concatenated(rollout)
     states = np.empty_like(memories)
     for step, robot in np.ndindex(*rollout.done.shape):
         before = [memory.numpy() for memory in rollout.memories_before(step, robot)]
-        actions[step, robot], *after = exported.network(obs[step, robot][None], *before)
+        actions[step, robot], *after = exported.network(*(x[step, robot][None] for x in inputs), *before)
         states[step, robot] = _row(after)
     return {"actions": np.abs(actions - rollout.actions.numpy()), "memories": np.abs(states - memories)}
 
@@ -109,7 +121,7 @@ def _concatenated(rollout: Rollout) -> np.ndarray:
 
 def _controller_differences(rollout: Rollout, controller: Callable[[], Controller]) -> Dict[str, np.ndarray]:
     """Return the differences between the controller and the policy for the recorded sensor readings: joint targets
-    [T, N, J], last actions [T, N, A] and recurrent states [T, N, units].
+    [T, N, J], NaN where it refuses a step, last actions [T, N, A] and recurrent states [T, N, units].
 
     Each step starts from the recorded last action and recurrent state, so that rounding errors do not accumulate.
     """
@@ -124,7 +136,10 @@ def _controller_differences(rollout: Rollout, controller: Callable[[], Controlle
             own_actions[step, robot] = policy.last_action
             memories[step, robot] = np.abs(_row(policy.memories) - _row(before))
             policy.last_action, policy.memories = last_actions[step, robot], before
-            targets[step, robot] = policy(**{name: value[step, robot] for name, value in sensors.items()})
+            try:
+                targets[step, robot] = policy(**{name: value[step, robot] for name, value in sensors.items()})
+            except ValueError:  # a reading or a target outside the limits of the robot
+                targets[step, robot] = np.nan
             if done[step, robot]:
                 policy.reset()
     return {
@@ -184,6 +199,8 @@ def describe_parity(name: str, result: ParityResult) -> str:
         targets = "" if result.joint_targets is None else f", joint targets to {result.joint_targets:.1e} rad"
         return f"{name} acts like the policy: actions to {result.actions:.1e}{targets}"
     what, step, robot, joint, difference = result.mismatch
+    if what == "joint_targets" and math.isinf(difference):
+        return f"{name} does NOT act like the policy: step {step} of robot {robot} is outside the limits of its runner"
     return (
         f"{name} does NOT act like the policy: {what.replace('_', ' ')} differ first in step {step}, robot {robot}, "
         f"most at {joint}, by {difference:.3g} (allowed: {TOLERANCE:g})"

@@ -1,4 +1,5 @@
-"""Record a rollout of a trained policy with sensor readings and joint targets, the reference for exported files."""
+"""Record a rollout of a trained policy, the reference for exported files; of robots with sensor readings and joint
+targets."""
 
 from __future__ import annotations
 
@@ -7,14 +8,18 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.env.contract import standardize_step
+from rsl_rl.env.protocols import Resettable
+from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.tasks.legged_robot import LeggedRobot
 
 
 class Rollout(NamedTuple):
-    """T control steps of N robots with J joints, on the CPU."""
+    """T control steps of N robots with J joints, on the CPU; other environments have no sensors and J = 0."""
 
-    joint_names: Tuple[str, ...]
+    joint_names: Tuple[str, ...]  # of other environments: a name for each action
     obs: Tensor  # [T, N, D] input of the policy
+    images: Tuple[Tensor, ...]  # [T, N, ...] each, further inputs of the policy
     actions: Tensor  # [T, N, A] output of the policy
     last_actions: Tensor  # [T, N, A] the action of the step before, clipped; zeros at the start of an episode
     sensors: Dict[str, Tensor]  # [T, N, k] each, at the time of obs; SI units
@@ -50,32 +55,48 @@ def sensor_readings(env: LeggedRobot) -> Dict[str, Tensor]:
 
 
 @torch.no_grad()
-def record_rollout(env: LeggedRobot, policy: Any, actor_groups: Sequence[str], num_steps: int) -> Rollout:
-    """Run the policy in an environment without observation noise, starting with new episodes.
+def record_rollout(env: VecEnv, policy: Any, actor_groups: Sequence[str], num_steps: int) -> Rollout:
+    """Run the policy in an environment, starting with new episodes; a robot's has no observation noise.
 
     Joint targets are those that the environment gave to its simulation.
     """
+    robot = env if isinstance(env, LeggedRobot) else None
     rows: Dict[str, List[Tensor]] = {name: [] for name in ("obs", "actions", "last_actions", "joint_targets", "done")}
     sensors: Dict[str, List[Tensor]] = {}
+    images: List[List[Tensor]] = []
     memories: List[Tuple[Tensor, ...]] = []
-    obs = env.reset()
+    obs = env.reset() if isinstance(env, Resettable) else env.get_observations()
     policy.reset()
     for _ in range(num_steps):
-        for name, value in sensor_readings(env).items():
+        for name, value in ({} if robot is None else sensor_readings(robot)).items():
             sensors.setdefault(name, []).append(value.cpu().clone())
-        rows["obs"].append(torch.cat([obs[group] for group in actor_groups], dim=-1).cpu().clone())
-        rows["last_actions"].append(env.state.action.cpu().clone())
+        vectors, others = _split_groups(obs, actor_groups)
+        images.append(others)
         actions = policy(obs)
+        empty = actions.new_empty(len(actions), 0)
+        last_actions = torch.zeros_like(actions) if robot is None else robot.state.action
+        rows["obs"].append(vectors)
+        rows["last_actions"].append(last_actions.cpu().clone())
         rows["actions"].append(actions.cpu().clone())
         memories.append(tuple(memory.cpu().clone() for memory in policy.memories()))
-        obs, _, done, _ = env.step(actions)
-        rows["joint_targets"].append(env.joint_targets.cpu().clone())
+        obs, _, done, _ = standardize_step(env.step(actions))
+        rows["joint_targets"].append((empty if robot is None else robot.joint_targets).cpu().clone())
         policy.reset(done)
         rows["done"].append(done.cpu().clone())
     stacked = {name: torch.stack(values) for name, values in rows.items()}
+    names = [f"action {i}" for i in range(stacked["actions"].shape[2])] if robot is None else robot.sim.joint_names
     return Rollout(
-        env.sim.joint_names,
+        tuple(names),
+        images=tuple(map(torch.stack, zip(*images))),
         sensors={name: torch.stack(x) for name, x in sensors.items()},
         memories=tuple(map(torch.stack, zip(*memories))),
         **stacked,
     )
+
+
+def _split_groups(obs: Observations, groups: Sequence[str]) -> Tuple[Tensor, List[Tensor]]:
+    """Return the vector groups, concatenated [N, D], and the image groups, all as float32 on the CPU."""
+    tensors = [obs[group].cpu().float() for group in groups]
+    vectors = [x for x in tensors if x.dim() == 2]
+    joined = torch.cat(vectors, dim=-1) if vectors else tensors[0].new_empty(len(tensors[0]), 0)
+    return joined, [x.clone() for x in tensors if x.dim() > 2]

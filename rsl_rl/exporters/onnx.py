@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import warnings
@@ -13,6 +14,7 @@ import torch
 
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.utils.files import atomic_write
 
 if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
     raise ImportError(f"ONNX export needs torch 2.6 or later, and this is {torch.__version__}")
@@ -24,7 +26,8 @@ OPSET = 18
 def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str, Any]] = None) -> Path:
     """Write a policy as one ONNX file; inputs and outputs are those of its policy module.
 
-    Each entry of ``metadata`` becomes a metadata property of the model, as JSON.
+    Each entry of ``metadata`` becomes a metadata property of the model, as JSON. The last property, sha256, is the
+    checksum of the file before it.
     """
     module = policy_module(policy)
     inputs = example_inputs(module)
@@ -50,4 +53,15 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
     for name, value in (metadata or {}).items():
         program.model.metadata_props[name] = json.dumps(value)
     program.save(str(path), external_data=False)
+    content = path.read_bytes()
+    atomic_write(path, content + _checksum_entry(content))
     return path
+
+
+def _checksum_entry(content: bytes) -> bytes:
+    """Return the metadata property with the SHA-256 of a model, in the protobuf format.
+
+    ``metadata_props`` is field 14 of a model; key and value are its fields 1 and 2.
+    """
+    entry = b"\x0a\x06sha256\x12\x42" + json.dumps(hashlib.sha256(content).hexdigest()).encode()
+    return b"\x72" + bytes([len(entry)]) + entry

@@ -43,7 +43,7 @@ class RunLog:
                     notes.append(f"note: iterations after {first_iteration} of an earlier training are in {branch}")
                 remove_temporary_files(self.folder)
                 if self._config_path is None or not self._config_path.exists():  # it may have been moved away
-                    self._write_config(self.folder, first_iteration)
+                    self._write_config(self.folder, first_iteration, notes)
             except OSError as error:
                 if not resumed:
                     raise
@@ -54,14 +54,14 @@ class RunLog:
         for note in notes:
             self.print_line(note)
 
-    def _write_config(self, folder: Path, iteration: int) -> None:
-        """Write config and git state; a resumed run writes new files."""
+    def _write_config(self, folder: Path, iteration: int, notes: List[str]) -> None:
+        """Write config and git state; a resumed run writes new files. Warnings are added to ``notes``."""
         ending = f"_from_{iteration}" if (folder / "config.yaml").exists() else ""
         config = to_dict(self._cfg)
         config.setdefault("env", to_dict(self._env_cfg))
         path = folder / f"config{ending}.yaml"
         write_yaml(config, path)
-        write_git_state(self._git_files, folder / f"git{ending}")
+        write_git_state(self._git_files, folder / f"git{ending}", notes.append)
         self._config_path = path
 
     def _make_loggers(self) -> List[Logger]:

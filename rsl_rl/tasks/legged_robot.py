@@ -219,7 +219,9 @@ class LeggedRobot(VecEnv):
 
     def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
         """Return the interface of a policy that reads these groups, for deployment: SI units, radians, joint order."""
-        control, commands = self.cfg.control, self.cfg.commands
+        control, commands, largest = self.cfg.control, self.cfg.commands, self.cfg.terminations
+        limits = {"observation": largest.max_observation, "base_lin_vel": largest.max_speed}
+        limits.update(dict.fromkeys(("base_ang_vel", "joint_vel"), largest.max_turning_speed))
         return {
             "control_period": self.cfg.sim.control_dt,
             "command_ranges": [list(commands.lin_vel_x), list(commands.lin_vel_y), list(commands.yaw_rate)],
@@ -231,4 +233,6 @@ class LeggedRobot(VecEnv):
             "stiffness": [control.stiffness] * self.num_actions,
             "damping": [control.damping] * self.num_actions,
             "torque_limits": self.sim.torque_limits.tolist(),
+            "joint_limits": self.sim.joint_limits.tolist(),
+            "input_limits": limits,  # of absolute values, in SI units; "observation" after scaling
         }

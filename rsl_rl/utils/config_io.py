@@ -10,7 +10,7 @@ import re
 import reprlib
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Tuple, Type, TypeVar, Union, get_type_hints
+from typing import Any, Dict, Mapping, Tuple, Type, TypeVar, Union, cast, get_type_hints
 
 import yaml
 
@@ -45,7 +45,7 @@ def _to_plain(value: Any, declared: Any) -> Any:
     value = value.value if isinstance(value, enum.Enum) else value
     for abstract, kind in ((bool, bool), (numbers.Integral, int), (numbers.Real, float), (str, str)):
         if isinstance(value, abstract):
-            return value if type(value) is kind else kind(value)  # Python numbers instead of NumPy's
+            return value if type(value) is kind else cast(Any, kind)(value)  # Python numbers instead of NumPy's
     return None if value is None else str(value)
 
 

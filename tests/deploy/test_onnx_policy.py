@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from deploy.onnx_policy import OnnxPolicy, Policy, open_onnx
+from rsl_rl.modules import ActorCritic
 
 JOINTS = ["hip", "knee"]
 HALF = 0.5**0.5
@@ -109,13 +110,104 @@ def test_what_is_not_sensed_may_be_left_out():
         ({"base_ang_vel": (0.0, float("nan"), 0.0)}, "senses base_ang_vel"),
         ({"command": (0.0, 0.0)}, "senses command: give command, 3 finite numbers"),
         ({"joint_vel": (0.0, 0.0, 0.0)}, "3 joint values; give one for each of"),
+        ({"base_quat": (1.0, 0.0, 0.0)}, "unit quaternion w x y z"),
+        ({"base_quat": (1.0, 0.0, 0.0, 0.0, 0.0)}, "unit quaternion w x y z"),
+        ({"command": (2e38, 0.0, 0.0)}, "command=.* is larger than any in training"),
+        ({"base_lin_vel_world": (3e38, 3e38, 3e38)}, "senses base_lin_vel"),
+        ({"base_ang_vel": (0.0, 0.0, 501.0)}, "base_ang_vel=.* larger than any in training: check the sensor"),
+        ({"joint_vel": (0.0, -501.0)}, "joint_vel=.* larger than any in training"),
+        ({"joint_pos": (0.0, 2e6)}, "joint_pos=.* larger than any in training"),
     ],
 )
 def test_a_state_that_does_not_do_is_refused(changes, message):
-    policy = Policy(describe(), counting)
+    limits = {"observation": 1e6, "base_lin_vel": 50.0, "base_ang_vel": 500.0, "joint_vel": 500.0}
+    policy = Policy(describe(input_limits=limits), counting)
     with pytest.raises(ValueError, match=message):
         policy(**{**STATE, **changes})
     assert np.all(policy.last_action == 0)
+
+
+@pytest.mark.parametrize("outputs", [(np.nan, 0.0), (0.0, np.inf), (0.0,)])
+def test_actions_that_are_not_finite_or_too_few_are_refused_and_change_nothing(outputs):
+    policy = Policy(describe(), lambda obs, memory: (np.array([outputs], np.float32), memory + 1))
+    with pytest.raises(ValueError, match="are not 2 finite numbers"):
+        policy(**STATE)
+    assert np.all(policy.last_action == 0) and np.all(policy.memories[0] == 0)
+    policy = Policy(describe(), lambda obs, memory: (np.zeros((1, 2), np.float32), memory * np.nan))
+    with pytest.raises(ValueError, match="finite numbers"):
+        policy(**STATE)
+
+
+def test_targets_beyond_what_the_torque_limit_can_use_are_refused_and_change_nothing():
+    margin = 45.0 / 40.0  # [rad] of the knee
+    for high, refused in ((0.31 - margin, False), (0.29 - margin, True)):  # the knee's target is 0.3
+        policy = Policy(describe(joint_limits=[[-3.0, 3.0], [-3.0, high]]), counting)
+        if refused:
+            with pytest.raises(ValueError, match=r"the target of knee would be 0.3 rad, outside -4.12 to 0.29"):
+                policy(**STATE)
+            assert np.all(policy.last_action == 0) and np.all(policy.memories[0] == 0)
+        else:
+            np.testing.assert_allclose(policy(**STATE), [0.35, 0.3], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 99}, "the description has format 99; this file reads 1"),
+        ({"action_scale": float("nan")}, "action_scale=nan; give finite numbers"),
+        ({"action_scale": "0.25 rad"}, "action_scale=0.25 rad; give finite numbers"),
+        ({"action_scale": 0}, "action_scale must be positive"),
+        ({"control_period": -0.02}, "control_period=-0.02; give finite numbers"),
+        ({"joint_names": ["knee", "knee"]}, "each joint must have a name of its own"),
+        ({"stiffness": [30.0]}, r"stiffness=\[30.0\]; give finite numbers of shape \[2\], none negative"),
+        ({"default_joint_pos": [0.0, float("inf")]}, "default_joint_pos"),
+        ({"joint_limits": [[0.0, 1.0]]}, r"joint_limits.* of shape \[2, 2\]"),
+        ({"joint_limits": [[0.0, 1.0], [1.0, 0.0]]}, r"joint_limits.*lowest first"),
+        ({"observations": [{"name": "action", "size": 2, "scale": float("nan"), "frame": "joint"}]}, "not finite"),
+    ],
+)
+def test_a_description_that_would_move_joints_wrongly_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Policy(describe(**changes), counting)
+
+
+@pytest.fixture(scope="module")
+def onnx_file(tmp_path_factory):
+    """The ONNX file of a small policy with its description and a foreign metadata entry."""
+    pytest.importorskip("onnxruntime")
+    onnx_export = pytest.importorskip("rsl_rl.exporters.onnx")
+    policy = ActorCritic(4, 4, 2, actor_hidden_dims=(8,), critic_hidden_dims=(8,))
+    path = tmp_path_factory.mktemp("exported") / "policy.onnx"
+    return onnx_export.export_onnx(policy, path, {"joint_limits": [[0.0, 1.0]] * 2, "action_scale": 0.25})
+
+
+def test_every_single_flipped_bit_of_a_file_is_refused(onnx_file, tmp_path):
+    content = onnx_file.read_bytes()
+    description, network = open_onnx(onnx_file)
+    assert description["action_scale"] == 0.25 and "sha256" not in description
+    assert network(np.zeros((1, 4), np.float32))[0].shape == (1, 2)
+    places = [*np.random.default_rng(0).integers(0, len(content), 40), *range(len(content) - 78, len(content))]
+    for bit, place in enumerate(places):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << (bit % 8)
+        (tmp_path / "policy.onnx").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"policy\.onnx is"):
+            open_onnx(tmp_path / "policy.onnx")
+    (tmp_path / "policy.onnx").write_bytes(content[:-78])
+    with pytest.raises(ValueError, match="its checksum is wrong; copy it again"):
+        open_onnx(tmp_path / "policy.onnx")
+
+
+def test_metadata_of_other_programs_is_ignored_and_files_without_a_checksum_still_load(onnx_file, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(str(onnx_file))
+    kept = {x.key: x.value for x in model.metadata_props if x.key not in ("sha256", "joint_limits")}
+    del model.metadata_props[:]
+    for key, value in {**kept, "author": "not JSON"}.items():
+        model.metadata_props.add(key=key, value=value)
+    onnx.save(model, str(tmp_path / "policy.onnx"))
+    description, _ = open_onnx(tmp_path / "policy.onnx")
+    assert description["action_scale"] == 0.25 and "author" not in description
 
 
 def test_a_policy_that_does_not_do_is_refused():
@@ -148,7 +240,7 @@ def test_without_a_file_or_onnxruntime_the_error_says_what_to_do(tmp_path, monke
 
 def test_the_file_is_short_and_needs_numpy_and_onnxruntime_alone(root):
     path = root / "deploy" / "onnx_policy.py"
-    assert len(path.read_text().splitlines()) <= 150
+    assert len(path.read_text().splitlines()) <= 260
     imported = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

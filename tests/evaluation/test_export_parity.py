@@ -10,6 +10,7 @@ import torch
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
 from deploy.onnx_policy import Policy, open_onnx
+from rsl_rl.cli import export
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.evaluation.evaluate import for_evaluation
 from rsl_rl.evaluation.export_parity import (
@@ -25,7 +26,6 @@ from rsl_rl.evaluation.parity_rollout import record_rollout
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.exporters.onnx import export_onnx
 from rsl_rl.runners import OnPolicyRunner
-from scripts import play
 
 pytest.importorskip("onnxruntime")
 
@@ -69,7 +69,7 @@ def exported(runner, description, folder, kind):
 
 
 def opened(path, rollout):
-    result, note = play.open_exported(path, rollout.joint_names)
+    result, note = export.open_exported(path, rollout.joint_names)
     assert note == ""
     return result
 

@@ -297,9 +297,7 @@ def test_a_task_without_physics_repeats_none(trained):
 @pytest.fixture
 def play(trained, root, monkeypatch, capsys):
     """Call scripts/play.py --task go2_flat in this process; return exit code, output and errors."""
-    import scripts.command_line
-
-    monkeypatch.setattr(scripts.command_line, "LOGS", trained.run.parent.parent)
+    monkeypatch.setattr("rsl_rl.cli.command_line.default_log_root", lambda: trained.run.parent.parent)
     monkeypatch.setenv("COLUMNS", "160")
 
     def call(*arguments):

@@ -8,12 +8,12 @@ import pytest
 
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
+from rsl_rl.cli import export, play
+from rsl_rl.cli.command_line import Arguments
 from rsl_rl.config.mdp import ObservationTerm
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.exporters import policy_module
 from rsl_rl.runners import OnPolicyRunner
-from scripts import play
-from scripts.command_line import Arguments
 
 pytest.importorskip("onnxruntime")
 
@@ -21,13 +21,13 @@ pytest.importorskip("onnxruntime")
 @pytest.fixture
 def played(tmp_path, monkeypatch):
     """Play a policy in this process: exit code and the exported/ folder."""
-    monkeypatch.setattr(play, "PARITY_SECONDS", 0.6)
+    monkeypatch.setattr(export, "PARITY_SECONDS", 0.6)
 
     def run(runner):
         runner.log_dir.mkdir()
         runner.save(runner.log_dir / "model_0.pt")
         flags = play.Flags(num_envs=1, seconds=0.1, video=False)
-        return play.main(Arguments(flags, runner.train_cfg, runner.log_dir)), runner.log_dir / "exported"
+        return play.play(Arguments(flags, runner.train_cfg, runner.log_dir, tmp_path)), runner.log_dir / "exported"
 
     return run
 
@@ -45,13 +45,13 @@ def small_run(tmp_path, **observations):
     return OnPolicyRunner(env.build(seed=1), cfg, log_dir=tmp_path / "run")
 
 
-def test_play_says_how_far_the_files_are(played, tmp_path, capsys):
+def test_play_says_how_far_the_files_are(played, tmp_path, capsys, root):
     code, folder = played(small_run(tmp_path))
     out = capsys.readouterr().out
     assert code == 0 and "parity: TorchScript acts like" in out and "parity: ONNX acts like" in out
     content = json.loads((folder / "parity.json").read_text())
     assert set(content["formats"]) == {"TorchScript", "ONNX"} and content["tolerance"] == 1e-5
-    assert (folder / "onnx_policy.py").read_text() == play.RUNNER.read_text()
+    assert (folder / "onnx_policy.py").read_text() == (root / "deploy" / "onnx_policy.py").read_text()
 
 
 def test_play_exits_with_1_and_deletes_nothing_where_a_file_is_wrong(played, tmp_path, capsys, monkeypatch):

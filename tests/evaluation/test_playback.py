@@ -9,9 +9,9 @@ from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
 from configs.go2_flat import Go2Flat
+from rsl_rl.cli.play import split_commas
 from rsl_rl.evaluation import playback_plots
 from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
-from scripts.play import split_commas
 
 
 class Nodding:

@@ -1,23 +1,93 @@
-import git
+import os
+import subprocess
 
+import git
+import pytest
+
+from rsl_rl.utils import git_state
 from rsl_rl.utils.git_state import write_git_state
 
+AUTHOR = git.Actor("a", "a@example.org")
 
-def test_commit_and_uncommitted_changes_are_kept(tmp_path):
+
+@pytest.fixture
+def repo(tmp_path):
+    """A repository with one committed file, which has been changed since."""
     folder = tmp_path / "robot_repo"
     repo = git.Repo.init(folder)
     (folder / "a.txt").write_text("before\n")
     repo.index.add(["a.txt"])
-    author = git.Actor("a", "a@example.org")
-    commit = repo.index.commit("first", author=author, committer=author)
+    repo.index.commit("first", author=AUTHOR, committer=AUTHOR)
     (folder / "a.txt").write_text("after\n")
-    paths = write_git_state([folder / "a.txt", tmp_path / "nowhere"], tmp_path / "git")
+    yield repo
+    repo.close()
+
+
+def saved(repo, tmp_path):
+    """The file that is written for a repository, and the lines that the user reads."""
+    lines = []
+    (path,) = write_git_state([repo.working_dir], tmp_path / "git", lines.append)
+    return path, lines
+
+
+def test_commit_and_uncommitted_changes_are_kept(repo, tmp_path):
+    paths = write_git_state([f"{repo.working_dir}/a.txt", tmp_path / "nowhere"], tmp_path / "git")
     assert [path.name for path in paths] == ["robot_repo.diff"]
     text = paths[0].read_text()
-    assert commit.hexsha in text and "-before" in text and "+after" in text
+    assert repo.head.commit.hexsha in text and "-before" in text and "+after" in text
 
 
 def test_a_repository_without_commits_is_no_error(tmp_path):
-    git.Repo.init(tmp_path / "new")
-    (path,) = write_git_state([tmp_path / "new"], tmp_path / "git")
+    path, lines = saved(git.Repo.init(tmp_path / "new"), tmp_path)
+    assert "commit none" in path.read_text() and lines == []
+
+
+def test_the_diff_restores_text_and_binary_files_whatever_git_is_set_to(repo, tmp_path):
+    folder = tmp_path / "robot_repo"
+    with repo.config_writer() as config:
+        config.set_value("diff", "external", "echo")
+        config.set_value("color", "ui", "always")
+        config.set_value("diff", "noprefix", "true")
+    (folder / "latin.txt").write_bytes("größe\n".encode("latin-1"))
+    (folder / "weights.bin").write_bytes(bytes(range(256)) * 4)
+    repo.git.add("-A")
+    path, lines = saved(repo, tmp_path)
+    assert lines == [] and b"\x1b" not in path.read_bytes()
+    wanted = {name: (folder / name).read_bytes() for name in ("a.txt", "latin.txt", "weights.bin")}
+    repo.git.reset("--hard", "HEAD")
+    subprocess.run(["git", "apply", str(path)], cwd=folder, check=True)
+    assert {name: (folder / name).read_bytes() for name in wanted} == wanted
+
+
+def test_changes_of_a_large_file_are_left_out_and_named(repo, tmp_path, monkeypatch):
+    monkeypatch.setattr(git_state, "LARGEST_FILE", 1000)
+    (tmp_path / "robot_repo" / "big [1].csv").write_text("0.123\n" * 1000)
+    repo.git.add("-A")
+    path, lines = saved(repo, tmp_path)
+    text = path.read_text()
+    assert "+after" in text and "0.123" not in text and "left out: the changes of big [1].csv" in text
+    assert lines == [f"warning: {path} is incomplete: the changes of big [1].csv (0 MB, more than 0.001 MB)"]
+
+
+def test_a_large_diff_is_cut_off_with_a_note(repo, tmp_path, monkeypatch):
+    (tmp_path / "robot_repo" / "many.csv").write_text("0.123\n" * 1000)
+    repo.git.add("-A")
+    monkeypatch.setattr(git_state, "LARGEST_DIFF", 2000)
+    path, lines = saved(repo, tmp_path)
+    assert path.stat().st_size < 5000 and "left out: the rest of the diff" in path.read_text() and len(lines) == 1
+
+
+def test_an_empty_reference_is_no_error(repo, tmp_path):
+    (tmp_path / "robot_repo" / ".git" / repo.head.ref.path).write_text("")
+    path, _ = saved(repo, tmp_path)
     assert "commit none" in path.read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_repository_of_another_user_is_recorded_as_refused(repo, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))  # without safe.directory
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for folder in (tmp_path / "robot_repo", tmp_path / "robot_repo" / ".git"):
+        os.chown(folder, 12345, 12345)
+    path, lines = saved(repo, tmp_path)
+    assert "dubious ownership" in path.read_text() and any("dubious ownership" in line for line in lines)

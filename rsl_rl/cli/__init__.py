@@ -1,0 +1,1 @@
+"""The command `rsl-rl`: train, play, evaluate, benchmark, list, check-env."""

@@ -1,0 +1,46 @@
+"""Run benchmarks, alone or against another library: `python scripts/benchmark.py learner --peer PATH`.
+
+Prints a table; the last line is JSON. Run nothing else at the same time.
+"""
+
+import json
+import sys
+from typing import Sequence
+
+import tyro
+
+from rsl_rl.cli.checkout import find_checkout
+from rsl_rl.cli.engine import set_omp_spincount
+from rsl_rl.cli.errors import fail, one_line_errors, program, usage_errors
+
+
+def main(argv: Sequence[str]) -> int:
+    root = find_checkout()
+    if root is None:
+        fail("the benchmarks are not installed with the package; run them in a clone of its repository")
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    from benchmarks import faults, gpu, learner, simulator, training
+
+    modules = {"learner": learner, "sim": simulator, "train": training, "faults": faults, "gpu": gpu}
+    classes = {
+        "learner": learner.Learner,
+        "sim": simulator.Simulator,
+        "train": training.Training,
+        "faults": faults.Faults,
+        "gpu": gpu.Gpu,
+    }
+    measures = {cls: modules[name].measure for name, cls in classes.items()}
+    set_omp_spincount()  # for all workers
+    try:
+        with usage_errors():
+            with one_line_errors():
+                cfg = tyro.extras.subcommand_cli_from_dict(
+                    classes, args=argv, description=__doc__, use_underscores=True
+                )
+            result = measures[type(cfg)](cfg)
+    except RuntimeError as error:
+        print(f"{program()}: failed: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(result))
+    return 1 if result.get("failed") else 0

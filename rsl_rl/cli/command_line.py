@@ -1,0 +1,181 @@
+"""Flags of the commands: they become a config; a user's error becomes one line and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Sequence, Set, Tuple, Type
+
+import tyro
+from typing_extensions import Annotated
+
+from rsl_rl.cli.checkout import default_log_root
+from rsl_rl.cli.engine import (
+    chosen_backend,
+    fallback_to_available,
+    import_isaac_gym,
+    resolve_auto,
+    set_omp_spincount,
+)
+from rsl_rl.cli.errors import fail, one_line_errors, print_line, usage_errors
+from rsl_rl.cli.experiments import Experiments
+from rsl_rl.config.experiment import TrainConfig
+from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
+
+SHORTCUTS = {
+    "num_envs": "env.num_envs",
+    "sim": "env.sim.backend",
+    "max_iterations": "runner.max_iterations",
+    "max_time": "runner.max_time",
+    "experiment_name": "runner.experiment_name",
+    "run_name": "runner.run_name",
+    "save_interval": "runner.save_interval",
+    "evaluate_interval": "progress.evaluate_interval",
+    "video_interval": "progress.video_interval",
+    "logger": "runner.logger",
+}
+"""Flags of legged_gym, and the config field of each."""
+
+DEPRECATED = {"postmortem": "fault_dump"}
+"""Old flags that are still accepted, and their new names."""
+
+
+class Arguments(NamedTuple):
+    """A parsed command line."""
+
+    flags: Any  # of the script itself
+    cfg: Any  # TrainConfig with the overrides applied
+    run: Optional[Path]  # folder of an existing run
+    log_root: Path  # folder of all experiments
+
+
+def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) -> Arguments:
+    """Parse the command line into ``flags`` and a config: that of --task, or that of an existing run."""
+    set_omp_spincount()
+    own = {field.name for field in dataclasses.fields(flags)}
+    argv = [_expand(_current_name(argument, own), own) for argument in argv]
+    early, experiments = _parse_early_flags(argv), Experiments()
+    if early.list:
+        print("\n".join(experiments.names()))
+        raise SystemExit(0)
+    with usage_errors():
+        if early.task is None and not early.help:
+            raise ValueError(f"--task is missing; known tasks: {', '.join(experiments.names())}")
+        cfg, run, unavailable = _default_config(early, experiments), None, ""
+        log_root = Path(early.log_root).expanduser().resolve() if early.log_root else default_log_root()
+        import_isaac_gym(early, from_run)
+        if (from_run or early.resume) and not early.help:
+            run, cfg = _read_run(early, cfg, log_root, experiments)
+            if not early.resume:
+                cfg, unavailable = fallback_to_available(cfg, early)
+        if early.sim_backend and not hasattr(cfg.env, "sim"):
+            raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
+        parsed = _parse_config(flags, cfg, description, argv, experiments.names())
+        for name, hint in declared_types(flags).items():
+            convert(hint, getattr(parsed.flags, name), f"--{name}")
+        cfg = resolve_auto(parsed.cfg)
+        if unavailable:
+            print_line(f"note: the run used {unavailable}, which is not available here; using {chosen_backend(cfg)}")
+        if not from_run:
+            _reject_unused_flags(parsed.flags, cfg)
+    return Arguments(parsed.flags, cfg, run, log_root)
+
+
+def _default_config(early: argparse.Namespace, experiments: Experiments) -> TrainConfig:
+    """Return the config of --task; its class may inherit the name of another experiment."""
+    return dataclasses.replace(experiments.load(early.task)(), task=early.task) if early.task else TrainConfig()
+
+
+def _reject_unused_flags(flags: Any, cfg: TrainConfig) -> None:
+    if not flags.resume and ((flags.load_run, flags.checkpoint) != ("-1", -1) or flags.fresh_episodes):
+        raise ValueError("--load_run, --checkpoint and --fresh_episodes need --resume; add it, or leave them out")
+    if flags.resume and flags.init_from:
+        raise ValueError("--init_from starts a new run, and --resume continues one; use only one of them")
+    if cfg.acceleration.cuda_graphs and cfg.rl_device.startswith("cpu"):
+        raise ValueError(
+            "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
+            "--acceleration.no_cuda_graphs"
+        )
+
+
+def reject_changed_flags(flags: Any, mode: str, *names: str) -> None:
+    """Raise a ValueError for flags that have no effect in a mode; ``mode`` starts the message."""
+    changed = [f"--{name}" for name in names if getattr(flags, name) != getattr(type(flags), name)]
+    if changed:
+        raise ValueError(f"{mode}; leave out {', '.join(changed)}")
+
+
+def _current_name(argument: str, own: Set[str]) -> str:
+    """Return a flag with its present name; a deprecated name prints a note."""
+    name, equals, value = argument.partition("=")
+    new = DEPRECATED.get(name[2:].replace("-", "_"), "")
+    if new not in own:
+        return argument
+    print_line(f"note: {name} is deprecated; use --{new}")
+    return f"--{new}{equals}{value}"
+
+
+def _expand(argument: str, own: Set[str]) -> str:
+    """Return a flag with underscores; a short form becomes its config field unless the script has such a flag."""
+    if not argument.startswith("--"):
+        return argument
+    name, equals, value = argument[2:].partition("=")
+    name = name.replace("-", "_")
+    return f"--{name if name in own else SHORTCUTS.get(name, name)}{equals}{value}"
+
+
+def _parse_early_flags(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the flags that decide which config is used."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--task")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--load_run", default="-1")
+    parser.add_argument("--checkpoint", default="-1")
+    parser.add_argument("--log_root", default="")
+    parser.add_argument("--runner.experiment_name", dest="experiment_name")
+    parser.add_argument("--env.sim.backend", dest="sim_backend")
+    try:
+        return parser.parse_known_args(argv)[0]
+    except argparse.ArgumentError as error:
+        fail(str(error))
+
+
+def _read_run(
+    early: argparse.Namespace, cfg: TrainConfig, log_root: Path, experiments: Experiments
+) -> Tuple[Path, TrainConfig]:
+    """Find the run of --load_run and read its config."""
+    from rsl_rl.utils.checkpoints import BEST, best_iteration, config_of, find_run  # imports torch, slow for --help
+
+    run = find_run(log_root / (early.experiment_name or cfg.runner.experiment_name), early.load_run or "''")
+    asked = best_iteration(run) if early.checkpoint == BEST else early.checkpoint
+    path = config_of(run, int(asked) if str(asked).isdecimal() else -1)
+    if not path.is_file():
+        raise ValueError(f"{run} is not the folder of a run: it has no config.yaml; choose another with --load_run")
+    values = read_yaml(path)
+    task = values.get("task", cfg.task)
+    if not experiments.same(str(task), cfg.task):
+        raise ValueError(
+            f"{run} is a run of the task {short_repr(task)} and not of '{cfg.task}'; correct --task or --load_run"
+        )
+    try:
+        return run, from_dict(type(cfg), values)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _parse_config(flags: Type, cfg: Any, description: str, argv: Sequence[str], tasks: Sequence[str]) -> Any:
+    unnamed = tyro.conf.arg(name="")
+    combined = dataclasses.make_dataclass(
+        "Arguments",
+        [
+            ("flags", Annotated[flags, unnamed], dataclasses.field(default_factory=flags)),  # type: ignore[valid-type]
+            ("cfg", Annotated[type(cfg), unnamed], dataclasses.field(default=cfg)),
+        ],
+    )
+    shortcuts = "\n".join(f"--{short}  for  --{field}" for short, field in SHORTCUTS.items())
+    description = f"{description}\n\nShort forms:\n{shortcuts}\n\nTasks: {', '.join(tasks)}"
+    with one_line_errors():
+        return tyro.cli(combined, args=argv, description=description, use_underscores=True)

@@ -1,0 +1,70 @@
+"""Errors of a user: one line and exit code 2."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Iterator, NoReturn
+
+
+def program() -> str:
+    """Return the name of the program for messages, such as "rsl-rl train" or "train.py"."""
+    return Path(sys.argv[0]).name
+
+
+def fail(message: str) -> NoReturn:
+    """Print one line and exit with the code of wrong usage."""
+    print(f"{program()}: error: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def print_line(text: str) -> None:
+    """Print a line; a closed pipe or a full disk is not an error."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python fails again at exit
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn errors of a user, raised during the setup, into one line and exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
+            raise
+        fail(f"this machine has too little memory; use fewer environments or smaller networks ({error})")
+    except ModuleNotFoundError as error:
+        remedy = "install it with pip, or with an extra of rsl-rl-lib (see README.md)"
+        fail(str(error) if "install" in str(error) else f"{error}; {remedy}")
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn tyro's error messages, which are printed in a box, into a ValueError of one line."""
+    messages = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(messages):
+            yield
+    except SystemExit as stop:
+        if stop.code:
+            raise ValueError(_as_one_line(messages.getvalue())) from None
+        raise
+
+
+def _as_one_line(box: str) -> str:
+    """Return the text of a message in a box of lines or minus signs, without its title."""
+    lines = [line.strip("│ ") for line in box.splitlines()[1:] if not set(line) <= set("│╰╯─- ")]
+    words = re.sub(r"\s+", " ", " ".join(line for line in lines if not line.startswith("For full helptext")))
+    found = re.match(r"Error parsing cfg\.?([\w.]*): (.*)", words)
+    if found:  # most configs name the field themselves
+        field, words = found.groups()
+        words = words if words.startswith(field) else f"{field}.{words}"
+    return f"{words} (--help lists every flag)"

@@ -1,0 +1,214 @@
+"""Evaluate trained policies: `rsl-rl evaluate --task go2_flat`. The last line is JSON.
+
+Several checkpoints (--checkpoints 100 120) or runs (--load_runs a b) are compared with the same robots and commands. An
+HTML report with plots is written into the folder of the run.
+"""
+
+import argparse
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+
+from rsl_rl.cli.command_line import Arguments, parse
+from rsl_rl.cli.errors import fail, usage_errors
+from rsl_rl.cli.evaluation_tables import print_tables
+
+if TYPE_CHECKING:
+    from rsl_rl.config.task import LeggedRobotConfig
+    from rsl_rl.evaluation.evaluate import EvalResult
+    from rsl_rl.runners.loading import LoadedPolicy
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Flags of an evaluation; all other flags are fields of the config."""
+
+    load_run: str = "-1"
+    """Folder of the run; -1 for the newest."""
+    load_runs: Tuple[str, ...] = ()
+    """Folders of several runs, to compare them."""
+    checkpoint: Union[int, Literal["best"]] = -1
+    """Iteration to evaluate; -1 for the newest, best for the best one of a training with --evaluate_interval."""
+    checkpoints: Tuple[Union[int, Literal["best"]], ...] = ()
+    """Several iterations of each run, to compare them."""
+    num_envs: int = 256
+    """Number of robots."""
+    seconds: float = 20.0
+    """Length of the evaluation [s]."""
+    num_seeds: int = 1
+    """Number of evaluations, each with other commands and robots."""
+    pushes: bool = False
+    """Push the robots as in training."""
+    log_root: str = ""
+    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
+    report: str = ""
+    """File of the HTML report, or "none"; default: evaluation_<iteration>.html in the run's folder, or comparison.html
+    in the first run's folder for several checkpoints."""
+
+
+class Candidate(NamedTuple):
+    """A checkpoint to evaluate."""
+
+    name: str
+    loaded: "LoadedPolicy"
+    env_cfg: "LeggedRobotConfig"
+    sim_device: str
+
+
+def main(argv: Sequence[str]) -> int:
+    requests = [parse(Flags, __doc__ or "", from_run=True, argv=line) for line in command_lines(argv)]
+    flags, seed = requests[0].flags, requests[0].cfg.seed + 1000
+    with usage_errors():
+        require_positive_flags(flags)
+        found = find_checkpoints(requests)
+        report = report_path(flags.report, found)
+        candidates = load_candidates(found)
+
+    eval_results = [evaluate_candidate(candidate, flags, seed) for candidate in candidates]
+    conditions = f"{flags.num_envs} robots, {flags.seconds:g} s, {flags.num_seeds} seed(s)"
+    if flags.pushes:
+        conditions += ", with pushes"
+    print_tables(eval_results, conditions)
+    print_gate_results(eval_results)
+    if report is not None:
+        print(write_report(report, requests[0].cfg.task, conditions, eval_results))
+    print(json.dumps(as_json(eval_results)))
+    return 0
+
+
+def command_lines(argv: Sequence[str]) -> List[List[str]]:
+    """Return a command line for each checkpoint of --load_runs and --checkpoints; each is parsed with the config of its
+    run."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for name, count in (("load_run", None), ("load_runs", "+"), ("checkpoint", None), ("checkpoints", "+")):
+        parser.add_argument(f"--{name}", f"--{name.replace('_', '-')}", nargs=count)
+    try:
+        known, rest = parser.parse_known_args(argv)
+    except argparse.ArgumentError as error:
+        fail(str(error))
+    for name in ("load_run", "checkpoint"):
+        if getattr(known, name) is not None and getattr(known, f"{name}s") is not None:
+            fail(f"--{name} and --{name}s exclude each other; use only one of them")
+    runs = known.load_runs or ["-1" if known.load_run is None else known.load_run]
+    checkpoints = known.checkpoints or ["-1" if known.checkpoint is None else known.checkpoint]
+    return [[*rest, "--load_run", run, "--checkpoint", iteration] for run in runs for iteration in checkpoints]
+
+
+def require_positive_flags(flags: Any) -> None:
+    for name in ("num_envs", "seconds", "num_seeds"):
+        if getattr(flags, name) <= 0:
+            raise ValueError(f"--{name} {getattr(flags, name)}: give a positive number")
+
+
+def find_checkpoints(requests: Sequence[Arguments]) -> List[Tuple[Arguments, Path]]:
+    """Return the checkpoint of each command line; a missing one is a ValueError."""
+    from rsl_rl.utils.checkpoints import find_checkpoint
+
+    found: List[Tuple[Arguments, Path]] = []
+    for args in requests:
+        assert args.run is not None  # parse() was told to find one
+        path = find_checkpoint(args.run, args.flags.checkpoint)
+        if any(path.samefile(other) for _, other in found):
+            raise ValueError(f"{path} is named twice; name each run and each checkpoint once")
+        found.append((args, path))
+    return found
+
+
+def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
+    """Load all checkpoints, so that errors occur before the first evaluation."""
+    from rsl_rl.evaluation.evaluate import for_evaluation
+    from rsl_rl.runners.loading import load_policy
+    from rsl_rl.utils.checkpoints import checkpoint_id
+    from rsl_rl.utils.seeding import require_device
+
+    candidates, several_runs = [], len({args.run for args, _ in found}) > 1
+    for (flags, cfg, run, _), path in found:
+        assert run is not None
+        require_device("sim_device", cfg.sim_device)
+        env_cfg = for_evaluation(cfg.env, flags.num_envs, flags.seconds, flags.pushes)
+        env = env_cfg.build(cfg.sim_device, seed=cfg.seed)  # for the sizes of the policy; each seed builds its own
+        loaded = load_policy(cfg, env, run, checkpoint_id(path))
+        name = f"{run.name}/{path.stem}" if several_runs else path.stem
+        candidates.append(Candidate(name, loaded, env_cfg, cfg.sim_device))
+    return candidates
+
+
+def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[Path]:
+    """Return the path of the report, or None for no report; an unusable path is a ValueError."""
+    from rsl_rl.utils.checkpoints import checkpoint_id
+
+    if name == "none":
+        return None
+    if not name:
+        first = found[0][1]
+        stem = "comparison" if len(found) > 1 else f"evaluation_{checkpoint_id(first)}"
+        return first.with_name(f"{stem}.html")
+    path = Path(name)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"--report {name} is not a file in an existing folder; give a name such as report.html")
+    return path
+
+
+def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResult":
+    """Evaluate a checkpoint with each seed; all checkpoints get the same robots and commands."""
+    from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed
+
+    name, loaded, env_cfg, device = candidate
+    envs = (env_cfg.build(device, seed=seed + i) for i in range(flags.num_seeds))
+    pairs = [(evaluate_seed(env, loaded.policy, flags.seconds), tuple(env.sim.foot_names)) for env in envs]
+    seed_results, feet = [result for result, _ in pairs], pairs[0][1]
+    return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results)
+
+
+def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
+    from rsl_rl.evaluation.evaluate import differences
+    from rsl_rl.evaluation.report import DIFFERENT
+
+    if differences(eval_results):
+        print("note:", DIFFERENT.format(", ".join(differences(eval_results))))
+    for one in eval_results:
+        whose = f"{one.name}: " if len(eval_results) > 1 else ""
+        print(f"{whose}gate passed" if not one.unmet else f"{whose}gate missed: {'; '.join(one.unmet)}")
+
+
+def write_report(path: Path, task: str, conditions: str, eval_results: Sequence["EvalResult"]) -> str:
+    """Write the report and return a line on it; an error of the disk does not end the script."""
+    from rsl_rl.evaluation.report import report_html
+    from rsl_rl.utils.files import atomic_write
+
+    try:
+        atomic_write(path, report_html(f"{task}: evaluation", f"{conditions}.", eval_results).encode())
+    except OSError as error:
+        return f"no report: {error}"
+    return f"report: {path}"
+
+
+def as_json(eval_results: Sequence["EvalResult"]) -> Dict[str, Any]:
+    """Return the content of the last line: the first checkpoint, and all of them under "checkpoints" if there are
+    several."""
+    results = [finite(describe(one)) for one in eval_results]
+    return {**results[0], "checkpoints": results} if len(results) > 1 else results[0]
+
+
+def describe(eval_result: "EvalResult") -> Dict[str, Any]:
+    return {
+        **eval_result.metrics,
+        "env_steps": eval_result.env_steps,
+        "checkpoint": eval_result.checkpoint,
+        "gate_passed": not eval_result.unmet,
+        "num_seeds": len(eval_result.seed_results),
+        "intervals": eval_result.intervals,
+        "falls": eval_result.falls,
+        "tracking": [one._asdict() for one in eval_result.tracking],
+    }
+
+
+def finite(value: Any) -> Any:
+    """Return a nested value with None for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,115 @@
+"""Export a trained policy in all formats, and compare each file with the policy."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Mapping, Sequence, Tuple
+
+from rsl_rl.cli.checkout import import_shipped
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.env import VecEnv
+from rsl_rl.evaluation.evaluate import for_evaluation
+from rsl_rl.evaluation.export_parity import (
+    ExportedPolicy,
+    compare,
+    describe_parity,
+    open_onnx_network,
+    open_torchscript,
+    write_parity,
+)
+from rsl_rl.evaluation.parity_rollout import record_rollout
+from rsl_rl.exporters import describe_module, policy_module
+from rsl_rl.runners.inference import InferencePolicy
+from rsl_rl.runners.loading import LoadedPolicy
+from rsl_rl.tasks.legged_robot import LeggedRobot
+
+PARITY_SECONDS = 20.0
+"""Length of the rollout of robots for the comparison of exported files [s]."""
+
+PARITY_STEPS = 200
+"""Length of the rollout of other environments [steps]."""
+
+PARITY_ROBOTS = 4
+
+
+def export(loaded: LoadedPolicy, cfg: Any, folder: Path) -> bool:
+    """Write the policy in all formats, its description, and the file that runs it on a robot; return whether all
+    formats agree with the policy."""
+    runner, groups = loaded.runner, loaded.runner.alg.policy.actor_model.groups
+    env = build_parity_env(cfg)
+    formats = {"TorchScript": runner.export_policy_to_jit(folder)}
+    print(f"policy: {formats['TorchScript']} (TorchScript)")
+    module = describe_module(policy_module(runner.alg.inference_policy))
+    content = {"format": 1, "task": cfg.task, **module, **describe_interface(env, groups)}
+    description = folder / "policy.json"
+    description.write_text(json.dumps(content, indent=2) + "\n")
+    print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
+    try:
+        formats["ONNX"] = runner.export_policy_to_onnx(folder, metadata=content)
+        print(f"policy: {formats['ONNX']} (ONNX)")
+    except ImportError as error:
+        print(f"no ONNX file: {error}; install the extra: pip install 'rsl-rl-lib[export]'")
+    if isinstance(env, LeggedRobot):
+        program = import_shipped("rsl_rl_deploy.onnx_policy").__file__
+        print(f"runner: {shutil.copy(str(program), folder)} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
+    return check_parity(formats, loaded.policy, env, groups)
+
+
+def build_parity_env(cfg: Any) -> VecEnv:
+    """Return a small environment of the task, without noise if it is a legged robot."""
+    if not isinstance(cfg.env, LeggedRobotConfig):
+        return replace(cfg.env, num_envs=PARITY_ROBOTS).build(cfg.sim_device, seed=cfg.seed)
+    env_cfg = for_evaluation(cfg.env, PARITY_ROBOTS, PARITY_SECONDS)
+    # Short episodes, so that robots that do not fall are reset too.
+    env_cfg = replace(env_cfg, episode_length=max(PARITY_SECONDS / 3, env_cfg.sim.control_dt))
+    return env_cfg.build(cfg.sim_device, seed=cfg.seed)
+
+
+def describe_interface(env: VecEnv, groups: Sequence[str]) -> Mapping[str, Any]:
+    """Return the interface of a policy that reads these groups: of a robot the terms and joints, otherwise the shape
+    of each group."""
+    if isinstance(env, LeggedRobot):
+        return env.describe_interface(groups)
+    obs = env.get_observations()
+    return {"observations": [{"group": group, "shape": list(obs[group].shape[1:])} for group in groups]}
+
+
+def check_parity(formats: Mapping[str, Path], policy: InferencePolicy, env: VecEnv, groups: Sequence[str]) -> bool:
+    """Compare the exported files with the policy over a rollout, print the differences and write parity.json; return
+    whether all are within the tolerance."""
+    is_robot = isinstance(env, LeggedRobot)
+    num_steps = round(PARITY_SECONDS / env.cfg.sim.control_dt) if isinstance(env, LeggedRobot) else PARITY_STEPS
+    rollout = record_rollout(env, policy, groups, num_steps)
+    results = {}
+    for name, path in formats.items():
+        try:
+            exported, note = open_exported(path, rollout.joint_names) if is_robot else (open_network(path), "")
+        except ImportError as error:
+            print(f"parity: {name} is not checked: {error}")
+            continue
+        results[name] = compare(rollout, exported)
+        print(f"parity: {describe_parity(name, results[name])}{note}")
+    folder = formats["TorchScript"].parent
+    print(f"parity: {write_parity(folder / 'parity.json', rollout, results)} ({rollout.num_resets} resets)")
+    return all(result.mismatch is None for result in results.values())
+
+
+def open_network(path: Path) -> ExportedPolicy:
+    """Load an exported file that no robot runs. A missing package is an ImportError."""
+    network = open_onnx_network(path) if path.suffix == ".onnx" else open_torchscript(path)
+    return ExportedPolicy(network, {}, None)
+
+
+def open_exported(path: Path, joint_names: Sequence[str]) -> Tuple[ExportedPolicy, str]:
+    """Load an exported file; also return a note if no robot can run it. A missing package is an ImportError."""
+    deploy = import_shipped("rsl_rl_deploy.onnx_policy")
+    if path.suffix == ".onnx":
+        description, network = deploy.open_onnx(path)
+    else:
+        description, network = json.loads(path.with_suffix(".json").read_text()), open_torchscript(path)
+    try:
+        deploy.Policy(description, network, joint_names)
+    except ValueError as error:
+        return ExportedPolicy(network, description, None), f"; not for robots: {error}"
+    return ExportedPolicy(network, description, lambda: deploy.Policy(description, network, joint_names)), ""

@@ -1,0 +1,52 @@
+"""The command `rsl-rl`: choose a subcommand."""
+
+import importlib
+import os
+import sys
+from typing import List, Optional, Sequence
+
+from rsl_rl.cli.checkout import find_checkout
+
+COMMANDS = {
+    "train": "train a policy",
+    "play": "show and export a trained policy",
+    "evaluate": "measure how well trained policies walk",
+    "benchmark": "measure speed (in a clone of the repository)",
+    "list": "print the names of the tasks",
+    "check-env": "check an environment of your own",
+}
+"""Subcommands; each is a module of rsl_rl.cli with a function main."""
+
+USAGE = "usage: rsl-rl COMMAND [FLAGS]\n\n{}\n\n`rsl-rl COMMAND --help` explains the flags of a command.".format(
+    "\n".join(f"  {name:10} {what}" for name, what in COMMANDS.items())
+)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Run a subcommand and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if words else 2
+    name = words[0].replace("_", "-")
+    if name not in COMMANDS:
+        print(f"rsl-rl: error: unknown command '{words[0]}'; known: {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    sys.argv[0] = f"rsl-rl {name}"  # for messages
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # for --task module:Class, as `python -m` does
+    return _run(name, words[1:])
+
+
+def run_script(name: str) -> int:
+    """Run a subcommand for a file of scripts/, which has put the checkout first on the path.
+
+    It becomes the last one, so that packages of other projects, such as ``configs``, are not hidden by its folders.
+    """
+    root = str(find_checkout())
+    sys.path[:] = [*(folder for folder in sys.path if folder != root), root]
+    return _run(name, sys.argv[1:])
+
+
+def _run(name: str, argv: List[str]) -> int:
+    return importlib.import_module(f"rsl_rl.cli.{name.replace('-', '_')}").main(argv)

@@ -1,0 +1,57 @@
+"""Exports of tasks without a robot."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from configs import EXPERIMENTS
+from rsl_rl.cli import export
+from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.runners.loading import load_policy
+
+
+@pytest.fixture
+def loaded(tmp_path, monkeypatch):
+    """Return config and policy of a task, with weights that react to the observations."""
+    monkeypatch.setattr(export, "PARITY_STEPS", 30)
+
+    def load(task):
+        cfg = EXPERIMENTS.load(task)()
+        cfg = replace(cfg, sim_device="cpu", rl_device="cpu", env=replace(cfg.env, num_envs=8))
+        env = cfg.env.build(seed=1)
+        runner = OnPolicyRunner(env, cfg)
+        with torch.no_grad():
+            for parameter in runner.alg.actor_critic.parameters():
+                parameter.mul_(1.5)
+        runner.save(tmp_path / "model_0.pt")
+        return cfg, load_policy(cfg, env, tmp_path)
+
+    return load
+
+
+@pytest.mark.parametrize("task", ["toy", "recall", "camera", "choice"])
+def test_export_of_a_task_without_a_robot_agrees_with_the_policy(loaded, tmp_path, capsys, task):
+    pytest.importorskip("onnxruntime")
+    cfg, policy = loaded(task)
+    assert export.export(policy, cfg, tmp_path)
+    description, parity = (json.loads((tmp_path / name).read_text()) for name in ("policy.json", "parity.json"))
+    assert set(parity["formats"]) == {"TorchScript", "ONNX"} and parity["control_steps"] == 30
+    assert [entry["group"] for entry in description["observations"]] == list(
+        policy.runner.alg.policy.actor_model.groups
+    )
+    assert description["task"] == task and ("camera" in description["inputs"]) == (task == "camera")
+    assert not (tmp_path / "onnx_policy.py").exists()  # it needs a robot
+
+
+def test_export_that_differs_is_found_without_a_robot(loaded, tmp_path, capsys, monkeypatch):
+    def shifted(path):
+        network = original(path)
+        return lambda *inputs: [x + 0.1 for x in network(*inputs)]
+
+    original = export.open_torchscript
+    monkeypatch.setattr(export, "open_torchscript", shifted)
+    cfg, policy = loaded("camera")
+    assert not export.export(policy, cfg, tmp_path)
+    assert "TorchScript does NOT act like the policy: actions differ first in step 0" in capsys.readouterr().out
