@@ -1,77 +1,33 @@
 """Check an environment against the VecEnv contract: `rsl-rl check-env my_package.module:make_env`.
 
-The name is a function without arguments, or a class, that returns the environment. Exit code 1 means that training
-cannot use it.
+The name is a function without arguments, a class or an environment, or the id of a Gymnasium environment. Environments
+of earlier versions of rsl_rl are recognised. The report says what training corrects, the line that makes the correction
+unnecessary, and the speed. Exit code 1 means that no training is possible.
 """
 
 import argparse
-import time
-from typing import TYPE_CHECKING, Any, List, Sequence
+from typing import Sequence
 
 from rsl_rl.cli.errors import program, usage_errors
-
-if TYPE_CHECKING:
-    from rsl_rl.env import VecEnv
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=program(), description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("env", help="package.module:make_env")
+    parser.add_argument("env", help="package.module:make_env, or the id of a Gymnasium environment")
     parser.add_argument("--num-steps", "--num_steps", type=int, default=100, help="steps to time (default: 100)")
     flags = parser.parse_args(argv)
     with usage_errors():
-        from rsl_rl.env import ContractError, check_vec_env
-        from rsl_rl.utils.registry import import_object
+        from rsl_rl.env import check_env
+        from rsl_rl.env.check import load_env
 
         if flags.num_steps < 1:
             raise ValueError(f"--num-steps {flags.num_steps}: give a positive number")
-        make_env = import_object(flags.env)
-        if not callable(make_env):
+        env = load_env(flags.env)
+        if not hasattr(env, "step"):
             raise ValueError(
-                f"{flags.env} is a {type(make_env).__name__}; name a function that returns the environment"
+                f"{flags.env} gives a {type(env).__name__} without step(); name what returns the environment"
             )
-    env = make_env()
-    try:
-        corrections = check_vec_env(env)
-    except ContractError as error:
-        print(f"{type(env).__name__} cannot be trained in:\n{error}")
-        return 1
-    for line in describe(env):
+    report = check_env(env, flags.num_steps)
+    for line in report.lines():
         print(line)
-    for correction in corrections:
-        print(f"corrected by the runner: {correction}")
-    print(f"{measure_speed(env, flags.num_steps):,.0f} steps per second ({env.num_envs} environments)")
-    return 0
-
-
-def describe(env: "VecEnv") -> List[str]:
-    """Return lines on sizes, observation groups and optional abilities of an environment."""
-    from rsl_rl.env import protocols
-
-    known = (
-        protocols.Resettable,
-        protocols.Checkpointable,
-        protocols.Mirrored,
-        protocols.ReportsFaults,
-        protocols.HasEpisodeLengths,
-    )
-    abilities = [ability.__name__ for ability in known if isinstance(env, ability)]
-    groups = env.get_observations()
-    return [
-        f"{type(env).__name__}: {env.num_envs} environments with {env.num_actions} actions on {env.device}",
-        *(f"observation group '{name}': {list(groups[name].shape)} {groups[name].dtype}" for name in groups.keys()),  # noqa: SIM118
-        f"optional abilities: {', '.join(abilities) or 'none'}",
-    ]
-
-
-def measure_speed(env: Any, num_steps: int) -> float:
-    """Return how many steps of single environments a second has, with actions of zero."""
-    import torch
-
-    actions = torch.zeros(env.num_envs, env.num_actions, device=env.device)
-    began = time.perf_counter()
-    for _ in range(num_steps):
-        env.step(actions.clone())
-    if actions.is_cuda:
-        torch.cuda.synchronize(actions.device)
-    return num_steps * env.num_envs / (time.perf_counter() - began)
+    return 1 if report.error else 0

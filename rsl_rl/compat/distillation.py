@@ -9,7 +9,7 @@ from rsl_rl.algorithms.distillation import Distillation
 from rsl_rl.algorithms.policy_setup import build_policy
 from rsl_rl.algorithms.teacher import actor_state
 from rsl_rl.compat.checkpoints import our_statistics, to_native
-from rsl_rl.compat.eras import STD_KEYS, Era, is_filled
+from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_filled
 from rsl_rl.compat.names_in_files import Names, names_for
 from rsl_rl.compat.networks import Network, policy_config
 from rsl_rl.compat.output_distribution import std_settings
@@ -95,7 +95,7 @@ def _settings_of(cfg: Mapping[str, Any], role: str, era: Era) -> Tuple[Dict[str,
 
 
 def _groups_of(cfg: Mapping[str, Any], role: str, obs: Observations) -> Tuple[str, ...]:
-    sets: Any = cfg.get("obs_groups") if is_filled(cfg.get("obs_groups")) else {}
+    sets = filled(cfg.get("obs_groups"))
     named = sets.get(role) or (sets.get("policy") if role == "student" else None)
     if named:
         return tuple(named)

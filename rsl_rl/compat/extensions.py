@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Tuple
 
-from rsl_rl.compat.eras import is_filled
+from rsl_rl.compat.eras import filled, is_filled
 from rsl_rl.config.extensions import ExtensionConfig, RNDConfig, SymmetryConfig
 from rsl_rl.env.protocols import Mirrored
 from rsl_rl.env.vec_env import Observations, VecEnv
@@ -35,7 +35,7 @@ def _rnd_of(
     given: Mapping[str, Any], cfg: Mapping[str, Any], env: VecEnv, obs: Observations, unused: List[str]
 ) -> RNDConfig:
     """Return the config, with the weight for one control step, as earlier versions multiply it by the step's length."""
-    sets: Any = cfg.get("obs_groups") if is_filled(cfg.get("obs_groups")) else {}
+    sets = filled(cfg.get("obs_groups"))
     groups = tuple(sets.get("rnd_state") or (("rnd_state",) if "rnd_state" in obs.keys() else ("policy",)))  # noqa: SIM118
     size = sum(obs[group].shape[-1] for group in groups)
     settings: Dict[str, Any] = {key: given[key] for key in _RND_KEYS if given.get(key) not in (None, {})}
@@ -47,7 +47,7 @@ def _rnd_of(
         settings[key] = tuple(size if units == -1 else units for units in dims)
     duration = getattr(getattr(env, "unwrapped", env), "step_dt", 1.0)
     settings["weight"] = float(given.get("weight", 0.0)) * duration
-    schedule: Any = given.get("weight_schedule")
+    schedule = given.get("weight_schedule")
     if is_filled(schedule):
         settings["weight_schedule"] = schedule.get("mode", "constant")
         settings.update({key: schedule[key] for key in ("initial_step", "final_step") if key in schedule})

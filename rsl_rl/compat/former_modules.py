@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +19,9 @@ from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 class _WithOurs(type):
     """Makes a class stand for this package's class of the same name too: by arguments of that, and in isinstance."""
 
-    are_ours: Callable[[Sequence[Any]], bool]
-
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         ours = vars(cls).get("ours")
-        if ours is not None and cls.are_ours(args):
+        if ours is not None and getattr(cls, "are_ours")(args):  # noqa: B009 - the classes have it
             return ours(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
@@ -105,9 +103,9 @@ class CNN(nn.Sequential, metaclass=_WithOurs):
         channels = input_channels
         for i, out in enumerate(output_channels):
             kernel = get_param(kernel_size, i)
-            mode: Any = "zeros" if padding == "none" else padding
+            mode = "zeros" if padding == "none" else padding
             size = 0 if padding == "none" else kernel // 2
-            layers.append(nn.Conv2d(channels, out, kernel, get_param(stride, i), size, padding_mode=mode))
+            layers.append(nn.Conv2d(channels, out, kernel, get_param(stride, i), size, padding_mode=cast(Any, mode)))
             layers.append(resolve_nn_activation(activation))
             channels = out
         layers += [nn.Flatten()] * flatten

@@ -23,8 +23,8 @@ class ModelView(nn.Module):
     """One network of a policy; its parts are the policy's own: ``mlp``, ``obs_normalizer`` and ``rnn``."""
 
     _policy: ActorCritic
-    _model: Model
     _role: str
+    _model: Model
 
     def __init__(self, policy: ActorCritic, role: str):
         super().__init__()

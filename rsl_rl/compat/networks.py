@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
 from rsl_rl.compat.classes import resolve_class, settings_for
-from rsl_rl.compat.eras import STD_KEYS, Era, is_filled
+from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_filled
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.compat.output_distribution import std_settings
@@ -52,7 +52,7 @@ def _of_policy(
     if recurrent is None:
         cls = resolve_class(name, near)
         _require_subclass(cls, ActorCritic, "policy.class_name")
-        recurrent = issubclass(cls, ActorCriticRecurrent)  # type: ignore[arg-type]
+        recurrent = issubclass(cast(type, cls), ActorCriticRecurrent)
         cls = None if cls in (ActorCritic, ActorCriticRecurrent) else cls
     for role in ROLES:
         own = {"hidden_dims": section.pop(f"{role}_hidden_dims", None), "cnn_cfg": section.pop(f"{role}_cnn_cfg", None)}
@@ -79,7 +79,7 @@ def _of_models(
     """Return the config for the sections "actor" and "critic"."""
     networks, classes = [], []
     for role in ROLES:
-        section: Any = cfg.get(role)
+        section = cfg.get(role)
         if not is_filled(section):
             raise ValueError(f"the configuration has no '{role}'; describe the network, as in {{'hidden_dims': [256]}}")
         cls = resolve_class(section.get("class_name", "MLPModel"), near)
@@ -124,7 +124,7 @@ def _of_client_models(
 
 def groups_of(cfg: Mapping[str, Any], role: str, era: Era, obs: Observations) -> Tuple[str, ...]:
     """Return the observation groups that a network reads: as named, else the group of its name, else "policy"."""
-    sets: Any = cfg.get("obs_groups") if is_filled(cfg.get("obs_groups")) else {}
+    sets = filled(cfg.get("obs_groups"))
     named = sets.get(role) or (sets.get("policy") if role == "actor" else None)
     if named:
         return tuple(named)
@@ -182,7 +182,7 @@ def _activation(name: str) -> str:
 
 def _hidden_dims(network: Network, obs: Observations) -> Tuple[int, ...]:
     """Return the sizes of the hidden layers; -1 stands for that of the input."""
-    given: Any = network.settings.get("hidden_dims")
+    given = network.settings.get("hidden_dims")
     dims = (256, 256, 256) if given in (None, {}) else tuple(given)
     size = sum(obs[group].shape[-1] for group in network.groups if group in obs.keys())  # noqa: SIM118
     return tuple(size if units == -1 else units for units in dims)
@@ -192,8 +192,8 @@ def _cnn_of(networks: Sequence[Network], obs: Observations, unused: List[str]) -
     """Return the encoders of image groups; ours end in a linear layer and have one size of kernel and stride."""
     configs: Dict[str, CNNConfig] = {}
     for network in networks:
-        cnn_cfg: Any = network.settings.get("cnn_cfg")
-        for group in network.groups if is_filled(cnn_cfg) else ():
+        cnn_cfg = filled(network.settings.get("cnn_cfg"))
+        for group in network.groups if cnn_cfg else ():
             if group not in obs.keys() or obs[group].dim() < 3:  # noqa: SIM118
                 continue
             own = cnn_cfg.get(group, cnn_cfg)
