@@ -17,16 +17,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--num-steps", "--num_steps", type=int, default=100, help="steps to time (default: 100)")
     flags = parser.parse_args(argv)
     with usage_errors():
-        from rsl_rl.env import check_env
+        from rsl_rl.env import as_vec_env, check_env
         from rsl_rl.env.check import load_env
 
         if flags.num_steps < 1:
             raise ValueError(f"--num-steps {flags.num_steps}: give a positive number")
         env = load_env(flags.env)
-        if not hasattr(env, "step"):
-            raise ValueError(
-                f"{flags.env} gives a {type(env).__name__} without step(); name what returns the environment"
-            )
+        try:
+            env = as_vec_env(env)
+        except TypeError as error:  # of an interface that is not known
+            raise ValueError(str(error)) from error
     report = check_env(env, flags.num_steps)
     for line in report.lines():
         print(line)

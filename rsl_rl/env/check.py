@@ -71,7 +71,11 @@ def load_env(source: Any) -> Any:
     Gymnasium environment, of which eight instances are made."""
     if isinstance(source, str):
         source = import_object(source) if ":" in source and "/" not in source else _gymnasium_env(source)
-    return source if hasattr(source, "step") and not isinstance(source, type) else source()
+    if hasattr(source, "step") and not isinstance(source, type):
+        return source
+    if not callable(source):
+        raise ValueError(f"a {type(source).__name__} is not an environment; give one, or a function that returns one")
+    return source()
 
 
 def _gymnasium_env(name: str) -> Any:

@@ -1,0 +1,80 @@
+"""The command check-env, as a process in the folder of a client."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CLIENT = """
+import torch
+
+class Env:
+    num_envs, num_obs, num_actions, num_privileged_obs, max_episode_length, device = 4, 3, 2, None, 9, "cpu"
+
+    def __init__(self):
+        self.episode_length_buf = torch.zeros(4, dtype=torch.long)
+
+    def get_observations(self):
+        return torch.zeros(4, 3)
+
+    def get_privileged_observations(self):
+        return None
+
+    def reset(self):
+        return torch.zeros(4, 3), None
+
+    def step(self, actions):
+        return torch.zeros(4, 3), None, torch.zeros(4), torch.zeros(4), {"time_outs": torch.zeros(4)}
+
+class Broken(Env):
+    def step(self, actions):
+        return torch.full((4, 3), float("nan")), None, torch.zeros(4), torch.zeros(4), {}
+
+class Other:
+    def step(self, actions):
+        return None
+
+number = 7
+"""
+
+
+@pytest.fixture
+def check(tmp_path, root):
+    (tmp_path / "my_client.py").write_text(CLIENT)
+
+    def run(name):
+        return subprocess.run(
+            [sys.executable, "-m", "rsl_rl", "check-env", name, "--num_steps", "5"],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"},
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+
+    return run
+
+
+def test_check_env_five_tuple_environment_reports_changes_and_speed(check):
+    done = check("my_client:Env")
+    assert done.returncode == 0, done.stderr
+    assert "legged_gym" in done.stdout and "4 instances, 2 actions" in done.stdout
+    assert "change: done = done.bool()" in done.stdout
+    assert "environment steps per second without a policy" in done.stdout
+
+
+def test_check_env_environment_that_cannot_be_trained_exits_with_1(check):
+    done = check("my_client:Broken")
+    assert done.returncode == 1 and "error: " in done.stdout and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("my_client:Nothing", "has no 'Nothing'"),
+        ("my_clint:Env", "'my_clint', which is not there"),
+        ("my_client:number", "a int is not an environment"),
+        ("my_client:Other", "Other"),
+    ],
+)
+def test_check_env_of_what_is_no_environment_is_one_line(check, name, message):
+    done = check(name)
+    assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
