@@ -62,6 +62,7 @@ def train(root, experiment, phase, *signals):
         ("save", signal.SIGTERM, 143),
         ("rollout", signal.SIGINT, 130),
         ("update", signal.SIGUSR1, 143),
+        ("rollout", signal.SIGHUP, 143),
     ],
 )
 def test_a_signal_ends_the_iteration_and_the_run_goes_on_later(run_script, root, experiment, phase, number, code):
@@ -86,6 +87,17 @@ def test_a_second_interrupt_leaves_at_once(root, experiment):
     assert "iteration 3" not in done.stdout
     (run,) = (root / "logs" / experiment).iterdir()
     assert (run / "model_0.pt").exists()
+
+
+def test_a_training_under_nohup_outlives_its_terminal(root, experiment):
+    target, call = PHASES["rollout"]
+    arguments = ["--task", "toy", "--experiment_name", experiment, "--max_iterations", "4"]
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    code += DRIVER.format(target=target, call=call, signals=[int(signal.SIGHUP)], arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "struck" in done.stdout, done.stderr
+    (run,) = (root / "logs" / experiment).iterdir()
+    assert (run / "model_4.pt").exists()
 
 
 def test_the_clock_ends_a_run_as_a_signal_does(run_script, root, experiment):

@@ -75,7 +75,8 @@ class LeggedRobotConfig(TaskConfig):
     terminations: TerminationConfig = field(default_factory=TerminationConfig)
     randomization: RandomizationConfig = field(default_factory=RandomizationConfig)
     policy_observations: Dict[str, ObservationTerm] = field(default_factory=dict)
-    """Terms of the group "policy" in order; names are functions of rsl_rl.tasks.mdp.observations."""
+    """Terms of the group "policy" in order; a name is a function of rsl_rl.tasks.mdp.observations, or
+    "package.module:function"."""
     critic_observations: Dict[str, ObservationTerm] = field(default_factory=dict)
     """Terms of the group "critic" in order; empty: the critic reads the group "policy"."""
     more_observations: Dict[str, Dict[str, ObservationTerm]] = field(default_factory=dict)

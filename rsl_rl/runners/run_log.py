@@ -10,6 +10,7 @@ from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, Record, 
 from rsl_rl.runners.superseded import supersede_after
 from rsl_rl.utils.config_io import to_dict, write_yaml
 from rsl_rl.utils.files import remove_temporary_files
+from rsl_rl.utils.git_repositories import one_file_per_repository
 from rsl_rl.utils.git_state import write_git_state
 
 
@@ -61,7 +62,7 @@ class RunLog:
         config.setdefault("env", to_dict(self._env_cfg))
         path = folder / f"config{ending}.yaml"
         write_yaml(config, path)
-        write_git_state(self._git_files, folder / f"git{ending}", notes.append)
+        write_git_state(one_file_per_repository(self._git_files), folder / f"git{ending}", notes.append)
         self._config_path = path
 
     def _make_loggers(self) -> List[Logger]:

@@ -18,7 +18,8 @@ from rsl_rl.tasks.fault_recorder import FaultRecorder
 from rsl_rl.tasks.mdp import terminations
 from rsl_rl.tasks.mdp.commands import VelocityCommands
 from rsl_rl.tasks.mdp.events import push, randomize_models, start_distribution
-from rsl_rl.tasks.mdp.observations import ObservationTable, mirrors_by_type, observation_groups
+from rsl_rl.tasks.mdp.observation_groups import ObservationTable, observation_groups
+from rsl_rl.tasks.mdp.observations import mirrors_by_type
 from rsl_rl.tasks.mdp.weighted_rewards import WeightedRewards
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.step_log import StepLog

@@ -7,6 +7,7 @@ import torch
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import ObservationTerm
+from rsl_rl.tasks.mdp.observations import Term
 
 CFG = Go2Flat().env
 MORE = {
@@ -57,3 +58,38 @@ def test_more_groups_leave_the_others_as_they_are():
 def test_a_group_that_cannot_be_is_refused(groups, message):
     with pytest.raises(ValueError, match=message):
         make(more_observations=groups)
+
+
+def height_and_speed(state):
+    """A term of another package: height of the trunk [m] and its speed [m/s]."""
+    return torch.cat((state.base_height.unsqueeze(1), state.base_lin_vel.norm(dim=1, keepdim=True)), dim=1)
+
+
+def flat(state):
+    return state.base_height
+
+
+MIRRORED = Term(lambda state: state.base_lin_vel, mirror_type="vector", frame="base", changes_after_step=True)
+
+
+def test_observation_term_by_path_is_scaled_described_and_changed_by_pushes():
+    path = f"{__name__}:height_and_speed"
+    env = make(more_observations={"own": {path: ObservationTerm(scale=2.0)}})
+    for _ in range(3):
+        result = env.step(torch.zeros(4, 12))
+        torch.testing.assert_close(result.obs["own"], 2.0 * height_and_speed(env.state))
+    assert env.describe_interface(["own"])["observations"] == [{"name": path, "size": 2, "scale": 2.0, "frame": ""}]
+
+
+def test_observation_term_by_path_without_a_mirror_image_is_refused_by_a_symmetric_policy_only():
+    own = {f"{__name__}:height_and_speed": ObservationTerm()}
+    env = make(policy_observations={**CFG.policy_observations, **own})
+    with pytest.raises(ValueError, match=r"height_and_speed' of 2 numbers has no mirror image"):
+        env.mirrors()
+    index, sign = make(more_observations={"own": {f"{__name__}:MIRRORED": ObservationTerm()}}).mirrors()["own"]
+    assert index.tolist() == [0, 1, 2] and sign.tolist() == [1, -1, 1]
+
+
+def test_observation_term_by_path_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match=r"flat' returns \[4\]; return \[N, k\], here N=4"):
+        make(more_observations={"own": {f"{__name__}:flat": ObservationTerm()}})
