@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from rsl_rl.utils.files import is_regular_file
 from scripts.command_line import Arguments, fail, parse, usage_errors
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[
         stem = "comparison" if len(found) > 1 else f"evaluation_{checkpoint_id(first)}"
         return first.with_name(f"{stem}.html")
     path = Path(name)
-    if path.is_dir() or not path.parent.is_dir():
+    if not path.parent.is_dir() or ((path.exists() or path.is_symlink()) and not is_regular_file(path)):
         raise ValueError(f"--report {name} is not a file in an existing folder; give a name such as report.html")
     return path
 

@@ -1,6 +1,7 @@
 import base64
 import json
 import math
+import os
 import re
 import shutil
 import sys
@@ -16,8 +17,20 @@ from rsl_rl.evaluation import report_plots
 from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin, GaitMetrics
 from rsl_rl.evaluation.report import report_html
+from scripts.evaluate import report_path
 
 CFG = Go2Flat().env
+
+
+def test_a_report_replaces_no_pipe_device_or_link(tmp_path):
+    (tmp_path / "old.html").touch()
+    (tmp_path / "link.html").symlink_to("old.html")
+    os.mkfifo(tmp_path / "pipe.html")
+    for name in ("old.html", "new.html"):
+        assert report_path(str(tmp_path / name), []) == tmp_path / name
+    for name in ("link.html", "pipe.html"):
+        with pytest.raises(ValueError, match=r"is not a file in an existing folder; give a name such as report\.html"):
+            report_path(str(tmp_path / name), [])
 
 
 def seed_result(error, falls, steps=50):
