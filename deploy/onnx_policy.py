@@ -8,7 +8,7 @@ Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to th
 
 The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.
 A ValueError means that a reading, or the target computed from it, is outside the limits of the training; nothing has
-changed then, and the robot should stop or keep its last targets for a short time.
+changed then, and the robot should stop, or keep its last targets for a short time.
 """
 
 import hashlib

@@ -87,6 +87,12 @@ class Algorithm(ABC):
         self.load_state_dict(state)
         self.learning_rate = learning_rate
 
+    def observation_bounds(self, obs: Observations) -> Dict[str, Tuple[Tensor, Tensor]]:
+        """Return the lowest and highest values [D] of observation groups [N, D] by name; an environment with others is
+        broken."""
+        models = self.policy.actor_model, self.policy.critic_model
+        return {name: bounds for model in models for name, bounds in model.observation_bounds(obs).items()}
+
     @property
     def inference_policy(self) -> ActorCritic:
         """Policy to evaluate and to export."""

@@ -138,6 +138,7 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
 def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[Path]:
     """Return the path of the report, or None for no report; an unusable path is a ValueError."""
     from rsl_rl.utils.checkpoints import checkpoint_id
+    from rsl_rl.utils.files import is_regular_file
 
     if name == "none":
         return None
@@ -146,7 +147,7 @@ def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[
         stem = "comparison" if len(found) > 1 else f"evaluation_{checkpoint_id(first)}"
         return first.with_name(f"{stem}.html")
     path = Path(name)
-    if path.is_dir() or not path.parent.is_dir():
+    if not path.parent.is_dir() or ((path.exists() or path.is_symlink()) and not is_regular_file(path)):
         raise ValueError(f"--report {name} is not a file in an existing folder; give a name such as report.html")
     return path
 

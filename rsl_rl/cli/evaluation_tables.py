@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.evaluate import EvalResult
@@ -12,12 +13,13 @@ if TYPE_CHECKING:
 def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
     names, limits = [one.name for one in eval_results], eval_results[0].env_cfg.gate
     spread = ", means over the seeds with 95 % intervals" if eval_results[0].intervals else ""
-    whole = Table(title=f"{eval_results[0].checkpoint if len(names) == 1 else 'side by side'}: {conditions}{spread}")
+    subject = eval_results[0].checkpoint if len(names) == 1 else "side by side"
+    whole = Table(title=Text(f"{subject}: {conditions}{spread}"))  # a Text has no markup
     bins = Table(title="Tracking errors by command: velocity in m/s, yaw rate in rad/s")
     for table, heads in ((whole, [*(names if len(names) > 1 else ["mean"]), "gate"]), (bins, names)):
         table.add_column("", no_wrap=True)
         for head in heads:
-            table.add_column(head, justify="right", overflow="fold")
+            table.add_column(Text(head), justify="right", overflow="fold")
     for number in eval_results[0].metrics:
         values = [f"{one.metrics[number]:.4f}{interval(one, number)}" for one in eval_results]
         whole.add_row(number, *values, f"<= {limits[number]}" if number in limits else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -9,11 +10,14 @@ from torch import Tensor
 
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.env.vec_env import Observations, StepResult
-from rsl_rl.utils.cpu_checks import all_within_on_cpu, none_on_cpu
+from rsl_rl.utils.cpu_checks import all_between_on_cpu, all_within_on_cpu, none_on_cpu
 from rsl_rl.utils.first_occurrence import FirstOccurrence
 
 PolicyInputs = Dict[str, Tensor]
 """Observation groups on the learner's device, with zeros in the rows of broken environments."""
+
+Bounds = Tuple[Tensor, Tensor]
+"""Lowest and highest values of an observation group, each [D]."""
 
 OWN_CAUSES = ("reward", "observation", "final_observation")
 """Causes of faults that the validator finds; an environment may name more."""
@@ -42,12 +46,18 @@ class StepValidator:
         self._broken_obs = torch.zeros(num_envs, dtype=torch.bool, device=device)  # the observation to act on is broken
         self._all, self._none = ~self._broken_obs, self._broken_obs
         self.to_reset = torch.zeros_like(self._broken_obs)
+        self._bounds: Mapping[str, Bounds] = {}
         self._excluded = torch.zeros((), device=device)
         self._counts: Dict[Tuple[str, ...], Tensor] = {}  # causes -> [len(causes)] steps in this rollout
         self._first: Dict[Tuple[str, ...], FirstOccurrence] = {}
 
-    def validate_obs(self, obs: Observations) -> PolicyInputs:
-        """Return the first observation of a rollout with broken environments masked."""
+    def validate_obs(self, obs: Observations, bounds: Mapping[str, Bounds] = MappingProxyType({})) -> PolicyInputs:
+        """Return the first observation of a rollout with broken environments masked.
+
+        ``bounds`` are those of groups [N, D] in the rollout. An environment with values outside them is broken, unless
+        half of the environments have such values: then the task has changed.
+        """
+        self._bounds = bounds
         raw = self._read(obs)
         self._broken_obs = self._find_broken(raw)
         return _clean(raw, self._broken_obs)
@@ -110,9 +120,13 @@ class StepValidator:
     def _find_broken(self, groups: PolicyInputs) -> Tensor:
         """Return the environments with broken observations, [N] bool."""
         broken = torch.zeros_like(self._all)
-        for group in groups.values():
+        for name, group in groups.items():
             if group.is_floating_point():
                 broken = broken | _exceeds(group, self._cfg.max_observation)
+            if name in self._bounds:
+                low, high = self._bounds[name]
+                outside = ~((group >= low) & (group <= high)).all(dim=1)
+                broken = broken | (outside & (outside.float().mean() < 0.5))
         return broken
 
     def _nothing_broken_on_cpu(
@@ -124,6 +138,12 @@ class StepValidator:
             all(none_on_cpu(mask) for mask in (self._broken_obs, self.to_reset, *masks.values()))
             and all_within_on_cpu(reward, self._cfg.max_reward)
             and all(all_within_on_cpu(group, self._cfg.max_observation) for group in floating)
+            and all(
+                all_between_on_cpu(groups[name], *self._bounds[name])
+                for groups in (raw, final_obs)
+                for name in self._bounds
+                if name in groups
+            )
         )
 
     def _find(self, masks: Dict[str, Tensor], reward: Tensor, done: Tensor, extras: Dict[str, Any]) -> Tensor:

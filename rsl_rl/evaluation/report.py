@@ -74,8 +74,13 @@ def _cell(content: str) -> str:
     return f'<td class="{kind}">{rest}</td>' if bar else f"<td>{content}</td>"
 
 
+def _escape(text: str) -> str:
+    """Return a text as HTML for a cell, in which "|" ends the CSS class."""
+    return escape(text).replace("|", "&#124;")
+
+
 def _names(eval_results: Sequence[EvalResult]) -> List[str]:
-    return [escape(one.name) for one in eval_results]
+    return [_escape(one.name) for one in eval_results]
 
 
 def _gate(eval_results: Sequence[EvalResult]) -> str:
@@ -84,8 +89,10 @@ def _gate(eval_results: Sequence[EvalResult]) -> str:
         return "<p>The task sets no limits (env.gate).</p>"
     rows = [["checkpoint", "gate", "environment steps of training", "file"]]
     for one in eval_results:
-        rows.append([escape(one.name), _gate_cell(one), f"{one.env_steps:,}", f"<code>{escape(one.checkpoint)}</code>"])
-    limits = ", ".join(f"{escape(name)} &le; {limit:g}" for name, limit in eval_results[0].env_cfg.gate.items())
+        rows.append(
+            [_escape(one.name), _gate_cell(one), f"{one.env_steps:,}", f"<code>{_escape(one.checkpoint)}</code>"]
+        )
+    limits = ", ".join(f"{_escape(name)} &le; {limit:g}" for name, limit in eval_results[0].env_cfg.gate.items())
     differing = differences(eval_results)
     note = f'<p class="note">{DIFFERENT.format(", ".join(differing))}</p>' if differing else ""
     return f"<p>Limits, for every seed: {limits}.</p>{note}" + _table(rows, "words")
@@ -104,14 +111,14 @@ def _gate_cell(eval_result: EvalResult) -> str:
                 if len(eval_result.seed_results) > 1
                 else ""
             )
-            lines.append(f"{escape(name)} {max(missed):.4f} &gt; {limit:g}{seeds}")
+            lines.append(f"{_escape(name)} {max(missed):.4f} &gt; {limit:g}{seeds}")
     return "miss|missed: " + "<br>".join(lines)
 
 
 def _numbers(eval_results: Sequence[EvalResult]) -> str:
     rows = [["", *_names(eval_results)]]
     for name in eval_results[0].metrics:
-        meaning = f"{escape(name)}<small>{escape(GaitMetrics.DESCRIPTIONS[name])}</small>"
+        meaning = f"{_escape(name)}<small>{_escape(GaitMetrics.DESCRIPTIONS[name])}</small>"
         rows.append([meaning, *(_number(one, name) for one in eval_results)])
     return _table(rows)
 
@@ -148,7 +155,7 @@ def _falls(eval_results: Sequence[EvalResult]) -> str:
     for cause in causes:
         link, is_contact, _ = cause.partition("_contact")
         meaning = f"the {link} touches the floor" if is_contact else _CAUSES[cause]
-        rows.append([escape(meaning), *(f"{one.falls.get(cause, math.nan):.4f}" for one in eval_results)])
+        rows.append([_escape(meaning), *(f"{one.falls.get(cause, math.nan):.4f}" for one in eval_results)])
     return _table(rows) + '<p class="note">A fall is counted under the first matching cause.</p>'
 
 
@@ -172,5 +179,5 @@ def _plots(eval_results: Sequence[EvalResult]) -> Iterator[str]:
 
 def _image(title: str, png: bytes, note: str) -> str:
     data = base64.b64encode(png).decode()
-    image = f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">'
-    return f'<h2>{escape(title)}</h2>\n<p class="note">{escape(note)}</p>\n{image}'
+    image = f'<img alt="{_escape(title)}" src="data:image/png;base64,{data}">'
+    return f'<h2>{_escape(title)}</h2>\n<p class="note">{_escape(note)}</p>\n{image}'

@@ -51,7 +51,7 @@ def plot_comparison(eval_results: Sequence[EvalResult]) -> bytes:
             axis.plot([i] * len(values), values, ".", color=colors[i], alpha=0.4)
             low, high = one.intervals.get(name, (one.metrics[name], one.metrics[name]))
             axis.plot([i, i], [low, high], color=colors[i], linewidth=3)
-            axis.plot(i, one.metrics[name], "o", color=colors[i], label=one.name, clip_on=False)
+            axis.plot(i, one.metrics[name], "o", color=colors[i], label=_label(one.name), clip_on=False)
         limit = eval_results[0].env_cfg.gate.get(name)
         if limit is not None:
             axis.axhline(limit, color="#d62728", linestyle="--", linewidth=1)
@@ -79,7 +79,7 @@ def plot_tracking_errors(eval_results: Sequence[EvalResult]) -> bytes:
             width = 0.8 / len(eval_results)
             x = np.arange(len(bins)) + (i - (len(eval_results) - 1) / 2) * width
             for row, errors in enumerate(([b.lin_vel_error for b in bins], [b.yaw_rate_error for b in bins])):
-                axes[row, column].bar(x, errors, width, color=colors[i], label=one.name)
+                axes[row, column].bar(x, errors, width, color=colors[i], label=_label(one.name))
         bins = _bins_of(eval_results[0])[component]
         for row in range(2):
             axes[row, column].set_xticks(range(len(bins)), [f"{b.low:+.1f}\nto {b.high:+.1f}" for b in bins])
@@ -98,7 +98,9 @@ def plot_velocities(eval_results: Sequence[EvalResult]) -> bytes:
         ranges = []
         for i, one in enumerate(eval_results):
             bins = _bins_of(one)[component]
-            axis.plot([b.command for b in bins], [b.measured for b in bins], "o-", color=colors[i], label=one.name)
+            axis.plot(
+                [b.command for b in bins], [b.measured for b in bins], "o-", color=colors[i], label=_label(one.name)
+            )
             ranges += [bins[0].low, bins[-1].high]
         axis.plot([min(ranges), max(ranges)], [min(ranges), max(ranges)], color="#999999", zorder=0, label="perfect")
         axis.set_xlabel(f"commanded {_LABELS[component]}")
@@ -116,7 +118,7 @@ def plot_falls(eval_results: Sequence[EvalResult]) -> bytes:
     for i, one in enumerate(eval_results):
         width = 0.8 / len(eval_results)
         x = np.arange(len(causes)) + (i - (len(eval_results) - 1) / 2) * width
-        axis.bar(x, [one.falls.get(cause, 0.0) for cause in causes], width, color=colors[i], label=one.name)
+        axis.bar(x, [one.falls.get(cause, 0.0) for cause in causes], width, color=colors[i], label=_label(one.name))
     axis.set_xticks(range(len(causes)), [cause.replace("_", " ") for cause in causes])
     axis.set_ylabel("falls per robot")
     axis.grid(axis="y", alpha=0.3)
@@ -155,3 +157,8 @@ def _draw_gait(axis: Axes, contact: Tensor, dt: float, foot_names: Sequence[str]
     axis.set_ylim(len(foot_names), -0.2)
     axis.set_ylabel("feet on the floor")
     axis.set_xlabel("time [s], end of the recording")
+
+
+def _label(name: str) -> str:
+    """Return a name that Matplotlib does not read as a formula."""
+    return name.replace("$", r"\$")

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from rsl_rl.loggers.logger import Logger, Record
 
@@ -42,12 +43,17 @@ class ConsoleLogger(Logger):
             self.note(self._line(record))
 
     def note(self, text: str) -> None:
-        self._show(lambda: self._console.print(text, highlight=False, markup=False, soft_wrap=True))
+        self._show(lambda: self._console.print(self._text(text), highlight=False, soft_wrap=True))
 
     def close(self) -> None:
         if self._live is not None:
             self._show(self._live.stop)
             self._live = None
+
+    def _text(self, text: str) -> Text:
+        """Return a text without markup, in characters that the terminal has."""
+        encoding = self._console.encoding
+        return Text(text.encode(encoding, errors="replace").decode(encoding))
 
     def _show(self, work: Callable[[], None]) -> None:
         """Write to the console; after the first failure nothing is written."""
@@ -77,12 +83,13 @@ class ConsoleLogger(Logger):
 
     def _table(self, record: Record) -> Table:
         iteration = int(record["iteration"] or 0)
-        table = Table(title=f"{self._title}   iteration {iteration}/{self._last}", show_header=False, min_width=64)
+        title = self._text(f"{self._title}   iteration {iteration}/{self._last}")
+        table = Table(title=title, show_header=False, min_width=64)
         table.add_column(justify="right", style="cyan")
         table.add_column(min_width=36)
         table.add_row("", ProgressBar(total=self._last - self._first, completed=iteration - self._first, width=36))
         for name, text in self._rows(record):
-            table.add_row(name, text)
+            table.add_row(self._text(name), self._text(text))
         return table
 
     def _rows(self, record: Record) -> List[Tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Sequence, Union, cast
+from typing import Dict, Mapping, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -86,6 +86,14 @@ class Model(nn.Module):
         if isinstance(self.normalizer, RunningNorm):
             x = self.read(obs)
             self.normalizer.update(x if isinstance(x, Tensor) else x[_VECTORS], sample_mask)
+
+    def observation_bounds(self, obs: Mapping[str, Tensor]) -> Dict[str, Tuple[Tensor, Tensor]]:
+        """Return the bounds of the normaliser, lowest and highest values [D], for each vector group of ``obs``."""
+        if not isinstance(self.normalizer, RunningNorm):
+            return {}
+        sizes = [obs[group].shape[-1] for group in self.vector_groups]
+        low, high = (bound.split(sizes) for bound in self.normalizer.bounds())
+        return dict(zip(self.vector_groups, zip(low, high)))
 
     def encode(self, x: Observation) -> Tensor:
         """Return the input of the memory, or of the head if there is no memory, for what :meth:`read` returned."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,16 @@ class RunningNorm(nn.Module):
     ``forward`` only reads the statistics; only ``update`` changes them. The learner calls it between an update and the
     next rollout, so that acting and learning use the same statistics and the first probability ratio of an update is
     exactly 1.
+
+    A sample counts as at most ``MAX_INFLUENCE`` deviations away from the others, so that a single broken value cannot
+    spoil the statistics.
     """
+
+    MAX_INFLUENCE = 100.0
+    """Distance, in standard deviations, to which samples are clipped before they enter the statistics."""
+    BROKEN = 1e4
+    """Distance, in standard deviations, beyond which a sample is a fault of its environment."""
+    _GROUPS = 16
 
     def __init__(self, size: int, eps: float = 1e-2):
         super().__init__()
@@ -39,6 +48,7 @@ class RunningNorm(nn.Module):
         x = x.reshape(-1, x.shape[-1])
         if sample_mask is None:
             sample_mask = x.new_ones(len(x), 1)
+        x = self._without_outliers(x, sample_mask.reshape(-1, 1))
         weights = sample_mask.reshape(1, -1)
         count = weights.sum()
         mean = (weights @ x).squeeze(0) / count.clamp(min=1.0)
@@ -49,3 +59,28 @@ class RunningNorm(nn.Module):
         self.var.copy_(torch.lerp(self.var, var, share) + delta.square() * share * (1 - share))
         self.mean.add_(delta * share)
         self.count.copy_(total)
+
+    @torch.jit.unused
+    def bounds(self) -> Tuple[Tensor, Tensor]:
+        """Return the lowest and highest samples [D] that are no faults; without statistics there are no bounds."""
+        distance = self.BROKEN * (self.var.sqrt() + self.eps)
+        distance = torch.where(self.count > 0, distance, torch.full_like(distance, torch.inf))
+        return self.mean - distance, self.mean + distance
+
+    @torch.jit.unused
+    def _without_outliers(self, x: Tensor, sample_mask: Tensor) -> Tensor:
+        """Clip samples [B, D] to MAX_INFLUENCE deviations around the mean.
+
+        The deviation is the larger one of the running statistics and of the batch. That of the batch is the median over
+        groups of samples, so that outliers in a few of them have no influence on it.
+        """
+        groups, size = self._GROUPS, len(x) // self._GROUPS
+        if size < 2:  # too few samples to say which ones are outliers
+            return x
+        grouped, mask = (y[: size * groups].view(size, groups, -1) for y in (x, sample_mask))
+        counts = mask.sum(dim=0).clamp(min=1.0)
+        center = ((grouped * mask).sum(dim=0) / counts).median(dim=0).values  # [D]
+        spread = (((grouped - center).square() * mask).sum(dim=0) / counts).median(dim=0).values.sqrt()
+        distance = self.MAX_INFLUENCE * (torch.maximum(spread, self.var.sqrt() * (self.count > 0)) + self.eps)
+        low, high = torch.minimum(center, self.mean), torch.maximum(center, self.mean)
+        return torch.minimum(torch.maximum(x, low - distance), high + distance)

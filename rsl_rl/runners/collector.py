@@ -35,7 +35,7 @@ class Collector:
         """Step the environment T times from ``obs`` and return the observations after the last step."""
         env, alg, validator = self._env, self._alg, self.validator
         alg.begin_rollout()
-        inputs = validator.validate_obs(obs)
+        inputs = validator.validate_obs(obs, alg.observation_bounds(obs))
         for t in range(self.num_steps):
             actions = alg.act(inputs)
             result = standardize_step(env.step(actions.to(env.device)))

@@ -18,3 +18,8 @@ def all_within_on_cpu(x: Tensor, limit: float) -> bool:
         return False
     extremes, most = torch.stack(x.aminmax()), min(limit, torch.finfo(x.dtype).max)
     return torch.equal(extremes, extremes.clamp(-most, most))  # NaN equals nothing
+
+
+def all_between_on_cpu(x: Tensor, low: Tensor, high: Tensor) -> bool:
+    """Return whether x [N, D] is on a CPU, not NaN, and nowhere outside low and high [D]."""
+    return x.device.type == "cpu" and torch.equal(x.float(), x.float().clamp(low, high))

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Optional
 
 _PART = ".part"
+
+
+def is_regular_file(path: Path) -> bool:
+    """Return whether a path is a file itself: no folder, device, pipe or symbolic link."""
+    return os.path.lexists(str(path)) and stat.S_ISREG(os.lstat(str(path)).st_mode)
 
 
 def atomic_write(path: Path, content: bytes) -> None:

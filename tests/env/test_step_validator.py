@@ -144,3 +144,24 @@ def test_final_observation_as_a_tensor_is_the_group_of_the_critic(groups, name):
 def test_final_observation_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"final_obs'..'policy'. has the shape \[4, 2\]; give \[4, 3\]"):
         step_of(validator_of(), final_obs=observe(policy=torch.ones(N, 2)))
+
+
+BOUNDS = {"policy": (torch.full((3,), -10.0), torch.full((3,), 10.0))}
+
+
+@pytest.mark.parametrize("value", [11.0, -1e5, math.nan])
+def test_observation_outside_its_bounds_masks_its_environment_in_this_step_and_the_next(value):
+    validator = validator_of()
+    validator.validate_obs(observe(), BOUNDS)
+    step = step_of(validator, observe(policy=put("policy", value)))
+    assert torch.equal(~step.extras["valid"], OF_ENV_2) and (step.obs["policy"][2] == 0).all()
+    assert torch.equal(~step_of(validator).extras["valid"], OF_ENV_2)
+    step = step_of(validator, observe(policy=put("policy", 9.0)))
+    assert step.extras["valid"].all() and numbers_of(validator)["faults/observation"] == 1
+
+
+def test_bounds_that_half_of_the_environments_leave_are_ignored():
+    validator = validator_of()
+    obs = observe(policy=observe()["policy"] + 1e4)
+    validator.validate_obs(obs, BOUNDS)
+    assert step_of(validator, obs).extras["valid"].all() and numbers_of(validator) == {}

@@ -1,6 +1,7 @@
 import base64
 import json
 import math
+import os
 import re
 import shutil
 import sys
@@ -16,8 +17,20 @@ from rsl_rl.evaluation import report_plots
 from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin, GaitMetrics
 from rsl_rl.evaluation.report import report_html
+from scripts.evaluate import print_tables, report_path
 
 CFG = Go2Flat().env
+
+
+def test_a_report_replaces_no_pipe_device_or_link(tmp_path):
+    (tmp_path / "old.html").touch()
+    (tmp_path / "link.html").symlink_to("old.html")
+    os.mkfifo(tmp_path / "pipe.html")
+    for name in ("old.html", "new.html"):
+        assert report_path(str(tmp_path / name), []) == tmp_path / name
+    for name in ("link.html", "pipe.html"):
+        with pytest.raises(ValueError, match=r"is not a file in an existing folder; give a name such as report\.html"):
+            report_path(str(tmp_path / name), [])
 
 
 def seed_result(error, falls, steps=50):
@@ -66,6 +79,18 @@ def test_a_report_of_two_says_who_passed_and_by_how_much():
     for name in GaitMetrics.NAMES:
         assert name in page and GaitMetrics.DESCRIPTIONS[name].split(",")[0] in page
     assert len(images(page)) == 6 and all(png.startswith(b"\x89PNG") and len(png) > 5000 for png in images(page))
+
+
+def test_a_run_name_with_markup_of_any_kind_is_shown_as_it_is(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    names = ["run_a|b", "run_[seed=3]", "run_x[/]", "run_$y_$"]
+    results = [eval_result(name, [0.1]) for name in names]
+    page = report_html("go2", "", results)
+    assert "run_a&#124;b" in page and "<td>run_a&#124;b</td>" in page and 'class="run_' not in page
+    print_tables(results, "a few robots")
+    print_tables(results[1:2], "a few robots")
+    out = capsys.readouterr().out
+    assert all(name in out for name in names) and "/logs/run_[seed=3].pt" in out
 
 
 def test_a_report_needs_nothing_else():

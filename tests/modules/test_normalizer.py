@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from rsl_rl.modules import RunningNorm
@@ -34,3 +35,55 @@ def test_running_norm_of_a_rollout_equals_that_of_its_flat_samples():
     one.update(data)
     other.update(data.flatten(0, 1))
     assert torch.equal(one.mean, other.mean) and torch.equal(one.var, other.var)
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["in the first batch", "later"])
+@pytest.mark.parametrize("value", [1e4, -9.9e5, 1e18])
+def test_running_norm_of_one_outlier_changes_little(before, value):
+    torch.manual_seed(0)
+    data = 3.0 + 0.5 * torch.randn(24, 256, 4)
+    norm = RunningNorm(4)
+    for _ in range(before):
+        norm.update(data)
+    data[3, 100, 1] = value
+    norm.update(data)
+    assert (norm.mean - 3.0).abs().max() < 0.05 and (norm.var.sqrt() - 0.5).abs().max() < 0.4
+    norm.update(torch.cat([3.0 + 0.5 * torch.randn(24, 256, 4) for _ in range(10)]))
+    assert (norm.var.sqrt() - 0.5).abs().max() < 0.06
+
+
+def test_running_norm_of_rare_large_values_and_of_a_new_task_follows_them():
+    torch.manual_seed(0)
+    rare = (torch.rand(24, 256, 1) < 0.01) * 500.0
+    norm = RunningNorm(1)
+    for _ in range(10):
+        norm.update(rare)
+    torch.testing.assert_close(norm.var.sqrt(), rare.std().reshape(1), rtol=0.1, atol=0.0)
+    norm, shifted = RunningNorm(1), 5000.0 + torch.randn(24, 256, 1)
+    norm.update(torch.randn(24, 256, 1))
+    norm.update(shifted)
+    torch.testing.assert_close(norm.mean, torch.tensor([2500.0]), rtol=0.01, atol=0.0)
+
+
+def test_running_norm_of_ordinary_data_is_that_without_a_bound_bit_by_bit():
+    class Plain(RunningNorm):
+        def _without_outliers(self, x, sample_mask):
+            return x
+
+    torch.manual_seed(0)
+    bounded, plain = RunningNorm(3), Plain(3)
+    for _ in range(5):
+        batch = torch.randn(24, 33, 3) * torch.tensor([1e-3, 1.0, 1e3]) + torch.tensor([0.0, 50.0, 0.0])
+        mask = (torch.rand(24, 33, 1) < 0.9).float()
+        bounded.update(batch, mask)
+        plain.update(batch, mask)
+    assert torch.equal(bounded.mean, plain.mean) and torch.equal(bounded.var, plain.var)
+
+
+def test_bounds_without_statistics_are_infinite():
+    norm = RunningNorm(2)
+    assert all(bound.isinf().all() for bound in norm.bounds())
+    norm.update(torch.tensor([[0.0, 1.0], [0.0, 3.0]]))
+    low, high = norm.bounds()
+    torch.testing.assert_close(high, torch.tensor([100.0, 2.0 + 10100.0]))
+    torch.testing.assert_close(low, torch.tensor([-100.0, 2.0 - 10100.0]))

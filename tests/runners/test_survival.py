@@ -78,6 +78,20 @@ def all_finite(runner):
     return all(torch.isfinite(p).all() for p in runner.alg.actor_critic.parameters())
 
 
+@pytest.mark.usefixtures("asks")
+@pytest.mark.parametrize(("step", "faults"), [(3, 0), (20, 1)], ids=["before there are statistics", "later"])
+def test_one_finite_outlier_with_normalisation_changes_the_statistics_little(small_cfg, tmp_path, step, faults):
+    def outlier(env, result):
+        obs = result.obs["policy"].clone()
+        obs[3, 0] = 9.9e5
+        return result._replace(obs={"policy": obs})
+
+    policy = replace(small_cfg.policy, actor_obs_normalization=True, critic_obs_normalization=True)
+    runner = train(replace(small_cfg, policy=policy), Faulty(outlier, {step}), tmp_path)
+    assert sum(record["faults/observation"] for record in records_of(tmp_path)) == faults
+    assert runner.alg.policy.actor_obs_normalizer.var.sqrt().max() < 20 and all_finite(runner)
+
+
 @pytest.mark.parametrize("memory", [False, True])
 def test_looking_first_changes_nothing(small_cfg, monkeypatch, memory):
     if memory:

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from rsl_rl.utils.files import AppendFile, atomic_write, remove_temporary_files
+from rsl_rl.utils.files import AppendFile, atomic_write, is_regular_file, remove_temporary_files
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):
@@ -17,6 +17,15 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     (tmp_path / "model_1.pt").write_bytes(b"whole")
     remove_temporary_files(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["model_1.pt"]
+
+
+def test_is_regular_file_of_what_a_rename_would_replace_is_false(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    names = ("file", "link", "dangling", "pipe", ".", "nowhere")
+    assert [name for name in names if is_regular_file(tmp_path / name)] == ["file"]
 
 
 class Device:
