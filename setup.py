@@ -16,6 +16,7 @@ EXTRAS = {
     "video": ["mujoco>=4.0", "imageio", "imageio-ffmpeg"],
     "viewer": ["mujoco>=4.0", "viser>=0.2.23", "trimesh"],
     "wandb": ["wandb"],
+    "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
         "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis",
         "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",
