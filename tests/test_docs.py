@@ -38,7 +38,7 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     "scripts/train.py --task go2_flat --max_time 3500": ONCE,
     "scripts/train.py --task go2_flat --resume": ("--max_iterations", "3"),
     "scripts/train.py --task go2_flat --resume --max_iterations 400": ("--max_iterations", "3"),
-    "scripts/train.py --task go2_flat --resume --checkpoint 1": ("--max_iterations", "2"),
+    "scripts/train.py --task go2_flat --resume --checkpoint 100": ("--checkpoint", "1", "--max_iterations", "2"),
     "scripts/train.py --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100": ONCE,
     "scripts/train.py --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3": ONCE,
     "scripts/train.py --task go2_flat --deterministic": ONCE,
@@ -54,6 +54,17 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     ),
     "scripts/evaluate.py --task go2_flat --checkpoint best": ("--checkpoint", "-1", *SHORT),
     "scripts/play.py --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
+}
+
+SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which other tests cover
+    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.weights.torques -2e-4",
+    "scripts/train.py --task go2_flat --max_time 3500",
+    "scripts/train.py --task go2_flat --resume --max_iterations 400",
+    "scripts/train.py --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100",
+    "scripts/train.py --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3",
+    "scripts/train.py --task go2_flat --deterministic",
+    "scripts/train.py --task go2_flat --acceleration.no_fused",
+    "scripts/evaluate.py --task go2_flat --pushes",
 }
 
 OWN_CODE = {  # command of a page whose files it needs -> what makes it small; they run in this order
@@ -100,6 +111,7 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "make test": ".ci/run",
     "make check": ".ci/run",
     "make test-slow": "by hand",
+    "make docs": ".ci/run",
 }
 
 
@@ -133,7 +145,9 @@ def experiment(finished_run, root):
     shutil.rmtree(root / "logs" / name, ignore_errors=True)
 
 
-@pytest.mark.parametrize("command", SCRIPTS)
+@pytest.mark.parametrize(
+    "command", [pytest.param(command, marks=[pytest.mark.slow] if command in SLOW else []) for command in SCRIPTS]
+)
 def test_command_runs_as_written(run_script, experiment, command):
     done = run_script(*command.split(), *SCRIPTS[command], "--experiment_name", experiment)
     assert done.returncode == 0, done.stderr
