@@ -4,12 +4,13 @@ PYTHON ?= python3.11
 PY := .venv/bin/python
 RUN := $(PY) -m
 
-.PHONY: help walk test test-slow check format clean
+.PHONY: help walk test test-slow check format docs clean
 
 help:
 	@echo "make walk       train a Go2 to walk, judge it, film it and export its policy (minutes, two cores)"
 	@echo "make test       fast tests with coverage      make test-slow  trainings and other slow proofs"
 	@echo "make check      format, lint, types, Python 3.8 syntax"
+	@echo "make docs       build the pages of docs/ as a site in build/site, with links checked"
 
 .venv/installed: setup.py constraints.txt Makefile
 	test -x $(PY) || $(PYTHON) -m venv .venv || python3 -m venv .venv
@@ -40,6 +41,14 @@ check: .venv/installed
 format: .venv/installed
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
+
+docs: .venv/docs_installed
+	$(RUN) mkdocs build --strict --quiet --config-file docs/config/mkdocs.yml
+	@echo "site: build/site/index.html"
+
+.venv/docs_installed: .venv/installed
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
 
 clean:
 	rm -rf .venv .coverage* build *.egg-info

@@ -30,6 +30,7 @@ EXTRAS = {
     "viewer": ["mujoco>=4.0", "viser>=0.2.23", "trimesh"],
     "wandb": ["wandb"],
     "gymnasium": ["gymnasium>=1.0"],
+    "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
         "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "gymnasium>=1.0",
         "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",

@@ -1,24 +1,238 @@
-"""The programs in docs/ run as they stand there."""
+"""Every command and every program of README.md and docs/ runs as it stands there, on a small scale."""
 
-import importlib.util
+import importlib
 import re
+import shutil
+import subprocess
 import sys
+import uuid
 
 import pytest
 import torch
 
+from benchmarks.pairing import PEER_PACKAGES
+from tests.docs_blocks import blocks, commands, pages, without_code
+
+TINY = (
+    "--num_envs", "8", "--runner.num_steps_per_env", "4",
+    "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
+)  # fmt: skip
+ONCE = (*TINY, "--max_iterations", "1")
+SHORT = ("--num_envs", "2", "--seconds", "0.1")
+NO_FILM = ("--num_envs", "1", "--seconds", "0.1", "--no_video", "--no_plot")
+
+SCRIPTS = {  # command -> what makes it small; each starts with a run of two iterations in its experiment
+    "scripts/train.py --help": (),
+    "scripts/train.py --list": (),
+    "scripts/train.py --task go2_flat": ONCE,
+    "scripts/train.py --task go2_flat --num_envs 256 --algorithm.desired_kl 0.02": ONCE,
+    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.weights.torques -2e-4": ONCE,
+    "scripts/train.py --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda": (
+        *("--sim_device", "cpu", *ONCE),
+    ),
+    "scripts/train.py --task go2_flat --sim mujoco --sim_device cpu --rl_device cpu": ONCE,
+    "scripts/train.py --task go2_flat --video_interval 40 --evaluate_interval 20": (
+        *(*ONCE, "--progress.video_seconds", "0.1", "--progress.video_robots", "1"),
+        *("--progress.evaluate_robots", "2", "--progress.evaluate_seconds", "0.1"),
+    ),
+    "scripts/train.py --task go2_flat --max_time 3500": ONCE,
+    "scripts/train.py --task go2_flat --resume": ("--max_iterations", "3"),
+    "scripts/train.py --task go2_flat --resume --max_iterations 400": ("--max_iterations", "3"),
+    "scripts/train.py --task go2_flat --resume --checkpoint 100": ("--checkpoint", "1", "--max_iterations", "2"),
+    "scripts/train.py --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100": ONCE,
+    "scripts/train.py --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3": ONCE,
+    "scripts/train.py --task go2_flat --deterministic": ONCE,
+    "scripts/train.py --task go2_flat --acceleration.no_fused": ONCE,
+    "scripts/train.py --task recall": ("--max_iterations", "1"),
+    "scripts/train.py --task go2_flat_blind --policy.rnn_type lstm --algorithm.unroll_len 12 --algorithm.burn_in 4": (
+        *("--num_envs", "8", "--max_iterations", "1"),
+    ),
+    "scripts/evaluate.py --task go2_flat --num_seeds 3": SHORT,
+    "scripts/evaluate.py --task go2_flat --pushes": SHORT,
+    "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5": (
+        *("--checkpoints", "1", "2", "--num_seeds", "2", *SHORT),
+    ),
+    "scripts/evaluate.py --task go2_flat --checkpoint best": ("--checkpoint", "-1", *SHORT),
+    "scripts/play.py --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
+}
+
+SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which other tests cover
+    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.weights.torques -2e-4",
+    "scripts/train.py --task go2_flat --max_time 3500",
+    "scripts/train.py --task go2_flat --resume --max_iterations 400",
+    "scripts/train.py --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100",
+    "scripts/train.py --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3",
+    "scripts/train.py --task go2_flat --deterministic",
+    "scripts/train.py --task go2_flat --acceleration.no_fused",
+    "scripts/evaluate.py --task go2_flat --pushes",
+}
+
+OWN_CODE = {  # command of a page whose files it needs -> what makes it small; they run in this order
+    "scripts/train.py --task low_walk:LowWalk": ONCE,
+    "scripts/evaluate.py --task low_walk:LowWalk": SHORT,
+    "scripts/play.py --task low_walk:LowWalk": NO_FILM,
+    "scripts/train.py --task my_robot:MyRobotFlat": ONCE,
+    "scripts/train.py --task reach:ReachTask": ("--max_iterations", "1"),
+    "scripts/train.py --task toy --logger csv_logger:CsvLogger": ("--max_iterations", "1"),
+}
+
+SMALL_LEARNER = ("--num_envs", "8", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "1")
+BENCHMARKS = {  # command, with names of what the test gives it -> what makes it small
+    "scripts/benchmark.py learner --policy lstm --hidden_dims 256 128 --num_envs 1024 --peer peer": SMALL_LEARNER,
+    "scripts/benchmark.py learner --num_envs 256 1024 4096 --plot learner.png": SMALL_LEARNER,
+    "scripts/benchmark.py sim --task go2_flat --num_envs 256 1024 4096 --bare": (
+        *("--num_envs", "4", "--seconds", "0.05", "--repeats", "1"),
+    ),
+    "scripts/benchmark.py train --task go2_flat --seeds 1 2 3": (
+        *("--seeds", "1", "--every", "1", "--num_robots", "4", "--seconds", "0.1"),
+        *("--overrides", "num_envs=8", "max_iterations=1"),
+    ),
+    "scripts/benchmark.py faults --rates 1e-3 1e-2 --peer peer": (
+        *("--kinds", "reward nan", "--rates", "0.05", "--seeds", "1", "--num_envs", "64", "--iterations", "20"),
+        *("--num_robots", "4", "--pairs", "1", "--warm_up", "1"),
+    ),
+    "scripts/benchmark.py gpu --peer peer --folder gpu_benchmark": (
+        *("--device", "cpu", "--num_envs", "4", "--repeats", "1", "--parts", "iterations", "simulator"),
+    ),
+}
+
+ELSEWHERE = {  # command -> the test or the job that runs it
+    f"pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
+    'pip install -c constraints.txt ".[sim,video]"': "tests/test_readme.py",
+    "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
+    "python scripts/play.py --task go2_flat --viewer": "tests/evaluation/test_teleop.py",
+    "python scripts/play.py --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
+    "python scripts/play.py --task go2_flat --fault_dump engine_12": "tests/evaluation/test_fault_replay.py",
+    "python -m venv robot && robot/bin/pip install -c constraints.txt numpy onnxruntime mujoco": "tests/deploy, slow",
+    "python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx": "tests/deploy/test_sim_to_sim.py",
+    "robot/bin/python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 256 "
+    "--friction 0.4 1.25 --payload -1 2 --gains 0.9 1.1": "tests/deploy/test_sim_to_sim.py",
+    "make walk": "tests/test_walk.py, slow",
+    "make test": ".ci/run",
+    "make check": ".ci/run",
+    "make test-slow": "by hand",
+    "make docs": ".ci/run",
+}
+
+
+def test_every_command_of_the_pages_is_known(root):
+    written = {command for page in pages(root) for command in commands(page)}
+    assert written == {f"python {command}" for command in (*SCRIPTS, *OWN_CODE, *BENCHMARKS)} | set(ELSEWHERE)
+
+
+# Commands
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory, pytestconfig):
+    """A run of go2_flat with the checkpoints of two iterations."""
+    logs = pytestconfig.rootpath / "logs"
+    experiment = f"docs-{uuid.uuid4().hex[:8]}"
+    command = ["scripts/train.py", "--task", "go2_flat", *TINY, "--max_iterations", "2", "--save_interval", "1"]
+    command = [sys.executable, *command, "--experiment_name", experiment]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=pytestconfig.rootpath, check=False)
+    assert done.returncode == 0, done.stderr
+    yield next((logs / experiment).iterdir())
+    shutil.rmtree(logs / experiment, ignore_errors=True)
+
 
 @pytest.fixture
-def example(root, tmp_path, monkeypatch):
-    """The whole example of docs/extending.md, imported from a file outside the package."""
-    code = re.search(r"```python\n(.*?)```", (root / "docs" / "extending.md").read_text(), re.DOTALL).group(1)
-    path = tmp_path / "rail_example.py"
-    path.write_text(code)
-    spec = importlib.util.spec_from_file_location("rail_example", path)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "rail_example", module)
-    spec.loader.exec_module(module)
-    return module
+def experiment(finished_run, root):
+    """The name of an experiment with a copy of the finished run."""
+    name = f"docs-{uuid.uuid4().hex[:8]}"
+    shutil.copytree(finished_run, root / "logs" / name / finished_run.name)
+    yield name
+    shutil.rmtree(root / "logs" / name, ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(command, marks=[pytest.mark.slow] if command in SLOW else []) for command in SCRIPTS]
+)
+def test_command_runs_as_written(run_script, experiment, command):
+    done = run_script(*command.split(), *SCRIPTS[command], "--experiment_name", experiment)
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_on_own_code_run_as_written(run_script, root, tmp_path):
+    write_titled_blocks(root, tmp_path)
+    experiment = f"docs-{uuid.uuid4().hex[:8]}"
+    try:
+        for command, small in OWN_CODE.items():
+            name = f"{experiment}/{command.split()[2]}".replace("/", "-").replace(":", "-")
+            done = run_script(*command.split(), *small, "--experiment_name", name, PYTHONPATH=f"{tmp_path}:{root}")
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+        (rewards,) = (root / "logs" / f"{experiment}-toy").glob("*/rewards.csv")
+        assert rewards.read_text().startswith("1,")
+    finally:
+        for folder in (root / "logs").glob(f"{experiment}-*"):
+            shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("command", BENCHMARKS)
+def test_benchmark_runs_as_written(run_script, peer, tmp_path, command):
+    here = {"peer": str(peer), **{name: str(tmp_path / name) for name in ("learner.png", "gpu_benchmark")}}
+    done = run_script(*(here.get(word, word) for word in command.split()), *BENCHMARKS[command])
+    assert done.returncode == 0, done.stderr
+
+
+# Programs
+
+
+def write_titled_blocks(root, folder):
+    """Save the programs of the pages under the names that the pages give them."""
+    for page in pages(root):
+        for block in blocks(page, "python"):
+            if block.title:
+                (folder / block.title).write_text(block.code)
+
+
+@pytest.fixture
+def saved_programs(root, tmp_path, monkeypatch):
+    """The programs of all pages, in the current folder and importable."""
+    write_titled_blocks(root, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(root / "deploy")
+    known = set(sys.modules)
+    importlib.invalidate_caches()
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        if (tmp_path / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+def run_untitled_blocks(page):
+    """Run the programs of a page that have no file name, one after the other; return their names."""
+    scope = {}
+    for block in blocks(page, "python"):
+        if not block.title:
+            exec(compile(block.code, page.name, "exec"), scope)
+    return scope
+
+
+def test_program_of_the_readme_trains_and_exports(root, saved_programs):
+    scope = run_untitled_blocks(root / "README.md")
+    assert scope["actions"].shape == (64, 1)
+    assert (saved_programs / "logs/toy/first/exported/policy.pt").exists()
+
+
+def test_programs_of_embed_train_load_and_export(root, saved_programs, capsys):
+    scope = run_untitled_blocks(root / "docs" / "embed.md")
+    assert capsys.readouterr().out.startswith("[]\n")  # check_vec_env found nothing to correct
+    assert scope["actions"].shape == (64, 1)
+    assert (saved_programs / "logs/reach/first/exported/policy.pt").exists()
+    assert scope["runner"].current_learning_iteration == 22
+
+
+def test_every_program_is_run(root):
+    """The tests name every page with programs without a file name, and every file."""
+    untitled = {page.name for page in pages(root) for block in blocks(page, "python") if not block.title}
+    titled = {block.title for page in pages(root) for block in blocks(page, "python")} - {""}
+    assert untitled == {"README.md", "embed.md"}
+    assert titled == {
+        *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
+        *("rail.py", "small_start.py", "csv_logger.py"),
+    }
 
 
 @torch.no_grad()
@@ -31,15 +245,112 @@ def mean_reward(env, policy, num_steps=64):
     return total
 
 
-def test_extending_example_learns_with_camera_memory_curiosity_auxiliary_loss_and_symmetry(example, tmp_path):
-    runner = example.train(iterations=20)
-    assert (
-        mean_reward(example.Rail(), runner.get_inference_policy()) > 0.6
-    )  # doing nothing earns 0, the best about 0.75
-    metrics = runner.alg.extensions
-    assert [type(extension).__name__ for extension in metrics.all] == ["Curiosity", "PositionLoss", "Symmetry"]
-    runner.save(tmp_path / "model.pt")
-    twin = example.train(iterations=0)
-    twin.load(tmp_path / "model.pt")
+def test_rail_learns_with_camera_memory_curiosity_auxiliary_loss_and_symmetry(saved_programs):
+    rail = importlib.import_module("rail")
+    runner = rail.train(iterations=20)
+    assert mean_reward(rail.Rail(), runner.get_inference_policy()) > 0.6  # doing nothing earns 0, the best about 0.75
+    extensions = runner.alg.extensions
+    assert [type(extension).__name__ for extension in extensions.all] == ["Curiosity", "PositionLoss", "Symmetry"]
+    runner.save(saved_programs / "model.pt")
+    twin = rail.train(iterations=0)
+    twin.load(saved_programs / "model.pt")
     states = [r.alg.extensions.state_dict() for r in (runner, twin)]
     assert torch.equal(states[0]["1_PositionLoss"]["layer"]["weight"], states[1]["1_PositionLoss"]["layer"]["weight"])
+
+
+def test_small_start_trains_with_its_own_network(saved_programs):
+    small_start = importlib.import_module("small_start")
+    runner = small_start.train()
+    assert isinstance(runner.alg.policy, small_start.SmallStart)
+    assert runner.alg.policy.cfg.scale == 0.01
+
+
+def test_on_the_robot_moves_the_joints_of_a_driver(saved_programs, monkeypatch):
+    """The loop of the page, on a description of the Go2 with a network that gives zeros and a driver that records."""
+    import numpy as np
+    import onnx_policy
+
+    names = [f"{leg}_{joint}" for leg in ("FL", "FR", "RL", "RR") for joint in ("hip", "thigh", "calf")]
+    sizes = {"base_lin_vel": 3, "base_ang_vel": 3, "gravity": 3, "command": 3, "joint_pos": 12, "joint_vel": 12}
+    frames = onnx_policy.FRAMES
+    terms = [{"name": name, "size": size, "scale": 1.0, "frame": frames[name]} for name, size in sizes.items()]
+    description = {
+        "inputs": {"obs": [1, 36]}, "observations": terms, "joint_names": names, "default_joint_pos": [0.5] * 12,
+        "action_scale": 0.25, "action_clip": 20.0, "stiffness": [30.0] * 12, "damping": [0.75] * 12,
+        "torque_limits": [20.0] * 12, "control_period": 0.001,
+    }  # fmt: skip
+
+    def open_policy(path, joint_names):
+        assert path == "policy.onnx"
+        return onnx_policy.Policy(description, lambda obs: (np.zeros((1, 12), np.float32),), joint_names)
+
+    monkeypatch.setattr(onnx_policy, "OnnxPolicy", open_policy)
+
+    class Driver:
+        joint_names = names
+        base_quat, gyro, velocity = (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+        joint_pos = joint_vel = (0.0,) * 12
+        targets = ()
+
+        def hold(self, targets, stiffness, damping):
+            self.targets = (*self.targets, targets)
+
+    driver = Driver()
+    importlib.import_module("on_the_robot").walk(driver, seconds=0.005)
+    assert np.allclose(driver.targets, 0.5) and len(driver.targets) == 5
+
+
+# Text
+
+
+def anchors(page):
+    """Return the anchors of the headings of a page, as MkDocs and GitHub make them."""
+    headings = re.findall(r"^#+ (.+)$", without_code(page), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_every_link_to_a_file_or_a_heading_has_a_target(root):
+    for page in pages(root):
+        for target in re.findall(r"\]\((?!https?:)([^)]+)\)", without_code(page)):
+            path, _, anchor = target.partition("#")
+            linked = page.parent / path if path else page
+            assert linked.exists(), f"{page.name}: {target}"
+            if anchor and linked.name != "api.md":
+                assert anchor in anchors(linked), f"{page.name}: {target}"
+
+
+def test_every_page_is_in_the_site_and_the_index(root):
+    names = {page.name for page in (root / "docs").glob("*.md")}
+    nav = (root / "docs" / "config" / "mkdocs.yml").read_text()
+    assert set(re.findall(r": (\S+\.md)$", nav, flags=re.M)) == names
+    index = (root / "docs" / "index.md").read_text()
+    assert set(re.findall(r"\((\S+\.md)\)", index)) == names - {"index.md"}
+
+
+@pytest.mark.parametrize("package", ["env", "runners", "algorithms", "extensions", "modules", "storage"])
+def test_api_reference_names_every_public_object(root, package):
+    module = importlib.import_module(f"rsl_rl.{package}")
+    reference = set(re.findall(r"^::: (\S+)$", (root / "docs" / "api.md").read_text(), flags=re.M))
+    missing = {name for name in module.__all__ if f"rsl_rl.{package}.{name}" not in reference}
+    assert missing <= {"Extension"}  # it is in rsl_rl.algorithms and in rsl_rl.extensions
+
+
+def test_site_builds_without_a_warning(root, tmp_path):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    pytest.importorskip("material")
+    config = str(root / "docs" / "config" / "mkdocs.yml")
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--config-file",
+        config,
+        "--site-dir",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rsl_rl.env.VecEnv.step" in (tmp_path / "api.html").read_text()

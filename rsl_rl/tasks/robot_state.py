@@ -94,8 +94,8 @@ class RobotState:
         return self._columns_of(links)(self.sim.contact_force)
 
     def contact_strength(self, links: Tuple[str, ...]) -> Tensor:
-        """Return the norm of the contact force on each of the links after the last step, before resets,
-        [N, len(links)] [N]."""
+        """Return the norm of the contact force on each of the links after the last step, before resets, in newtons,
+        [N, len(links)]."""
         return self._columns_of(links)(self._contact_strength)
 
     def _columns_of(self, links: Tuple[str, ...]) -> ColumnSelector:
