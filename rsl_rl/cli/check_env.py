@@ -6,7 +6,7 @@ unnecessary, and the speed. Exit code 1 means that no training is possible.
 """
 
 import argparse
-from typing import Sequence
+from typing import Any, List, Sequence
 
 from rsl_rl.cli.errors import program, usage_errors
 
@@ -28,6 +28,20 @@ def main(argv: Sequence[str]) -> int:
         except TypeError as error:  # of an interface that is not known
             raise ValueError(str(error)) from error
     report = check_env(env, flags.num_steps)
-    for line in report.lines():
+    for line in (*report.lines(), f"optional abilities: {', '.join(abilities(env)) or 'none'}"):
         print(line)
     return 1 if report.error else 0
+
+
+def abilities(env: Any) -> List[str]:
+    """Return the names of the optional abilities of an environment."""
+    from rsl_rl.env import protocols
+
+    known = (
+        protocols.Resettable,
+        protocols.Checkpointable,
+        protocols.Mirrored,
+        protocols.ReportsFaults,
+        protocols.HasEpisodeLengths,
+    )
+    return [ability.__name__ for ability in known if isinstance(env, ability)]

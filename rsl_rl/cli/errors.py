@@ -27,7 +27,12 @@ def print_line(text: str) -> None:
     try:
         print(text, flush=True)
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python fails again at exit
+        discard_output()
+
+
+def discard_output() -> None:
+    """Send what is printed from now on nowhere; a closed pipe makes Python fail again at exit otherwise."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
@@ -35,6 +40,8 @@ def usage_errors() -> Iterator[None]:
     """Turn errors of a user, raised during the setup, into one line and exit code 2."""
     try:
         yield
+    except BrokenPipeError:  # of --help
+        raise
     except (ValueError, OSError) as error:
         fail(str(error))
     except (MemoryError, RuntimeError) as error:

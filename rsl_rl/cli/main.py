@@ -6,6 +6,7 @@ import sys
 from typing import List, Optional, Sequence
 
 from rsl_rl.cli.checkout import find_checkout
+from rsl_rl.cli.errors import discard_output
 
 COMMANDS = {
     "train": "train a policy",
@@ -49,4 +50,10 @@ def run_script(name: str) -> int:
 
 
 def _run(name: str, argv: List[str]) -> int:
-    return importlib.import_module(f"rsl_rl.cli.{name.replace('-', '_')}").main(argv)
+    try:
+        code = importlib.import_module(f"rsl_rl.cli.{name.replace('-', '_')}").main(argv)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of the output, such as head, has what it wants
+        discard_output()
+        return 0

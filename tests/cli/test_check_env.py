@@ -36,6 +36,10 @@ class Other:
         return None
 
 number = 7
+
+def make_point():
+    from rsl_rl.config.task import ToyConfig
+    return ToyConfig().build()
 """
 
 
@@ -59,6 +63,13 @@ def test_check_env_five_tuple_environment_reports_changes_and_speed(check):
     assert "legged_gym" in done.stdout and "4 instances, 2 actions" in done.stdout
     assert "change: done = done.bool()" in done.stdout
     assert "environment steps per second without a policy" in done.stdout
+    assert "optional abilities: HasEpisodeLengths" in done.stdout
+
+
+def test_check_env_of_our_own_environment_names_its_abilities(check):
+    done = check("my_client:make_point")
+    assert done.returncode == 0 and "PointEnv; 64 instances, 1 actions, observations: policy [1]" in done.stdout
+    assert "optional abilities: Resettable, Checkpointable" in done.stdout and "nothing to correct" in done.stdout
 
 
 def test_check_env_environment_that_cannot_be_trained_exits_with_1(check):
