@@ -8,14 +8,14 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any, List, Sequence
 
-from rsl_rl.cli.errors import program, usage_errors
+from rsl_rl.cli.errors import FlagParser, program, usage_errors
 
 if TYPE_CHECKING:
     from rsl_rl.env import VecEnv
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog=program(), description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = FlagParser(prog=program(), description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("env", help="package.module:make_env")
     parser.add_argument("--num-steps", "--num_steps", type=int, default=100, help="steps to time (default: 100)")
     flags = parser.parse_args(argv)
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
             raise ValueError(
                 f"{flags.env} is a {type(make_env).__name__}; name a function that returns the environment"
             )
-    env = make_env()
+    env: Any = make_env()
     try:
         corrections = check_vec_env(env)
     except ContractError as error:
