@@ -8,11 +8,11 @@ unnecessary, and the speed. Exit code 1 means that no training is possible.
 import argparse
 from typing import Any, List, Sequence
 
-from rsl_rl.cli.errors import program, usage_errors
+from rsl_rl.cli.errors import FlagParser, program, usage_errors
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog=program(), description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = FlagParser(prog=program(), description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("env", help="package.module:make_env, or the id of a Gymnasium environment")
     parser.add_argument("--num-steps", "--num_steps", type=int, default=100, help="steps to time (default: 100)")
     flags = parser.parse_args(argv)

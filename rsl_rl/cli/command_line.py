@@ -18,7 +18,7 @@ from rsl_rl.cli.engine import (
     resolve_auto,
     set_omp_spincount,
 )
-from rsl_rl.cli.errors import fail, one_line_errors, print_line, usage_errors
+from rsl_rl.cli.errors import FlagParser, one_line_errors, print_line, usage_errors
 from rsl_rl.cli.experiments import Experiments
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
@@ -127,7 +127,7 @@ def _expand(argument: str, own: Set[str]) -> str:
 
 def _parse_early_flags(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the flags that decide which config is used."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = FlagParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--task")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--help", "-h", action="store_true")
@@ -137,10 +137,7 @@ def _parse_early_flags(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--log_root", default="")
     parser.add_argument("--runner.experiment_name", dest="experiment_name")
     parser.add_argument("--env.sim.backend", dest="sim_backend")
-    try:
-        return parser.parse_known_args(argv)[0]
-    except argparse.ArgumentError as error:
-        fail(str(error))
+    return parser.parse_known_args(argv)[0]
 
 
 def _read_run(

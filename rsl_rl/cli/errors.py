@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import os
@@ -20,6 +21,13 @@ def fail(message: str) -> NoReturn:
     """Print one line and exit with the code of wrong usage."""
     print(f"{program()}: error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(2)
+
+
+class FlagParser(argparse.ArgumentParser):
+    """A parser that reports an error in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        fail(message)
 
 
 def print_line(text: str) -> None:

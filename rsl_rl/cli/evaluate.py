@@ -4,7 +4,6 @@ Several checkpoints (--checkpoints 100 120) or runs (--load_runs a b) are compar
 HTML report with plots is written into the folder of the run.
 """
 
-import argparse
 import json
 import math
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 from rsl_rl.cli.command_line import Arguments, parse
-from rsl_rl.cli.errors import fail, usage_errors
+from rsl_rl.cli.errors import FlagParser, fail, usage_errors
 from rsl_rl.cli.evaluation_tables import print_tables
 
 if TYPE_CHECKING:
@@ -81,13 +80,10 @@ def main(argv: Sequence[str]) -> int:
 def command_lines(argv: Sequence[str]) -> List[List[str]]:
     """Return a command line for each checkpoint of --load_runs and --checkpoints; each is parsed with the config of its
     run."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = FlagParser(add_help=False, allow_abbrev=False)
     for name, count in (("load_run", None), ("load_runs", "+"), ("checkpoint", None), ("checkpoints", "+")):
         parser.add_argument(f"--{name}", f"--{name.replace('_', '-')}", nargs=count)
-    try:
-        known, rest = parser.parse_known_args(argv)
-    except argparse.ArgumentError as error:
-        fail(str(error))
+    known, rest = parser.parse_known_args(argv)
     for name in ("load_run", "checkpoint"):
         if getattr(known, name) is not None and getattr(known, f"{name}s") is not None:
             fail(f"--{name} and --{name}s exclude each other; use only one of them")

@@ -1,14 +1,13 @@
 """Print the names of the tasks: `rsl-rl list`."""
 
-import argparse
 from typing import Sequence
 
-from rsl_rl.cli.errors import program
+from rsl_rl.cli.errors import FlagParser, program
 from rsl_rl.cli.experiments import Experiments
 
 
 def main(argv: Sequence[str]) -> int:
     description = "Print the names of the tasks, those of other installed packages too."
-    argparse.ArgumentParser(prog=program(), description=description).parse_args(argv)
+    FlagParser(prog=program(), description=description).parse_args(argv)
     print("\n".join(Experiments().names()))
     return 0
