@@ -27,7 +27,7 @@ EXTRAS = {
     "warp": ["mujoco>=4.0", "mujoco-warp>=4.0"],
     "export": ["onnx", "onnxscript", "onnxruntime"],
     "video": ["mujoco>=4.0", "imageio", "imageio-ffmpeg"],
-    "viewer": ["mujoco>=4.0", "viser>=0.2.23", "trimesh"],
+    "viewer": ["mujoco>=4.0", "viser>=1.1.1", "trimesh"],
     "wandb": ["wandb"],
     "gymnasium": ["gymnasium>=1.0"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],

@@ -145,24 +145,41 @@ def parse():
     return parser.parse_args()
 
 
+def check(args):
+    """Raise a ValueError for numbers that no robot can have."""
+    if args.robots < 1 or not 0 < args.seconds < math.inf:
+        raise ValueError(f"--robots {args.robots} and --seconds {args.seconds}: give positive numbers")
+    if args.seed < 0 or not 0 < args.height < math.inf:
+        raise ValueError(f"--seed {args.seed} and --height {args.height:g}: give a seed from 0 and a positive height")
+    least = {"friction": 0.0, "payload": -math.inf, "gains": 0.0}
+    for name, lowest in least.items():
+        low, high = getattr(args, name) or (0.0, 0.0)
+        if not lowest <= low <= high < math.inf or low == -math.inf:  # false of NaN
+            values = f"--{name} {low:g} {high:g}"
+            raise ValueError(
+                f"{values}: give two finite numbers, {'none negative, ' * (lowest == 0)}the lower one first"
+            )
+
+
 def main():
     args = parse()
     try:
         import mujoco
 
+        check(args)
         walker = Walker(mujoco, args.model, args.policy, args.height)
-        steps = round(args.seconds / walker.policy.control_period)
+        steps = max(1, round(args.seconds / walker.policy.control_period))
         segments = math.ceil(args.seconds / COMMAND_PERIOD)
-        if args.robots < 1 or steps < 1:
-            raise ValueError(f"--robots {args.robots} and --seconds {args.seconds}: give positive numbers")
         if min(args.payload) <= -walker.trunk_mass:
             raise ValueError(
                 f"--payload {min(args.payload):g} takes off the trunk's {walker.trunk_mass:g} kg; give more"
             )
         if args.commands is not None:
             given = np.array(json.loads(args.commands.read_text()), float)
-            if given.ndim != 3 or given.shape[1] < segments or given.shape[2] != 3:
+            if given.ndim != 3 or given.shape[0] < 1 or given.shape[1] < segments or given.shape[2] != 3:
                 raise ValueError(f"--commands has the shape {given.shape}; give [robots, {segments}, 3]")
+            if not np.isfinite(given).all():
+                raise ValueError("--commands has numbers that are not finite; give velocities in m/s and rad/s")
             commands = [itertools.cycle(own) for own in given]
         else:
             commands = [draw_commands(walker.policy.description["command_ranges"], args.seed)] * args.robots
@@ -173,7 +190,10 @@ def main():
     results, generator = [], np.random.default_rng(args.seed + 1)
     for followed in commands:
         vary(walker, args, generator)
-        results.append(walk(walker, followed, steps))
+        try:
+            results.append(walk(walker, followed, steps))
+        except ValueError as error:  # a state or a target outside the limits of the policy
+            return fail(f"the policy stopped robot {len(results)}: {error}")
     fall_rate, lin_vel_error, yaw_rate_error = np.mean(results, axis=0)
     numbers = {"fall_rate": fall_rate, "lin_vel_error": lin_vel_error, "yaw_rate_error": yaw_rate_error}
     print(json.dumps({**numbers, "robots": len(commands), "seconds": args.seconds, "policy": str(args.policy)}))

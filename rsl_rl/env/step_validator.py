@@ -47,6 +47,7 @@ class StepValidator:
         self._all, self._none = ~self._broken_obs, self._broken_obs
         self.to_reset = torch.zeros_like(self._broken_obs)
         self._bounds: Mapping[str, Bounds] = {}
+        self._shapes: Dict[str, torch.Size] = {}  # of the groups in the first step
         self._excluded = torch.zeros((), device=device)
         self._counts: Dict[Tuple[str, ...], Tensor] = {}  # causes -> [len(causes)] steps in this rollout
         self._first: Dict[Tuple[str, ...], FirstOccurrence] = {}
@@ -70,6 +71,7 @@ class StepValidator:
         ``acted_on`` are the groups and ``actions`` [N, A] the actions before the step; ``step`` is its number in the
         rollout. They are recorded for fault reports.
         """
+        self._check_rows(result)
         reward, done = result.reward.to(self._device), result.done.to(self._device)
         raw = self._read(result.obs)
         extras = {name: result.extras[name] for name in ("time_outs",) if name in result.extras}
@@ -103,7 +105,32 @@ class StepValidator:
         mask = extras.get("no_transition")
         return self._none if mask is None else mask.to(self._device)
 
+    def _check_rows(self, result: StepResult) -> None:
+        """Raise a ValueError if a part of a step has another number of environments."""
+        expected, extras = self._all.shape, result.extras
+        parts = {"reward": result.reward, "done": result.done}
+        parts.update({f"extras['{name}']": extras[name] for name in ("time_outs",) if name in extras})
+        parts.update({f"extras['invalid']['{cause}']": mask for cause, mask in extras.get("invalid", {}).items()})
+        for name, x in parts.items():
+            if x.shape != expected and x.shape != (*expected, 1):
+                raise ValueError(
+                    f"{name} has the shape {list(x.shape)} in this step; give {list(expected)} in every step"
+                )
+
     def _read(self, obs: Observations) -> PolicyInputs:
+        """Return the groups that are read; they must be the same in every step, and of the same shapes."""
+        for name in self._groups:
+            if name not in obs.keys():  # noqa: SIM118  # a TensorDict has no other test
+                raise ValueError(
+                    f"the observations have no group '{name}' in this step, but {', '.join(obs.keys()) or 'none'}; "
+                    "give every group in every step"
+                )
+            expected = self._shapes.setdefault(name, obs[name].shape)
+            if obs[name].shape != expected:
+                raise ValueError(
+                    f"the observation group '{name}' has the shape {list(obs[name].shape)} in this step; give "
+                    f"{list(expected)} as in the first one"
+                )
         return {name: obs[name].to(self._device) for name in self._groups}
 
     def _read_final(self, final: Any, obs: PolicyInputs) -> PolicyInputs:

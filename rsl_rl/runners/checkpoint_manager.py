@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional
 
+import torch
+
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.env.protocols import Checkpointable
@@ -17,7 +19,12 @@ from rsl_rl.utils.checkpoints import (
     prune_checkpoints,
     read_checkpoint,
 )
+from rsl_rl.utils.config_io import short_repr
 from rsl_rl.utils.seeding import random_states, restore_random_states
+
+_LARGEST_COUNT = 10**15
+_MALFORMED = (RuntimeError, KeyError, TypeError, AttributeError, IndexError)
+"""Errors of missing entries and of entries of other types or shapes."""
 
 
 class CheckpointManager:
@@ -29,11 +36,17 @@ class CheckpointManager:
     def __init__(self, folder: Optional[Path], cfg: RunnerConfig, print_line: Callable[[str], None]):
         self._folder, self._cfg, self._print_line = folder, cfg, print_line
         self._saved: Optional[int] = None  # iteration of the newest checkpoint
+        self._note = ""  # line to print in the next call of save
         self._retry_at: Optional[int] = None
         self._pause = 1  # iterations between attempts
 
-    def note_existing(self, iteration: int) -> None:
-        """Do not write the checkpoint of an iteration again if it exists."""
+    def note_loaded(self, iteration: int, state: Mapping[str, Any]) -> None:
+        """Do not write the checkpoint of an iteration again if it exists, and note what differs from its training."""
+        before, now = state.get("threads"), torch.get_num_threads()
+        if before not in (None, now):
+            self._note = (
+                f"note: the checkpoint is of a process with {before} threads and this one has {now}; bits may differ"
+            )
         if self._folder is not None and (self._folder / f"model_{iteration}.pt").exists():
             self._saved = iteration
 
@@ -47,6 +60,9 @@ class CheckpointManager:
 
         ``write`` writes a checkpoint to a path.
         """
+        note, self._note = self._note, ""
+        if note:
+            self._print_line(note)
         if self._folder is None or self._saved == iteration:
             return True
         path = self._folder / f"model_{iteration}.pt"
@@ -87,6 +103,7 @@ def training_state(
         "memory": alg.get_hidden_states(),  # of the episodes in "env"
         "episodes": {"running": collector.stats.state_dict(), "recent": collector.recent.state_dict()},
         "counters": dict(counters),
+        "threads": torch.get_num_threads(),
     }
 
 
@@ -98,6 +115,7 @@ def load_algorithm(
     A file that is damaged, has weights that are not finite, or does not fit is a :class:`CheckpointError`.
     """
     state = read_checkpoint(path, alg.device, convert)
+    _check_counts(path, state)
     learned = ("rollback", *alg.state_dict())
     for part in learned if load_optimizer else ("model_state_dict", "average"):
         name = first_not_finite(state.get(part), part)
@@ -106,15 +124,48 @@ def load_algorithm(
     alg.reset()  # before loading, because extensions load recurrent states
     try:
         alg.load_state_dict(state, load_optimizer)
-    except (RuntimeError, KeyError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path} does not fit the policy as configured: {reason}") from error
+    except (ValueError, *_MALFORMED) as error:
+        raise CheckpointError(f"{path} does not fit the policy as configured: {_reason(error)}") from error
     return state
+
+
+def _check_counts(path: Path, state: Mapping[str, Any]) -> None:
+    """Raise a CheckpointError for an iteration or a counter that no training has."""
+    rollback = state.get("rollback", {"iteration": 0, "learning_rate": 0.0, "state": {}})
+    kinds = {"iteration": int, "learning_rate": float, "state": dict}
+    if not isinstance(rollback, dict) or not all(isinstance(rollback.get(name), kinds[name]) for name in kinds):
+        raise CheckpointError(f"{path} has no {', '.join(kinds)} for a roll-back; use another checkpoint")
+    counters = state.get("counters", {})
+    if not isinstance(counters, Mapping):
+        raise CheckpointError(f"{path} has counters={short_repr(counters)}, which is no dict; use another checkpoint")
+    for name, value in {"iter": state.get("iter", 0), **counters}.items():
+        kinds = int if name == "iter" else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= _LARGEST_COUNT:
+            raise CheckpointError(
+                f"{path} has {name}={short_repr(value)}; a training has a number from 0 to {_LARGEST_COUNT:.0e}; use "
+                "another checkpoint"
+            )
+
+
+def _reason(error: Exception) -> str:
+    missing = "the entry is missing: " if isinstance(error, KeyError) else ""
+    return f"{missing}{' '.join(str(error).split())[:300]}"
 
 
 def load_episodes(alg: Algorithm, env: VecEnv, collector: Collector, state: Mapping[str, Any], load_env: bool) -> bool:
     """Load random generators, episode statistics and, with ``load_env``, the current episodes of a checkpoint; return
-    whether the environment has loaded them."""
+    whether the environment has loaded them. Missing or wrong entries are a :class:`CheckpointError`."""
+    try:
+        return _load_episodes(alg, env, collector, state, load_env)
+    except (ValueError, *_MALFORMED) as error:
+        remedy = "; use another one, or load it with load_env=False (--fresh_episodes)"
+        raise CheckpointError(
+            "the checkpoint's episodes or random generators cannot be loaded: "
+            f"{_reason(error)}{'' if isinstance(error, ValueError) else remedy}"
+        ) from error
+
+
+def _load_episodes(alg: Algorithm, env: VecEnv, collector: Collector, state: Mapping[str, Any], load_env: bool) -> bool:
     episodes = state.get("episodes", {})
     collector.recent.load_state_dict(episodes.get("recent", []))
     restored = load_env and state.get("env") is not None and isinstance(env, Checkpointable)

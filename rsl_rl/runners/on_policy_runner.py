@@ -235,7 +235,7 @@ class OnPolicyRunner(PolicyAccess):
             self.current_learning_iteration = state["iter"]
         counters = state.get("counters", {})
         self.tot_timesteps, self.tot_time = counters.get("env_steps", 0), counters.get("time_s", 0.0)
-        self._checkpoints.note_existing(self.current_learning_iteration)
+        self._checkpoints.note_loaded(self.current_learning_iteration, state)
         self.episodes_restored = False
         if load_optimizer:
             self._rollback.num_rollbacks = counters.get("rollbacks", 0)

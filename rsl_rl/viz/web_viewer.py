@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import math
 import os
 import threading
 import time
@@ -16,6 +17,8 @@ import mujoco
 import numpy as np
 import trimesh
 import viser
+
+from rsl_rl.viz.request_guard import RequestGuard, guarded_servers
 
 _CAMERA, _LOOK_AT = (0.9, -1.1, 0.7), (0.0, 0.0, 0.25)  # initial position and target of the camera [m]
 _TEXT_STRIDE = 5  # frames between two updates of the text
@@ -41,9 +44,10 @@ class WebViewer:
             raise ValueError(f"--port {port}: give a number from 1 to 65535, such as 8080")
         self._model = mujoco.MjModel.from_xml_path(str(model_path))
         self._data = mujoco.MjData(self._model)
-        with contextlib.redirect_stdout(io.StringIO()):  # the caller prints the address
+        guard = RequestGuard(host)
+        with contextlib.redirect_stdout(io.StringIO()), guarded_servers(guard):  # the caller prints the address
             self.server = viser.ViserServer(host=host, port=port, label="rsl_rl", verbose=False)
-        self.address = f"http://{host}:{self.server.get_port()}"
+        self.address = f"http://{host}:{self.server.get_port()}/?token={guard.token}"
         self._draw_scene()
         self._build_panel(ranges, command)
         self.server.on_client_connect(_place_camera)
@@ -70,8 +74,11 @@ class WebViewer:
     def _build_panel(self, ranges: Sequence[Tuple[float, float]], command: Sequence[float]) -> None:
         gui = self.server.gui
         self.sliders: List[viser.GuiInputHandle] = []
+        self._limits: List[Tuple[float, float]] = []  # of the commands
+        self._command = [float(start) for start in command]  # the last valid one
         for name, (low, high), start in zip(_COMMAND_NAMES, ranges, command):
             low, high = min(low, start), max(high, start)
+            self._limits.append((low, high))
             fixed = low == high
             self.sliders.append(
                 gui.add_slider(name, low, high + 0.05 * fixed, step=0.05, initial_value=start, disabled=fixed)
@@ -96,7 +103,12 @@ class WebViewer:
 
     @property
     def command(self) -> Tuple[float, float, float]:
-        vx, vy, yaw_rate = (float(slider.value) for slider in self.sliders)
+        """The command of the sliders within their limits; a browser may send any value."""
+        for i, (slider, (low, high)) in enumerate(zip(self.sliders, self._limits)):
+            value = slider.value
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                self._command[i] = min(max(float(value), low), high)
+        vx, vy, yaw_rate = self._command
         return vx, vy, yaw_rate
 
     @property

@@ -165,3 +165,20 @@ def test_bounds_that_half_of_the_environments_leave_are_ignored():
     obs = observe(policy=observe()["policy"] + 1e4)
     validator.validate_obs(obs, BOUNDS)
     assert step_of(validator, obs).extras["valid"].all() and numbers_of(validator) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"obs": {name: group for name, group in observe().items() if name != "camera"}}, "no group 'camera' in this"),
+        ({"obs": observe(policy=torch.ones(N, 2))}, r"'policy' has the shape \[4, 2\] in this step; give \[4, 3\]"),
+        ({"obs": observe(policy=torch.ones(1, 3))}, r"'policy' has the shape \[1, 3\]"),
+        ({"reward": torch.ones(1)}, r"reward has the shape \[1\] in this step; give \[4\] in every step"),
+        ({"done": torch.zeros(5, dtype=torch.bool)}, r"done has the shape \[5\]"),
+        ({"time_outs": torch.zeros(1, dtype=torch.bool)}, r"extras\['time_outs'\] has the shape \[1\]"),
+        ({"invalid": {"fell": torch.zeros(2, dtype=torch.bool)}}, r"extras\['invalid'\]\['fell'\] has the shape \[2\]"),
+    ],
+)
+def test_step_with_other_shapes_than_the_first_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        step_of(validator_of(), **changes)

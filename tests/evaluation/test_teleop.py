@@ -1,5 +1,7 @@
 """A robot that a person steers: the loop, the web page in a real browser, and what is said where a part is missing."""
 
+import http.client
+import math
 import os
 import re
 import shutil
@@ -8,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 import uuid
 from pathlib import Path
@@ -78,6 +81,45 @@ def page():
     viewer = WebViewer(GO2.model_path, RANGES, (0.2, 0.0, 0.0), port)
     yield viewer
     viewer.close()
+
+
+@pytest.mark.parametrize("value", [1e30, -1e30, math.nan, math.inf, "fast", None])
+def test_a_command_of_the_page_is_clamped_to_its_range(page, value):
+    assert page.command == (0.2, 0.0, 0.0)
+    page.sliders[0]._impl.value = value  # as a message of a WebSocket sets it
+    low, high = RANGES[0]
+    expected = min(max(value, low), high) if isinstance(value, float) and math.isfinite(value) else 0.2
+    assert page.command == (expected, 0.0, 0.0)
+
+
+def test_the_page_serves_its_own_files_to_holders_of_its_token_only(page):
+    address, _, query = page.address.partition("?")
+    host, port = address.split("/")[2].split(":")
+    host_header = {"Host": f"{host}:{port}"}
+
+    def ask(path, **headers):
+        connection = http.client.HTTPConnection(host, int(port), timeout=10)
+        connection.putrequest("GET", path, skip_host=True)
+        for name, value in {**host_header, **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        return response, content
+
+    response, content = ask(f"/?{query}")
+    cookie = response.getheader("Set-Cookie").partition(";")[0]
+    assert response.status == 200 and b"<html" in content.lower()
+    assert ask("/", Cookie=cookie)[0].status == 200 and ask("/")[0].status == 403
+    for path in ("/../../../../../../../../../etc/passwd", "/%2e%2e/%2e%2e/setup.py", "/..\\..\\setup.py"):
+        response, content = ask(f"{path}?{query}")
+        assert response.status == 403 and b"root:" not in content
+    assert ask(f"/?{query}", Host="evil.example")[0].status == 403
+    assert ask(f"/?{query}", Origin="http://evil.example")[0].status == 403
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    upgrade["Sec-WebSocket-Key"] = "MDEyMzQ1Njc4OWFiY2RlZg=="
+    assert ask("/", **upgrade)[0].status == 403
 
 
 def test_the_policy_sees_the_persons_command_and_no_other(env):
@@ -261,6 +303,8 @@ def test_the_page_is_served_until_ctrl_c(run_script, root):
                 lines = iter(process.stdout.readline, "")
                 address = next(m[1] for m in (re.match(r"viewer: (\S+)", line) for line in lines) if m)
                 assert urllib.request.urlopen(address, timeout=10).status == 200
+                with pytest.raises(urllib.error.HTTPError, match="403"):
+                    urllib.request.urlopen(address.partition("?")[0], timeout=10)
                 process.send_signal(signal.SIGINT)
                 assert process.wait(20) == 0
             finally:

@@ -534,3 +534,51 @@ def test_collecting_and_learning_ask_for_no_number(small_cfg, kind, schedule):
     assert requests(lambda: torch.ones(3).sum().item()) == 2  # it counts
     assert requests(lambda: runner._collector.collect(obs)) == 0
     assert requests(runner.alg.update) == 0
+
+
+MALFORMED = {
+    "a negative iteration": ({"iter": -1}, "iter=-1; a training has a number from 0"),
+    "an absurd iteration": ({"iter": 10**30}, "iter=1000.*; a training has a number"),
+    "a fraction of an iteration": ({"iter": 1.5}, "iter=1.5"),
+    "no number as an iteration": ({"iter": "two"}, "iter='two'"),
+    "an absurd counter": ({"counters": {"env_steps": -5}}, "env_steps=-5"),
+    "counters of another type": ({"counters": [1]}, r"counters=\[1\], which is no dict"),
+    "no state of the environment": (
+        {"env": {}},
+        "cannot be loaded: the entry is missing",
+    ),
+    "a state of the environment of another type": ({"env": [1, 2]}, "cannot be loaded"),
+    "episodes of another type": ({"episodes": None}, "cannot be loaded"),
+    "half a random generator": ({"rng": {"python": [3, [1], None]}}, "cannot be loaded"),
+    "no random generators": ({"rng": {"python": None}}, "cannot be loaded"),
+    "half a roll-back": ({"rollback": {"iteration": 1}}, "has no iteration, learning_rate, state for a roll-back"),
+    "no optimiser": ({"optimizer_state_dict": None}, "does not fit the policy"),
+    "weights of another type": ({"model_state_dict": [1]}, "does not fit the policy"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_load_of_a_malformed_checkpoint_is_one_clear_error(small_cfg, tmp_path, case):
+    changes, message = MALFORMED[case]
+    runner = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    runner.learn(1)
+    path = tmp_path / "changed.pt"
+    write_checkpoint(path, {**read_checkpoint(tmp_path / "model_1.pt"), **changes})
+    with pytest.raises(CheckpointError, match=message) as caught:
+        OnPolicyRunner(toy(), small_cfg).load(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_resume_with_another_number_of_threads_prints_a_note(small_cfg, tmp_path, capsys, threads):
+    OnPolicyRunner(toy(), small_cfg, tmp_path).learn(1)
+    state = read_checkpoint(tmp_path / "model_1.pt")
+    assert state["threads"] == torch.get_num_threads()
+    state["threads"] = threads
+    write_checkpoint(tmp_path / "model_1.pt", {k: v for k, v in state.items() if v is not None or k != "threads"})
+    resumed = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    resumed.load(tmp_path / "model_1.pt")
+    capsys.readouterr()
+    resumed.learn(1)
+    note = f"note: the checkpoint is of a process with {threads} threads and this one has {torch.get_num_threads()}"
+    assert capsys.readouterr().out.count(note) == (threads not in (None, torch.get_num_threads()))
