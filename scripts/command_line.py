@@ -20,6 +20,7 @@ from typing_extensions import Annotated
 from configs import EXPERIMENTS
 from configs.train_config import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
+from rsl_rl.utils.terminal import replace_unencodable_output
 
 if TYPE_CHECKING:
     from rsl_rl.sim.selection import Backend
@@ -85,6 +86,7 @@ def usage_errors() -> Iterator[None]:
 def parse(flags: Type, description: str, from_run: bool, argv: Optional[Sequence[str]] = None) -> Arguments:
     """Parse the command line into ``flags`` and a config: that of --task, or that of an existing run."""
     set_omp_spincount()
+    replace_unencodable_output()
     own = {field.name for field in dataclasses.fields(flags)}
     argv = [_expand(_current_name(argument, own), own) for argument in (sys.argv[1:] if argv is None else argv)]
     early = _parse_early_flags(argv)

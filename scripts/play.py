@@ -76,6 +76,7 @@ def main(args: Arguments) -> int:
     with usage_errors():
         from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
         from rsl_rl.runners.loading import load_policy
+        from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
 
         if flags.num_envs < 1 or flags.seconds <= 0:
@@ -83,8 +84,9 @@ def main(args: Arguments) -> int:
         require_device("sim_device", cfg.sim_device)
         env = for_playback(cfg.env, flags.num_envs, flags.seconds, flags.command).build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
+        folder = run / "exported"
+        require_writable(folder)
 
-    folder = run / "exported"
     print(f"playing {loaded.checkpoint}")
     equal = export(loaded, cfg, folder)
     recording = run_playback(env, loaded.policy, flags.seconds)
