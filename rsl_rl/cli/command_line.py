@@ -22,6 +22,7 @@ from rsl_rl.cli.errors import FlagParser, one_line_errors, print_line, usage_err
 from rsl_rl.cli.experiments import Experiments
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
+from rsl_rl.utils.terminal import replace_unencodable_output
 
 SHORTCUTS = {
     "num_envs": "env.num_envs",
@@ -53,6 +54,7 @@ class Arguments(NamedTuple):
 def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) -> Arguments:
     """Parse the command line into ``flags`` and a config: that of --task, or that of an existing run."""
     set_omp_spincount()
+    replace_unencodable_output()
     own = {field.name for field in dataclasses.fields(flags)}
     argv = [_expand(_current_name(argument, own), own) for argument in argv]
     early, experiments = _parse_early_flags(argv), Experiments()

@@ -67,6 +67,7 @@ def play(args: Arguments) -> int:
         from rsl_rl.config.task import LeggedRobotConfig
         from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
         from rsl_rl.runners.loading import load_policy
+        from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
 
         if flags.num_envs < 1 or flags.seconds <= 0:
@@ -81,8 +82,9 @@ def play(args: Arguments) -> int:
             env_cfg = cfg.env
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
+        folder = run / "exported"
+        require_writable(folder)
 
-    folder = run / "exported"
     print(f"playing {loaded.checkpoint}")
     equal = export(loaded, cfg, folder)
     if has_robot:

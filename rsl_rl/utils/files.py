@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 from typing import Optional
 
@@ -31,6 +32,13 @@ def atomic_write(path: Path, content: bytes) -> None:
         if temporary.exists():
             temporary.unlink()
     _sync_folder(path.parent)
+
+
+def require_writable(folder: Path) -> None:
+    """Create a folder if there is none; an OSError says why no file can be written in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=str(folder)):
+        pass
 
 
 def _sync_folder(folder: Path) -> None:

@@ -54,6 +54,17 @@ def test_play_says_how_far_the_files_are(played, tmp_path, capsys, root):
     assert (folder / "onnx_policy.py").read_text() == (root / "deploy" / "onnx_policy.py").read_text()
 
 
+def test_play_where_exported_is_a_file_is_one_line(tmp_path, capsys):
+    runner = small_run(tmp_path)
+    runner.log_dir.mkdir()
+    runner.save(runner.log_dir / "model_0.pt")
+    (runner.log_dir / "exported").touch()
+    with pytest.raises(SystemExit) as caught:
+        play.main(Arguments(play.Flags(num_envs=1, seconds=0.1, video=False), runner.train_cfg, runner.log_dir))
+    error = capsys.readouterr().err
+    assert caught.value.code == 2 and "exported" in error and error.count("\n") == 1
+
+
 def test_play_exits_with_1_and_deletes_nothing_where_a_file_is_wrong(played, tmp_path, capsys, monkeypatch):
     def shifted(policy):
         module = policy_module(policy)

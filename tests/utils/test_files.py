@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from rsl_rl.utils.files import AppendFile, atomic_write, is_regular_file, remove_temporary_files
+from rsl_rl.utils.files import AppendFile, atomic_write, is_regular_file, remove_temporary_files, require_writable
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):
@@ -26,6 +26,14 @@ def test_is_regular_file_of_what_a_rename_would_replace_is_false(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     names = ("file", "link", "dangling", "pipe", ".", "nowhere")
     assert [name for name in names if is_regular_file(tmp_path / name)] == ["file"]
+
+
+def test_require_writable_of_a_folder_creates_it_and_leaves_nothing(tmp_path):
+    require_writable(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError, match="file"):
+        require_writable(tmp_path / "file")
 
 
 class Device:
