@@ -35,7 +35,7 @@ class TrustingValidator:
         self._valid = ~self.to_reset
         self._nothing = torch.zeros(2, device=device)
 
-    def validate_obs(self, obs: Observations) -> PolicyInputs:
+    def validate_obs(self, obs: Observations, bounds: Optional[Mapping[str, Any]] = None) -> PolicyInputs:
         return {name: obs[name].to(self._device) for name in self._groups}
 
     def validate_step(

@@ -11,6 +11,9 @@ import pytest
 import torch
 
 from benchmarks.pairing import PEER_PACKAGES
+from rsl_rl.config.learn import LearnConfig
+from rsl_rl.config.task import ToyConfig
+from rsl_rl.runners import OnPolicyRunner
 from tests.docs_blocks import blocks, commands, pages, without_code
 
 TINY = (
@@ -224,11 +227,24 @@ def test_programs_of_embed_train_load_and_export(root, saved_programs, capsys):
     assert scope["runner"].current_learning_iteration == 22
 
 
+def test_programs_of_migrating_check_an_environment_and_convert_a_checkpoint(root, saved_programs, capsys):
+    (saved_programs / "my_package").mkdir()
+    (saved_programs / "my_package" / "envs.py").write_text(
+        "from rsl_rl.config.task import ToyConfig\n\n\ndef make_env():\n    return ToyConfig().build()\n"
+    )
+    OnPolicyRunner(ToyConfig().build(), LearnConfig()).save(saved_programs / "model_1500.pt")
+    (saved_programs / "logs/go2/run").mkdir(parents=True)
+    (saved_programs / "model_1500.pt").rename(saved_programs / "logs/go2/run/model_1500.pt")
+    run_untitled_blocks(root / "docs" / "migrating.md")
+    assert "nothing to correct" in capsys.readouterr().out
+    assert "actor_state_dict" in torch.load(saved_programs / "model_1500_v5.pt", weights_only=True)
+
+
 def test_every_program_is_run(root):
     """The tests name every page with programs without a file name, and every file."""
     untitled = {page.name for page in pages(root) for block in blocks(page, "python") if not block.title}
     titled = {block.title for page in pages(root) for block in blocks(page, "python")} - {""}
-    assert untitled == {"README.md", "embed.md"}
+    assert untitled == {"README.md", "embed.md", "migrating.md"}
     assert titled == {
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
         *("rail.py", "small_start.py", "csv_logger.py"),

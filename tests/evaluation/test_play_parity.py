@@ -60,7 +60,9 @@ def test_play_where_exported_is_a_file_is_one_line(tmp_path, capsys):
     runner.save(runner.log_dir / "model_0.pt")
     (runner.log_dir / "exported").touch()
     with pytest.raises(SystemExit) as caught:
-        play.main(Arguments(play.Flags(num_envs=1, seconds=0.1, video=False), runner.train_cfg, runner.log_dir))
+        play.play(
+            Arguments(play.Flags(num_envs=1, seconds=0.1, video=False), runner.train_cfg, runner.log_dir, tmp_path)
+        )
     error = capsys.readouterr().err
     assert caught.value.code == 2 and "exported" in error and error.count("\n") == 1
 

@@ -553,7 +553,7 @@ MALFORMED = {
     "no random generators": ({"rng": {"python": None}}, "cannot be loaded"),
     "half a roll-back": ({"rollback": {"iteration": 1}}, "has no iteration, learning_rate, state for a roll-back"),
     "no optimiser": ({"optimizer_state_dict": None}, "does not fit the policy"),
-    "weights of another type": ({"model_state_dict": [1]}, "does not fit the policy"),
+    "weights of another type": ({"model_state_dict": [1]}, "is damaged or not a checkpoint"),
 }
 
 
