@@ -156,6 +156,7 @@ def test_command_runs_as_written(run_script, experiment, command):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_commands_on_own_code_run_as_written(run_script, root, tmp_path):
     write_titled_blocks(root, tmp_path)
     experiment = f"docs-{uuid.uuid4().hex[:8]}"
@@ -171,6 +172,7 @@ def test_commands_on_own_code_run_as_written(run_script, root, tmp_path):
             shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", BENCHMARKS)
 def test_benchmark_runs_as_written(run_script, peer, tmp_path, command):
     here = {"peer": str(peer), **{name: str(tmp_path / name) for name in ("learner.png", "gpu_benchmark")}}
