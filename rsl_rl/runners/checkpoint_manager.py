@@ -50,6 +50,10 @@ class CheckpointManager:
         if self._folder is not None and (self._folder / f"model_{iteration}.pt").exists():
             self._saved = iteration
 
+    def note_update(self) -> None:
+        """Write the next checkpoint even if its number exists: the first update may have that of the start."""
+        self._saved = None
+
     def due(self, iteration: int) -> bool:
         """Return whether it is time for a checkpoint."""
         retry = self._retry_at is not None and iteration >= self._retry_at

@@ -163,6 +163,7 @@ class OnPolicyRunner(PolicyAccess):
         numbers, episodes = self._collector.fetch(self.alg.update())
         learned = time.perf_counter()
         self._num_updates += 1
+        self._checkpoints.note_update()
         iteration, num_samples = self.current_learning_iteration, self._collector.num_samples
         self.tot_timesteps += num_samples
         self.tot_time += learned - began

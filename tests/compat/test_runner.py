@@ -9,7 +9,7 @@ import torch
 from rsl_rl.compat import convert_checkpoint
 from rsl_rl.compat.checkpoints import Version
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.utils.checkpoints import CheckpointError
+from rsl_rl.utils.checkpoints import CheckpointError, read_checkpoint
 from tests.compat.era_configs import CONFIGS, HIDDEN, v1, v5
 from tests.era_clients import A, C, D, N, V1Env, V1PrivilegedEnv, V2Env, V5Env
 
@@ -45,7 +45,15 @@ def test_a_runner_that_overrides_save_is_asked_for_every_file(tmp_path):
             self.logger.save_model(path, self.current_learning_iteration)
 
     Runner(V5Env(), v5(), str(tmp_path), "cpu").learn(3)
-    assert saved == ["_0.pt", "_2.pt"]
+    assert saved == ["_0.pt", "_0.pt", "_2.pt"]  # the start, and the update with its number
+
+
+@pytest.mark.parametrize("major", [1, 2, 3, 5])
+def test_one_update_is_in_the_last_file(major, tmp_path):
+    runner = runner_of(major, str(tmp_path))
+    runner.learn(1)
+    saved = read_checkpoint(tmp_path / f"model_{1 if major == 1 else 0}.pt")["model_state_dict"]
+    assert all(torch.equal(saved[name], value) for name, value in runner.alg.policy.state_dict().items())
 
 
 def test_a_runner_that_overrides_log_gets_the_numbers_of_each_iteration():
