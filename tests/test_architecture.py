@@ -15,7 +15,7 @@ from rsl_rl.sim import SIMS
 
 LAYER = {
     "utils": 0,
-    "config": 1,
+    "config": 1, "distributed": 1,
     "modules": 2, "storage": 2, "loggers": 2, "robots": 2, "viz": 2,
     "env": 3, "acceleration": 3, "exporters": 3, "sim": 3,
     "algorithms": 4, "tasks": 4,

@@ -66,6 +66,11 @@ class FlatAdam(torch.optim.Optimizer):
         for parameter in self.param_groups[0]["params"]:
             self.state[parameter] = {"step": self._step, "exp_avg": first[parameter], "exp_avg_sq": second[parameter]}
 
+    @property
+    def gradients(self) -> Sequence[Tensor]:
+        """The gradients of all parameters, as one tensor."""
+        return (self._gradients,)
+
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Set all gradients to zero, in the tensors that ``step`` reads."""
         self._gradients.zero_()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.learn import LearnConfig
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.storage.transition import Transition
@@ -32,6 +33,11 @@ class Algorithm(ABC):
     STEPS_TAKEN: ClassVar[str] = "steps_taken"
     """Metric of ``update``: the number of gradient steps taken. It is not logged."""
 
+    RANK_STATE: ClassVar[Tuple[str, ...]] = ()
+    """Entries of ``state_dict`` that differ between the ranks of a distributed training."""
+
+    collective: Collective = SINGLE_PROCESS
+    """The processes that learn together, see :meth:`join`."""
     device: torch.device
     policy: ActorCritic
     """The policy that acts and learns."""
@@ -45,6 +51,18 @@ class Algorithm(ABC):
     @abstractmethod
     def from_env(cls, cfg: LearnConfig, env: VecEnv, device: Union[str, torch.device]) -> Algorithm:
         """Return the algorithm of a config for an environment; a config that does not fit is a ValueError."""
+
+    def join(self, collective: Collective) -> None:
+        """Learn together with the other ranks of a collective, from what rank 0 has learned so far.
+
+        A subclass that supports this computes with ``self.collective`` what all ranks must agree on, and calls
+        ``collective.load_from_first(self)`` here. In one process there is nothing to do.
+        """
+        if collective.size > 1:
+            raise ValueError(
+                f"{type(self).__name__} learns in one process and this training has {collective.size}; override "
+                "join(), or start it without torchrun"
+            )
 
     @abstractmethod
     def begin_rollout(self) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rsl_rl.config.extensions import ExtensionConfig
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.storage.mini_batch import MiniBatch
@@ -28,6 +29,9 @@ class Extension:
     """Numbers to be stored with each step; ``reward`` writes them into ``transition.columns``, and mini-batches hold
     them."""
 
+    collective: Collective = SINGLE_PROCESS
+    """The processes that learn together; the algorithm sets it. What an extension learns itself must be computed with
+    it, so that all ranks learn the same: gradients by ``weighted_mean``, statistics by ``sum``."""
     parameters: Sequence[nn.Parameter] = ()
     """Parameters that are trained with the policy, by the loss that ``losses`` adds; ``state_dict`` must hold them."""
 
@@ -88,6 +92,11 @@ class Extensions:
             [extension for extension in self.all if getattr(type(extension), name) is not getattr(Extension, name)]
             for name in ("reward", "transform", "losses", "learn")
         )
+
+    def join(self, collective: Collective) -> None:
+        """Learn together with the other ranks of a collective."""
+        for extension in self.all:
+            extension.collective = collective
 
     @property
     def change_loss(self) -> bool:

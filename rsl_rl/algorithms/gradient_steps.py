@@ -33,6 +33,7 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
     A subclass sets ``loss`` and ``term_names`` in its constructor, and ``transforms`` if it has some.
     """
 
+    RANK_STATE = ("extensions",)
     term_names: ClassVar[Tuple[str, ...]]
     """Names of the terms that ``loss`` returns, which become metrics."""
     loss: Callable[..., Tensor]
@@ -135,8 +136,8 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
             torch.maximum(consecutive_skips, self.skips_in_row, out=consecutive_skips)
         assert totals is not None
         taken = totals[len(self.term_names)]
-        policy.update_normalization(storage.groups, storage.groups, storage.sample_mask)
-        policy.value_normalizer.update(storage.returns, storage.sample_mask)
+        policy.update_normalization(storage.groups, storage.groups, storage.sample_mask, self.collective)
+        policy.value_normalizer.update(storage.returns, storage.sample_mask, self.collective)
         self.average.update()
         names = (*self.term_names, self.STEPS_TAKEN, *self._added_names)
         metrics = dict(zip(names, (totals / taken).unbind()))
@@ -150,10 +151,11 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
 
     @torch.no_grad()
     def learning_step(self, indices: Tensor) -> Tensor:
-        """Take one gradient step on the steps, or the environments, with these indices.
+        """Take one gradient step on the steps, or the environments, with these indices; all ranks take it together.
 
         Returns the terms of the loss before it, 1, and the metrics of extensions, as one tensor. A loss or a gradient
-        that is not finite, or no unmasked sample, leaves weights and optimiser as they are; the tensor is then zero.
+        that is not finite on any rank, or no unmasked sample, leaves weights and optimiser as they are; the tensor is
+        then zero.
         """
         self.optimizer.zero_grad()
         batches = self.storage.batches
@@ -162,11 +164,13 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
         added = self.extensions.learn(lambda: batches.gather(indices))
         parts = [self._add_gradients(batches.gather(part), share, added) for part in self._acceleration.split(indices)]
         terms = torch.stack(parts).sum(dim=0)
+        self._added_names = tuple(added)
+        metrics = torch.cat((terms, torch.ones_like(terms[:1]), *(metric.reshape(1) for metric in added.values())))
+        weight = self.collective.weighted_mean((*self.optimizer.gradients, metrics), weight)
+        terms = metrics[: len(terms)]
         self.adapt(terms)
         taken = self.optimizer.step_where_finite(terms.isfinite().all().logical_and(weight > 0))
         self.skips_in_row.add_(1.0).mul_(~taken)
-        self._added_names = tuple(added)
-        metrics = torch.cat((terms, torch.ones_like(terms[:1]), *(metric.reshape(1) for metric in added.values())))
         return torch.where(taken, metrics, 0.0)
 
     def adapt(self, terms: Tensor) -> None:

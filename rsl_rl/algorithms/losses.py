@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
 from rsl_rl.storage.mini_batch import MiniBatch
@@ -110,9 +111,13 @@ SCHEDULES: Dict[str, Callable[[Tensor, Tensor, PPOConfig], Tensor]] = {
 """Learning rate after a mini-batch with a KL, by name of the schedule."""
 
 
-def batch_transforms(cfg: PPOConfig, policy: ActorCritic) -> List[BatchTransform]:
+def batch_transforms(
+    cfg: PPOConfig, policy: ActorCritic, collective: Collective = SINGLE_PROCESS
+) -> List[BatchTransform]:
     """Return what a config and a policy change in each mini-batch before the loss."""
-    normalizing = [normalize_advantages] if cfg.normalize_advantage_per_mini_batch else []
+    normalizing: List[BatchTransform] = []
+    if cfg.normalize_advantage_per_mini_batch:
+        normalizing = [lambda batch: normalize_advantages(batch, collective)]
     return normalizing + value_scaling(policy)
 
 
@@ -124,10 +129,10 @@ def value_scaling(policy: ActorCritic) -> List[BatchTransform]:
     return [lambda batch: batch.with_columns(values=scaled(batch.values), returns=scaled(batch.returns))]
 
 
-def normalize_advantages(batch: MiniBatch) -> MiniBatch:
-    """Scale the advantages of a mini-batch to zero mean and unit deviation over its unmasked samples."""
+def normalize_advantages(batch: MiniBatch, collective: Collective = SINGLE_PROCESS) -> MiniBatch:
+    """Scale the advantages of a mini-batch to zero mean and unit deviation over the unmasked samples of all ranks."""
     mask, advantages = batch.sample_mask, batch.advantages
-    count = mask.sum()
-    centered = (advantages - (advantages * mask).sum() / count.clamp(min=1)) * mask
-    std = torch.linalg.vector_norm(centered) / (count - 1).clamp(min=1).sqrt()
+    total, count = collective.sum(torch.stack(((advantages * mask).sum(), mask.sum())))
+    centered = (advantages - total / count.clamp(min=1)) * mask
+    std = collective.norm(torch.linalg.vector_norm(centered)) / (count - 1).clamp(min=1).sqrt()
     return batch.with_columns(advantages=centered / (std + 1e-8))

@@ -13,6 +13,7 @@ from rsl_rl.algorithms.extension import Extension, Extensions
 from rsl_rl.algorithms.rollout_setup import allocate_storage, seed_group_specs
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import OnPolicyConfig
+from rsl_rl.distributed import Collective
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.storage.returns import bootstrap_timeouts
@@ -71,6 +72,11 @@ class OnPolicyAlgorithm(Algorithm):
         """Allocate the rollout for observation groups; one that is too small for the mini-batches is a ValueError."""
         self.obs_groups = tuple(groups)
         self.storage = allocate_storage(self.policy, self.cfg, num_envs, num_steps, groups, self.columns, self.device)
+
+    def join(self, collective: Collective) -> None:
+        self.collective = collective
+        self.extensions.join(collective)
+        collective.load_from_first(self)
 
     @property
     def read_groups(self) -> Tuple[str, ...]:
@@ -180,6 +186,6 @@ class OnPolicyAlgorithm(Algorithm):
         columns["rewards"].copy_(bootstrapped)
         columns["time_outs"].zero_()  # credited
         last_values = policy.evaluate_stateless(policy.critic_obs(obs))
-        storage.compute_returns(last_values, gamma, self.cfg.lam, normalize=self.normalizes_over_rollout)
+        storage.compute_returns(last_values, gamma, self.cfg.lam, self.normalizes_over_rollout, self.collective)
         self._acceleration.end_rollout()
         self.extensions.finish_rollout(storage)

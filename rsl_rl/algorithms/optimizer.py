@@ -24,6 +24,11 @@ class GuardedAdam(torch.optim.Adam):
         super().__init__(list(parameters), lr=float(learning_rate))
         self._groups, self._learning_rate, self.max_grad_norm = groups, learning_rate, max_grad_norm
 
+    @property
+    def gradients(self) -> Sequence[Tensor]:
+        """The gradients of the parameters that have one."""
+        return [parameter.grad for group in self._groups for parameter in group if parameter.grad is not None]
+
     def attach(self) -> None:
         """Do nothing: parameters may be replaced at any time."""
 

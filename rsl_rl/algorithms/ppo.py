@@ -14,6 +14,7 @@ from rsl_rl.algorithms.gradient_steps import FIXED, GradientStepAlgorithm
 from rsl_rl.algorithms.losses import SCHEDULES, LossTerms, PPOLoss, batch_transforms
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.distributed import Collective
 from rsl_rl.modules.actor_critic import ActorCritic
 
 
@@ -44,6 +45,10 @@ class PPO(GradientStepAlgorithm):
         self.transforms = batch_transforms(cfg, self.policy)
         self._acceleration.accelerate_ppo_loss(self.policy, not (self.transforms or self.extensions.change_loss))
         self.loss = self._acceleration.loss or PPOLoss()
+
+    def join(self, collective: Collective) -> None:
+        super().join(collective)
+        self.transforms = batch_transforms(self.cfg, self.policy, collective)
 
     @property
     def normalizes_over_rollout(self) -> bool:

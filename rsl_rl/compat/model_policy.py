@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rsl_rl.compat.models import MLPModel
 from rsl_rl.config.policy import ActorCriticConfig
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distribution_families import distribution_family
 from rsl_rl.modules.model import Model, Observation
@@ -39,8 +40,12 @@ class ClientModel(Model):
     def forward_stateless(self, x: Observation) -> Tensor:
         return self(x)
 
-    def update_normalization(self, obs: Observation, sample_mask: Optional[Tensor] = None) -> None:
+    def update_normalization(
+        self, obs: Observation, sample_mask: Optional[Tensor] = None, collective: Collective = SINGLE_PROCESS
+    ) -> None:
+        """Merge a rollout [T, N, ...] into the client's statistics; all ranks get those of rank 0."""
         self.network.update_normalization(self._flattened(self.read(obs))[0])
+        collective.load_from_first(self.network.obs_normalizer)
 
     def _flattened(self, x: Observation) -> Tuple[Dict[str, Tensor], Tuple[int, ...]]:
         """Return groups [B, ...], and the leading dimensions that became B."""

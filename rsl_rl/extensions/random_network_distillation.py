@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from rsl_rl.acceleration.flat_adam import FlatAdam
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import RNDConfig
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv, require_group
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.mlp import mlp
@@ -67,7 +68,7 @@ class RandomNetworkDistillation(Extension):
         states = self._states(next_obs)
         distance = torch.linalg.vector_norm(self.target(states) - self.predictor(states), dim=-1, keepdim=True)
         distance = torch.where(mask > 0, distance, 0.0)
-        reward = self.weight * self.reward_normalizer(distance, mask)
+        reward = self.weight * self.reward_normalizer(distance, mask, self.collective)
         self._sums += torch.stack((reward.sum(), mask.sum()))
         return reward
 
@@ -78,14 +79,16 @@ class RandomNetworkDistillation(Extension):
             errors = (self.predictor(states) - self.target(states)).square().mean(dim=-1, keepdim=True)
             loss = weighted_mean(errors, batch.sample_mask)
             loss.backward()
-        self.optimizer.step_where_finite(loss.isfinite() & (batch.sample_mask.sum() > 0))
-        return {"rnd_loss": loss.detach()}
+        loss = loss.detach()
+        weight = self.collective.weighted_mean((*self.optimizer.gradients, loss), batch.sample_mask.sum())
+        self.optimizer.step_where_finite(loss.isfinite() & (weight > 0))
+        return {"rnd_loss": loss}
 
     @torch.no_grad()
     def update(self, storage: RolloutStorage) -> Dict[str, Tensor]:
         if isinstance(self.state_normalizer, RunningNorm):
-            self.state_normalizer.update(self._observed(storage.groups), storage.sample_mask)
-        total, count = self._sums.unbind()
+            self.state_normalizer.update(self._observed(storage.groups), storage.sample_mask, self.collective)
+        total, count = self.collective.sum(self._sums).unbind()
         metrics = {
             "rnd_weight": torch.full_like(total, self.weight),
             "intrinsic_reward": total / count.clamp(min=1.0),
@@ -115,7 +118,7 @@ class RandomNetworkDistillation(Extension):
 class NoNormalizer(nn.Module):
     """Rewards are used as they are."""
 
-    def forward(self, rewards: Tensor, sample_mask: Tensor) -> Tensor:
+    def forward(self, rewards: Tensor, sample_mask: Tensor, collective: Collective = SINGLE_PROCESS) -> Tensor:
         return rewards
 
 
@@ -131,11 +134,11 @@ class RewardNormalizer(NoNormalizer):
         self.statistics = RunningNorm(1)
         self.sums: Optional[Tensor] = None  # [N, 1]
 
-    def forward(self, rewards: Tensor, sample_mask: Tensor) -> Tensor:
+    def forward(self, rewards: Tensor, sample_mask: Tensor, collective: Collective = SINGLE_PROCESS) -> Tensor:
         if self.sums is None or self.sums.shape != rewards.shape:  # the first step, or another number of environments
             self.sums = torch.zeros_like(rewards)
         self.sums = self.gamma * self.sums + rewards
-        self.statistics.update(self.sums, sample_mask)
+        self.statistics.update(self.sums, sample_mask, collective)
         std = self.statistics.var.sqrt()
         return rewards / torch.where(std > 0, std, 1.0)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rsl_rl.config.policy import ActorCriticConfig, SymmetricActorCriticConfig
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.modules.distribution_families import distribution_family
 from rsl_rl.modules.distributions import Distribution, smooth_floor
 from rsl_rl.modules.memory import Memory
@@ -64,10 +65,9 @@ class ActorCritic(nn.Module):
             self.register_buffer("action_mirror_index", torch.tensor(cfg.action_mirror[0]), persistent=False)
         critic_groups = cfg.critic_groups or cfg.actor_groups
         encoders = networks.get("encoder_a", nn.ModuleDict()), networks.get("encoder_c", nn.ModuleDict())
-        memory_a, memory_c = networks.get("memory_a"), networks.get("memory_c")
         self._models = (  # a tuple, so that the parts are registered once, under rsl_rl's names
-            Model(cfg.actor_groups, self.actor_obs_normalizer, encoders[0], memory_a, self.actor),
-            Model(critic_groups, self.critic_obs_normalizer, encoders[1], memory_c, self.critic),
+            Model(cfg.actor_groups, self.actor_obs_normalizer, encoders[0], networks.get("memory_a"), self.actor),
+            Model(critic_groups, self.critic_obs_normalizer, encoders[1], networks.get("memory_c"), self.critic),
         )
         self.distribution: Distribution = self.family(torch.zeros(self.family.num_outputs), noise)
 
@@ -95,14 +95,16 @@ class ActorCritic(nn.Module):
         return self.critic_model.read(obs)
 
     def update_normalization(
-        self, actor_obs: Observation, critic_obs: Observation, sample_mask: Optional[Tensor] = None
+        self,
+        actor_obs: Observation,
+        critic_obs: Observation,
+        sample_mask: Optional[Tensor] = None,
+        collective: Collective = SINGLE_PROCESS,
     ) -> None:
-        """Merge a rollout [T, N, ...] into the running statistics; ``sample_mask`` [T, N, 1] is each sample's weight.
-
-        Call it between an update and the next rollout.
-        """
+        """Merge the rollouts [T, N, ...] of all ranks into the running statistics, between an update and the next rollout;
+        ``sample_mask`` [T, N, 1] is each sample's weight."""
         for model, obs in zip(self._models, (actor_obs, critic_obs)):
-            model.update_normalization(obs, sample_mask)
+            model.update_normalization(obs, sample_mask, collective)
 
     def parameter_groups(self) -> Tuple[List[nn.Parameter], List[nn.Parameter]]:
         """Return the parameters of the actor and those of the critic."""

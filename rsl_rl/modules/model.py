@@ -7,6 +7,7 @@ from typing import Dict, Mapping, Optional, Sequence, Tuple, Union, cast
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.modules.cnn import CNN
 from rsl_rl.modules.memory import Memory
 from rsl_rl.modules.normalizer import RunningNorm
@@ -81,11 +82,13 @@ class Model(nn.Module):
         features = self.encode(x)
         return self.head(features if self.memory is None else self.memory.step_stateless(features))
 
-    def update_normalization(self, obs: Observation, sample_mask: Optional[Tensor] = None) -> None:
-        """Merge a rollout [T, N, ...] into the running statistics."""
+    def update_normalization(
+        self, obs: Observation, sample_mask: Optional[Tensor] = None, collective: Collective = SINGLE_PROCESS
+    ) -> None:
+        """Merge the rollouts [T, N, ...] of all ranks into the running statistics."""
         if isinstance(self.normalizer, RunningNorm):
             x = self.read(obs)
-            self.normalizer.update(x if isinstance(x, Tensor) else x[_VECTORS], sample_mask)
+            self.normalizer.update(x if isinstance(x, Tensor) else x[_VECTORS], sample_mask, collective)
 
     def observation_bounds(self, obs: Mapping[str, Tensor]) -> Dict[str, Tuple[Tensor, Tensor]]:
         """Return the bounds of the normaliser, lowest and highest values [D], for each vector group of ``obs``."""

@@ -7,6 +7,8 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
+
 
 class RunningNorm(nn.Module):
     """Scale inputs [..., D] to zero mean and unit variance as seen so far.
@@ -40,8 +42,9 @@ class RunningNorm(nn.Module):
 
     @torch.jit.unused
     @torch.no_grad()
-    def update(self, x: Tensor, sample_mask: Optional[Tensor] = None) -> None:
-        """Merge a batch [..., D] into the statistics (Chan et al. 1979, the pairwise update).
+    def update(self, x: Tensor, sample_mask: Optional[Tensor] = None, collective: Collective = SINGLE_PROCESS) -> None:
+        """Merge a batch [..., D], which is that of all ranks together, into the statistics (Chan et al. 1979, the pairwise
+        update).
 
         ``sample_mask`` [..., 1] is the weight of each sample; None for 1.
         """
@@ -50,9 +53,10 @@ class RunningNorm(nn.Module):
             sample_mask = x.new_ones(len(x), 1)
         x = self._without_outliers(x, sample_mask.reshape(-1, 1))
         weights = sample_mask.reshape(1, -1)
-        count = weights.sum()
-        mean = (weights @ x).squeeze(0) / count.clamp(min=1.0)
-        var = (weights @ (x - mean).square()).squeeze(0) / count.clamp(min=1.0)
+        sums = collective.sum(torch.cat(((weights @ x).squeeze(0), weights.sum().reshape(1))))
+        count = sums[-1]
+        mean = sums[:-1] / count.clamp(min=1.0)
+        var = collective.sum((weights @ (x - mean).square()).squeeze(0)) / count.clamp(min=1.0)
         total = self.count + count
         share = (count / total.clamp(min=1.0)).to(x.dtype)  # of the new batch in all samples
         delta = mean - self.mean

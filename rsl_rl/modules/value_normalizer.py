@@ -7,6 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.modules.mlp import MLP
 from rsl_rl.modules.normalizer import RunningNorm
 
@@ -21,8 +22,8 @@ class NoValueNormalizer(nn.Module):
         """Return values, or differences of values, in units of the critic's outputs."""
         return x
 
-    def update(self, returns: Tensor, sample_mask: Tensor) -> None:
-        """Merge the returns of a rollout [T, N, 1] into the statistics."""
+    def update(self, returns: Tensor, sample_mask: Tensor, collective: Collective = SINGLE_PROCESS) -> None:
+        """Merge the returns of the rollouts [T, N, 1] of all ranks into the statistics."""
 
 
 class ValueNormalizer(NoValueNormalizer):
@@ -44,9 +45,9 @@ class ValueNormalizer(NoValueNormalizer):
         return x / self._std()
 
     @torch.no_grad()
-    def update(self, returns: Tensor, sample_mask: Tensor) -> None:
+    def update(self, returns: Tensor, sample_mask: Tensor, collective: Collective = SINGLE_PROCESS) -> None:
         old_mean, old_std = self.statistics.mean.clone(), self._std()
-        self.statistics.update(returns, sample_mask)
+        self.statistics.update(returns, sample_mask, collective)
         std = self._std()
         last = cast(nn.Linear, self._last_layer[0])
         last.weight.mul_(old_std / std)

@@ -12,6 +12,7 @@ from typing import Dict, Iterator, Mapping, NamedTuple, Optional, Sequence, Tupl
 import torch
 from torch import Tensor
 
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.storage.batching import SequenceBatches, StepBatches
 from rsl_rl.storage.chunking import ChunkPlan, plan_chunks
 from rsl_rl.storage.mini_batch import MiniBatch
@@ -200,11 +201,19 @@ class RolloutStorage:
 
     # Reading
 
-    def compute_returns(self, last_values: Tensor, gamma: float, lam: float, normalize: bool = True) -> None:
+    def compute_returns(
+        self,
+        last_values: Tensor,
+        gamma: float,
+        lam: float,
+        normalize: bool = True,
+        collective: Collective = SINGLE_PROCESS,
+    ) -> None:
         """Fill returns and advantages; ``last_values`` [N, 1] are those of the observation after the last step.
 
-        With ``normalize`` the advantages of the rollout have zero mean and unit standard deviation. A masked step must
-        be done; its return is its own value, so that it does not change the returns of earlier steps.
+        With ``normalize`` the advantages of the rollouts of all ranks together have zero mean and unit standard
+        deviation. A masked step must be done; its return is its own value, so that it does not change the returns of
+        earlier steps.
         """
         mask = self.columns["sample_mask"]
         rewards = torch.where(mask > 0, self.columns["rewards"], self.columns["values"])
@@ -213,10 +222,9 @@ class RolloutStorage:
         if not normalize:
             self.advantages.copy_(advantages).mul_(mask)
             return
-        count = mask.sum()
-        mean = torch.dot(advantages.flatten(), mask.flatten()) / count.clamp(min=1)
-        centered = torch.sub(advantages, mean, out=self.advantages).mul_(mask)
-        std = torch.linalg.vector_norm(centered) / (count - 1).clamp(min=1).sqrt()
+        total, count = collective.sum(torch.stack((torch.dot(advantages.flatten(), mask.flatten()), mask.sum())))
+        centered = torch.sub(advantages, total / count.clamp(min=1), out=self.advantages).mul_(mask)
+        std = collective.norm(torch.linalg.vector_norm(centered)) / (count - 1).clamp(min=1).sqrt()
         centered.div_(std + 1e-8)
 
     def get_statistics(self) -> Tuple[Tensor, Tensor]:

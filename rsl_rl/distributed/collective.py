@@ -1,0 +1,121 @@
+"""The interface by which the processes of a training agree, and its neutral element."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
+
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+class Collective(ABC):
+    """The processes of one training, which are called ranks, and what they compute together.
+
+    Every rank must call the same methods in the same order, with tensors of the same shapes; a method returns when all
+    ranks have called it. All ranks get the same result, bit by bit. Methods for tensors stay on their device and do not
+    synchronise with it; the others are for values on the host.
+    """
+
+    rank: int
+    """Number of this process, from 0."""
+    size: int
+    """Number of processes."""
+
+    # Tensors
+
+    @abstractmethod
+    def sum(self, x: Tensor) -> Tensor:
+        """Return the sum of a tensor over the ranks."""
+
+    @abstractmethod
+    def norm(self, norm: Tensor) -> Tensor:
+        """Return the Euclidean norm of a vector from the norm of each rank's part of it."""
+
+    @abstractmethod
+    def weighted_mean(self, tensors: Sequence[Tensor], weight: Tensor) -> Tensor:
+        """Replace tensors by their means over the ranks, in place, and return the sum of the weights.
+
+        ``weight`` is a scalar, the weight of this rank; where all are zero, so are the means. What is not finite on one
+        rank is not finite on any rank afterwards.
+        """
+
+    @abstractmethod
+    def to_host(self, x: Tensor) -> List[float]:
+        """Return the values of a tensor [n] of this rank on the host; this synchronises with the device."""
+
+    # Values on the host
+
+    @abstractmethod
+    def gather(self, value: T) -> List[T]:
+        """Return the values of all ranks, in their order."""
+
+    @abstractmethod
+    def gather_on_first(self, value: T) -> List[T]:
+        """Return the values of all ranks on rank 0, and an empty list on the others."""
+
+    @abstractmethod
+    def call_on_first(self, function: Callable[[], T]) -> T:
+        """Call a function on rank 0 alone and return its result on every rank; an error is raised on every rank."""
+
+    def first_of(self, value: Optional[T]) -> Optional[T]:
+        """Return the first value that is not None, by rank; None where there is none."""
+        return next((one for one in self.gather(value) if one is not None), None)
+
+    @abstractmethod
+    def load_from_first(self, owner: Any) -> None:
+        """Load the ``state_dict()`` that an object has on rank 0 into that object of each rank."""
+
+    # Time and end
+
+    @abstractmethod
+    def seconds(self) -> Dict[str, float]:
+        """Return the time that this process has spent in calls so far [s], by their purpose, waiting included.
+
+        On a GPU the time of tensors is that of the host, which does not wait for the device.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait for all ranks, and end the communication."""
+
+
+class SingleProcess(Collective):
+    """A training in one process, whose own values are those of all; nothing is copied or computed."""
+
+    rank, size = 0, 1
+
+    def sum(self, x: Tensor) -> Tensor:
+        return x
+
+    def norm(self, norm: Tensor) -> Tensor:
+        return norm
+
+    def weighted_mean(self, tensors: Sequence[Tensor], weight: Tensor) -> Tensor:
+        return weight
+
+    def to_host(self, x: Tensor) -> List[float]:
+        return x.tolist()
+
+    def gather(self, value: T) -> List[T]:
+        return [value]
+
+    def gather_on_first(self, value: T) -> List[T]:
+        return [value]
+
+    def call_on_first(self, function: Callable[[], T]) -> T:
+        return function()
+
+    def load_from_first(self, owner: Any) -> None:
+        """Do nothing: there is no other process."""
+
+    def seconds(self) -> Dict[str, float]:
+        return {}
+
+    def close(self) -> None:
+        """Do nothing: there is no communication."""
+
+
+SINGLE_PROCESS = SingleProcess()
+"""The collective of a training in one process."""

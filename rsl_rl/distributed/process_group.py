@@ -1,0 +1,99 @@
+"""A collective over torch.distributed: gloo for tensors on CPUs and for values on the host, NCCL for those on GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from rsl_rl.distributed.collective import Collective
+
+T = TypeVar("T")
+
+GRADIENTS, STATISTICS, HOST = "gradients", "statistics", "host"
+"""Purposes of calls: means of gradients and losses, sums of moments, and values on the host."""
+
+
+class RankError(RuntimeError):
+    """The other ranks cannot be reached: one of them has ended, or does not answer."""
+
+
+class ProcessGroup(Collective):
+    """The ranks of torch.distributed's default process group, which must exist."""
+
+    def __init__(self) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self._seconds = {GRADIENTS: 0.0, STATISTICS: 0.0, HOST: 0.0}
+
+    @contextlib.contextmanager
+    def _call(self, purpose: str) -> Iterator[None]:
+        """Measure the time of a call; an error of torch.distributed becomes a RankError."""
+        began = time.perf_counter()
+        try:
+            yield
+        except RuntimeError as error:
+            raise RankError(f"rank {self.rank} cannot reach the others: {' '.join(str(error).split())}") from error
+        finally:
+            self._seconds[purpose] += time.perf_counter() - began
+
+    def sum(self, x: Tensor) -> Tensor:
+        total = x.clone()
+        with self._call(STATISTICS):
+            dist.all_reduce(total)
+        return total
+
+    def norm(self, norm: Tensor) -> Tensor:
+        return self.sum(norm.square()).sqrt()
+
+    def weighted_mean(self, tensors: Sequence[Tensor], weight: Tensor) -> Tensor:
+        parts = torch.cat([*(x.flatten() for x in tensors), torch.ones_like(weight).reshape(1)]) * weight
+        with self._call(GRADIENTS):
+            dist.all_reduce(parts)
+        total = parts[-1].clone()
+        means = (parts / total.clamp(min=1.0)).split([*(x.numel() for x in tensors), 1])
+        for x, mean in zip(tensors, means):
+            x.copy_(mean.view(x.shape))
+        return total
+
+    def to_host(self, x: Tensor) -> List[float]:
+        return x.tolist()
+
+    def gather(self, value: T) -> List[T]:
+        values: List[Any] = [None] * self.size
+        with self._call(HOST):
+            dist.all_gather_object(values, value)
+        return values
+
+    def gather_on_first(self, value: T) -> List[T]:
+        values: Optional[List[Any]] = [None] * self.size if self.rank == 0 else None
+        with self._call(HOST):
+            dist.gather_object(value, values)
+        return values or []
+
+    def call_on_first(self, function: Callable[[], T]) -> T:
+        answer: List[Tuple[Any, Optional[Exception]]] = [(None, None)]
+        if self.rank == 0:
+            try:
+                answer = [(function(), None)]
+            except Exception as error:
+                answer = [(None, error)]
+        with self._call(HOST):
+            dist.broadcast_object_list(answer)
+        result, error = answer[0]
+        if error is not None:
+            raise error
+        return result
+
+    def load_from_first(self, owner: Any) -> None:
+        owner.load_state_dict(self.call_on_first(owner.state_dict))
+
+    def seconds(self) -> Dict[str, float]:
+        return dict(self._seconds)
+
+    def close(self) -> None:
+        self.first_of(None)
+        dist.destroy_process_group()
