@@ -9,7 +9,9 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Iterator, NoReturn
+from typing import Callable, Iterator, NoReturn
+
+from rsl_rl.utils.launch import current_launch
 
 
 def program() -> str:
@@ -17,9 +19,18 @@ def program() -> str:
     return Path(sys.argv[0]).name
 
 
-def fail(message: str) -> NoReturn:
-    """Print one line and exit with the code of wrong usage."""
-    print(f"{program()}: error: {' '.join(message.split())}", file=sys.stderr)
+def is_first_on_machine() -> bool:
+    """Return whether this process is the first that torchrun has started on this machine, or the only one."""
+    return current_launch().local_rank == 0
+
+
+def fail(message: str, reports: Callable[[], bool] = is_first_on_machine) -> NoReturn:
+    """Print one line and exit with the code of wrong usage.
+
+    All processes of a distributed training may find the error; the line is printed where ``reports`` returns true.
+    """
+    if reports():
+        print(f"{program()}: error: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(2)
 
 
@@ -44,21 +55,21 @@ def discard_output() -> None:
 
 
 @contextlib.contextmanager
-def usage_errors() -> Iterator[None]:
-    """Turn errors of a user, raised during the setup, into one line and exit code 2."""
+def usage_errors(reports: Callable[[], bool] = is_first_on_machine) -> Iterator[None]:
+    """Turn errors of a user, raised during the setup, into one line and exit code 2; see :func:`fail`."""
     try:
         yield
     except BrokenPipeError:  # of --help
         raise
     except (ValueError, OSError) as error:
-        fail(str(error))
+        fail(str(error), reports)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
-        fail(f"this machine has too little memory; use fewer environments or smaller networks ({error})")
+        fail(f"this machine has too little memory; use fewer environments or smaller networks ({error})", reports)
     except ModuleNotFoundError as error:
         remedy = "install it with pip, or with an extra of rsl-rl-lib (see README.md)"
-        fail(str(error) if "install" in str(error) else f"{error}; {remedy}")
+        fail(str(error) if "install" in str(error) else f"{error}; {remedy}", reports)
 
 
 @contextlib.contextmanager

@@ -4,18 +4,25 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Sequence
 
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import print_line, program, usage_errors
-from rsl_rl.cli.experiments import file_of
+from rsl_rl.cli.ranks import (
+    arguments_after_restart,
+    config_of_rank,
+    exit_code_of_stop,
+    mark_run,
+    prepare_rank,
+    run_rank,
+    unmark_run,
+)
+from rsl_rl.cli.training_setup import engine_name, set_up
+from rsl_rl.utils.launch import Launch
 
 if TYPE_CHECKING:
-    from rsl_rl.evaluation.callbacks import VideoCallback
+    from rsl_rl.distributed import Collective
     from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.tasks.legged_robot import LeggedRobot
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,8 @@ class Flags:
     """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     headless: bool = True
     """Has no effect: training never opens a window. Accepted because legged_gym has it."""
+    rank_timeout: float = 300.0
+    """With torchrun: longest time that a process waits for the others [s]; then the training ends and names them."""
 
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -49,21 +58,45 @@ SIGHUP."""
 
 
 def main(argv: Sequence[str]) -> int:
-    return train(parse(Flags, __doc__ or "", from_run=False, argv=argv))
+    launch = prepare_rank()
+    args = parse(Flags, __doc__ or "", from_run=False, argv=argv)
+    if launch.restarts:
+        more = arguments_after_restart(args.log_root / args.cfg.runner.experiment_name, args.run)
+        args = parse(Flags, __doc__ or "", from_run=False, argv=[*argv, *more])
+    from rsl_rl.distributed import join_process_group
+    from rsl_rl.utils.seeding import require_device
 
-
-def train(args: Arguments) -> int:
-    cfg, engine = args.cfg, engine_name(args.cfg)
     exit_on_signals()
-    if engine == "mujoco_warp":
-        print_line("MuJoCo Warp compiles its kernels, which takes about a minute if they are not cached")
     with usage_errors():
-        runner, notes, video_callbacks = set_up(args)
-    for note in (*runner.env_corrections, *notes):
-        print_line(f"note: {note}")
+        if not args.flags.rank_timeout > 0:
+            raise ValueError(f"--rank_timeout {args.flags.rank_timeout}: give a time in seconds")
+        own = config_of_rank(args.cfg, launch)
+        for name in ("sim_device", "rl_device"):
+            require_device(name, getattr(own, name))
+        collective = join_process_group(own.rl_device, args.flags.rank_timeout)
+    return run_rank(collective, lambda: train(args, own, launch, collective))
+
+
+def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -> int:
+    """Train with the config of one rank, ``own``."""
+    cfg, engine, is_first = args.cfg, engine_name(args.cfg), collective.rank == 0
+    if engine == "mujoco_warp" and is_first:
+        print_line("MuJoCo Warp compiles its kernels, which takes about a minute if they are not cached")
+    with usage_errors(collective.claim_report):
+        runner, notes, video_callbacks = set_up(args, own, collective)
+    run = runner.log_dir
+    assert run is not None  # the runner was given one
     device = f"{runner.env.device}{f' ({engine})' if engine else ''}"
-    print_line(f"{cfg.task}: {runner.env.num_envs} environments on {device}, networks on {runner.device}")
-    print_line(f"run: {runner.log_dir}")
+    of_ranks = f", {own.env.num_envs} of them on each of {collective.size} ranks" if collective.size > 1 else ""
+    lines = [f"note: {note}" for note in (*runner.env_corrections, *notes)]
+    lines += [
+        f"{cfg.task}: {cfg.env.num_envs} environments on {device}{of_ranks}, networks on {runner.device}",
+        f"run: {run}",
+    ]
+    for line in lines if is_first else ():
+        print_line(line)
+    if is_first and launch.has_group:
+        mark_run(run)
     received = stop_on_signals(runner)
     from rsl_rl.runners import TrainingError
 
@@ -71,137 +104,26 @@ def train(args: Arguments) -> int:
     try:
         runner.learn(remaining, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
         done = runner.current_learning_iteration
+        collective.close()
         for one in video_callbacks if done >= cfg.runner.max_iterations else ():
             one.finish(interrupted=lambda: bool(received))
     except (TrainingError, OSError) as error:
-        print(f"{program()}: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
+        if collective.claim_report():
+            print(f"{program()}: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
         return 1
     finally:
         for one in video_callbacks:
             one.cancel()
+    if is_first:
+        unmark_run(run)
+    last_line, code = f"done: {run}", 0
     if done < cfg.runner.max_iterations:
-        reason = received[0].name if received else "max_time"
-        print_line(f"interrupted by {reason} after iteration {done} and saved; continue with --resume")
-        return INTERRUPTED if signal.SIGINT in received else TERMINATED
-    print_line(f"done: {runner.log_dir}")
-    return 0
-
-
-def engine_name(cfg: Any) -> str:
-    """Return the name of the physics engine; empty for a task without physics."""
-    return cfg.env.sim.backend if hasattr(cfg.env, "sim") else ""
-
-
-class Training(NamedTuple):
-    """A training that is ready to run."""
-
-    runner: "OnPolicyRunner"
-    notes: List[str]  # for the user
-    video_callbacks: "List[VideoCallback]"  # one or none
-
-
-def set_up(args: Arguments) -> Training:
-    """Build environment, runner and callbacks; load the checkpoint of a run that is resumed."""
-    from rsl_rl.utils.checkpoints import find_checkpoint
-    from rsl_rl.utils.host import prepare_host
-    from rsl_rl.utils.seeding import make_deterministic, require_device, seed_everything
-
-    cfg = args.cfg
-    for name in ("sim_device", "rl_device"):
-        require_device(name, getattr(cfg, name))
-    checkpoint = find_checkpoint(args.run, args.flags.checkpoint) if args.run else None
-    weights = find_weights(args.flags.init_from) if args.flags.init_from else None
-    prepare_host()
-    notes = make_deterministic() if cfg.deterministic else []
-    if engine_name(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
-        notes.append("mujoco_warp on a CPU uses one thread and is for tests; --sim mujoco is many times as fast")
-    seed_everything(cfg.seed)
-    env = cfg.env.build(device=cfg.sim_device, seed=cfg.seed)
-    callback_envs = build_callback_envs(cfg)
-    if checkpoint is None:
-        runner = create_run(env, args, weights)
-        notes += [f"weights of {weights}"] if weights else []
-    else:
-        runner, more_notes = resume_run(env, args, checkpoint)
-        notes += more_notes
-    runner.add_git_repo_to_log(file_of(cfg))
-    return Training(runner, notes, attach_callbacks(runner, cfg, *callback_envs))
-
-
-def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
-    """Return the environments of evaluations and of videos, one or none each; errors occur before a run is created."""
-    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_video_env
-
-    progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
-    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
-    video = [build_video_env(cfg.env, progress, device, seed)] if progress.video_interval else []
-    return evaluation, video
-
-
-def attach_callbacks(
-    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "List[LeggedRobot]", video_envs: "List[LeggedRobot]"
-) -> "List[VideoCallback]":
-    """Add the callbacks to the runner; return those of videos."""
-    from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
-    from rsl_rl.runners.best_checkpoint import BestCheckpoint
-
-    progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
-    folder = runner.log_dir
-    assert folder is not None  # the runner was given one
-    for env in evaluation_envs:
-        best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
-        runner.after_update.append(EvaluationCallback(env, progress, last, policy, best.save_if_better))
-    video_callbacks = [
-        VideoCallback(env, progress, last, policy, folder / "videos", runner.print_line) for env in video_envs
-    ]
-    runner.after_update += video_callbacks
-    return video_callbacks
-
-
-def find_weights(path: str) -> Path:
-    """Return the checkpoint of --init_from."""
-    from rsl_rl.utils.checkpoints import find_checkpoint
-
-    folder = Path(path).expanduser()
-    return find_checkpoint(folder) if folder.is_dir() else folder
-
-
-def create_run(env: Any, args: Arguments, weights: Optional[Path]) -> "OnPolicyRunner":
-    """Create a run with a new folder, with the weights of a checkpoint if one is given; an error leaves no folder."""
-    from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.runners.checkpoint_manager import load_algorithm
-    from rsl_rl.utils.checkpoints import discard_run_folder, make_run_folder
-
-    cfg = args.cfg
-    name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
-    folder = make_run_folder(args.log_root / cfg.runner.experiment_name, name)
-    try:
-        runner = OnPolicyRunner(env, cfg, folder, cfg.rl_device)
-        if weights is not None:
-            load_algorithm(runner.alg, weights, load_optimizer=False)
-        return runner
-    except BaseException:
-        discard_run_folder(folder)
-        raise
-
-
-def resume_run(env: Any, args: Arguments, checkpoint: Path) -> "Tuple[OnPolicyRunner, List[str]]":
-    """Resume a run from a checkpoint; also return notes on what differs."""
-    from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.utils.checkpoints import checkpoints_of
-
-    flags, limit, notes = args.flags, args.cfg.runner.max_iterations, []
-    runner = OnPolicyRunner(env, args.cfg, checkpoint.parent, args.cfg.rl_device)
-    runner.load(checkpoint, load_env=not flags.fresh_episodes)
-    if runner.current_learning_iteration >= limit:
-        raise ValueError(f"{checkpoint} has reached max_iterations={limit}; increase --max_iterations")
-    if not runner.episodes_restored:
-        reason = "--fresh_episodes" if flags.fresh_episodes else f"{checkpoint.name} has no state of them"
-        notes.append(f"new episodes of {type(env).__name__} are started: {reason}")
-    newest = checkpoints_of(checkpoint.parent)[-1]
-    if flags.checkpoint == -1 and newest != checkpoint:
-        notes.append(f"{newest.name} is damaged; resuming from {checkpoint.name}")
-    return runner, notes
+        last_line = f"interrupted by {runner.stopped_by} after iteration {done} and saved; continue with --resume"
+        code = INTERRUPTED if signal.SIGINT in received or runner.stopped_by == "SIGINT" else TERMINATED
+        code = exit_code_of_stop(code, launch)
+    if is_first:
+        print_line(last_line)
+    return code
 
 
 def exit_on_signals() -> None:
@@ -226,7 +148,7 @@ def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
             os.write(sys.stderr.fileno(), b"stopped at once; the newest checkpoint is in the run folder\n")
             os._exit(INTERRUPTED)
         received.append(signal.Signals(number))
-        runner.request_stop()
+        runner.request_stop(received[0].name)
 
     _handle_signals(stop)
     return received

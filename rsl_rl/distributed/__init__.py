@@ -1,6 +1,15 @@
 """What the processes of a training agree on."""
 
-from rsl_rl.distributed.collective import SINGLE_PROCESS, Collective, SingleProcess
-from rsl_rl.distributed.process_group import ProcessGroup, RankError
+from rsl_rl.distributed.collective import SINGLE_PROCESS, Collective, RankError, SingleProcess
+from rsl_rl.distributed.join import DEFAULT_TIMEOUT, join_process_group
+from rsl_rl.distributed.process_group import ProcessGroup
 
-__all__ = ["SINGLE_PROCESS", "Collective", "ProcessGroup", "RankError", "SingleProcess"]
+__all__ = [
+    "DEFAULT_TIMEOUT",
+    "SINGLE_PROCESS",
+    "Collective",
+    "ProcessGroup",
+    "RankError",
+    "SingleProcess",
+    "join_process_group",
+]

@@ -10,6 +10,10 @@ from torch import Tensor
 T = TypeVar("T")
 
 
+class RankError(RuntimeError):
+    """The other ranks cannot be reached: one of them has ended, or does not answer."""
+
+
 class Collective(ABC):
     """The processes of one training, which are called ranks, and what they compute together.
 
@@ -80,6 +84,19 @@ class Collective(ABC):
     def close(self) -> None:
         """Wait for all ranks, and end the communication."""
 
+    @abstractmethod
+    def claim_report(self) -> bool:
+        """Return whether this rank is the first to report that the training fails; the others stay silent."""
+
+    @abstractmethod
+    def explain(self, error: RankError) -> str:
+        """Say in a sentence which ranks are lost; this takes some seconds. Where another rank reports it, the sentence
+        is empty."""
+
+    @abstractmethod
+    def abort(self, code: int) -> None:
+        """End the process with an exit code where other ranks may wait for it; in a single process do nothing."""
+
 
 class SingleProcess(Collective):
     """A training in one process, whose own values are those of all; nothing is copied or computed."""
@@ -115,6 +132,15 @@ class SingleProcess(Collective):
 
     def close(self) -> None:
         """Do nothing: there is no communication."""
+
+    def claim_report(self) -> bool:
+        return True
+
+    def explain(self, error: RankError) -> str:
+        return str(error)
+
+    def abort(self, code: int) -> None:
+        """Do nothing: no other process waits."""
 
 
 SINGLE_PROCESS = SingleProcess()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
@@ -10,7 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from rsl_rl.distributed.collective import Collective
+from rsl_rl.distributed.collective import Collective, RankError
+from rsl_rl.distributed.monitor import Monitor
 
 T = TypeVar("T")
 
@@ -18,15 +21,12 @@ GRADIENTS, STATISTICS, HOST = "gradients", "statistics", "host"
 """Purposes of calls: means of gradients and losses, sums of moments, and values on the host."""
 
 
-class RankError(RuntimeError):
-    """The other ranks cannot be reached: one of them has ended, or does not answer."""
-
-
 class ProcessGroup(Collective):
-    """The ranks of torch.distributed's default process group, which must exist."""
+    """The ranks of torch.distributed's default process group, which must exist; ``monitor`` watches them."""
 
-    def __init__(self) -> None:
+    def __init__(self, monitor: Optional[Monitor] = None):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self._monitor = monitor
         self._seconds = {GRADIENTS: 0.0, STATISTICS: 0.0, HOST: 0.0}
 
     @contextlib.contextmanager
@@ -34,11 +34,23 @@ class ProcessGroup(Collective):
         """Measure the time of a call; an error of torch.distributed becomes a RankError."""
         began = time.perf_counter()
         try:
-            yield
+            with self._waiting():
+                yield
         except RuntimeError as error:
             raise RankError(f"rank {self.rank} cannot reach the others: {' '.join(str(error).split())}") from error
         finally:
             self._seconds[purpose] += time.perf_counter() - began
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        if self._monitor is None:
+            yield
+            return
+        self._monitor.begin_call()
+        try:
+            yield
+        finally:
+            self._monitor.end_call()
 
     def sum(self, x: Tensor) -> Tensor:
         total = x.clone()
@@ -60,7 +72,8 @@ class ProcessGroup(Collective):
         return total
 
     def to_host(self, x: Tensor) -> List[float]:
-        return x.tolist()
+        with self._waiting():
+            return x.tolist()
 
     def gather(self, value: T) -> List[T]:
         values: List[Any] = [None] * self.size
@@ -94,6 +107,21 @@ class ProcessGroup(Collective):
     def seconds(self) -> Dict[str, float]:
         return dict(self._seconds)
 
+    def claim_report(self) -> bool:
+        return self._monitor is None or self._monitor.claim_report()
+
+    def explain(self, error: RankError) -> str:
+        late = [] if self._monitor is None else self._monitor.late_ranks()
+        first = self.claim_report()
+        return "" if not first else f"rank {self.rank} has lost {', '.join(late)}" if late else str(error)
+
     def close(self) -> None:
         self.first_of(None)
+        if self._monitor is not None:
+            self._monitor.stop()
         dist.destroy_process_group()
+
+    def abort(self, code: int) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # without the end of the communication, which would wait for the other ranks

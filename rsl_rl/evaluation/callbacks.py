@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from rsl_rl.config.progress import ProgressConfig
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.evaluation.evaluate import ActingPolicy, evaluate, for_evaluation
 from rsl_rl.evaluation.playback import for_playback, make_clip, run_playback
 from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -60,37 +61,50 @@ def score(metrics: Mapping[str, float], gate: Mapping[str, float]) -> float:
 class _Periodic:
     """A callback that runs every ``interval`` updates and after the last; it is called with the number of updates."""
 
-    def __init__(self, env: LeggedRobot, interval: int, last: int, policy: CurrentPolicy):
+    def __init__(self, env: Optional[LeggedRobot], interval: int, last: int, policy: CurrentPolicy):
         self._env, self._interval, self._last, self._policy = env, interval, last, policy
-        self._initial = env.state_dict()
+        self._initial = {} if env is None else env.state_dict()
 
     def __call__(self, iteration: int) -> Dict[str, float]:
         if iteration % self._interval and iteration != self._last:
             return {}
-        self._env.load_state_dict(self._initial)
         return self._run(iteration)
+
+    def _initial_env(self) -> LeggedRobot:
+        """Return the environment in its first state."""
+        assert self._env is not None
+        self._env.load_state_dict(self._initial)
+        return self._env
 
     def _run(self, iteration: int) -> Dict[str, float]:
         raise NotImplementedError
 
 
 class EvaluationCallback(_Periodic):
-    """Evaluate the current policy; pass its metrics to ``save_if_better``."""
+    """Evaluate the current policy; pass its metrics to ``save_if_better``.
+
+    In a distributed training rank 0 evaluates, and all ranks have the callback; ``env`` may be None on the others.
+    """
 
     def __init__(
         self,
-        env: LeggedRobot,
+        env: Optional[LeggedRobot],
         cfg: ProgressConfig,
         last: int,
         policy: CurrentPolicy,
         save_if_better: Callable[[int, Mapping[str, float]], None],
+        collective: Collective = SINGLE_PROCESS,
     ):
         super().__init__(env, cfg.evaluate_interval, last, policy)
-        self._seconds, self._save_if_better = cfg.evaluate_seconds, save_if_better
+        self._seconds, self._save_if_better, self._collective = cfg.evaluate_seconds, save_if_better, collective
+
+    def _evaluate(self) -> Dict[str, float]:
+        env = self._initial_env()
+        metrics = evaluate(env, self._policy(), self._seconds)
+        return {**metrics, "score": score(metrics, env.cfg.gate)}
 
     def _run(self, iteration: int) -> Dict[str, float]:
-        metrics = evaluate(self._env, self._policy(), self._seconds)
-        metrics["score"] = score(metrics, self._env.cfg.gate)
+        metrics = self._collective.call_on_first(self._evaluate)
         self._save_if_better(iteration, metrics)
         return {f"evaluation/{name}": value for name, value in metrics.items()}
 
@@ -121,8 +135,9 @@ class VideoCallback(_Periodic):
         return {} if self._videos.broken else super().__call__(iteration)
 
     def _run(self, iteration: int) -> Dict[str, float]:
-        recording = run_playback(self._env, self._policy(), self._seconds)
-        clip = make_clip(recording, self._env, f"iteration {iteration}    ")
+        env = self._initial_env()
+        recording = run_playback(env, self._policy(), self._seconds)
+        clip = make_clip(recording, env, f"iteration {iteration}    ")
         self._videos.add(self._folder / f"model_{iteration}.mp4", clip)
         return {}
 

@@ -101,7 +101,7 @@ class ActorCritic(nn.Module):
         sample_mask: Optional[Tensor] = None,
         collective: Collective = SINGLE_PROCESS,
     ) -> None:
-        """Merge the rollouts [T, N, ...] of all ranks into the running statistics, between an update and the next rollout;
+        """Merge the rollouts [T, N, ...] of all ranks into the statistics, between an update and the next rollout;
         ``sample_mask`` [T, N, 1] is each sample's weight."""
         for model, obs in zip(self._models, (actor_obs, critic_obs)):
             model.update_normalization(obs, sample_mask, collective)

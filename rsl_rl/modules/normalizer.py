@@ -43,8 +43,7 @@ class RunningNorm(nn.Module):
     @torch.jit.unused
     @torch.no_grad()
     def update(self, x: Tensor, sample_mask: Optional[Tensor] = None, collective: Collective = SINGLE_PROCESS) -> None:
-        """Merge a batch [..., D], which is that of all ranks together, into the statistics (Chan et al. 1979, the pairwise
-        update).
+        """Merge the batches [..., D] of all ranks into the statistics (Chan et al. 1979, the pairwise update).
 
         ``sample_mask`` [..., 1] is the weight of each sample; None for 1.
         """

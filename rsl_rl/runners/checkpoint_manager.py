@@ -9,9 +9,11 @@ import torch
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.protocols import Checkpointable
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.runners.collector import Collector
+from rsl_rl.runners.rank_states import state_of_rank
 from rsl_rl.utils.checkpoints import (
     FORMAT,
     CheckpointError,
@@ -30,11 +32,18 @@ _MALFORMED = (RuntimeError, KeyError, TypeError, AttributeError, IndexError)
 class CheckpointManager:
     """Write ``model_<iteration>.pt`` into a run folder every few iterations.
 
-    After an error of the disk it prints a warning and retries later. Without a folder nothing is saved.
+    After an error of the disk it prints a warning and retries later. Without a folder nothing is saved. The ranks of a
+    collective call it together; rank 0 alone uses the disk.
     """
 
-    def __init__(self, folder: Optional[Path], cfg: RunnerConfig, print_line: Callable[[str], None]):
-        self._folder, self._cfg, self._print_line = folder, cfg, print_line
+    def __init__(
+        self,
+        folder: Optional[Path],
+        cfg: RunnerConfig,
+        print_line: Callable[[str], None],
+        collective: Collective = SINGLE_PROCESS,
+    ):
+        self._folder, self._cfg, self._print_line, self._collective = folder, cfg, print_line, collective
         self._saved: Optional[int] = None  # iteration of the newest checkpoint
         self._note = ""  # line to print in the next call of save
         self._retry_at: Optional[int] = None
@@ -47,7 +56,8 @@ class CheckpointManager:
             self._note = (
                 f"note: the checkpoint is of a process with {before} threads and this one has {now}; bits may differ"
             )
-        if self._folder is not None and (self._folder / f"model_{iteration}.pt").exists():
+        folder = self._folder
+        if folder is not None and self._collective.call_on_first((folder / f"model_{iteration}.pt").exists):
             self._saved = iteration
 
     def note_update(self) -> None:
@@ -67,14 +77,15 @@ class CheckpointManager:
         note, self._note = self._note, ""
         if note:
             self._print_line(note)
-        if self._folder is None or self._saved == iteration:
+        folder, cfg = self._folder, self._cfg
+        if folder is None or self._saved == iteration:
             return True
-        path = self._folder / f"model_{iteration}.pt"
+        path = folder / f"model_{iteration}.pt"
         try:
             write(str(path))
         except OSError as error:
             self._retry_at = iteration + self._pause
-            self._pause = min(2 * self._pause, self._cfg.save_interval)
+            self._pause = min(2 * self._pause, cfg.save_interval)
             self._print_line(
                 f"warning: {path.name} could not be saved ({error}); training continues, next attempt after iteration "
                 f"{self._retry_at}"
@@ -82,7 +93,7 @@ class CheckpointManager:
             return False
         self._saved, self._retry_at, self._pause = iteration, None, 1
         try:
-            prune_checkpoints(self._folder, self._cfg.keep_last, self._cfg.keep_every)
+            self._collective.call_on_first(lambda: prune_checkpoints(folder, cfg.keep_last, cfg.keep_every))
         except OSError as error:
             self._print_line(f"warning: old checkpoints could not be deleted ({error})")
         return True
@@ -118,8 +129,9 @@ def load_algorithm(
 
     A file that is damaged, has weights that are not finite, or does not fit is a :class:`CheckpointError`.
     """
-    state = read_checkpoint(path, alg.device, convert)
-    _check_counts(path, state)
+    file = read_checkpoint(path, alg.device, convert)
+    _check_counts(path, file)
+    state = state_of_rank(file, alg.collective)
     learned = ("rollback", *alg.state_dict())
     for part in learned if load_optimizer else ("model_state_dict", "average"):
         name = first_not_finite(state.get(part), part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
+from typing import Dict, Tuple
 
 import torch
 from torch import Tensor
@@ -10,10 +10,11 @@ from torch import Tensor
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.env.contract import standardize_step
-from rsl_rl.env.protocols import Resettable
+from rsl_rl.env.protocols import HasEpisodeLengths, Resettable
 from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.loggers import EpisodeStats, RecentEpisodes, Record
+from rsl_rl.runners.iteration_record import Sums
 
 
 class Collector:
@@ -25,10 +26,19 @@ class Collector:
         self.stats = EpisodeStats(env.num_envs, alg.device)
         self.recent = RecentEpisodes()
 
-    @property
-    def num_samples(self) -> int:
-        """Environment steps of a rollout."""
-        return self.num_steps * self._env.num_envs
+    def count_samples(self) -> int:
+        """Return the environment steps of the rollouts of all ranks together."""
+        return self.num_steps * sum(self._alg.collective.gather(self._env.num_envs))
+
+    def randomize_episode_lengths(self) -> None:
+        """Set the current episodes to random lengths, so that they do not time out together."""
+        env = self._env
+        if not isinstance(env, HasEpisodeLengths):
+            name = type(getattr(env, "client", env)).__name__
+            raise ValueError(f"{name} has no episode_length_buf; use init_at_random_ep_len=False")
+        ages = env.episode_length_buf
+        limit = torch.as_tensor(env.max_episode_length, device=ages.device)
+        env.episode_length_buf = (torch.rand(ages.shape, device=ages.device) * limit).to(ages.dtype)
 
     @torch.no_grad()
     def collect(self, obs: Observations) -> Observations:
@@ -48,19 +58,20 @@ class Collector:
         alg.compute_returns(inputs)
         return obs
 
-    def fetch(self, metrics: Dict[str, Tensor]) -> Tuple[Dict[str, float], Record]:
-        """Return the metrics of an iteration on the host, with one synchronisation: metrics with faults, and the record
+    def fetch(self, metrics: Dict[str, Tensor]) -> Tuple[Dict[str, float], Dict[str, float], Sums]:
+        """Return the numbers of an iteration on the host, with one synchronisation: metrics, counts of faults and sums
         of episodes; start the statistics of the next iteration."""
         fault_names, faults = self.validator.pop()
         term_names, sums = self.stats.pop()
         names = [*metrics.keys(), *fault_names]
         on_device = [value.reshape(1).to(faults.dtype) for value in metrics.values()]
-        values = torch.cat((*on_device, faults, sums.flatten())).tolist()  # sync: the only one
+        values = self._alg.collective.to_host(torch.cat((*on_device, faults, sums.flatten())))  # sync: the only one
         pairs = values[len(names) :]
         terms = dict(zip(term_names, map(list, zip(pairs[::2], pairs[1::2]))))
-        return dict(zip(names, values)), self._episode_record(terms)
+        numbers = list(zip(names, values))
+        return dict(numbers[: len(metrics)]), dict(numbers[len(metrics) :]), terms
 
-    def _episode_record(self, sums: Dict[str, List[float]]) -> Record:
+    def episode_record(self, sums: Sums) -> Record:
         """Return means of recent episodes and of the environment's log from [sum, count] of each term."""
         (return_sum, count), (length_sum, _) = sums.pop("return"), sums.pop("length")
         self.recent.add(count, return_sum, length_sum)

@@ -21,13 +21,24 @@ _NEXT = "next_obs/"
 
 class FaultReporter:
     """Print a line for the first environment that broke for each cause, and write a fault dump:
-    ``postmortem/<cause>_<iteration>.pt`` for programs and ``.json`` for people."""
+    ``postmortem/<cause>_<iteration>.pt`` for programs and ``.json`` for people.
+
+    Each rank of a distributed training reports on its own environments; the names of files end with ``_rank<rank>``
+    where that is not 0.
+    """
 
     def __init__(
-        self, folder: Optional[Path], env: VecEnv, validator: StepValidator, print_line: Callable[[str], None]
+        self,
+        folder: Optional[Path],
+        env: VecEnv,
+        validator: StepValidator,
+        print_line: Callable[[str], None],
+        rank: int = 0,
     ):
         self._folder = folder / "postmortem" if folder is not None else None
-        self._env, self._validator, self._print_line = env, validator, print_line
+        self._env, self._validator = env, validator
+        self._print_line = (lambda text: print(f"rank {rank}: {text}", flush=True)) if rank else print_line
+        self._suffix = f"_rank{rank}" if rank else ""  # of the files of a rank
         self._known: Set[str] = set()
 
     def report_new(self, counts: Mapping[str, float], iteration: int) -> None:
@@ -64,9 +75,9 @@ class FaultReporter:
         if self._folder is None:
             self._print_line(line)
             return
-        stem = f"{cause}_{iteration}"
+        stem = f"{cause}_{iteration}{self._suffix}"
         try:
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
             packed = io.BytesIO()
             torch.save(dump, packed)
             atomic_write(self._folder / f"{stem}.pt", packed.getvalue())

@@ -15,13 +15,16 @@ from rsl_rl.utils.git_state import write_git_state
 
 
 class RunLog:
-    """Write config and git state of a run, and its metrics with the loggers; without a folder, use the console only."""
+    """Write config and git state of a run, and its metrics with the loggers; without a folder, use the console only.
 
-    def __init__(self, folder: Optional[Path], cfg: LearnConfig, env_cfg: Any):
-        self.folder = folder
+    Only rank 0 of a distributed training writes and prints.
+    """
+
+    def __init__(self, folder: Optional[Path], cfg: LearnConfig, env_cfg: Any, rank: int = 0):
+        self._rank, self.folder = rank, folder if rank == 0 else None
         self._cfg, self._env_cfg = cfg, env_cfg
         self._git_files: List[Path] = [Path(__file__)]
-        self._logger_class = LOGGERS.load(cfg.runner.logger) if folder is not None else None
+        self._logger_class = LOGGERS.load(cfg.runner.logger) if self.folder is not None else None
         self._loggers: List[Logger] = []
         self._config_path: Optional[Path] = None  # of the config that this object has written
 
@@ -66,7 +69,7 @@ class RunLog:
         self._config_path = path
 
     def _make_loggers(self) -> List[Logger]:
-        loggers: List[Logger] = [ConsoleLogger(self._cfg.runner.experiment_name)]
+        loggers: List[Logger] = [ConsoleLogger(self._cfg.runner.experiment_name)] if self._rank == 0 else []
         if self.folder is not None and self._logger_class is not None:
             files = JsonlLogger(self.folder / "metrics.jsonl"), self._logger_class(self.folder, to_dict(self._cfg))
             loggers += [RetryingLogger(logger, self.print_line) for logger in files]

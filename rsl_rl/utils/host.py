@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import math
 import os
 import platform
-from pathlib import Path
 from typing import Iterator
 
 import torch
+
+from rsl_rl.utils.cpus import available_cpus
 
 MAX_THREADS = 16
 """Largest number of threads that makes products of a few thousand rows faster."""
@@ -47,16 +47,3 @@ def single_thread_if_small(num_rows: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def available_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of CPUs for this process: its CPU affinity, limited by a container's quota (cgroups version 2).
-
-    More threads than the quota make a training many times slower.
-    """
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = cgroup.read_text().split()
-        return max(1, min(cpus, math.floor(int(quota) / int(period))))
-    except (OSError, ValueError):  # no such file, or "max" for no quota
-        return cpus

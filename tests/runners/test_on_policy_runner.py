@@ -312,7 +312,7 @@ def test_ages_at_the_start_differ_and_stay_below_each_limit(small_cfg):
     env = toy(num_envs=200)
     env.max_episode_length = torch.arange(1, 201)
     runner = OnPolicyRunner(env, small_cfg)
-    runner._randomize_episode_lengths()
+    runner._collector.randomize_episode_lengths()
     assert (env.episode_length_buf < env.max_episode_length).all() and env.episode_length_buf.unique().numel() > 20
 
 

@@ -3,7 +3,8 @@ import os
 import pytest
 import torch
 
-from rsl_rl.utils.host import MAX_SINGLE_THREAD_ROWS, available_cpus, single_thread_if_small
+from rsl_rl.utils.cpus import available_cpus
+from rsl_rl.utils.host import MAX_SINGLE_THREAD_ROWS, single_thread_if_small
 
 
 @pytest.mark.parametrize(
