@@ -1,7 +1,9 @@
 """Kill a training again and again, resume it each time, and compare it with one that was left alone.
 
     python -m tests.kill_and_resume --task go2_flat --num_envs 256 --iterations 40 --kills 10
+    python -m tests.kill_and_resume --task go2_flat --num_envs 256 --iterations 40 --kills 10 --ranks 2
 
+With ranks the training runs under torchrun, and each kill strikes one of them in turn.
 Every other kill strikes while a checkpoint is being written. Prints a line for each and leaves with 0 where weights,
 metrics and curves are the same, bit by bit.
 """
@@ -12,6 +14,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,14 +25,16 @@ import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 CLOCKS = ("collect_s", "learn_s", "steps_per_s")
+CLOCK_FOLDERS = ("ranks/", "communication/")
 
 
 class Training:
     """A run of scripts/train.py that may be killed."""
 
-    def __init__(self, arguments, experiment, name):
-        self.command = [sys.executable, str(ROOT / "scripts" / "train.py"), *arguments]
-        self.command += ["--experiment_name", experiment]
+    def __init__(self, arguments, experiment, name, num_ranks=1):
+        self.launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={num_ranks}"] if num_ranks > 1 else []
+        self.command = [str(ROOT / "scripts" / "train.py"), *arguments, "--experiment_name", experiment]
+        self.num_ranks, self.num_kills = num_ranks, 0
         self.experiment, self.name = ROOT / "logs" / experiment, name
 
     @property
@@ -40,9 +45,18 @@ class Training:
     def start(self):
         """Start it, or go on with it."""
         going_on = ["--resume", "--load_run", self.folder.name] if self.folder else ["--run_name", self.name]
-        return subprocess.Popen(
-            [*self.command, *going_on], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT
-        )
+        launcher = [*self.launcher, "--master_port", str(free_port())] if self.launcher else []
+        command = [sys.executable, *launcher, *self.command, *going_on]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+
+    def strike(self, process):
+        """Kill the process, or one of its ranks in turn; return what was struck."""
+        rank = self.num_kills % self.num_ranks
+        self.num_kills += 1
+        ranks = dict((environment.get("RANK"), pid) for pid, environment in children_of(process.pid))
+        os.kill(ranks[str(rank)] if self.launcher else process.pid, signal.SIGKILL)
+        process.communicate(timeout=120)
+        return f"rank {rank} " if self.launcher else ""
 
     def finish(self):
         """Run it to its end."""
@@ -60,10 +74,9 @@ class Training:
         while process.poll() is None:
             parts = [name for name in os.listdir(folder) if name.endswith(".part")]
             if parts if while_saving else time.monotonic() >= strike_at:
-                process.send_signal(signal.SIGKILL)
-                process.communicate()
+                struck = self.strike(process)
                 left = [name for name in os.listdir(folder) if name.endswith(".part")]
-                return f"killed after iteration {self.newest()}" + (f", writing {left[0]}" if left else "")
+                return f"{struck}killed after iteration {self.newest()}" + (f", writing {left[0]}" if left else "")
             time.sleep(0.0 if while_saving else 0.005)
         assert process.returncode == 0, process.communicate()[1]
         return None
@@ -82,7 +95,27 @@ class Training:
 def metrics_of(folder):
     """Everything that metrics.jsonl says but what the clock said."""
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in record.items() if name not in CLOCKS} for record in records]
+    return [
+        {name: value for name, value in record.items() if name not in CLOCKS and not name.startswith(CLOCK_FOLDERS)}
+        for record in records
+    ]
+
+
+def free_port():
+    """A port of this machine that nothing uses."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def children_of(pid):
+    """The processes that a process has started, and their environment variables."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        try:
+            text = Path(f"/proc/{child}/environ").read_text()
+        except OSError:  # it has ended
+            continue
+        yield int(child), dict(entry.split("=", 1) for entry in text.split("\0") if "=" in entry)
 
 
 def curve_of(folder):
@@ -97,8 +130,17 @@ def curve_of(folder):
 def compare(whole, cut, iterations):
     """Fail where two runs differ."""
     a, b = (torch.load(run / f"model_{iterations}.pt", weights_only=True) for run in (whole, cut))
-    for part in ("model_state_dict", "optimizer_state_dict", "learning_rate", "rng", "env", "memory", "episodes"):
-        assert same(a[part], b[part]), f"{part} differs"
+    for part in (
+        "model_state_dict",
+        "optimizer_state_dict",
+        "learning_rate",
+        "rng",
+        "env",
+        "memory",
+        "episodes",
+        "ranks",
+    ):
+        assert same(a.get(part), b.get(part)), f"{part} differs"
     assert metrics_of(whole) == metrics_of(cut), "metrics differ"
     assert [record["iteration"] for record in metrics_of(cut)] == list(range(1, iterations + 1))
     assert curve_of(whole) == curve_of(cut), "curves differ"
@@ -113,11 +155,11 @@ def same(a, b):
     return torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
 
 
-def kill_and_resume(arguments, iterations, kills, seed, within=1.0):
+def kill_and_resume(arguments, iterations, kills, seed, within=1.0, num_ranks=1):
     """Do what the module says; yield a line on each kill, and one at the end."""
     experiment, draw = f"kill-{uuid.uuid4().hex[:8]}", random.Random(seed)
     arguments = [*arguments, "--max_iterations", str(iterations)]
-    whole, cut = (Training(arguments, experiment, name) for name in ("whole", "cut"))
+    whole, cut = (Training(arguments, experiment, name, num_ranks) for name in ("whole", "cut"))
     try:
         whole.finish()
         for i in range(kills):
@@ -141,9 +183,10 @@ def main():
     parser.add_argument("--save_interval", default="2")
     parser.add_argument("--within", type=float, default=1.0, help="longest time from an iteration to a kill [s]")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ranks", type=int, default=1)
     flags = parser.parse_args()
     arguments = ["--task", flags.task, "--num_envs", flags.num_envs, "--save_interval", flags.save_interval]
-    for line in kill_and_resume(arguments, flags.iterations, flags.kills, flags.seed, flags.within):
+    for line in kill_and_resume(arguments, flags.iterations, flags.kills, flags.seed, flags.within, flags.ranks):
         print(line, flush=True)
 
 

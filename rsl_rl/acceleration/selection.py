@@ -14,6 +14,7 @@ from rsl_rl.acceleration.fused_mlp import FusedMLP
 from rsl_rl.acceleration.fused_ppo_loss import FusedPPOLoss
 from rsl_rl.acceleration.rnn_scan import FusedRNN
 from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.distributed import Collective
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import DiagonalGaussian
 from rsl_rl.modules.memory import Memory
@@ -45,6 +46,14 @@ class Acceleration:
         """Names of the faster implementations, for the start of a run."""
         names = ", ".join(self._names) or "none"
         return f"acceleration on {self._device.type}: {names}"
+
+    def require_fit(self, collective: Collective) -> None:
+        """Raise a ValueError where a chosen implementation cannot be used by several ranks."""
+        if collective.size > 1 and self._cfg.cuda_graphs and self._device.type == "cuda":
+            raise ValueError(
+                f"acceleration.cuda_graphs=True with {collective.size} ranks: their communication cannot be recorded in a "
+                "graph here; use --acceleration.no_cuda_graphs"
+            )
 
     def accelerate_networks(self, module: nn.Module) -> None:
         """Install faster kernels in the networks of a module."""

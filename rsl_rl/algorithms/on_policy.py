@@ -74,6 +74,7 @@ class OnPolicyAlgorithm(Algorithm):
         self.storage = allocate_storage(self.policy, self.cfg, num_envs, num_steps, groups, self.columns, self.device)
 
     def join(self, collective: Collective) -> None:
+        self._acceleration.require_fit(collective)
         self.collective = collective
         self.extensions.join(collective)
         collective.load_from_first(self)

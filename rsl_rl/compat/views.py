@@ -10,6 +10,7 @@ from rsl_rl.compat.distillation import LaterTeacherDistillation
 from rsl_rl.compat.loading import fitted, shift_std, wants
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.model_view import ModelView
+from rsl_rl.utils.launch import current_launch
 
 _SAVED = Version(5, 5)
 """Version whose form ``alg.save()`` has; the method is of version 4 and later."""
@@ -51,9 +52,9 @@ def add_algorithm_names(alg: Algorithm) -> None:
         load=load,
         compile=lambda mode=None: None,
         rnd=rnd,
-        is_multi_gpu=False,
-        gpu_world_size=1,
-        gpu_global_rank=0,
+        is_multi_gpu=alg.collective.size > 1,
+        gpu_world_size=alg.collective.size,
+        gpu_global_rank=alg.collective.rank,
     )
 
 
@@ -70,7 +71,7 @@ def _add_student_names(alg: Any, actor: Any) -> None:
 
 def add_runner_names(runner: Any, policy_cfg: Any, logger_type: str) -> None:
     """Add ``logger``, ``writer``, ``obs_normalizer``, ``git_status_repos`` and the like."""
-    policy = runner.alg.policy
+    policy, collective = runner.alg.policy, runner.alg.collective
     logger = LoggerView(runner, logger_type)
     _set_new(
         runner,
@@ -84,11 +85,11 @@ def add_runner_names(runner: Any, policy_cfg: Any, logger_type: str) -> None:
         critic_obs_normalizer=policy.critic_obs_normalizer,
         privileged_obs_normalizer=policy.critic_obs_normalizer,
         empirical_normalization=policy.cfg.actor_obs_normalization,
-        is_distributed=False,
+        is_distributed=collective.size > 1,
         multi_gpu_cfg=None,
-        gpu_world_size=1,
-        gpu_global_rank=0,
-        gpu_local_rank=0,
+        gpu_world_size=collective.size,
+        gpu_global_rank=collective.rank,
+        gpu_local_rank=current_launch().local_rank,
         training_type="rl",
     )
 

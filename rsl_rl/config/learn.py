@@ -90,7 +90,8 @@ class LearnConfig(Settings):
     """Settings of a training, apart from its environment."""
 
     seed: int = 1
-    """Seed of all random generators in scripts/train.py; other programs seed their process themselves."""
+    """Seed of all random generators in scripts/train.py; other programs seed their process themselves. With torchrun
+    each rank derives its own from it."""
     deterministic: bool = False
     """Let two runs of scripts/train.py on one machine give the same bits; slower on a GPU."""
     policy: ActorCriticConfig = field(default_factory=ActorCriticConfig)

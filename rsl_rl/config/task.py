@@ -65,7 +65,7 @@ class LeggedRobotConfig(TaskConfig):
     robot: str = "go2"
     """Name of the robot, or "package.module:object"."""
     num_envs: int = 1024
-    """Robots simulated at once."""
+    """Robots simulated at once; with torchrun on all ranks together."""
     episode_length: float = 20.0
     """Time limit of an episode [s]."""
     sim: SimConfig = field(default_factory=SimConfig)
@@ -106,7 +106,7 @@ class ToyConfig(TaskConfig):
     builds: ClassVar[str] = "rsl_rl.tasks.toy:PointEnv"
 
     num_envs: int = 64
-    """Environments at once."""
+    """Environments at once; with torchrun on all ranks together."""
     episode_steps: int = 48
     """Control steps of an episode."""
 
@@ -154,7 +154,7 @@ class FarGoalConfig(ToyConfig):
     builds: ClassVar[str] = "rsl_rl.tasks.toy_exploration:FarGoalEnv"
 
     num_envs: int = 128
-    """Environments at once."""
+    """Environments at once; with torchrun on all ranks together."""
     episode_steps: int = 48
     """Control steps of an episode."""
     num_rooms: int = 24

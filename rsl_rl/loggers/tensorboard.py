@@ -34,9 +34,15 @@ TAGS = {
     "skipped_steps": "Faults/skipped_steps",
 }
 """Tag of each metric. The environment's log appears under Episode/, metrics of evaluations under Evaluation/, causes of
-faults under Faults/."""
+faults under Faults/, times of distributed trainings under Ranks/ and Communication/."""
 
-_FOLDERS = {"episode/": "Episode/", "evaluation/": "Evaluation/", "faults/": "Faults/"}
+_FOLDERS = {
+    "episode/": "Episode/",
+    "evaluation/": "Evaluation/",
+    "faults/": "Faults/",
+    "ranks/": "Ranks/",
+    "communication/": "Communication/",
+}
 
 
 def tag_for(name: str) -> Optional[str]:
