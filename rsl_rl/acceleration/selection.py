@@ -51,8 +51,8 @@ class Acceleration:
         """Raise a ValueError where a chosen implementation cannot be used by several ranks."""
         if collective.size > 1 and self._cfg.cuda_graphs and self._device.type == "cuda":
             raise ValueError(
-                f"acceleration.cuda_graphs=True with {collective.size} ranks: their communication cannot be recorded in a "
-                "graph here; use --acceleration.no_cuda_graphs"
+                f"acceleration.cuda_graphs=True with {collective.size} ranks: their communication is not recorded in "
+                "graphs; use --acceleration.no_cuda_graphs"
             )
 
     def accelerate_networks(self, module: nn.Module) -> None:

@@ -91,7 +91,7 @@ def run_rank(collective: Collective, work: Callable[[], int]) -> int:
         code = 1
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1
-    if code in (1, 2):
+    if code != 0:
         collective.abort(code)
     return code
 

@@ -95,7 +95,8 @@ class Collective(ABC):
 
     @abstractmethod
     def abort(self, code: int) -> None:
-        """End the process with an exit code where other ranks may wait for it; in a single process do nothing."""
+        """End the process at once where other ranks may wait for it; after :meth:`close`, and in a single process, do
+        nothing."""
 
 
 class SingleProcess(Collective):

@@ -27,6 +27,7 @@ class ProcessGroup(Collective):
     def __init__(self, monitor: Optional[Monitor] = None):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self._monitor = monitor
+        self._closed = False
         self._seconds = {GRADIENTS: 0.0, STATISTICS: 0.0, HOST: 0.0}
 
     @contextlib.contextmanager
@@ -120,8 +121,11 @@ class ProcessGroup(Collective):
         if self._monitor is not None:
             self._monitor.stop()
         dist.destroy_process_group()
+        self._closed = True
 
     def abort(self, code: int) -> None:
+        if self._closed:
+            return
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # without the end of the communication, which would wait for the other ranks
