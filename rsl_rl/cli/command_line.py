@@ -33,6 +33,7 @@ SHORTCUTS = {
     "run_name": "runner.run_name",
     "save_interval": "runner.save_interval",
     "evaluate_interval": "progress.evaluate_interval",
+    "until_gate": "progress.until_gate",
     "video_interval": "progress.video_interval",
     "logger": "runner.logger",
 }
