@@ -43,6 +43,9 @@ class Flags:
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C, and after SIGTERM, SIGUSR1, SIGHUP or max_time; the run is saved."""
 
+SHOW_CURSOR = b"\x1b[?25h"
+"""Escape sequence that shows the cursor of a terminal."""
+
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP") if hasattr(signal, name)]
 """Signals that stop a training after saving; SLURM can send SIGUSR1 before the time limit, a closed terminal sends
 SIGHUP."""
@@ -197,6 +200,8 @@ def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
 
     def stop(number: int, frame: Any) -> None:
         if number == signal.SIGINT and signal.SIGINT in received:
+            if os.isatty(sys.stdout.fileno()):
+                os.write(sys.stdout.fileno(), SHOW_CURSOR)  # the table of the console hides it
             os.write(sys.stderr.fileno(), b"stopped at once; the newest checkpoint is in the run folder\n")
             os._exit(INTERRUPTED)
         received.append(signal.Signals(number))

@@ -56,7 +56,11 @@ def test_streak_ends_with_an_evaluation_above_the_limit(tmp_path):
 
 @pytest.mark.parametrize(("iteration", "stops_at_once"), [(20, True), (19, False)])
 def test_streak_of_a_resumed_run_counts_evaluations_up_to_its_iteration(tmp_path, iteration, stops_at_once):
-    records = [{"iteration": 10, "evaluation/score": 2.0}, {"iteration": 11}, {"iteration": 20, "evaluation/score": 0.5}]
+    records = [
+        {"iteration": 10, "evaluation/score": 2.0},
+        {"iteration": 11},
+        {"iteration": 20, "evaluation/score": 0.5},
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     stops = []
     streak(tmp_path, stops, iteration=iteration).note_evaluation(30, {"score": 0.5})
