@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, List, Sequence
 
+from rsl_rl.cli.callbacks import GATE
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import print_line, program, usage_errors
 from rsl_rl.cli.ranks import (
@@ -51,6 +52,9 @@ class Flags:
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C, and after SIGTERM, SIGUSR1, SIGHUP or max_time; the run is saved."""
+
+SHOW_CURSOR = b"\x1b[?25h"
+"""Escape sequence that shows the cursor of a terminal."""
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP") if hasattr(signal, name)]
 """Signals that stop a training after saving; SLURM can send SIGUSR1 before the time limit, a closed terminal sends
@@ -104,8 +108,9 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     try:
         runner.learn(remaining, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
         done = runner.current_learning_iteration
+        passed = runner.stopped_by == GATE
         collective.close()
-        for one in video_callbacks if done >= cfg.runner.max_iterations else ():
+        for one in video_callbacks if passed or done >= cfg.runner.max_iterations else ():
             one.finish(interrupted=lambda: bool(received))
     except (TrainingError, OSError) as error:
         if collective.claim_report():
@@ -116,13 +121,16 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
             one.cancel()
     if is_first:
         unmark_run(run)
-    last_line, code = f"done: {run}", 0
-    if done < cfg.runner.max_iterations:
-        last_line = f"interrupted by {runner.stopped_by} after iteration {done} and saved; continue with --resume"
+    last_lines, code = [f"done: {run}"], 0
+    if passed:
+        times = f"{cfg.progress.until_gate} evaluations in a row"
+        last_lines.insert(0, f"the policy passed the gate in {times}: training ends after iteration {done}")
+    elif done < cfg.runner.max_iterations:
+        last_lines = [f"interrupted by {runner.stopped_by} after iteration {done} and saved; continue with --resume"]
         code = INTERRUPTED if signal.SIGINT in received or runner.stopped_by == "SIGINT" else TERMINATED
         code = exit_code_of_stop(code, launch)
-    if is_first:
-        print_line(last_line)
+    for line in last_lines if is_first else ():
+        print_line(line)
     return code
 
 
@@ -145,6 +153,8 @@ def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
 
     def stop(number: int, frame: Any) -> None:
         if number == signal.SIGINT and signal.SIGINT in received:
+            if os.isatty(sys.stdout.fileno()):
+                os.write(sys.stdout.fileno(), SHOW_CURSOR)  # the table of the console hides it
             os.write(sys.stderr.fileno(), b"stopped at once; the newest checkpoint is in the run folder\n")
             os._exit(INTERRUPTED)
         received.append(signal.Signals(number))

@@ -4,6 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 
+from rsl_rl.cli.callbacks import attach_callbacks, build_callback_envs
 from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.experiments import file_of
 
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
     from rsl_rl.evaluation.callbacks import VideoCallback
     from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.tasks.legged_robot import LeggedRobot
 
 
 def engine_name(cfg: Any) -> str:
@@ -55,37 +55,6 @@ def set_up(args: Arguments, own: Any, collective: "Collective") -> Training:
         notes += more_notes
     runner.add_git_repo_to_log(file_of(cfg))
     return Training(runner, notes, attach_callbacks(runner, cfg, *callback_envs))
-
-
-def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
-    """Return the environments of evaluations and of videos, one or none each; errors occur before a run is created."""
-    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_video_env
-
-    progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
-    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
-    video = [build_video_env(cfg.env, progress, device, seed)] if progress.video_interval else []
-    return evaluation, video
-
-
-def attach_callbacks(
-    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "List[LeggedRobot]", video_envs: "List[LeggedRobot]"
-) -> "List[VideoCallback]":
-    """Add the callbacks to the runner; return those of videos."""
-    from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
-    from rsl_rl.runners.best_checkpoint import BestCheckpoint
-
-    progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
-    folder = runner.log_dir
-    assert folder is not None  # the runner was given one
-    for env in evaluation_envs or [None] * bool(progress.evaluate_interval):
-        best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
-        evaluation = EvaluationCallback(env, progress, last, policy, best.save_if_better, runner.collective)
-        runner.after_update.append(evaluation)
-    video_callbacks = [
-        VideoCallback(env, progress, last, policy, folder / "videos", runner.print_line) for env in video_envs
-    ]
-    runner.after_update += video_callbacks
-    return video_callbacks
 
 
 def find_weights(path: str) -> Path:

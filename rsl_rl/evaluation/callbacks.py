@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from rsl_rl.config.progress import ProgressConfig
 from rsl_rl.config.task import LeggedRobotConfig
@@ -81,7 +81,7 @@ class _Periodic:
 
 
 class EvaluationCallback(_Periodic):
-    """Evaluate the current policy; pass its metrics to ``save_if_better``.
+    """Evaluate the current policy; pass the iteration and the metrics to each of ``listeners``.
 
     In a distributed training rank 0 evaluates, and all ranks have the callback; ``env`` may be None on the others.
     """
@@ -92,11 +92,11 @@ class EvaluationCallback(_Periodic):
         cfg: ProgressConfig,
         last: int,
         policy: CurrentPolicy,
-        save_if_better: Callable[[int, Mapping[str, float]], None],
+        listeners: Sequence[Callable[[int, Mapping[str, float]], None]],
         collective: Collective = SINGLE_PROCESS,
     ):
         super().__init__(env, cfg.evaluate_interval, last, policy)
-        self._seconds, self._save_if_better, self._collective = cfg.evaluate_seconds, save_if_better, collective
+        self._seconds, self._listeners, self._collective = cfg.evaluate_seconds, tuple(listeners), collective
 
     def _evaluate(self) -> Dict[str, float]:
         env = self._initial_env()
@@ -105,7 +105,8 @@ class EvaluationCallback(_Periodic):
 
     def _run(self, iteration: int) -> Dict[str, float]:
         metrics = self._collective.call_on_first(self._evaluate)
-        self._save_if_better(iteration, metrics)
+        for listener in self._listeners:
+            listener(iteration, metrics)
         return {f"evaluation/{name}": value for name, value in metrics.items()}
 
 

@@ -73,7 +73,7 @@ class OnPolicyRunner(PolicyAccess):
         self._checkpoints = CheckpointManager(self.log_dir, self._settings, self.print_line, self.collective)
         self._faults = FaultReporter(self.log_dir, env, self._collector.validator, self.print_line, rank)
         self.after_update: List[Callable[[int], Mapping[str, float]]] = []  # called with the iteration; return metrics
-        self._stop: Optional[str] = None  # reason to stop learn(), such as "request" or "max_time"
+        self._stop: Optional[str] = None  # reason to stop learn(): "max_time" or that of request_stop()
         self.stopped_by: Optional[str] = None  # reason why the last learn() stopped
         self.episodes_restored = False  # load() has restored the environment's episodes
         self.ranks_of_checkpoint = 1  # number of ranks that load() has found in the file
@@ -146,7 +146,8 @@ class OnPolicyRunner(PolicyAccess):
             self.print_line(f"{type(error).__name__} after iteration {iteration}, which is saved")
 
     def request_stop(self, reason: str = "request") -> None:
-        """Make ``learn``, or its next call, finish the current iteration, save and return, on all ranks."""
+        """Make ``learn``, or its next call, finish the current iteration, save and return, on all ranks; ``stopped_by``
+        is then the reason."""
         self._stop = reason
 
     def _stops(self) -> bool:
