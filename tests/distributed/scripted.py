@@ -19,7 +19,9 @@ from rsl_rl.config.extensions import RNDConfig, SymmetryConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig, SafetyConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.distributed import ProcessGroup
-from rsl_rl.runners.rollback import Rollback
+from rsl_rl.runners.rank_states import state_of_rank, write_ranks
+from rsl_rl.runners.rollback import Rollback, TrainingError
+from rsl_rl.utils.checkpoints import read_checkpoint
 
 N, T, A, EPOCHS, MINI_BATCHES, UPDATES = 32, 6, 2, 2, 2, 3
 PEERS = (2, 4)
@@ -176,11 +178,40 @@ def _act(policy, env, obs):
     return policy.action_mean + policy.action_std * env.at(env.noise)
 
 
+def agree(collective, folder):
+    """Call the methods of a collective for values on the host, and write checkpoints of equal and of other weights."""
+    rank, said = collective.rank, {}
+    said["gathered"] = collective.gather({"rank": rank})
+    said["on_first"] = collective.gather_on_first(rank)
+    said["called"] = collective.call_on_first(lambda: f"rank {rank}")
+    said["first"] = [
+        collective.first_of(f"rank {rank}" if rank == collective.size - 1 else None),
+        collective.first_of(None),
+    ]
+    state = {"model_state_dict": {"weight": torch.ones(3)}, "rng": rank, "iter": 2, "format": 1}
+    path = Path(folder) / f"model_{collective.size}.pt"
+    write_ranks(path, state, collective, ())
+    said["own"] = state_of_rank(read_checkpoint(path), collective)["rng"]
+    if rank == 1:
+        state["model_state_dict"]["weight"][1] = 1.0 + 1e-7
+    for name, function in {"weights": lambda: write_ranks(path, state, collective, ()), "disk": full_disk}.items():
+        try:
+            function() if name == "weights" else collective.call_on_first(function)
+        except (TrainingError, OSError) as error:
+            said[name] = f"{type(error).__name__}: {error}"
+    return said
+
+
+def full_disk():
+    raise OSError("no space left")
+
+
 def main(folder):
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     collective = ProcessGroup()
     results = {name: learn(case, collective) for name, case in CASES.items()}
+    results["agreement"] = agree(collective, folder)
     torch.save(results, Path(folder) / f"{collective.size}_{collective.rank}.pt")
     collective.close()
 

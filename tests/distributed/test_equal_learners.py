@@ -61,6 +61,17 @@ def test_ranks_have_the_same_weights_bit_by_bit(name, size, ranks):
     )
 
 
+@pytest.mark.parametrize("size", PEERS)
+def test_ranks_agree_on_values_and_errors_of_the_host(size, ranks):
+    for rank in range(size):
+        said = ranks[size][rank]["agreement"]
+        assert said["gathered"] == [{"rank": other} for other in range(size)]
+        assert said["on_first"] == (list(range(size)) if rank == 0 else [])
+        assert said["called"] == "rank 0" and said["first"] == [f"rank {size - 1}", None] and said["own"] == rank
+        assert said["weights"].startswith("TrainingError: rank 1 has other weights than rank 0")
+        assert said["disk"] == "OSError: no space left"
+
+
 def test_scripted_cases_skip_mask_and_roll_back(ranks):
     """The cases are what they are for."""
     broken = ranks[2][0]["mlp_broken"]["updates"]
