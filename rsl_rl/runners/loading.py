@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rsl_rl.config.learn import LearnConfig
+from rsl_rl.distributed import SINGLE_PROCESS
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.on_policy_runner import OnPolicyRunner
@@ -33,6 +34,6 @@ def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, which: Which = -1) -> 
         acceleration=cfg.acceleration,
         safety=cfg.safety,
     )
-    runner = OnPolicyRunner(env, acting_only)
+    runner = OnPolicyRunner(env, acting_only, collective=SINGLE_PROCESS)
     runner.load(checkpoint, load_optimizer=False)
     return LoadedPolicy(runner.get_inference_policy(), checkpoint, runner.tot_timesteps, runner)

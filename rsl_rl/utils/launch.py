@@ -49,16 +49,15 @@ class Launch(NamedTuple):
 
 def current_launch() -> Launch:
     """Return what torchrun's environment variables say of this process."""
-    if any(name not in os.environ for name in _VARIABLES):
+    if any(not os.environ.get(name) for name in _VARIABLES):
         return Launch()
 
     def number(name: str, default: int) -> int:
         return int(os.environ.get(name, default))
 
-    rank, size = number("RANK", 0), number("WORLD_SIZE", 1)
     return Launch(
-        rank,
-        size,
+        number("RANK", 0),
+        number("WORLD_SIZE", 1),
         number("LOCAL_RANK", 0),
         number("LOCAL_WORLD_SIZE", 1),
         number("TORCHELASTIC_RESTART_COUNT", 0),
