@@ -99,13 +99,13 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     ]
     for line in lines if is_first else ():
         print_line(line)
-    if is_first and launch.has_group:
-        mark_run(run)
     received = stop_on_signals(runner)
     from rsl_rl.runners import TrainingError
 
     remaining = cfg.runner.max_iterations - runner.current_learning_iteration
     try:
+        if is_first and launch.has_group:
+            mark_run(run)
         runner.learn(remaining, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
         done = runner.current_learning_iteration
         passed = runner.stopped_by == GATE
