@@ -91,10 +91,11 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     run = runner.log_dir
     assert run is not None  # the runner was given one
     device = f"{runner.env.device}{f' ({engine})' if engine else ''}"
-    of_ranks = f", {own.env.num_envs} of them on each of {collective.size} ranks" if collective.size > 1 else ""
+    shared, num_envs = f", shared by {collective.size} ranks", sum(collective.gather(runner.env.num_envs))
+    device += shared if collective.size > 1 else ""
     lines = [f"note: {note}" for note in (*runner.env_corrections, *notes)]
     lines += [
-        f"{cfg.task}: {cfg.env.num_envs} environments on {device}{of_ranks}, networks on {runner.device}",
+        f"{cfg.task}: {num_envs} environments on {device}, networks on {runner.device}",
         f"run: {run}",
     ]
     for line in lines if is_first else ():

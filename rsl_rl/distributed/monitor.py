@@ -101,9 +101,9 @@ class Monitor(threading.Thread):
             time.sleep(_SILENCE)
             after = self._lives()
         except RuntimeError:
-            return ["rank 0, which has ended"]
+            return ["rank 0, which gives no sign of life"]
         others = [rank for rank in range(self._size) if rank != self._rank]
-        ended = [f"rank {rank}, which has ended" for rank in others if before[rank] == after[rank]]
+        ended = [f"rank {rank}, which gives no sign of life" for rank in others if before[rank] == after[rank]]
         calls = {rank: int(after[rank].split()[0]) for rank in others}
         busy = [f"rank {rank}, which is alive and does not answer" for rank in others if calls[rank] < self._num_calls]
         return ended or busy
