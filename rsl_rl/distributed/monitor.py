@@ -12,8 +12,8 @@ import torch.distributed as dist
 
 _PERIOD = 1.0
 """Time between two signs of life [s]."""
-_SILENCE = 5.0
-"""Time without a sign of life after which a rank counts as ended [s]."""
+_SILENT_PERIODS = 5
+"""Number of periods without a sign of life after which a rank counts as ended."""
 _GRACE = 10.0
 """Time in which a process ends by itself after another rank has failed [s]."""
 
@@ -77,7 +77,7 @@ class Monitor(threading.Thread):
         since = self._waiting_since
         if not failed and since is not None and now - since > self._timeout:
             late = self.late_ranks()
-            if self.claim_report() and not self._stopped.is_set():
+            if self._waiting_since == since and self.claim_report() and not self._stopped.is_set():
                 names = ", ".join(late) or "its own device"
                 text = f"rank {self._rank} has waited {self._timeout:g} s for {names}; the training ends"
                 print(text, file=sys.stderr, flush=True)
@@ -98,7 +98,9 @@ class Monitor(threading.Thread):
         """
         try:
             before = self._lives()
-            time.sleep(_SILENCE)
+            for _ in range(_SILENT_PERIODS):
+                time.sleep(_PERIOD)
+                self._publish()  # others may ask at the same time
             after = self._lives()
         except RuntimeError:
             return ["rank 0, which gives no sign of life"]
