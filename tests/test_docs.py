@@ -103,8 +103,8 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "torchrun --nproc_per_node=4 -m rsl_rl train --task go2_flat --num_envs 16384": "tests/distributed",
     "torchrun --nproc_per_node=4 -m rsl_rl train --task go2_flat --resume": "tests/distributed",
     "torchrun --nproc_per_node=4 --max_restarts=3 -m rsl_rl train --task go2_flat": "tests/distributed",
-    "torchrun --nnodes=2 --nproc_per_node=4 --rdzv_id=walk --rdzv_endpoint=first-machine:29400 -m rsl_rl train "
-    "--task go2_flat": "two machines, which no test has",
+    "torchrun --nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --rdzv_id=walk "
+    "--rdzv_endpoint=first-machine:29400 -m rsl_rl train --task go2_flat": "two machines, which no test has",
     f"pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
     'pip install -c constraints.txt ".[sim,video]"': "tests/test_readme.py",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",

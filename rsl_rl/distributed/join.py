@@ -8,6 +8,7 @@ from typing import Union
 
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 from rsl_rl.distributed.collective import SINGLE_PROCESS, Collective
 from rsl_rl.distributed.monitor import Monitor
@@ -37,10 +38,13 @@ def join_process_group(device: Union[str, torch.device] = "cpu", timeout: float 
     if on_gpu:
         torch.cuda.set_device(device)
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    backend, limit = "cpu:gloo,cuda:nccl" if on_gpu else "gloo", timedelta(seconds=timeout + _MARGIN)
+    # On one machine torchrun keeps the store, with addresses of ended processes, when it restarts them.
+    attempt = f"rsl_rl/{launch.restarts if launch.local_size == launch.size else 0}"
     try:
-        dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=timedelta(seconds=timeout + _MARGIN)
-        )
+        shared, rank, size = next(rendezvous("env://", timeout=limit))
+        group_store = dist.PrefixStore(attempt, shared)
+        dist.init_process_group(backend, store=group_store, rank=rank, world_size=size, timeout=limit)
         store = dist.TCPStore(
             address, port, is_master=False, timeout=timedelta(seconds=timeout), wait_for_workers=False
         )
@@ -49,8 +53,7 @@ def join_process_group(device: Union[str, torch.device] = "cpu", timeout: float 
             f"rank {launch.rank} of {launch.size} could not meet the others at {address}:{port}: "
             f"{' '.join(str(error).split())[:200]}"
         ) from error
-    prefixed = dist.PrefixStore(f"rsl_rl/{launch.restarts}", store)
-    monitor = Monitor(prefixed, launch.rank, launch.size, timeout)
+    monitor = Monitor(dist.PrefixStore(f"{attempt}/monitor", store), rank, size, timeout)
     collective = ProcessGroup(monitor)
     collective.gather(None)  # every rank has given a sign of life
     monitor.start()
