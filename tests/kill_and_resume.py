@@ -49,14 +49,14 @@ class Training:
         command = [sys.executable, *launcher, *self.command, *going_on]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
-    def strike(self, process):
-        """Kill the process, or one of its ranks in turn; return what was struck."""
-        rank = self.num_kills % self.num_ranks
+    def choose_victim(self, process):
+        """The process to kill and its name: the training, or one of its ranks, twice in turn."""
+        if not self.launcher:
+            return process.pid, ""
+        rank = self.num_kills // 2 % self.num_ranks
         self.num_kills += 1
-        ranks = dict((environment.get("RANK"), pid) for pid, environment in children_of(process.pid))
-        os.kill(ranks[str(rank)] if self.launcher else process.pid, signal.SIGKILL)
-        process.communicate(timeout=120)
-        return f"rank {rank} " if self.launcher else ""
+        ranks = {environment.get("RANK"): pid for pid, environment in children_of(process.pid)}
+        return ranks[str(rank)], f"rank {rank} "
 
     def finish(self):
         """Run it to its end."""
@@ -71,12 +71,14 @@ class Training:
         while process.poll() is None and self.newest() <= before:
             time.sleep(0.01)
         folder, strike_at = self.folder, time.monotonic() + moment
+        victim, name = self.choose_victim(process)
         while process.poll() is None:
             parts = [name for name in os.listdir(folder) if name.endswith(".part")]
             if parts if while_saving else time.monotonic() >= strike_at:
-                struck = self.strike(process)
+                os.kill(victim, signal.SIGKILL)
+                process.communicate(timeout=120)
                 left = [name for name in os.listdir(folder) if name.endswith(".part")]
-                return f"{struck}killed after iteration {self.newest()}" + (f", writing {left[0]}" if left else "")
+                return f"{name}killed after iteration {self.newest()}" + (f", writing {left[0]}" if left else "")
             time.sleep(0.0 if while_saving else 0.005)
         assert process.returncode == 0, process.communicate()[1]
         return None
