@@ -89,9 +89,9 @@ class Policy:
         base_lin_vel: Vector = None,
         base_lin_vel_world: Vector = None,
     ) -> np.ndarray:
-        """Return the next observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z, base
-        to world; velocities in the base frame [rad/s], [m/s], the linear one also in the world frame; joints [rad],
-        [rad/s] in the order of ``joint_names``. Values that the policy does not use may be omitted.
+        """Return the next observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z,
+        base to world; velocities in the base frame [rad/s], [m/s], the linear one also in the world frame; joints
+        [rad], [rad/s] in the order of ``joint_names``. Values that the policy does not use may be omitted.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         """

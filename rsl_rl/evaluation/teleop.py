@@ -75,13 +75,13 @@ class TeleopCommands(CommandSource):
 
     def __init__(self, env: LeggedRobot, command: Command):
         super().__init__(env.context, _ranges(env), env.cfg.commands.resampling_time)
-        self.command = command
+        self.command, self._like = command, env.state.command
 
     def sample(self) -> Tensor:
-        return torch.tensor(self.command)
+        return self._like.new_tensor(self.command).expand_as(self._like)
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
-        command.copy_(self.sample().expand_as(command))
+        command.copy_(self.sample())
 
 
 class RewardRecorder:

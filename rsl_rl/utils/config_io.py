@@ -139,7 +139,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
             with contextlib.suppress(ValueError):
                 return convert(option, value, where)
         return convert(options[-1], value, where)
-    if origin is not None or not isinstance(hint, type):
+    if hint is Any or origin is not None or not isinstance(hint, type):
         return value
     if hint in (int, float):
         return _convert_number(hint, value, where)

@@ -38,7 +38,10 @@ def bind_term(
         raise ValueError(f"{where} names a {type(function).__name__}; name a function")
     name = getattr(function, "__qualname__", repr(function))
     kinds = inspect.Parameter
-    every = inspect.signature(function).parameters.values()
+    try:
+        every = inspect.signature(function).parameters.values()
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}; write a function that calls it") from error
     takes_any = any(parameter.kind is kinds.VAR_KEYWORD for parameter in every)
     positional = [p for p in every if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
     arguments = positional[:num_arguments]

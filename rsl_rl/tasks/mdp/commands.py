@@ -1,8 +1,8 @@
 """Sources of commands: classes that draw the command of each robot.
 
 To add a source, derive a class from :class:`CommandSource` and name it in ``env.commands.terms``. Its command is
-``state.commands[name]``, [N, k], and the observation term ``command`` with the parameter ``name``. The source of the
-name "velocity" gives ``state.command``: vx, vy [m/s] and yaw rate [rad/s] in the base frame.
+``state.commands[name]``, [N, k], for observations and rewards. The source of the name "velocity" gives
+``state.command``: vx, vy [m/s] and yaw rate [rad/s] in the base frame.
 """
 
 from __future__ import annotations

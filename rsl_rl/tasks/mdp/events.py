@@ -113,6 +113,8 @@ class Events:
             where = f"env.randomization.terms.{name}"
             bound = bind_term(function, term.params, where, settings_of(cfg), num_arguments)
             event = bound(task) if inspect.isclass(function) else functools.partial(bound, task)
+            if not callable(event):
+                raise ValueError(f"{where}: {function.__qualname__} has no method __call__(mask); write one")
             self._terms[name] = event
             if term.mode == "interval":
                 probability = task.control_dt / term.period

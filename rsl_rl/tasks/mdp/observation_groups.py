@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -60,14 +60,20 @@ class ObservationGroup:
         return {name: part.tolist() for name, part in zip(self.terms, x.split(self.sizes))}
 
     def describe(self) -> List[Dict[str, Any]]:
-        """Return name, size in one step, scale, frame and history of each term.
+        """Return name of the function, size in one step, scale, frame and history of each term.
 
         Terms of the frame "joint" have one number per joint. A term is ``history`` control steps, the oldest first. At
         the start of an episode all of them are the first one.
         """
         terms = zip(self.terms.items(), self.step_sizes, self._steps)
         return [
-            {"name": name, "size": size, "scale": term.scale, "frame": self.found[name].frame, "history": steps}
+            {
+                "name": term.func or name,
+                "size": size,
+                "scale": term.scale,
+                "frame": self.found[name].frame,
+                "history": steps,
+            }
             for (name, term), size, steps in terms
         ]
 

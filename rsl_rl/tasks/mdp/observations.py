@@ -31,11 +31,9 @@ def gravity(state: RobotState) -> Tensor:
     return state.gravity
 
 
-def command(state: RobotState, *, name: str = "velocity") -> Tensor:
-    """The command of a term of env.commands; "velocity": vx, vy [m/s] and yaw rate [rad/s] in the base frame."""
-    if name not in state.commands:
-        raise ValueError(f"unknown command '{name}'; env.commands gives {', '.join(state.commands)}")
-    return state.commands[name]
+def command(state: RobotState) -> Tensor:
+    """Commanded vx, vy [m/s] and yaw rate [rad/s] in the base frame."""
+    return state.command
 
 
 def joint_pos(state: RobotState) -> Tensor:

@@ -31,7 +31,7 @@ def tilt(state: RobotState, *, max_tilt: float) -> Tensor:
     return state.gravity[:, 2] > -math.cos(max_tilt)
 
 
-TERMS: Dict[str, Termination] = {"forbidden_contact": forbidden_contact, "tilt": tilt}
+TERMS: Dict[str, Callable] = {"forbidden_contact": forbidden_contact, "tilt": tilt}
 """Every termination of this file by its name."""
 
 
