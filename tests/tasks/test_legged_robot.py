@@ -181,6 +181,7 @@ def test_the_final_observation_is_that_of_the_episode_that_ended():
     torch.testing.assert_close(final[:, 9:12], 2.0 * command)  # still the old command
     assert (final[:, 36:] == 1).all() and (first[:, 36:] == 0).all()  # and the last action; the new episode has none
     assert (first[:, 24:36] == 0).all()  # joints at rest
+    assert first[:, 12:24].abs().max() < 1e-6 < final[:, 12:24].abs().max()  # in the default pose
 
 
 def test_draws_of_another_kind_of_device_are_refused():
