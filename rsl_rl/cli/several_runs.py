@@ -10,6 +10,9 @@ def require_seeds(seeds: Sequence[int], argv: Sequence[str]) -> None:
     """Raise a ValueError for seeds that are missing or named twice, and for --seed beside them."""
     if not seeds:
         raise ValueError("--seeds is empty; give one or several numbers, such as --seeds 1 2 3")
+    outside = [seed for seed in seeds if not 0 <= seed < 2**32]
+    if outside:
+        raise ValueError(f"--seeds {outside[0]}: give whole numbers from 0 to {2**32 - 1}")
     twice = [seed for i, seed in enumerate(seeds) if seed in seeds[:i]]
     if twice:
         raise ValueError(f"--seeds names {twice[0]} twice; name each seed once")

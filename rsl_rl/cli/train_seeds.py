@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from rsl_rl.cli.command_line import parse
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
-from rsl_rl.cli.result_table import ResultTable, Summary, summarize
+from rsl_rl.cli.result_table import ResultTable, summarize
 from rsl_rl.cli.several_runs import reject_launcher, require_seeds
 from rsl_rl.cli.train import Flags
 from rsl_rl.cli.train_process import TrainProcesses, describe_exit, final_metrics, find_named_run, wait_for_lock
@@ -51,7 +51,7 @@ def main(seeds: Sequence[int], resume: bool, argv: Sequence[str]) -> int:
         if not processes.interrupted:
             results.append(_train_seed(seed, resume, argv, args, processes))
     table = _table(results)
-    table.print(f"{args.cfg.task}: {len(results)} of {len(seeds)} seeds, means with 95 % intervals")
+    table.print(f"{args.cfg.task}: {len(results)} of {len(seeds)} seeds, means with bootstrap intervals")
     for result in results:
         if result.error and not processes.interrupted:
             print_line(f"seed {result.seed} failed: {result.error}")
@@ -92,5 +92,6 @@ def _table(results: Sequence[Result]) -> ResultTable:
         for result in results
     ]
     means = [summarize([row[i] for row in rows if row[i] is not None]) for i in range(1, 1 + len(columns))]
-    rows += [[field, *(getattr(mean, field) for mean in means), ""] for field in Summary._fields]
+    for label, field in (("mean", "mean"), ("95 % from", "low"), ("to", "high")):
+        rows.append([label, *(getattr(mean, field) for mean in means), None])
     return ResultTable(("seed", *columns, "run"), rows)
