@@ -42,7 +42,8 @@ class Flags:
     sampler_seed: int = 0
     """Seed of the sampler."""
     prune: bool = False
-    """Stop a trial in its first training where it is worse than the median of the earlier trials."""
+    """Stop a trial in its first training where its best value so far is worse than the median of the earlier trials at
+    the same iteration; four trials must be complete before."""
     init_from: str = ""
     """Start each training with the weights of this checkpoint file, or of the newest checkpoint in this run folder."""
     log_root: str = ""
@@ -50,6 +51,8 @@ class Flags:
 
 
 def main(argv: Sequence[str]) -> int:
+    if "--resume" in argv:
+        fail("a sweep continues with the same command; leave out --resume")
     from_user, own = split_flags(argv)
     args = parse(Flags, __doc__ or "", from_run=False, argv=[*argv_of(own), *from_user])
     with usage_errors():

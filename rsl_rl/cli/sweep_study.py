@@ -160,12 +160,13 @@ class SweepStudy:
     def report(self, assignment: Assignment, iteration: int, target: float) -> bool:
         """Report the target at an iteration of a running training; return whether its trial should be pruned.
 
-        It should if the target is worse than the median of the earlier trials at this iteration.
+        It should if its best target so far is worse than the median of the earlier trials at this iteration, of which at
+        least four must be complete.
         """
         with wait_for_lock(self._folder):
             trial = Trial(self._study, self._frozen(assignment)._trial_id)
             trial.report(target, iteration)
-            return trial.should_prune()
+            return bool(trial.should_prune())
 
     def record_target(self, assignment: Assignment, target: float) -> None:
         """Record the target of a finished training; the last seed completes the trial with the mean."""
