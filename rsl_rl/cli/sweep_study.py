@@ -160,8 +160,8 @@ class SweepStudy:
     def report(self, assignment: Assignment, iteration: int, target: float) -> bool:
         """Report the target at an iteration of a running training; return whether its trial should be pruned.
 
-        It should if its best target so far is worse than the median of the earlier trials at this iteration, of which at
-        least four must be complete.
+        It should if its best target so far is worse than the median of the earlier trials at this iteration; at least
+        four of these must be complete.
         """
         with wait_for_lock(self._folder):
             trial = Trial(self._study, self._frozen(assignment)._trial_id)
@@ -173,8 +173,8 @@ class SweepStudy:
         with wait_for_lock(self._folder):
             if self._write(assignment, target):
                 attributes = self._frozen(assignment).user_attrs
-                targets = [attributes.get(_name(seed)) for seed in self._settings.seeds]
-                if None not in targets:
+                targets = [attributes[_name(seed)] for seed in self._settings.seeds if _name(seed) in attributes]
+                if len(targets) == len(self._settings.seeds):
                     self._study.tell(assignment.trial, statistics.fmean(targets))
 
     def record_end(self, assignment: Assignment, message: str, pruned: bool = False) -> None:

@@ -76,7 +76,7 @@ def test_wrong_space_is_one_sentence_that_names_it(text):
 
 
 def test_field_that_is_named_twice_is_an_error():
-    with pytest.raises(ValueError, match="names 'algorithm.gamma' twice"):
+    with pytest.raises(ValueError, match=r"names 'algorithm\.gamma' twice"):
         parse_space(["algorithm.gamma=0.9,0.99", "algorithm.gamma=0.9..0.99"], recall)
 
 
