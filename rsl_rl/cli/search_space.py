@@ -18,6 +18,7 @@ RESERVED = {
     "runner.experiment_name": "all runs of a sweep are in one folder",
     "runner.run_name": "a sweep names its runs itself",
     "runner.max_time": "every training must reach max_iterations",
+    "progress.until_gate": "every training must reach max_iterations",
 }
 """Fields that cannot be searched, and why."""
 

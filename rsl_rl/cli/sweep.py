@@ -99,13 +99,15 @@ def require_flags(flags: Flags, argv: Sequence[str]) -> None:
     reject_launcher("a sweep")
 
 
-def require_no_time_limit(cfg: Any) -> None:
-    """Raise a ValueError for a time limit of the trainings, which would leave all of them unfinished."""
-    if cfg.runner.max_time:
-        raise ValueError(
-            f"runner.max_time={cfg.runner.max_time:g} would end each training of a sweep before its last iteration; "
-            "leave it out, and set max_iterations"
-        )
+def require_equal_lengths(cfg: Any) -> None:
+    """Raise a ValueError for settings that end trainings before their last iteration."""
+    early = {"runner.max_time": cfg.runner.max_time, "progress.until_gate": cfg.progress.until_gate}
+    for name, value in early.items():
+        if value:
+            raise ValueError(
+                f"{name}={value:g} would end trainings of a sweep before their last iteration; leave it out, and set "
+                "max_iterations"
+            )
 
 
 def sweep(args: Arguments, argv: Sequence[str]) -> int:
@@ -114,7 +116,7 @@ def sweep(args: Arguments, argv: Sequence[str]) -> int:
     from rsl_rl.cli.sweep_training import RunFlags, SweepTrainer
 
     flags, cfg = args.flags, args.cfg
-    require_no_time_limit(cfg)
+    require_equal_lengths(cfg)
 
     def parse_config(more: Sequence[str]) -> Any:
         return parse(Flags, "", from_run=False, argv=[*argv, *more]).cfg

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 from rsl_rl.cli.errors import print_line
 from rsl_rl.cli.search_space import ParseConfig, flags_of
@@ -52,11 +52,12 @@ class SweepTrainer:
         """
         name = self._run_name(assignment)
         flags = [*self._parameter_flags(assignment), "--seed", str(assignment.seed)]
-        max_iterations = self._parse_config(flags).runner.max_iterations
-        pruning = _Pruning(self._study, assignment, self._metric, max_iterations, self._flags.experiment, name)
+        cfg = self._parse_config(flags)
+        last = cfg.runner.max_iterations
+        pruning = _Pruning(self._study, assignment, self._metric, last, self._flags.experiment, name)
         output, code = self._study.output_folder(assignment) / "output.txt", 0
         for _ in range(2):
-            code = self._train(assignment, [*flags, "--run_name", name], name, max_iterations, output, pruning)
+            code = self._train(assignment, [*flags, "--run_name", name], name, cfg, output, pruning)
             if self._processes.interrupted:
                 return
             if code >= 0:
@@ -66,14 +67,14 @@ class SweepTrainer:
         elif code != 0:
             self._end(assignment, f"{describe_exit(code, output)} ({output})")
         else:
-            self._record(assignment, name, max_iterations)
+            self._record(assignment, name, cfg)
 
     def _train(
         self,
         assignment: Assignment,
         flags: Sequence[str],
         name: str,
-        max_iterations: int,
+        cfg: Any,
         output: Path,
         pruning: _Pruning,
     ) -> int:
@@ -83,16 +84,16 @@ class SweepTrainer:
             with wait_for_lock(run, lambda: not self._processes.interrupted) as free:
                 if not free:  # the training of a sweep that was killed is still saving
                     return 0
-            if final_metrics(run, max_iterations) is not None:
+            if final_metrics(run, cfg) is not None:
                 return 0
             how = ["--resume", "--load_run", run.name]
         print_line(f"trial {assignment.trial}, seed {assignment.seed}: {'resuming' if run else 'training'} {name}")
         decides = self._settings.prune and assignment.seed == self._settings.seeds[0]
         return self._processes.run([*self._flags.of_all, *flags, *how], output, pruning.decide if decides else None)
 
-    def _record(self, assignment: Assignment, name: str, max_iterations: int) -> None:
+    def _record(self, assignment: Assignment, name: str, cfg: Any) -> None:
         run = find_named_run(self._flags.experiment, name)
-        metrics = final_metrics(run, max_iterations) if run is not None else None
+        metrics = final_metrics(run, cfg) if run is not None else None
         target = (metrics or {}).get(self._metric)
         if target is None:
             self._end(assignment, f"{self._metric} of the last iteration is missing or no finite number")

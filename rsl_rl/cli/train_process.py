@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from rsl_rl.cli.errors import print_line
 from rsl_rl.cli.train import INTERRUPTED, TERMINATED, handle_signals
+from rsl_rl.config.progress import ProgressConfig
 
 _POLL_PERIOD = 0.5  # [s]
 _PR_SET_PDEATHSIG = 1  # of Linux' prctl.h
@@ -118,14 +119,22 @@ def read_metrics(run: Path) -> List[Dict[str, Any]]:
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-def final_metrics(run: Path, max_iterations: int) -> Optional[Dict[str, Any]]:
-    """Return the last record of a run that has reached ``max_iterations``; None for one that has not."""
+def final_metrics(run: Path, cfg: Any) -> Optional[Dict[str, Any]]:
+    """Return the last record of a run whose training has ended, by max_iterations or until_gate; None for others."""
     from rsl_rl.utils.checkpoints import checkpoints_of, iteration_of
 
     checkpoints = checkpoints_of(run)
-    done = checkpoints and iteration_of(checkpoints[-1]) >= max_iterations
-    records = read_metrics(run) if done else []
-    return records[-1] if records else None
+    last = iteration_of(checkpoints[-1]) if checkpoints else 0
+    records = [record for record in read_metrics(run) if record["iteration"] <= last]
+    ended = last >= cfg.runner.max_iterations or _passed_gate(records, cfg.progress)
+    return records[-1] if records and ended else None
+
+
+def _passed_gate(records: Sequence[Dict[str, Any]], progress: ProgressConfig) -> bool:
+    """Return whether the last evaluations have met until_gate."""
+    scores = [record["evaluation/score"] for record in records if "evaluation/score" in record]
+    scores = [score is not None and score <= progress.gate_score for score in scores[-progress.until_gate :]]
+    return 0 < progress.until_gate == len(scores) and all(scores)
 
 
 @contextlib.contextmanager

@@ -72,7 +72,7 @@ def _train_seed(seed: int, resume: bool, argv: Sequence[str], args: Any, process
         arguments += ["--resume", "--load_run", earlier.name]
         cfg = parse(Flags, __doc__ or "", from_run=False, argv=arguments).cfg  # that of the run, with these flags
         with wait_for_lock(earlier, lambda: not processes.interrupted) as free:
-            metrics = final_metrics(earlier, cfg.runner.max_iterations) if free else None
+            metrics = final_metrics(earlier, cfg) if free else None
         if metrics is not None:
             print_line(f"seed {seed}: finished before, in {earlier}")
             return Result(seed, earlier, metrics)
@@ -80,7 +80,7 @@ def _train_seed(seed: int, resume: bool, argv: Sequence[str], args: Any, process
     code = processes.run(arguments)
     newest = find_named_run(experiment, name)
     run = newest if resume or newest != earlier else None
-    metrics = final_metrics(run, cfg.runner.max_iterations) if run is not None and code == 0 else None
+    metrics = final_metrics(run, cfg) if run is not None and code == 0 else None
     return Result(seed, run, metrics or {}, "" if code == 0 else describe_exit(code))
 
 

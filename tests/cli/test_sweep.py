@@ -46,7 +46,7 @@ WRONG = {  # flags: words of the line
     "--seeds 1 1": "--seeds names 1 twice",
     "--seeds 1 -2": "--seeds -2: give whole numbers from 0",
     "--seeds 1 --seed 2": "--seed and --seeds exclude each other",
-    "--max_time 60": "runner.max_time=60 would end each training of a sweep before its last iteration",
+    "--max_time 60": "runner.max_time=60 would end trainings of a sweep before their last iteration",
     "--resume": "a sweep continues with the same command; leave out --resume",
 }
 

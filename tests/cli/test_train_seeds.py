@@ -1,14 +1,17 @@
 """`rsl-rl train --seeds`: several runs, one table."""
 
+import json
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
+from configs.go2_flat import Go2Flat
 from rsl_rl.cli import train
-from rsl_rl.cli.train_process import find_named_run, read_metrics
+from rsl_rl.cli.train_process import final_metrics, find_named_run, read_metrics
 
 TINY = (
     "--task", "recall", "--num_envs", "16", "--runner.num_steps_per_env", "8", "--logger", "none",
@@ -76,6 +79,29 @@ def test_wrong_seeds_are_one_line(flags, capsys):
         train.main([*TINY, *flags.split()])
     (line,) = capsys.readouterr().err.splitlines()
     assert caught.value.code == 2 and WRONG[flags] in line
+
+
+def test_run_has_ended_at_the_last_iteration_or_after_enough_evaluations(tmp_path):
+    cfg = Go2Flat()
+    cfg = replace(cfg, runner=replace(cfg.runner, max_iterations=6))
+    scores = {2: 0.5, 3: 0.9, 4: None, 5: 0.7, 6: 0.6}
+    lines = [
+        json.dumps({"iteration": 1}),
+        *(json.dumps({"iteration": i, "evaluation/score": s}) for i, s in scores.items()),
+    ]
+
+    def ends(last, until_gate):
+        for path in tmp_path.glob("model_*.pt"):
+            path.unlink()
+        (tmp_path / f"model_{last}.pt").touch()
+        (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"iteration": 7, "eva')
+        progress = replace(cfg.progress, evaluate_interval=1, until_gate=until_gate, gate_score=0.9)
+        found = final_metrics(tmp_path, replace(cfg, progress=progress))
+        return found and found["iteration"]
+
+    assert [ends(last, 0) for last in range(7)] == [None] * 6 + [6]
+    assert [ends(last, 1) for last in range(7)] == [None, None, 2, 3, None, 5, 6]
+    assert [ends(last, 2) for last in range(7)] == [None, None, None, 3, None, None, 6]
 
 
 def test_seeds_of_a_run_name_are_told_apart(tmp_path):
