@@ -29,7 +29,7 @@ class Collectives:
     kilobytes: Tuple[int, ...] = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
     """Sizes of the message of each process [KiB]."""
     repeats: int = 15
-    """Number of measurements of each size; the table has their medians."""
+    """Number of measurements of each size."""
 
     def __post_init__(self):
         require_counts(self, "processes", "kilobytes", "repeats")
@@ -43,14 +43,14 @@ def measure(cfg: Collectives) -> Dict[str, Any]:
     results: List[Dict[str, Any]] = []
     for processes in cfg.processes:
         seconds = _run(processes, sizes, cfg.repeats)
-        table = Table(title=f"gloo, {processes} processes: time of a collective, median of {cfg.repeats}")
-        for column in ("message [KiB]", *(f"{name} [ms]" for name in seconds), "all_reduce [GB/s]"):
+        table = Table(title=f"gloo, {processes} processes: time of a collective, least and median of {cfg.repeats}")
+        for column in ("message [KiB]", *(f"{name} [ms]" for name in seconds), "least all_reduce [GB/s]"):
             table.add_column(column, justify="right")
         for i, size in enumerate(sizes):
-            times = [f"{1e3 * values[i]:.3f}" for values in seconds.values()]
-            table.add_row(str(size // 1024), *times, f"{size / seconds['all_reduce'][i] / 1e9:.2f}")
+            times = [f"{1e3 * one[i]['least']:.3f}, {1e3 * one[i]['median']:.3f}" for one in seconds.values()]
+            table.add_row(str(size // 1024), *times, f"{size / seconds['all_reduce'][i]['least'] / 1e9:.2f}")
         Console().print(table)
-        latency, bandwidth = fit(sizes, seconds["all_reduce"])
+        latency, bandwidth = fit(sizes, [times["least"] for times in seconds["all_reduce"]])
         print(f"all_reduce: {1e6 * latency:.0f} us + size / {bandwidth / 1e9:.2f} GB/s")
         results.append(
             {"processes": processes, "bytes": sizes, "seconds": seconds, "latency": latency, "bandwidth": bandwidth}
@@ -58,8 +58,9 @@ def measure(cfg: Collectives) -> Dict[str, Any]:
     return {"benchmark": "collectives", "settings": dataclasses.asdict(cfg), "results": results}
 
 
-def _run(processes: int, sizes: Sequence[int], repeats: int) -> Dict[str, List[float]]:
-    """Start the processes and return the seconds of rank 0, by operation; a process that fails is a RuntimeError."""
+def _run(processes: int, sizes: Sequence[int], repeats: int) -> Dict[str, List[Dict[str, float]]]:
+    """Start the processes and return least and median seconds by operation and size; a process that fails is a
+    RuntimeError."""
     worker = str(Path(__file__).with_name("collective_worker.py"))
     with tempfile.TemporaryDirectory() as folder:
         common = {"size": processes, "address": f"{folder}/rendezvous", "bytes": list(sizes), "repeats": repeats}

@@ -68,6 +68,16 @@ def test_missing_optuna_is_one_line_with_its_remedy(run_script, tmp_path):
     assert 'a sweep needs Optuna; install it with: pip install "rsl-rl-lib[sweep]"' in done.stderr
 
 
+def test_flags_of_the_sweep_are_kept_from_the_trainings():
+    line = (
+        "--task recall --space a=1,2 b=3 --num_envs 8 --space c=log:1..2 --trials 20 --seeds 1 2 --prune --sampler tpe"
+    )
+    of_trainings, own = sweep.split_flags(line.split())
+    assert of_trainings == ["--task", "recall", "--num_envs", "8"]
+    expected = "--prune --space a=1,2 b=3 c=log:1..2 --seeds 1 2 --trials 20 --sampler tpe"
+    assert sweep.argv_of(own) == expected.split()
+
+
 def test_processes_of_torchrun_start_no_sweep(monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(SystemExit):

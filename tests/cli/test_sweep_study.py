@@ -84,6 +84,13 @@ def test_processes_at_work_share_the_trainings(tmp_path):
     assert pairs == [(0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2), None]
 
 
+def test_processes_at_work_wait_with_other_seeds_where_the_first_one_may_be_pruned(tmp_path):
+    studies = [SweepStudy(tmp_path, settings(trials=3, prune=True)) for _ in range(4)]
+    with contextlib.ExitStack() as stack:
+        claimed = [stack.enter_context(study.claim()) for study in studies]
+    assert [one and (one.trial, one.seed) for one in claimed] == [(0, 1), (1, 1), (2, 1), None]
+
+
 def test_last_seed_completes_a_trial_with_the_mean(tmp_path):
     study = SweepStudy(tmp_path, settings(trials=1))
     work(study, trainings=1)
