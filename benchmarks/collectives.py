@@ -33,6 +33,8 @@ class Collectives:
 
     def __post_init__(self):
         require_counts(self, "processes", "kilobytes", "repeats")
+        if len(set(self.kilobytes)) < 2:
+            raise ValueError(f"--kilobytes {self.kilobytes[0]}: give at least two sizes, to find latency and bandwidth")
         if min(self.processes) < 2:
             raise ValueError(f"--processes {min(self.processes)}: a collective needs at least 2")
 

@@ -97,7 +97,7 @@ BENCHMARKS = {  # command, with names of what the test gives it -> what makes it
     "scripts/benchmark.py gpu --peer peer --folder gpu_benchmark": (
         *("--device", "cpu", "--num_envs", "4", "--repeats", "1", "--parts", "iterations", "simulator"),
     ),
-    "scripts/benchmark.py collectives": ("--kilobytes", "1", "--repeats", "1"),
+    "scripts/benchmark.py collectives": ("--kilobytes", "1", "2", "--repeats", "1"),
     "scripts/benchmark.py scaling --plot scaling.png": (),
 }
 
