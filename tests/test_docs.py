@@ -100,11 +100,23 @@ BENCHMARKS = {  # command, with names of what the test gives it -> what makes it
     "scripts/benchmark.py gpu --peer peer --folder gpu_benchmark": (
         *("--device", "cpu", "--num_envs", "4", "--repeats", "1", "--parts", "iterations", "simulator"),
     ),
+    "scripts/benchmark.py collectives": ("--kilobytes", "1", "2", "--repeats", "1"),
+    "scripts/benchmark.py scaling --plot scaling.png": (),
 }
 
 ELSEWHERE = {  # command -> the test or the job that runs it
     f"pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
     'pip install -c constraints.txt ".[sim,video]"': "tests/test_readme.py",
+    'pip install -c constraints.txt ".[sweep]"': "tests/test_readme.py",
+    "rsl-rl train --task go2_flat --seeds 1 2 3": "tests/cli/test_train_seeds.py",
+    "rsl-rl train --task go2_flat --seeds 1 2 3 --resume": "tests/cli/test_train_seeds.py",
+    "rsl-rl sweep --task recall --space algorithm.learning_rate=log:1e-4..1e-2 "
+    "--space algorithm.entropy_coef=0.0,0.003,0.01 --trials 20 --seeds 1 2 3": "tests/cli/test_sweep.py",
+    **{
+        f"CUDA_VISIBLE_DEVICES={device} rsl-rl sweep --task go2_flat --space algorithm.entropy_coef=0.0..0.01 "
+        "--trials 40 &": "tests/cli/test_sweep.py"
+        for device in (0, 1)
+    },
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
     "python scripts/play.py --task go2_flat --viewer": "tests/evaluation/test_teleop.py",
     "python scripts/play.py --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
@@ -178,7 +190,10 @@ def test_commands_on_own_code_run_as_written(run_script, root, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", BENCHMARKS)
 def test_benchmark_runs_as_written(run_script, peer, tmp_path, command):
-    here = {"peer": str(peer), **{name: str(tmp_path / name) for name in ("learner.png", "gpu_benchmark")}}
+    here = {
+        "peer": str(peer),
+        **{name: str(tmp_path / name) for name in ("learner.png", "scaling.png", "gpu_benchmark")},
+    }
     done = run_script(*(here.get(word, word) for word in command.split()), *BENCHMARKS[command])
     assert done.returncode == 0, done.stderr
 

@@ -32,6 +32,8 @@ class Flags:
     """Iteration to resume from; -1 for the newest undamaged one."""
     fresh_episodes: bool = False
     """With --resume: start new episodes instead of continuing those of the run, so that num_envs may change."""
+    seeds: Tuple[int, ...] = ()
+    """Train once with each of these seeds, one after the other, and print a table of the results."""
     init_from: str = ""
     """Start with the weights of this checkpoint file, or of the newest checkpoint in this run folder."""
     log_root: str = ""
@@ -52,6 +54,11 @@ SIGHUP."""
 
 
 def main(argv: Sequence[str]) -> int:
+    from rsl_rl.cli import train_seeds  # it needs this module
+
+    seeds = train_seeds.split_flags(argv)
+    if seeds is not None:
+        return train_seeds.main(*seeds)
     return train(parse(Flags, __doc__ or "", from_run=False, argv=argv))
 
 
@@ -188,7 +195,7 @@ def exit_on_signals() -> None:
         print(f"{program()}: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
         raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
-    _handle_signals(leave)
+    handle_signals(leave)
 
 
 def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
@@ -207,11 +214,11 @@ def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
         received.append(signal.Signals(number))
         runner.request_stop()
 
-    _handle_signals(stop)
+    handle_signals(stop)
     return received
 
 
-def _handle_signals(handler: Callable[[int, Any], None]) -> None:
+def handle_signals(handler: Callable[[int, Any], None]) -> None:
     """Install a handler of all signals in SIGNALS; SIGHUP stays ignored under nohup."""
     hangup = getattr(signal, "SIGHUP", None)
     for number in SIGNALS:
