@@ -22,8 +22,8 @@ from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
+from rsl_rl.storage.columns import Column
 from rsl_rl.storage.mini_batch import MiniBatch
-from rsl_rl.storage.rollout_storage import Column
 
 TEACHER_ACTIONS = "teacher_actions"
 """Column of the rollout with the teacher's actions without exploration [T, N, A]."""

@@ -10,13 +10,14 @@ from torch import Tensor
 from rsl_rl.acceleration.selection import Acceleration
 from rsl_rl.algorithms.algorithm import Algorithm, HiddenStates
 from rsl_rl.algorithms.extension import Extension, Extensions
-from rsl_rl.algorithms.rollout_setup import allocate_storage, seed_group_specs
+from rsl_rl.algorithms.rollout_setup import allocate_storage
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import OnPolicyConfig
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.storage.columns import Column, GroupSpec, vector_group_specs
 from rsl_rl.storage.returns import bootstrap_timeouts
-from rsl_rl.storage.rollout_storage import Column, GroupSpec, RolloutStorage
+from rsl_rl.storage.rollout_storage import RolloutStorage
 
 
 class PolicyStep(NamedTuple):
@@ -63,7 +64,7 @@ class OnPolicyAlgorithm(Algorithm):
     ) -> None:
         """Allocate the rollout for observations of one or two tensors; ``critic_obs_shape`` is None for a critic that
         reads what the actor reads."""
-        specs = seed_group_specs(actor_obs_shape, critic_obs_shape)
+        specs = vector_group_specs(actor_obs_shape, critic_obs_shape)
         self.policy.critic_model.set_groups(("critic",) if critic_obs_shape is not None else ("policy",))
         self.init_groups(num_envs, num_transitions_per_env, specs)
 
