@@ -31,6 +31,7 @@ def allocate_storage(
     groups: Mapping[str, GroupSpec],
     extra_columns: Mapping[str, Column],
     device: torch.device,
+    extra_step: bool = False,
 ) -> RolloutStorage:
     """Return the storage for T steps of N environments; one too small for the mini-batches is a ValueError."""
     family, sequences = policy.family, policy.memories != (None, None)
@@ -46,6 +47,7 @@ def allocate_storage(
         _plan(cfg, num_steps, sequences),
         {**columns, **extra_columns},
         sequences,
+        extra_step,
     )
     batches = storage.batches
     if batches.num_units < cfg.num_mini_batches or num_envs * num_steps < 2:

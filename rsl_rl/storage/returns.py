@@ -89,3 +89,15 @@ def group_advantages(returns: Tensor, mask: Tensor, group_size: int, scale: bool
     if scale:
         centered = centered / ((centered.square().sum(dim=2, keepdim=True) / count).sqrt() + 1e-6)
     return centered.flatten(1)
+
+
+def learnable_steps(dones: Tensor, valid: Tensor, only_first: bool) -> Tensor:
+    """Return which steps [T, N] bool have a known return: those whose episode, from there on, has no step that is not
+    ``valid`` [T, N].
+
+    With ``only_first`` these are only steps of the first episode of each environment, up to its first done [T, N].
+    """
+    zeros = torch.zeros_like(dones, dtype=torch.float32)
+    num_invalid_ahead = gae((~valid).float(), zeros, zeros[0], dones, 1.0, 1.0)
+    known = num_invalid_ahead == 0
+    return known & (dones.cumsum(dim=0) - dones.long() == 0) if only_first else known
