@@ -107,7 +107,8 @@ class OnPolicyAlgorithm(Algorithm):
         """Return actions [N, A] for observation groups, and store what is known of the step.
 
         Two tensors, as in rsl_rl 1, are the groups "policy" and "critic". Log-probabilities, and the values of a critic
-        without memory, are computed by ``compute_returns`` for the whole rollout.
+        without memory, are computed by ``compute_returns`` for the whole rollout, or when they are read from
+        ``transition``.
         """
         groups = obs if critic_obs is None and not isinstance(obs, Tensor) else {"policy": obs, "critic": critic_obs}
         view = self.storage.current_step_view()
@@ -125,6 +126,10 @@ class OnPolicyAlgorithm(Algorithm):
         if step.values is not None:
             view.columns["values"].copy_(step.values)
         view.hidden_states = states[0], states[1]
+        policy, distribution = self.policy, self.policy.distribution
+        view.on_demand = {"actions_log_prob": lambda: distribution.log_prob(view.columns["actions"])}
+        if step.values is None:
+            view.on_demand["values"] = lambda: policy.evaluate_stateless(policy.critic_obs(view.groups))
         self.transition = view
         return step.actions.clone()
 

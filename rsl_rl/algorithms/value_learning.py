@@ -26,9 +26,9 @@ class ValueLearningAlgorithm(GradientStepAlgorithm):
     def finish_step(self, row: Dict[str, Tensor], extras: Mapping[str, Any]) -> None:
         """Credit time-outs with the value of what would have come.
 
-        Where ``extras["time_outs"]`` [N] says that only the clock ended an episode, this is V of ``extras["final_obs"]``
-        (groups, or the critic's tensor) where given, else V of the last state acted on, once ``estimate_returns`` has
-        computed it.
+        Where ``extras["time_outs"]`` [N] says that only the clock ended an episode, this is V of
+        ``extras["final_obs"]`` (groups, or the critic's tensor) where given, else V of the last state acted on, once
+        ``estimate_returns`` has computed it.
         """
         if "time_outs" not in extras:
             return
