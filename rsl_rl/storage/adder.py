@@ -53,7 +53,7 @@ class Adder:
         if use_cuda and not torch.cuda.is_available():
             raise ValueError("use_cuda=True, and there is no CUDA device here; use use_cuda=False")
         plan_chunks(1, unroll_len, last_fn_type)  # checks the arguments
-        self._device = torch.device("cuda" if use_cuda else "cpu")
+        self._use_cuda = use_cuda
         self._unroll_len = unroll_len
         self._last_fn_type = last_fn_type
         self._null_transition = null_transition
@@ -80,8 +80,9 @@ class Adder:
         """
         if not data:
             raise ValueError("there are no transitions to compute advantages of; collect at least one")
-        rewards = torch.stack([step["reward"] for step in data]).to(self._device)
-        values = torch.stack([*(step["value"] for step in data), last_value]).to(self._device)
+        device = torch.device("cuda" if self._use_cuda else "cpu")
+        rewards = torch.stack([step["reward"] for step in data]).to(device)
+        values = torch.stack([*(step["value"] for step in data), last_value]).to(device)
         if values[:-1].numel() != rewards.numel():
             raise ValueError(
                 f"a reward has the shape {list(rewards.shape[1:])} and a value {list(values.shape[1:])}; give both the "
