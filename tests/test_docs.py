@@ -48,6 +48,8 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     "scripts/train.py --task go2_flat --deterministic": ONCE,
     "scripts/train.py --task go2_flat --acceleration.no_fused": ONCE,
     "scripts/train.py --task recall": ("--max_iterations", "1"),
+    "scripts/train.py --task target_sum": ("--max_iterations", "1"),
+    "scripts/train.py --task toy_grpo --num_envs 128 --algorithm.group_size 16": ("--max_iterations", "1"),
     "scripts/train.py --task go2_flat_blind --policy.rnn_type lstm --algorithm.unroll_len 12 --algorithm.burn_in 4": (
         *("--num_envs", "8", "--max_iterations", "1"),
     ),
@@ -267,7 +269,7 @@ def test_every_program_is_run(root):
     assert untitled == {"README.md", "embed.md", "migrating.md"}
     assert titled == {
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
-        *("rail.py", "small_start.py", "csv_logger.py"),
+        *("rail.py", "small_start.py", "csv_logger.py", "own_loop.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
     }
 
@@ -311,6 +313,15 @@ def test_rail_learns_with_camera_memory_curiosity_auxiliary_loss_and_symmetry(sa
     twin.load(saved_programs / "model.pt")
     states = [r.alg.extensions.state_dict() for r in (runner, twin)]
     assert torch.equal(states[0]["1_PositionLoss"]["layer"]["weight"], states[1]["1_PositionLoss"]["layer"]["weight"])
+
+
+def test_own_loop_trains_on_a_rollout_buffer(saved_programs):
+    policy = importlib.import_module("own_loop").train()
+    env, total = ToyConfig(num_envs=500).build(seed=9), 0.0
+    with torch.no_grad():
+        for _ in range(48):
+            total += env.step(policy.act_inference(env.get_observations())).reward.mean().item() / 48
+    assert total > 0.7  # at best 0.93, and 0 for doing nothing
 
 
 def test_small_start_trains_with_its_own_network(saved_programs):
