@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Sequence
 
 from rsl_rl.cli.callbacks import GATE
 from rsl_rl.cli.command_line import Arguments, parse
-from rsl_rl.cli.errors import print_line, program, usage_errors
+from rsl_rl.cli.errors import fail, print_line, program, usage_errors
 from rsl_rl.cli.ranks import (
     arguments_after_restart,
     config_of_rank,
@@ -40,6 +40,8 @@ class Flags:
     """Iteration to resume from; -1 for the newest undamaged one."""
     fresh_episodes: bool = False
     """With --resume: start new episodes instead of continuing those of the run, so that num_envs may change."""
+    seeds: Tuple[int, ...] = ()
+    """Train once with each of these seeds, one after the other, and print a table of the results."""
     init_from: str = ""
     """Start with the weights of this checkpoint file, or of the newest checkpoint in this run folder."""
     log_root: str = ""
@@ -62,7 +64,14 @@ SIGHUP."""
 
 
 def main(argv: Sequence[str]) -> int:
+    from rsl_rl.cli import train_seeds  # it needs this module
+
     launch = prepare_rank()
+    seeds = train_seeds.split_flags(argv)
+    if seeds is not None:
+        if launch.size > 1:
+            fail("--seeds starts several trainings of one process each; start it without torchrun")
+        return train_seeds.main(*seeds)
     args = parse(Flags, __doc__ or "", from_run=False, argv=argv)
     if launch.restarts:
         more = arguments_after_restart(args.log_root / args.cfg.runner.experiment_name, args.run)
@@ -142,7 +151,7 @@ def exit_on_signals() -> None:
         print(f"{program()}: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
         raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
-    _handle_signals(leave)
+    handle_signals(leave)
 
 
 def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
@@ -161,11 +170,11 @@ def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
         received.append(signal.Signals(number))
         runner.request_stop(received[0].name)
 
-    _handle_signals(stop)
+    handle_signals(stop)
     return received
 
 
-def _handle_signals(handler: Callable[[int, Any], None]) -> None:
+def handle_signals(handler: Callable[[int, Any], None]) -> None:
     """Install a handler of all signals in SIGNALS; SIGHUP stays ignored under nohup."""
     hangup = getattr(signal, "SIGHUP", None)
     for number in SIGNALS:

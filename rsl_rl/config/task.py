@@ -37,11 +37,14 @@ __all__ = [
     "RandomizationConfig",
     "Range",
     "RecallConfig",
+    "ReverseConfig",
     "RewardConfig",
     "RewardTerm",
+    "TargetSumConfig",
     "TaskConfig",
     "TerminationConfig",
     "TerminationTerm",
+    "TokensConfig",
     "ToyConfig",
 ]
 
@@ -192,3 +195,34 @@ class FarGoalConfig(ToyConfig):
         require_counts(self, 2, "num_rooms", "num_doors", high=1000)
         reachable = self.episode_steps >= self.num_rooms
         require_field(self, "episode_steps", reachable, f" ends an episode before room {self.num_rooms}; raise it")
+
+
+@dataclass(frozen=True)
+class TokensConfig(ToyConfig):
+    """Answers of several tokens, rewarded when they are complete."""
+
+    num_envs: int = 256
+    """Environments at once."""
+    episode_steps: int = 4
+    """Tokens of an answer."""
+    num_tokens: int = 5
+    """Tokens to choose from."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_counts(self, 2, "num_tokens", high=1000)
+        require_counts(self, 1, "episode_steps", high=1000)
+
+
+@dataclass(frozen=True)
+class ReverseConfig(TokensConfig):
+    """A sequence of tokens that is to be written backwards."""
+
+    builds: ClassVar[str] = "rsl_rl.tasks.toy_tokens:ReverseEnv"
+
+
+@dataclass(frozen=True)
+class TargetSumConfig(TokensConfig):
+    """A number that the digits of the answer must add up to."""
+
+    builds: ClassVar[str] = "rsl_rl.tasks.toy_tokens:TargetSumEnv"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Callable, Mapping
+from typing import Callable, Mapping, Optional
 
 
 class GateStreak:
@@ -21,8 +21,9 @@ class GateStreak:
             if "evaluation/score" in record and record["iteration"] <= iteration:
                 self._add(record["evaluation/score"])
 
-    def _add(self, score: float) -> None:
-        self._count = self._count + 1 if score <= self._limit else 0
+    def _add(self, score: Optional[float]) -> None:
+        """Count a score; None is one that is not finite."""
+        self._count = self._count + 1 if score is not None and score <= self._limit else 0
 
     def note_evaluation(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Count the evaluation of an iteration by ``metrics["score"]``."""
