@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, List, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Sequence, Tuple
 
 from rsl_rl.cli.callbacks import GATE
 from rsl_rl.cli.command_line import Arguments, parse
