@@ -11,10 +11,10 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.compat.exact_gaussian import output_distribution
 from rsl_rl.compat.former_modules import CNN, MLP, RNN, EmpiricalNormalization
-from rsl_rl.compat.output_distribution import OutputDistribution
 from rsl_rl.exporters.action_layers import action_layers
-from rsl_rl.utils.trajectories import HiddenState
+from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 
 Groups = Mapping[str, Tensor]
 
@@ -43,7 +43,7 @@ class MLPModel(nn.Module):
         self.obs_groups, self.obs_dim = self._get_obs_dim(obs, obs_groups, obs_set)
         self.obs_normalization = obs_normalization
         self.obs_normalizer = EmpiricalNormalization(self.obs_dim) if obs_normalization else nn.Identity()
-        self.distribution = None if distribution_cfg is None else OutputDistribution(output_dim, distribution_cfg)
+        self.distribution = None if distribution_cfg is None else output_distribution(output_dim, distribution_cfg)
         num_outputs = output_dim if self.distribution is None else self.distribution.family.num_outputs
         self.mlp = MLP(self._get_latent_dim(), num_outputs, hidden_dims, activation)
 
@@ -55,6 +55,7 @@ class MLPModel(nn.Module):
         stochastic_output: bool = False,
     ) -> Tensor:
         """Return the outputs; with a distribution the action without exploration, or a drawn one."""
+        obs = obs if masks is None or self.is_recurrent else unpad_trajectories(obs, masks)
         outputs = self.mlp(self.get_latent(obs, masks, hidden_state))
         if self.distribution is None:
             return outputs
@@ -83,23 +84,25 @@ class MLPModel(nn.Module):
     @property
     def output_mean(self) -> Tensor:
         """Mean of the latest distribution."""
-        return self._latest().mode
+        return self.latest_distribution.mode
 
     @property
     def output_std(self) -> Tensor:
         """Standard deviation of the latest distribution."""
-        return self._latest().std
+        return self.latest_distribution.std
 
     @property
     def output_entropy(self) -> Tensor:
         """Entropy of the latest distribution [...]."""
-        return self._latest().entropy().squeeze(-1)
+        return self.latest_distribution.entropy().squeeze(-1)
 
     def get_output_log_prob(self, outputs: Tensor) -> Tensor:
         """Return the log density [...] of actions under the latest distribution."""
-        return self._latest().log_prob(outputs).squeeze(-1)
+        return self.latest_distribution.log_prob(outputs).squeeze(-1)
 
-    def _latest(self) -> Any:
+    @property
+    def latest_distribution(self) -> Any:
+        """The latest distribution over the outputs."""
         if self.distribution is None:
             raise ValueError("the network has no distribution; give it a distribution_cfg")
         return self.distribution.latest

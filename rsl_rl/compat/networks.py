@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
 from rsl_rl.compat.classes import resolve_class, settings_for
-from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_filled
+from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_exact, is_filled
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.compat.output_distribution import std_settings
@@ -90,10 +90,12 @@ def _of_models(
     distribution = {key: actor[key] for key in STD_KEYS if key in actor}
     if is_filled(actor.get("distribution_cfg")):
         distribution = dict(actor["distribution_cfg"])
-    if all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
+    exact = is_exact(cfg)
+    if not exact and all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
         for role, network in zip(ROLES, networks):
             unused += [f"{role}.{key}" for key in network.settings if key not in _MODEL_KEYS]
         return policy_config(networks, std_settings(distribution), obs, unused)
+    distribution = {**distribution, **({"exact": True} if exact else {})}
     return _of_client_models(classes, networks, std_settings(distribution), distribution, obs)
 
 
@@ -105,11 +107,6 @@ def _of_client_models(
     obs: Observations,
 ) -> ActorCriticConfig:
     """Return the config of a policy of a client's networks."""
-    if any(cls.is_recurrent for cls in classes):
-        raise ValueError(
-            "beside a network class of your own, recurrent networks are not supported; take MLPModel or CNNModel for "
-            "the other one, or a subclass of rsl_rl.modules.ActorCritic for both (docs/extending.md)"
-        )
     described = []
     for cls, network in zip(classes, networks):
         own = {key: value for key, value in network.settings.items() if key not in ("class_name", *STD_KEYS)}

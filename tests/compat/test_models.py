@@ -13,8 +13,9 @@ from rsl_rl.models.mlp_model import MLPModel as SameMLPModel
 from rsl_rl.models.rnn_model import RNNModel as SameRNNModel
 from rsl_rl.modules import CNN
 from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.utils.trajectories import ResetMasks
 from tests.compat.era_configs import HIDDEN, v5
-from tests.era_clients import A, D, N, V5Env
+from tests.era_clients import A, C, D, N, V5Env
 
 
 class Camera(V5Env):
@@ -137,12 +138,63 @@ def test_a_client_network_is_saved_and_loaded(tmp_path):
     other.learn(1)
 
 
-def test_a_recurrent_client_network_is_refused():
-    class Recurrent(RNNModel):
-        pass
+class Recurrent(RNNModel):
+    """Reads the observation twice, behind the state."""
 
-    with pytest.raises(ValueError, match="recurrent networks are not supported"):
-        OnPolicyRunner(V5Env(), config(Recurrent))
+    def get_latent(self, obs, masks=None, hidden_state=None):
+        latent = super().get_latent(obs, masks, hidden_state)
+        return torch.cat((latent, latent), dim=-1)
+
+    def _get_latent_dim(self):
+        return 2 * self.latent_dim
+
+
+def recurrent_config(kind="gru", critic=Recurrent):
+    memory = {"rnn_type": kind, "rnn_hidden_dim": 6, "rnn_num_layers": 2}
+    cfg = config(Recurrent, critic, **memory)
+    cfg["critic"].update(memory if critic is Recurrent else {})
+    return cfg
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_trajectories_of_a_recurrent_client_network_equal_its_steps(kind):
+    """Outputs of the mini-batch are those of a loop over the steps, whatever ends an episode."""
+    runner = OnPolicyRunner(V5Env(), recurrent_config(kind))
+    policy = runner.alg.policy
+    groups = {"actor": torch.randn(7, 4, D), "critic": torch.randn(7, 4, C)}
+    dones = torch.rand(7, 4) < 0.3
+    assert dones.any()
+    policy.actor_model.memory.hidden_states = None
+    with torch.no_grad():
+        policy.act(policy.actor_obs({name: group[0] for name, group in groups.items()}))
+        state = policy.actor_model.memory.current_state(4)
+        steps = []
+        for t in range(7):
+            steps.append(policy.actor_model(policy.actor_obs({name: group[t] for name, group in groups.items()})))
+            policy.reset(dones[t])
+        together = policy.actor_model(policy.actor_obs(groups), ResetMasks.of_dones(dones), state)
+    torch.testing.assert_close(together, torch.stack(steps))
+
+
+@pytest.mark.parametrize(("kind", "critic"), [("gru", Recurrent), ("lstm", "MLPModel")], ids=["both", "actor"])
+def test_a_recurrent_network_of_the_client_learns(kind, critic, tmp_path):
+    one = OnPolicyRunner(V5Env(64), recurrent_config(kind, critic), str(tmp_path))
+    policy = one.alg.policy
+    assert policy.is_recurrent and isinstance(policy.actor, Recurrent)
+    before = copy.deepcopy(policy.state_dict())
+    one.learn(30)
+    assert not torch.equal(policy.state_dict()["actor.rnn.rnn.weight_hh_l1"], before["actor.rnn.rnn.weight_hh_l1"])
+    assert one._collector.recent.means()[0] > -18  # -20 and less untrained
+    one.save(str(tmp_path / "model.pt"))
+    other = OnPolicyRunner(V5Env(64), recurrent_config(kind, critic))
+    other.load(str(tmp_path / "model.pt"))
+    obs = one.env.get_observations()
+    acting = [runner.get_inference_policy() for runner in (one, other)]
+    for _ in range(3):
+        torch.testing.assert_close(acting[1](obs), acting[0](obs))
+    for a in acting:
+        a.reset(torch.ones(64))
+    torch.testing.assert_close(acting[1](obs), acting[0](obs))
 
 
 def test_a_class_that_is_no_network_is_refused():
