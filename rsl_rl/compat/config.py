@@ -59,7 +59,7 @@ def translate(cfg: Mapping[str, Any], era: Era, env: VecEnv, obs: Observations, 
     else:
         algorithm = _algorithm_of(cfg, era, near, unused)
         policy = policy_of(cfg, era, env, obs, near, unused)
-        extensions = extensions_of(cfg, env, obs, unused)
+        extensions = extensions_of(cfg, env, obs, near, unused)
     settings = LearnConfig(
         seed=_seed(cfg.get("seed")),
         policy=policy,
