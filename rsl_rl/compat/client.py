@@ -47,7 +47,7 @@ class Client:
         """Give a runner and its algorithm the attributes that clients of any era use."""
         add_algorithm_names(runner.alg)
         if self.era is not None:
-            serve_own_loop(runner.alg, self.era)
+            serve_own_loop(runner.alg, self.era, self.alg_cfg)
         add_runner_names(runner, self.policy_cfg, self.settings.runner.logger)
 
     def load_request(self, alg: Algorithm, load_optimizer: Any, options: Mapping[str, Any]) -> LoadRequest:

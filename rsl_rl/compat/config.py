@@ -7,6 +7,7 @@ from typing import Any, List, Mapping, NamedTuple, Tuple
 
 from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.compat.classes import resolve_class, settings_for
+from rsl_rl.compat.client_algorithm import algorithm_class
 from rsl_rl.compat.distillation import distillation_of, is_distillation
 from rsl_rl.compat.eras import Era, is_exact, is_filled
 from rsl_rl.compat.exact import ExactPPO
@@ -121,11 +122,13 @@ def _algorithm_of(cfg: Mapping[str, Any], era: Era, near: Tuple[Any, ...], unuse
     others = {key: value for key, value in section.items() if key not in known}
     if is_exact(cfg):
         _require_exact(cls, section)
-        cls, others = ExactPPO, {}
+        cls = ExactPPO
     if cls is PPO:
         unused += [f"algorithm.{key}" for key in others]
         return PPOConfig(**given)
-    return settings_for(PPOConfig, cls, others)(**given)
+    if cls is not ExactPPO:
+        cls = algorithm_class(cls, section, era)
+    return settings_for(PPOConfig, cls, {})(**given)
 
 
 def _require_exact(cls: Any, section: Mapping[str, Any]) -> None:

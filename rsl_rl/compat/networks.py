@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
 from rsl_rl.compat.classes import resolve_class, settings_for
+from rsl_rl.compat.client_classes import policy_class
 from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_exact, is_filled
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
@@ -60,12 +60,12 @@ def _of_policy(
         own["obs_normalization"] = normalize if norm in (None, {}) else bool(norm)
         networks.append(Network(groups_of(cfg, role, era, obs), {**shared, **own}, recurrent))
     distribution = {key: section.pop(key) for key in STD_KEYS if key in section}
-    names = {field.name for field in fields(ActorCriticConfig)}
-    known = {key: section.pop(key) for key in list(section) if key in names and cls is not None}
     if cls is None:
         unused += [f"policy.{key}" for key in section]
-        section = {}
-    return policy_config(networks, {**std_settings(distribution), **known}, obs, unused, cls, section)
+    else:
+        base = ActorCriticRecurrent if recurrent else ActorCritic
+        cls = policy_class(cls, base, cfg["policy"], era, obs)
+    return policy_config(networks, std_settings(distribution), obs, unused, cls)
 
 
 _SHARED_KEYS = ("activation", "rnn_type", "rnn_hidden_size", "rnn_hidden_dim", "rnn_num_layers")
@@ -137,7 +137,6 @@ def policy_config(
     obs: Observations,
     unused: List[str],
     cls: Optional[Type] = None,
-    arguments: Optional[Mapping[str, Any]] = None,
 ) -> ActorCriticConfig:
     """Return the config of an actor and a critic."""
     for role, network in zip(ROLES, networks):
@@ -157,7 +156,7 @@ def policy_config(
             rnn_hidden_size=_one(with_memory, "rnn_hidden_dim", _one(with_memory, "rnn_hidden_size", 256)),
             rnn_num_layers=_one(with_memory, "rnn_num_layers", 1),
         )
-    return base(**settings) if cls is None else settings_for(base, cls, arguments or {})(**settings)
+    return base(**settings) if cls is None else settings_for(base, cls, {})(**settings)
 
 
 def _one(networks: Sequence[Network], key: str, default: Any) -> Any:

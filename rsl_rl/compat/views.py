@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import Version, from_native
+from rsl_rl.compat.client_algorithm import networks_of
 from rsl_rl.compat.distillation import LaterTeacherDistillation
 from rsl_rl.compat.loading import fitted, shift_std, wants
 from rsl_rl.compat.model_policy import ModelPolicy
@@ -17,8 +18,7 @@ _SAVED = Version(5, 5)
 
 def add_algorithm_names(alg: Algorithm) -> None:
     """Add ``get_policy``, ``actor``, ``critic``, ``save``, ``load``, ``compile``, ``rnd`` and the like."""
-    own = isinstance(alg.policy, ModelPolicy)
-    actor, critic = (getattr(alg.policy, role) if own else ModelView(alg.policy, role) for role in ("actor", "critic"))
+    actor, critic = networks_of(alg.policy)
     extensions = getattr(getattr(alg, "extensions", None), "all", ())
     rnd = next((extension for extension in extensions if hasattr(extension, "predictor")), None)
 

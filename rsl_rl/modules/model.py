@@ -96,7 +96,10 @@ class Model(nn.Module):
         return dict(zip(self.vector_groups, zip(low, high)))
 
     def encode(self, x: Observation) -> Tensor:
-        """Return the input of the memory, or of the head if there is no memory, for what :meth:`read` returned."""
+        """Return the input of the memory, or of the head if there is no memory, for what :meth:`read` returned, or for
+        groups of vectors."""
+        if self._only_vectors:
+            x = self.read(x)
         if isinstance(x, Tensor):
             return self.normalizer(x)
         images = [encoder(x[group]) for group, encoder in self.image_encoders.items()]
