@@ -7,6 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.compat.exported_model import ExportedModel
 from rsl_rl.compat.model_memory import ModelMemory, dones_of, trajectory_states
 from rsl_rl.compat.models import MLPModel, RNNModel
 from rsl_rl.config.policy import ActorCriticConfig
@@ -59,6 +60,9 @@ class ClientModel(Model):
 
     def update_normalization(self, obs: Observation, sample_mask: Optional[Tensor] = None) -> None:
         self.network.update_normalization(self._flattened(self.read(obs))[0])
+
+    def export_module(self) -> nn.Module:
+        return ExportedModel(self.network)
 
     def _flattened(self, x: Observation) -> Tuple[Dict[str, Tensor], Tuple[int, ...]]:
         """Return groups [B, ...], and the leading dimensions that became B."""

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from rsl_rl.compat.exact_gaussian import output_distribution
+from rsl_rl.compat.exported_model import ExportedModel, scriptable
 from rsl_rl.compat.former_modules import CNN, MLP, RNN, EmpiricalNormalization
-from rsl_rl.exporters.action_layers import action_layers
 from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 
 Groups = Mapping[str, Tensor]
@@ -41,6 +41,7 @@ class MLPModel(nn.Module):
     ):
         super().__init__()
         self.obs_groups, self.obs_dim = self._get_obs_dim(obs, obs_groups, obs_set)
+        self.group_sizes = [obs[group].shape[-1] for group in self.obs_groups]
         self.obs_normalization = obs_normalization
         self.obs_normalizer = EmpiricalNormalization(self.obs_dim) if obs_normalization else nn.Identity()
         self.distribution = None if distribution_cfg is None else output_distribution(output_dim, distribution_cfg)
@@ -108,8 +109,8 @@ class MLPModel(nn.Module):
         return self.distribution.latest
 
     def as_jit(self) -> nn.Module:
-        """Return what ``torch.jit.trace`` compiles."""
-        return ExportedModel(self)
+        """Return a copy that ``torch.jit.script`` takes; a recurrent one keeps its state itself."""
+        return scriptable(self)
 
     def as_onnx(self, verbose: bool = False) -> nn.Module:
         """Return a copy for ``torch.onnx.export``."""
@@ -205,31 +206,3 @@ class CNNModel(MLPModel):
 
     def _get_latent_dim(self) -> int:
         return self.obs_dim + self.cnn_latent_dim
-
-
-class ExportedModel(nn.Module):
-    """obs [1, D], and each image group [1, C, H, W] -> actions [1, A] without exploration."""
-
-    is_recurrent = False
-
-    def __init__(self, model: MLPModel, verbose: bool = False):
-        super().__init__()
-        if model.is_recurrent:
-            raise ValueError("a recurrent network derived from RNNModel cannot be exported")
-        self.verbose, self.input_size = verbose, model.obs_dim
-        self.normalizer = model.obs_normalizer
-        images = getattr(model, "obs_groups_2d", [])
-        self.encoders = nn.ModuleList([model.cnns[group] for group in images])  # type: ignore[index]
-        layers = [] if model.distribution is None else action_layers(model.distribution.family)
-        self.head = nn.Sequential(*model.mlp, *layers)
-        self.input_names, self.output_names = ["obs", *images], ["actions"]
-        sizes = zip(getattr(model, "obs_channels_2d", []), getattr(model, "obs_dims_2d", []))
-        self._image_shapes = [(1, channels, *size) for channels, size in sizes]
-
-    def forward(self, obs: Tensor, *images: Tensor) -> Tensor:
-        features = [encoder(image) for encoder, image in zip(self.encoders, images)]
-        return self.head(torch.cat((self.normalizer(obs), *features), dim=-1))
-
-    def get_dummy_inputs(self) -> Tuple[Tensor, ...]:
-        """Return inputs of zeros."""
-        return (torch.zeros(1, self.input_size), *(torch.zeros(shape) for shape in self._image_shapes))

@@ -87,6 +87,10 @@ class Model(nn.Module):
             x = self.read(obs)
             self.normalizer.update(x if isinstance(x, Tensor) else x[_VECTORS], sample_mask)
 
+    def export_module(self) -> Optional[nn.Module]:
+        """Return the module to be exported in place of this network's parts; None for these."""
+        return None
+
     def observation_bounds(self, obs: Mapping[str, Tensor]) -> Dict[str, Tuple[Tensor, Tensor]]:
         """Return the bounds of the normaliser, lowest and highest values [D], for each vector group of ``obs``."""
         if not isinstance(self.normalizer, RunningNorm):

@@ -124,6 +124,47 @@ def test_a_client_network_with_its_own_encoder_learns_and_exports(tmp_path):
     assert actor.get_output_log_prob(drawn).shape == actor.output_entropy.shape[:1] or drawn.shape == (N, A)
 
 
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_recurrent_client_network_exports_with_its_state(kind, tmp_path):
+    runner = OnPolicyRunner(V5Env(), recurrent_config(kind))
+    model, steps = runner.alg.get_policy(), [torch.randn(1, D) for _ in range(3)]
+    model.reset()
+    with torch.no_grad():
+        expected = [model({"actor": obs}).clone() for obs in steps]
+    torch.jit.script(model.as_jit()).save(str(tmp_path / "own.pt"))
+    own = torch.jit.load(str(tmp_path / "own.pt"))
+    for _ in range(2):
+        own.reset()
+        for obs, action in zip(steps, expected):
+            torch.testing.assert_close(own(obs), action)
+    names = ["h", "c"][: 1 if kind == "gru" else 2]
+    onnx = model.as_onnx(verbose=False)
+    assert onnx.input_names == ["obs", *(f"{name}_in" for name in names)] and onnx.output_names[0] == "actions"
+    ours = torch.jit.load(str(runner.export_policy_to_jit(tmp_path)))
+    states = onnx.get_dummy_inputs()[1:]
+    for obs, action in zip(steps, expected):
+        out, *states = ours(obs, *states)
+        torch.testing.assert_close(out, action)
+
+
+@pytest.mark.parametrize("kind", ["flat", "images", "gru"])
+def test_the_runner_exports_a_client_network_to_onnx(kind, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    env, cfg = (Camera(), image_config()) if kind == "images" else (V5Env(), config(Doubled, critic=Doubled))
+    runner = OnPolicyRunner(env, recurrent_config() if kind == "gru" else cfg)
+    runner.learn(1)
+    session = onnxruntime.InferenceSession(str(runner.export_policy_to_onnx(tmp_path)))
+    groups = {name: group[:1].clone() for name, group in env.get_observations().items()}
+    model = runner.alg.get_policy()
+    model.reset()
+    with torch.no_grad():
+        expected = model(groups)
+    inputs = dict(zip(model.as_onnx().input_names, model.as_onnx().get_dummy_inputs()))
+    inputs.update({"obs": groups["actor"], **{name: groups[name] for name in inputs if name in groups}})
+    given = {entry.name: inputs[entry.name].numpy() for entry in session.get_inputs()}
+    torch.testing.assert_close(torch.from_numpy(session.run(None, given)[0]), expected, atol=1e-5, rtol=1e-5)
+
+
 def test_a_client_network_is_saved_and_loaded(tmp_path):
     one, other = (OnPolicyRunner(V5Env(), config(Doubled, critic=Doubled)) for _ in range(2))
     one.learn(2)
