@@ -33,10 +33,12 @@ SHORTCUTS = {
     "run_name": "runner.run_name",
     "save_interval": "runner.save_interval",
     "evaluate_interval": "progress.evaluate_interval",
+    "until_gate": "progress.until_gate",
+    "algorithm.bptt_length": "algorithm.unroll_len",
     "video_interval": "progress.video_interval",
     "logger": "runner.logger",
 }
-"""Flags of legged_gym, and the config field of each."""
+"""Short and other names of flags, and the config field of each."""
 
 DEPRECATED = {"postmortem": "fault_dump"}
 """Old flags that are still accepted, and their new names."""

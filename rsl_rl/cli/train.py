@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
+from rsl_rl.cli.callbacks import GATE, attach_callbacks, build_callback_envs
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import print_line, program, usage_errors
 from rsl_rl.cli.experiments import file_of
@@ -15,7 +16,6 @@ from rsl_rl.cli.experiments import file_of
 if TYPE_CHECKING:
     from rsl_rl.evaluation.callbacks import VideoCallback
     from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.tasks.legged_robot import LeggedRobot
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,9 @@ class Flags:
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C, and after SIGTERM, SIGUSR1, SIGHUP or max_time; the run is saved."""
+
+SHOW_CURSOR = b"\x1b[?25h"
+"""Escape sequence that shows the cursor of a terminal."""
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP") if hasattr(signal, name)]
 """Signals that stop a training after saving; SLURM can send SIGUSR1 before the time limit, a closed terminal sends
@@ -71,7 +74,8 @@ def train(args: Arguments) -> int:
     try:
         runner.learn(remaining, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
         done = runner.current_learning_iteration
-        for one in video_callbacks if done >= cfg.runner.max_iterations else ():
+        passed = runner.stopped_by == GATE
+        for one in video_callbacks if passed or done >= cfg.runner.max_iterations else ():
             one.finish(interrupted=lambda: bool(received))
     except (TrainingError, OSError) as error:
         print(f"{program()}: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
@@ -79,7 +83,10 @@ def train(args: Arguments) -> int:
     finally:
         for one in video_callbacks:
             one.cancel()
-    if done < cfg.runner.max_iterations:
+    if passed:
+        times = f"{cfg.progress.until_gate} evaluations in a row"
+        print_line(f"the policy passed the gate in {times}: training ends after iteration {done}")
+    elif done < cfg.runner.max_iterations:
         reason = received[0].name if received else "max_time"
         print_line(f"interrupted by {reason} after iteration {done} and saved; continue with --resume")
         return INTERRUPTED if signal.SIGINT in received else TERMINATED
@@ -126,36 +133,6 @@ def set_up(args: Arguments) -> Training:
         notes += more_notes
     runner.add_git_repo_to_log(file_of(cfg))
     return Training(runner, notes, attach_callbacks(runner, cfg, *callback_envs))
-
-
-def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
-    """Return the environments of evaluations and of videos, one or none each; errors occur before a run is created."""
-    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_video_env
-
-    progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
-    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
-    video = [build_video_env(cfg.env, progress, device, seed)] if progress.video_interval else []
-    return evaluation, video
-
-
-def attach_callbacks(
-    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "List[LeggedRobot]", video_envs: "List[LeggedRobot]"
-) -> "List[VideoCallback]":
-    """Add the callbacks to the runner; return those of videos."""
-    from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
-    from rsl_rl.runners.best_checkpoint import BestCheckpoint
-
-    progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
-    folder = runner.log_dir
-    assert folder is not None  # the runner was given one
-    for env in evaluation_envs:
-        best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
-        runner.after_update.append(EvaluationCallback(env, progress, last, policy, best.save_if_better))
-    video_callbacks = [
-        VideoCallback(env, progress, last, policy, folder / "videos", runner.print_line) for env in video_envs
-    ]
-    runner.after_update += video_callbacks
-    return video_callbacks
 
 
 def find_weights(path: str) -> Path:
@@ -223,6 +200,8 @@ def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
 
     def stop(number: int, frame: Any) -> None:
         if number == signal.SIGINT and signal.SIGINT in received:
+            if os.isatty(sys.stdout.fileno()):
+                os.write(sys.stdout.fileno(), SHOW_CURSOR)  # the table of the console hides it
             os.write(sys.stderr.fileno(), b"stopped at once; the newest checkpoint is in the run folder\n")
             os._exit(INTERRUPTED)
         received.append(signal.Signals(number))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Mapping, Optional
 
 from rsl_rl.config.base import (
     Config,
@@ -41,6 +41,7 @@ class OnPolicyConfig(Settings):
     """Settings of algorithms that learn from rollouts by gradient steps on mini-batches."""
 
     section: ClassVar[str] = "algorithm"
+    aliases: ClassVar[Mapping[str, str]] = {"bptt_length": "unroll_len"}
 
     num_learning_epochs: int = 5
     """Passes over each rollout."""
@@ -62,7 +63,7 @@ class OnPolicyConfig(Settings):
     ema_decay: float = 0.0
     """Decay per update of the exponential average of the weights for evaluation and export; 0: no average."""
     unroll_len: int = 0
-    """Steps that a policy with memory backpropagates through time; 0: the whole rollout."""
+    """Steps that a policy with memory backpropagates through time, also called bptt_length; 0: the whole rollout."""
     last_fn_type: str = "last"
     """Use of the steps that remain after chunks of unroll_len: 'last' adds a chunk of the last unroll_len steps, 'drop'
     drops them, 'null_padding' adds a chunk with padding."""

@@ -74,6 +74,7 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
     elif not is_dataclass(cls):
         raise ValueError(f"{prefix}kind is missing; name one of {', '.join(sorted(_kinds(cls)))}")
     hints = declared_types(cls)
+    values = _without_aliases(getattr(cls, "aliases", {}), values, prefix)
     for key in values:
         if key not in hints:
             name = _key_text(key)
@@ -91,6 +92,14 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
         if where in ("", section):  # the message has the path already
             raise
         raise ValueError(str(error).replace(f"{section}.", prefix)) from error
+
+
+def _without_aliases(aliases: Mapping[str, str], values: Mapping[str, Any], prefix: str) -> Dict[str, Any]:
+    """Return the values with the names of fields; a field that is given by both names is a ValueError."""
+    for alias, name in aliases.items():
+        if alias in values and name in values:
+            raise ValueError(f"{prefix}{alias} is another name of {prefix}{name}, and both are given; leave out one")
+    return {aliases.get(key, key): value for key, value in values.items()}
 
 
 @functools.lru_cache(maxsize=None)

@@ -240,7 +240,7 @@ def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
     first.close()
     second.get_by_text("pause", exact=True).click()  # one has gone, the other steers on
     until(lambda: page.paused)
-    second.get_by_text("go on", exact=True).click()
+    second.get_by_text("resume", exact=True).click()
     until(lambda: not page.paused)
     second.get_by_text("reset", exact=True).click()
     until(page.wants_reset)

@@ -337,3 +337,12 @@ def test_configs_of_others_with_enumerations_numpy_and_unknown_types_can_be_writ
     path = tmp_path / "config.yaml"
     write_yaml({"env": Foreign()}, path)
     assert read_yaml(path)["env"] == {"kind": "joint", "gain": 2.5, "number": 3}
+
+
+def test_another_name_of_a_field_sets_the_field():
+    assert from_dict(PPOConfig, {"bptt_length": 8}).unroll_len == 8
+
+
+def test_both_names_of_a_field_are_an_error_that_names_them():
+    with pytest.raises(ValueError, match=r"bptt_length is another name of .*unroll_len, and both are given"):
+        from_dict(PPOConfig, {"bptt_length": 8, "unroll_len": 8})
