@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -28,9 +28,8 @@ class ExportedModel(ImagePolicy):
         self.layers = nn.ModuleList([] if network.distribution is None else action_layers(network.distribution.family))
         self.is_recurrent, self.verbose = bool(network.is_recurrent), verbose
         self.num_obs = self.input_size = network.obs_dim
-        shapes = zip(getattr(network, "obs_channels_2d", ()), getattr(network, "obs_dims_2d", ()))
-        images: Sequence[str] = getattr(network, "obs_groups_2d", ())
-        self.image_shapes = dict(zip(images, ((channels, *size) for channels, size in shapes)))
+        images: List[Any] = [getattr(network, f"obs_{name}_2d", []) for name in ("groups", "channels", "dims")]
+        self.image_shapes = {group: (channels, *size) for group, channels, size in zip(*images)}
         self.rnn = network.rnn.rnn if self.is_recurrent else None
         self.state_names = () if self.rnn is None else ("h",) if isinstance(self.rnn, nn.GRU) else ("h", "c")
         self.input_names, self.output_names = list(example_inputs(self)), list(output_names(self))

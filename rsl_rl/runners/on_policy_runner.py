@@ -232,8 +232,7 @@ class OnPolicyRunner(PolicyAccess):
         the current episodes, so that the number of environments may differ. ``load_cfg``, ``strict`` and
         ``map_location`` have the meaning of rsl_rl 5, also in this order.
 
-        A file that is damaged, has weights that are not finite, or has networks of other sizes is a
-        :class:`CheckpointError`.
+        A file that is damaged, or has weights that are not finite or of other sizes, is a :class:`CheckpointError`.
         """
         request = self._client.load_request(self.alg, load_optimizer, load_env, options)
         load_optimizer = request.optimizer
