@@ -104,11 +104,10 @@ class ExactPPO(PPO):
 
     def update(self) -> Dict[str, Tensor]:
         storage, policy, cfg = self.storage, self.policy, self.cfg
-        num_batches = cfg.num_mini_batches
         batches = _trajectory_batches if policy.is_recurrent else _step_batches
         seen: List[Tensor] = []  # terms of the loss, of the gradient steps taken
         longest, num_steps = self.skips_in_row.clone(), 0
-        for batch in batches(storage, policy, num_batches, cfg.num_learning_epochs):
+        for batch in batches(storage, cfg.num_mini_batches, cfg.num_learning_epochs):
             terms = self._exact_step(batch)
             self.skips_in_row.add_(1.0).mul_(0.0 if terms is not None else 1.0)
             torch.maximum(longest, self.skips_in_row, out=longest)
@@ -201,9 +200,7 @@ def _columns(storage: RolloutStorage) -> Dict[str, Tensor]:
     return {**{name: storage.columns[name] for name in names}, **computed}
 
 
-def _step_batches(
-    storage: RolloutStorage, policy: ModelPolicy, num_batches: int, num_epochs: int
-) -> Iterator[ExactBatch]:
+def _step_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) -> Iterator[ExactBatch]:
     """Yield mini-batches of steps, in one order for all epochs; what does not fill a mini-batch is left out."""
     size = storage.num_envs * storage.num_transitions_per_env // num_batches
     order = torch.randperm(num_batches * size, device=storage.device)
@@ -216,9 +213,7 @@ def _step_batches(
             yield ExactBatch({name: group[rows] for name, group in groups.items()}, chosen)
 
 
-def _trajectory_batches(
-    storage: RolloutStorage, policy: ModelPolicy, num_batches: int, num_epochs: int
-) -> Iterator[ExactBatch]:
+def _trajectory_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) -> Iterator[ExactBatch]:
     """Yield mini-batches of the trajectories of neighbouring environments, in their order."""
     dones = storage.columns["dones"].squeeze(-1)
     padded, masks = split_and_pad_trajectories(storage.groups, dones)
