@@ -1,5 +1,6 @@
 """Every command and every program of README.md and docs/ runs as it stands there, on a small scale."""
 
+import dataclasses
 import importlib
 import re
 import shutil
@@ -69,6 +70,8 @@ SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which oth
     "scripts/train.py --task go2_flat --acceleration.no_fused",
     "scripts/evaluate.py --task go2_flat --pushes",
 }
+
+TERM_KINDS = ("reward", "observation", "termination", "command", "event")  # a program of own-task.md each
 
 OWN_CODE = {  # command of a page whose files it needs -> what makes it small; they run in this order
     "scripts/train.py --task low_walk:LowWalk": ONCE,
@@ -250,7 +253,26 @@ def test_every_program_is_run(root):
     assert titled == {
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
         *("rail.py", "small_start.py", "csv_logger.py"),
+        *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
     }
+
+
+def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
+    tasks = {kind: importlib.import_module(f"{kind}_term").task() for kind in TERM_KINDS}
+    envs = {kind: dataclasses.replace(task, num_envs=4).build(seed=1) for kind, task in tasks.items()}
+    steps = {kind: [env.step(torch.randn(4, 12)) for _ in range(3)] for kind, env in envs.items()}
+    for kind in TERM_KINDS:
+        assert all(group.isfinite().all() for step in steps[kind] for group in step.obs.values())
+    assert "rew_smooth_knees" in steps["reward"][0].extras["log"]
+    mirrored = envs["observation"].mirrors()["critic"][0]
+    assert steps["observation"][0].obs["policy"].shape == (4, 48 + 2 * 12)
+    assert steps["observation"][0].obs["critic"].shape == (4, len(mirrored))
+    assert envs["termination"].cfg.terminations.all_terms.keys() == {"forbidden_contact", "tilt", "too_low"}
+    heights = envs["command"].state.commands["height"]
+    torch.testing.assert_close(steps["command"][-1].obs["critic"][:, -1:], 5.0 * heights)
+    friction = envs["event"].state.friction.clone()
+    envs["event"].reset([2])
+    assert (envs["event"].state.friction != friction).tolist() == [False, False, True, False]
 
 
 @torch.no_grad()

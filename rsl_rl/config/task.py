@@ -8,22 +8,29 @@ from typing import Any, ClassVar, Dict
 from rsl_rl.config.base import Config, require, require_counts, require_field
 from rsl_rl.config.mdp import (
     CommandConfig,
+    CommandTerm,
     ControlConfig,
+    EventTerm,
     ObservationTerm,
     RandomizationConfig,
     Range,
     RewardConfig,
+    RewardTerm,
     TerminationConfig,
+    TerminationTerm,
 )
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.utils.registry import import_object
+from rsl_rl.config.terms import MAX_HISTORY
+from rsl_rl.utils.registry import import_object, suggest
 
 __all__ = [
     "MAX_ENVS",
     "CameraConfig",
     "ChoiceConfig",
     "CommandConfig",
+    "CommandTerm",
     "ControlConfig",
+    "EventTerm",
     "FarGoalConfig",
     "LeggedRobotConfig",
     "ObservationTerm",
@@ -31,8 +38,10 @@ __all__ = [
     "Range",
     "RecallConfig",
     "RewardConfig",
+    "RewardTerm",
     "TaskConfig",
     "TerminationConfig",
+    "TerminationTerm",
     "ToyConfig",
 ]
 
@@ -81,6 +90,8 @@ class LeggedRobotConfig(TaskConfig):
     """Terms of the group "critic" in order; empty: the critic reads the group "policy"."""
     more_observations: Dict[str, Dict[str, ObservationTerm]] = field(default_factory=dict)
     """Further observation groups by name, each with its terms in order."""
+    observation_history: Dict[str, int] = field(default_factory=dict)
+    """Control steps in the observations of a group, the oldest first; 1 for a group that is not named."""
     gate: Dict[str, float] = field(default_factory=dict)
     """Success criteria: largest allowed value of each metric of scripts/evaluate.py."""
 
@@ -97,6 +108,18 @@ class LeggedRobotConfig(TaskConfig):
         )
         taken = [name for name in _TAKEN_NAMES if name in self.more_observations]
         require(not taken, f"env.more_observations names a group {', '.join(taken)}, which is taken; use another name")
+        groups = self.observation_groups
+        for name, history in self.observation_history.items():
+            known = f"env.observation_history names the group '{name}'; known: {', '.join(groups)}"
+            require(name in groups, f"{known}.{suggest(name, groups)}")
+            fits = 1 <= history <= MAX_HISTORY
+            require(fits, f"env.observation_history.{name}={history}: give a number of steps from 1 to {MAX_HISTORY}")
+
+    @property
+    def observation_groups(self) -> Dict[str, Dict[str, ObservationTerm]]:
+        """The terms of each group by name: "policy", "critic" if it has terms, and further groups."""
+        critic = {"critic": self.critic_observations} if self.critic_observations else {}
+        return {"policy": self.policy_observations, **critic, **self.more_observations}
 
 
 @dataclass(frozen=True)
