@@ -30,10 +30,10 @@ EXTRAS = {
     "viewer": ["mujoco>=4.0", "viser>=1.1.1", "trimesh"],
     "wandb": ["wandb"],
     "sweep": ["optuna>=4.2"],
-    "gymnasium": ["gymnasium>=1.0"],
+    "gymnasium": ["gymnasium>=1.1"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
-        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "gymnasium>=1.0",
+        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "gymnasium>=1.1",
         "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",
     ],
 }  # fmt: skip

@@ -72,14 +72,14 @@ def test_nobody_replaces_the_step_of_a_simulation(root):
 
 def test_the_core_knows_no_earlier_version(root):
     """Only rsl_rl.compat does: the runner reaches it by one function, when it is constructed, and names of earlier
-    versions are looked up by one other."""
+    versions are looked up by one other. A command converts files."""
     users = {}
     for path in (root / "rsl_rl").rglob("*.py"):
         if "compat" not in path.relative_to(root / "rsl_rl").parts and "rsl_rl.compat" in path.read_text():
             users[path.relative_to(root / "rsl_rl").as_posix()] = path.read_text()
     helpers = {"utils/former_names.py", "utils/utils.py", "networks/__init__.py"}
     helpers |= {f"models/{name}.py" for name in ("__init__", "mlp_model", "rnn_model", "cnn_model")}
-    assert set(users) == {"runners/on_policy_runner.py", *helpers}
+    assert set(users) == {"runners/on_policy_runner.py", "cli/convert_checkpoint.py", *helpers}
     runner = ast.parse(users["runners/on_policy_runner.py"])
     imported = [node.names for node in ast.walk(runner) if getattr(node, "module", None) == "rsl_rl.compat"]
     assert [[name.name for name in names] for names in imported] == [["client_of"]]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.algorithms.losses import BatchTransform
+from rsl_rl.algorithms.metrics import UnpackedMetrics
 from rsl_rl.algorithms.on_policy import OnPolicyAlgorithm
 from rsl_rl.algorithms.optimizer import GuardedAdam
 from rsl_rl.algorithms.policy_average import PolicyAverage
@@ -147,7 +148,7 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
         metrics[self.STEPS_TAKEN], metrics[self.CONSECUTIVE_SKIPS] = taken, consecutive_skips
         self.extensions.update(storage, metrics)
         storage.clear()
-        return metrics
+        return UnpackedMetrics(metrics, self.unpacked) if self.unpacked else metrics
 
     @torch.no_grad()
     def learning_step(self, indices: Tensor) -> Tensor:

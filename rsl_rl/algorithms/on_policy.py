@@ -37,6 +37,9 @@ class OnPolicyAlgorithm(Algorithm):
     ``load_state_dict``. Call ``init_storage`` or ``init_groups`` before the first rollout.
     """
 
+    unpacked: Tuple[str, ...] = ()
+    """Metrics that the result of ``update`` unpacks into; none where it is a plain dict."""
+
     def __init__(
         self,
         actor_critic: ActorCritic,
@@ -64,7 +67,8 @@ class OnPolicyAlgorithm(Algorithm):
         action_shape: Sequence[int],
     ) -> None:
         """Allocate the rollout for observations of one or two tensors; ``critic_obs_shape`` is None for a critic that
-        reads what the actor reads."""
+        reads what the actor reads. The result of ``update`` then unpacks into the losses of value and surrogate."""
+        self.unpacked = ("value_loss", "surrogate_loss")
         specs = vector_group_specs(actor_obs_shape, critic_obs_shape)
         self.policy.critic_model.set_groups(("critic",) if critic_obs_shape is not None else ("policy",))
         self.init_groups(num_envs, num_transitions_per_env, specs)

@@ -16,11 +16,12 @@ COMMANDS = {
     "benchmark": "measure speed (in a clone of the repository)",
     "list": "print the names of the tasks",
     "check-env": "check an environment of your own",
+    "convert-checkpoint": "write a checkpoint for another version of rsl_rl",
 }
 """Subcommands; each is a module of rsl_rl.cli with a function main."""
 
 USAGE = "usage: rsl-rl COMMAND [FLAGS]\n\n{}\n\n`rsl-rl COMMAND --help` explains the flags of a command.".format(
-    "\n".join(f"  {name:10} {what}" for name, what in COMMANDS.items())
+    "\n".join(f"  {name:18} {what}" for name, what in COMMANDS.items())
 )
 
 

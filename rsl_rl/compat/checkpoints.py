@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.compat.names_in_files import Names, names_for, optimizer_order
+from rsl_rl.compat.plain_weights import is_of_models, parts_of_models, plain_weights, require_convertible
 from rsl_rl.utils.checkpoints import FORMAT, CheckpointError, read_checkpoint, write_checkpoint
 
 UNKNOWN_COUNT = 1e6
@@ -43,11 +44,29 @@ def convert_checkpoint(src: Union[str, Path], dst: Union[str, Path], to: str) ->
     not have is a :class:`CheckpointError`.
     """
     state = read_checkpoint(Path(src), convert=to_native)
-    if to == "native":
-        write_checkpoint(Path(dst), {"format": FORMAT, **state})
+    version = None if to == "native" else Version.parse(to)
+    try:
+        result = {"format": FORMAT, **state} if version is None else _for_version(state, version)
+    except CheckpointError as error:
+        raise CheckpointError(f"{src} cannot be converted to {to}: {error}") from error
+    if version is None:
+        write_checkpoint(Path(dst), result)
         return
     Path(dst).parent.mkdir(parents=True, exist_ok=True)
-    torch.save(from_native(state, Version.parse(to)), Path(dst))
+    torch.save(result, Path(dst))
+
+
+def _for_version(state: Mapping[str, Any], version: Version) -> Dict[str, Any]:
+    """Return a checkpoint in our names, of whatever layers and networks, as one of a version."""
+    require_convertible(state)
+    if is_of_models(state["model_state_dict"]):
+        kept = {key: state[key] for key in ("optimizer_state_dict", *_KEPT) if key in state}
+        return {**parts_of_models(state["model_state_dict"], version.major), "iter": 0, "infos": None, **kept}
+    weights, was_symmetric = plain_weights(state["model_state_dict"])
+    state = {**state, "model_state_dict": weights}
+    if was_symmetric and "optimizer_state_dict" in state:  # its moments are those of other weights
+        state["optimizer_state_dict"] = {**state["optimizer_state_dict"], "state": {}}
+    return from_native(state, version)
 
 
 def to_native(state: Any) -> Any:

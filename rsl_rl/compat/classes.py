@@ -7,6 +7,7 @@ import sys
 from typing import Any, Dict, Iterable, Mapping, Type
 
 from rsl_rl.config.algorithm import AlgorithmConfig
+from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.utils.registry import import_object, suggest
 
 _PACKAGES = ("rsl_rl.algorithms", "rsl_rl.modules", "rsl_rl.runners", "rsl_rl.models")
@@ -44,9 +45,14 @@ def settings_for(base: Type, cls: Type, arguments: Mapping[str, Any]) -> Type:
     def build_for(self: Any, cfg: Any, env: Any, device: Any) -> Any:
         return import_object(self.builds).from_env(cfg, env, device, **arguments)
 
+    def build_extension(self: Any, env: Any, policy: Any, device: Any) -> Any:
+        return cls.from_env(self, env=env, policy=policy, device=device, **arguments)
+
     members: Dict[str, Any] = {"builds": cls, "build": build, "__module__": cls.__module__}
     if issubclass(base, AlgorithmConfig):
         members["build_for"] = build_for
+    if issubclass(base, ExtensionConfig):
+        members["build"] = build_extension
     return type(f"{cls.__name__}Settings", (base,), members)
 
 

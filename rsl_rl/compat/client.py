@@ -11,7 +11,7 @@ from rsl_rl.compat.config import translate
 from rsl_rl.compat.eras import Era, era_of
 from rsl_rl.compat.loading import fitted, wants
 from rsl_rl.compat.own_loop import serve_own_loop
-from rsl_rl.compat.views import add_algorithm_names, add_runner_names
+from rsl_rl.compat.views import add_algorithm_names, add_inference_names, add_runner_names
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.utils.config_io import from_dict
@@ -21,6 +21,7 @@ class LoadRequest(NamedTuple):
     """What of a checkpoint is to be loaded."""
 
     optimizer: bool
+    env: bool  # the current episodes
     iteration: bool
     convert: Callable[[Any], Any]  # what a file holds -> a checkpoint in our form
 
@@ -47,21 +48,26 @@ class Client:
         """Give a runner and its algorithm the attributes that clients of any era use."""
         add_algorithm_names(runner.alg)
         if self.era is not None:
-            serve_own_loop(runner.alg, self.era)
+            add_inference_names(runner)
+            serve_own_loop(runner.alg, self.era, self.alg_cfg)
         add_runner_names(runner, self.policy_cfg, self.settings.runner.logger)
 
-    def load_request(self, alg: Algorithm, load_optimizer: Any, options: Mapping[str, Any]) -> LoadRequest:
-        """Return what the arguments of ``runner.load`` ask for; rsl_rl 4 and 5 have ``load_cfg``, ``strict`` and
-        ``map_location``, the first also in second place."""
-        unknown = set(options) - {"load_cfg", "strict", "map_location"}
+    def load_request(
+        self, alg: Algorithm, load_optimizer: Any, load_env: bool, options: Mapping[str, Any]
+    ) -> LoadRequest:
+        """Return what the arguments of ``runner.load`` ask for; rsl_rl 4 and 5 have ``load_cfg`` and ``strict`` in the
+        place of the first two."""
+        unknown = set(options) - {"load_cfg", "strict"}
         if unknown:
             raise TypeError(f"load() has no argument {', '.join(sorted(unknown))}")
-        load_cfg = options.get("load_cfg")
+        load_cfg, strict = options.get("load_cfg"), options.get("strict", True)
         if not isinstance(load_optimizer, bool):
-            load_cfg, load_optimizer = load_optimizer, True
-        strict = options.get("strict", True)
+            load_cfg, strict = load_optimizer, options.get("strict", load_env)
+            load_optimizer, load_env = True, True
         optimizer = load_optimizer and wants(load_cfg, "optimizer")
-        return LoadRequest(optimizer, wants(load_cfg, "iteration"), lambda state: fitted(state, alg, load_cfg, strict))
+        return LoadRequest(
+            optimizer, load_env, wants(load_cfg, "iteration"), lambda state: fitted(state, alg, load_cfg, strict)
+        )
 
     def iteration_locals(self, record: Mapping[str, Any]) -> Dict[str, Any]:
         """Return an iteration's numbers under the names that an overridden ``log(locs)`` reads."""

@@ -7,10 +7,13 @@ from typing import Any, List, Mapping, NamedTuple, Tuple
 
 from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.compat.classes import resolve_class, settings_for
+from rsl_rl.compat.client_algorithm import algorithm_class
 from rsl_rl.compat.distillation import distillation_of, is_distillation
-from rsl_rl.compat.eras import Era, is_filled
+from rsl_rl.compat.eras import Era, is_exact, is_filled
+from rsl_rl.compat.exact import ExactPPO
 from rsl_rl.compat.extensions import extensions_of
 from rsl_rl.compat.networks import policy_of
+from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import AlgorithmConfig, PPOConfig
 from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
@@ -22,7 +25,7 @@ _WITHOUT_EFFECT = (
     "seed", "device", "class_name", "runner_class_name", "policy_class_name", "algorithm_class_name",
     "init_member_classes", "empirical_normalization", "resume", "resume_path", "load_run", "load_checkpoint",
     "checkpoint", "clip_actions", "wandb_project", "wandb_tags", "neptune_project", "upload_model", "log_interval",
-    "record_interval", "check_for_nan", "torch_compile_mode", "multi_gpu", "verbose",
+    "record_interval", "check_for_nan", "torch_compile_mode", "multi_gpu", "verbose", "compat",
 )  # fmt: skip
 """Settings that are read by clients alone, or that ask for what is done anyway."""
 _PPO_ELSEWHERE = ("class_name", "rnd_cfg", "symmetry_cfg", "grad_reduce_bucket_mb")
@@ -44,18 +47,26 @@ def translate(cfg: Mapping[str, Any], era: Era, env: VecEnv, obs: Observations, 
     ``near`` are objects of the client, in whose modules a class may be defined. The configuration is not changed.
     """
     unused: List[str] = []
+    exact = is_exact(cfg)
+    if exact and (era.major < 4 or is_distillation(cfg)):
+        given = "a distillation" if era.major >= 4 else f"for version {era.major}"
+        raise ValueError(
+            "compat='exact' reproduces PPO of rsl_rl 5.5.1, whose configuration has the sections 'algorithm', 'actor' "
+            f"and 'critic'; this one is {given}. Leave out compat, or translate the configuration"
+        )
     if is_distillation(cfg):
         policy, algorithm = distillation_of(cfg, era, obs, unused)
         extensions: Tuple[ExtensionConfig, ...] = ()
     else:
         algorithm = _algorithm_of(cfg, era, near, unused)
         policy = policy_of(cfg, era, env, obs, near, unused)
-        extensions = extensions_of(cfg, env, obs, unused)
+        extensions = extensions_of(cfg, env, obs, near, unused)
     settings = LearnConfig(
         seed=_seed(cfg.get("seed")),
         policy=policy,
         algorithm=algorithm,
         extensions=extensions,
+        acceleration=AccelerationConfig(fused=not exact),
         runner=_runner_of(cfg, unused),
     )
     own = cfg["runner"] if era.major == 1 else cfg
@@ -109,7 +120,21 @@ def _algorithm_of(cfg: Mapping[str, Any], era: Era, near: Tuple[Any, ...], unuse
             unused.append(f"algorithm.{key}={section[key]}")
     known = {*names, *_PPO_ELSEWHERE, *_HARMLESS_VALUES}
     others = {key: value for key, value in section.items() if key not in known}
+    if is_exact(cfg):
+        _require_exact(cls, section)
+        cls = ExactPPO
     if cls is PPO:
         unused += [f"algorithm.{key}" for key in others]
         return PPOConfig(**given)
-    return settings_for(PPOConfig, cls, others)(**given)
+    if cls is not ExactPPO:
+        cls = algorithm_class(cls, section, era)
+    return settings_for(PPOConfig, cls, {})(**given)
+
+
+def _require_exact(cls: Any, section: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a section "algorithm" asks for more than compat="exact" reproduces."""
+    extras = [name for name in ("rnd_cfg", "symmetry_cfg") if is_filled(section.get(name))]
+    if cls is not PPO:
+        extras.append(f"class_name={cls.__name__}")
+    if extras:
+        raise ValueError(f"compat='exact' reproduces PPO without {', '.join(extras)}; leave out one of the two")

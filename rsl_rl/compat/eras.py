@@ -58,6 +58,16 @@ def filled(value: Any) -> Mapping[str, Any]:
     return value if is_filled(value) else {}
 
 
+def is_exact(cfg: Mapping[str, Any]) -> bool:
+    """Return whether a configuration asks for the arithmetic of rsl_rl 5.5.1; another value is a ValueError."""
+    value = cfg.get("compat")
+    if value in (None, {}, ""):
+        return False
+    if value != "exact":
+        raise ValueError(f"compat={value!r} is unknown; give 'exact', or leave it out")
+    return True
+
+
 def era_of(cfg: Mapping[str, Any]) -> Optional[Era]:
     """Return the era that a configuration is written for; None for our own format and all else."""
     if not is_filled(cfg.get("algorithm")):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Tuple, Type
 
+from rsl_rl.compat.classes import resolve_class, settings_for
+from rsl_rl.compat.client_symmetry import ClientSymmetry
 from rsl_rl.compat.eras import filled, is_filled
 from rsl_rl.config.extensions import ExtensionConfig, RNDConfig, SymmetryConfig
 from rsl_rl.env.protocols import Mirrored
@@ -16,7 +18,7 @@ _RND_KEYS = (
 
 
 def extensions_of(
-    cfg: Mapping[str, Any], env: VecEnv, obs: Observations, unused: List[str]
+    cfg: Mapping[str, Any], env: VecEnv, obs: Observations, near: Tuple[Any, ...], unused: List[str]
 ) -> Tuple[ExtensionConfig, ...]:
     """Return the extensions that a section "algorithm" asks for; what has no effect is added to ``unused``."""
     section = cfg["algorithm"]
@@ -24,10 +26,15 @@ def extensions_of(
     if is_filled(section.get("rnd_cfg")):
         found.append(_rnd_of(section["rnd_cfg"], cfg, env, obs, unused))
     if is_filled(section.get("symmetry_cfg")):
-        if isinstance(env, Mirrored):
-            found.append(_symmetry_of(section["symmetry_cfg"]))
+        symmetry = section["symmetry_cfg"]
+        if symmetry.get("data_augmentation_func") not in (None, {}, ""):
+            function = resolve_class(symmetry["data_augmentation_func"], near)
+            cls = settings_for(SymmetryConfig, ClientSymmetry, {"function": function})
+            found.append(_symmetry_of(symmetry, cls))
+        elif isinstance(env, Mirrored):
+            found.append(_symmetry_of(symmetry, SymmetryConfig))
         else:
-            unused.append("algorithm.symmetry_cfg, the environment needs mirrors()")
+            unused.append("algorithm.symmetry_cfg, it needs data_augmentation_func or the environment mirrors()")
     return tuple(found)
 
 
@@ -58,9 +65,9 @@ def _rnd_of(
     return RNDConfig(groups=groups, **settings)
 
 
-def _symmetry_of(given: Mapping[str, Any]) -> SymmetryConfig:
+def _symmetry_of(given: Mapping[str, Any], cls: Type[SymmetryConfig]) -> SymmetryConfig:
     mirror = bool(given.get("use_mirror_loss", False)) and float(given.get("mirror_loss_coeff", 0.0)) > 0
-    return SymmetryConfig(
+    return cls(
         use_data_augmentation=bool(given.get("use_data_augmentation", False)),
         use_mirror_loss=mirror,
         mirror_loss_coeff=float(given.get("mirror_loss_coeff", 0.0)),

@@ -172,10 +172,10 @@ class EmpiricalNormalization(nn.Module):
             return
         self.count += len(x)
         share = len(x) / self.count
-        delta = x.mean(dim=0, keepdim=True) - self._mean
-        var = x.var(dim=0, unbiased=False, keepdim=True)
+        mean, var = x.mean(dim=0, keepdim=True), x.var(dim=0, unbiased=False, keepdim=True)
+        delta = mean - self._mean
         self._mean += share * delta
-        self._var += share * (var - self._var + delta.square() * (1 - share))
+        self._var += share * (var - self._var + delta * (mean - self._mean))
         self._std.copy_(self._var.sqrt())
 
     @torch.jit.unused

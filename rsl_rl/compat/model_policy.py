@@ -7,25 +7,31 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.compat.models import MLPModel
+from rsl_rl.compat.exported_model import ExportedModel
+from rsl_rl.compat.model_memory import ModelMemory, dones_of, trajectory_states
+from rsl_rl.compat.models import MLPModel, RNNModel
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.modules.distribution_families import distribution_family
 from rsl_rl.modules.model import Model, Observation
 from rsl_rl.modules.value_normalizer import NoValueNormalizer
-from rsl_rl.utils.trajectories import HiddenState, ResetMasks
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, split_and_pad_trajectories
 
 Network = Tuple[Type[MLPModel], Dict[str, Any]]
 """A class, and the settings of its constructor."""
 
 
 class ClientModel(Model):
-    """A client's network where a policy expects ours: its latent and perceptron, over any leading dimensions."""
+    """A client's network where a policy expects ours: its latent and perceptron, over any leading dimensions.
+
+    A network with a memory gets the sequences of a mini-batch as padded trajectories.
+    """
 
     def __init__(self, groups: Sequence[str], network: MLPModel, num_dims: Mapping[str, int]):
         super().__init__(groups, network.obs_normalizer, {}, None, network.mlp)  # type: ignore[arg-type]
         self.network, self._num_dims = network, dict(num_dims)
+        if isinstance(network, RNNModel):
+            self.memory = ModelMemory(network)  # type: ignore[assignment]
 
     def read(self, obs: Observation) -> Observation:
         if isinstance(obs, Tensor):
@@ -33,12 +39,25 @@ class ClientModel(Model):
         return {group: obs[group] for group in self.groups}
 
     def forward(self, x: Observation, masks: Optional[ResetMasks] = None, state: HiddenState = None) -> Tensor:
+        if masks is not None and self.memory is not None:
+            return self._trajectories(x, masks, state)
         flat, leading = self._flattened(x)
         outputs = self.network.mlp(self.network.get_latent(flat))
         return outputs.reshape(*leading, -1)
 
+    def _trajectories(self, x: Observation, masks: ResetMasks, state: HiddenState) -> Tensor:
+        """Return the outputs [T, n, outputs] for sequences [T, n, ...] from the states [L, n, H] before them."""
+        assert not isinstance(x, Tensor)
+        dones = dones_of(masks.keep_state)
+        padded, samples = split_and_pad_trajectories({group: x[group].float() for group in self.groups}, dones)
+        latent = self.network.get_latent(padded, samples, trajectory_states(state, dones))
+        return self.network.mlp(latent).reshape(*dones.shape, -1)
+
     def forward_stateless(self, x: Observation) -> Tensor:
-        return self(x)
+        state = self.network.get_hidden_state()
+        outputs = self(x)
+        self.network.reset(hidden_state=state)
+        return outputs
 
     def update_normalization(
         self, obs: Observation, sample_mask: Optional[Tensor] = None, collective: Collective = SINGLE_PROCESS
@@ -46,6 +65,9 @@ class ClientModel(Model):
         """Merge a rollout [T, N, ...] into the client's statistics; all ranks get those of rank 0."""
         self.network.update_normalization(self._flattened(self.read(obs))[0])
         collective.load_from_first(self.network.obs_normalizer)
+
+    def export_module(self) -> nn.Module:
+        return ExportedModel(self.network)
 
     def _flattened(self, x: Observation) -> Tuple[Dict[str, Tensor], Tuple[int, ...]]:
         """Return groups [B, ...], and the leading dimensions that became B."""
@@ -62,6 +84,11 @@ class ModelPolicy(ActorCritic):
     actor: MLPModel  # type: ignore[assignment]
     critic: MLPModel  # type: ignore[assignment]
 
+    @property
+    def is_recurrent(self) -> bool:  # type: ignore[override]
+        """Whether one of the networks has a memory."""
+        return self.memories != (None, None)
+
     def __init__(
         self,
         num_actor_obs: int,
@@ -76,7 +103,6 @@ class ModelPolicy(ActorCritic):
         nn.Module.__init__(self)
         self.cfg = cfg = ActorCriticConfig(**settings)
         self.num_actor_obs = num_actor_obs
-        self.family = distribution_family(cfg, num_actions)
         sets = {"actor": cfg.actor_groups, "critic": cfg.critic_groups}
         models = []
         for (role, groups), (cls, own), size in zip(sets.items(), networks, (num_actions, 1)):
@@ -85,6 +111,8 @@ class ModelPolicy(ActorCritic):
             num_dims = {group: obs[group].dim() - 1 for group in groups}
             models.append(ClientModel(groups, network, num_dims))
         self._models = (models[0], models[1])
+        assert self.actor.distribution is not None  # every actor's settings have one
+        self.family = self.actor.distribution.family
         # not registered a second time: they are parts of the networks
         vars(self).update(
             actor_obs_normalizer=self.actor.obs_normalizer, critic_obs_normalizer=self.critic.obs_normalizer

@@ -11,10 +11,10 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.compat.exact_gaussian import output_distribution
+from rsl_rl.compat.exported_model import ExportedModel, scriptable
 from rsl_rl.compat.former_modules import CNN, MLP, RNN, EmpiricalNormalization
-from rsl_rl.compat.output_distribution import OutputDistribution
-from rsl_rl.exporters.action_layers import action_layers
-from rsl_rl.utils.trajectories import HiddenState
+from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 
 Groups = Mapping[str, Tensor]
 
@@ -41,9 +41,10 @@ class MLPModel(nn.Module):
     ):
         super().__init__()
         self.obs_groups, self.obs_dim = self._get_obs_dim(obs, obs_groups, obs_set)
+        self.group_sizes = [obs[group].shape[-1] for group in self.obs_groups]
         self.obs_normalization = obs_normalization
         self.obs_normalizer = EmpiricalNormalization(self.obs_dim) if obs_normalization else nn.Identity()
-        self.distribution = None if distribution_cfg is None else OutputDistribution(output_dim, distribution_cfg)
+        self.distribution = None if distribution_cfg is None else output_distribution(output_dim, distribution_cfg)
         num_outputs = output_dim if self.distribution is None else self.distribution.family.num_outputs
         self.mlp = MLP(self._get_latent_dim(), num_outputs, hidden_dims, activation)
 
@@ -55,6 +56,7 @@ class MLPModel(nn.Module):
         stochastic_output: bool = False,
     ) -> Tensor:
         """Return the outputs; with a distribution the action without exploration, or a drawn one."""
+        obs = obs if masks is None or self.is_recurrent else unpad_trajectories(obs, masks)
         outputs = self.mlp(self.get_latent(obs, masks, hidden_state))
         if self.distribution is None:
             return outputs
@@ -83,30 +85,32 @@ class MLPModel(nn.Module):
     @property
     def output_mean(self) -> Tensor:
         """Mean of the latest distribution."""
-        return self._latest().mode
+        return self.latest_distribution.mode
 
     @property
     def output_std(self) -> Tensor:
         """Standard deviation of the latest distribution."""
-        return self._latest().std
+        return self.latest_distribution.std
 
     @property
     def output_entropy(self) -> Tensor:
         """Entropy of the latest distribution [...]."""
-        return self._latest().entropy().squeeze(-1)
+        return self.latest_distribution.entropy().squeeze(-1)
 
     def get_output_log_prob(self, outputs: Tensor) -> Tensor:
         """Return the log density [...] of actions under the latest distribution."""
-        return self._latest().log_prob(outputs).squeeze(-1)
+        return self.latest_distribution.log_prob(outputs).squeeze(-1)
 
-    def _latest(self) -> Any:
+    @property
+    def latest_distribution(self) -> Any:
+        """The latest distribution over the outputs."""
         if self.distribution is None:
             raise ValueError("the network has no distribution; give it a distribution_cfg")
         return self.distribution.latest
 
     def as_jit(self) -> nn.Module:
-        """Return what ``torch.jit.trace`` compiles."""
-        return ExportedModel(self)
+        """Return a copy that ``torch.jit.script`` takes; a recurrent one keeps its state itself."""
+        return scriptable(self)
 
     def as_onnx(self, verbose: bool = False) -> nn.Module:
         """Return a copy for ``torch.onnx.export``."""
@@ -202,31 +206,3 @@ class CNNModel(MLPModel):
 
     def _get_latent_dim(self) -> int:
         return self.obs_dim + self.cnn_latent_dim
-
-
-class ExportedModel(nn.Module):
-    """obs [1, D], and each image group [1, C, H, W] -> actions [1, A] without exploration."""
-
-    is_recurrent = False
-
-    def __init__(self, model: MLPModel, verbose: bool = False):
-        super().__init__()
-        if model.is_recurrent:
-            raise ValueError("a recurrent network derived from RNNModel cannot be exported")
-        self.verbose, self.input_size = verbose, model.obs_dim
-        self.normalizer = model.obs_normalizer
-        images = getattr(model, "obs_groups_2d", [])
-        self.encoders = nn.ModuleList([model.cnns[group] for group in images])  # type: ignore[index]
-        layers = [] if model.distribution is None else action_layers(model.distribution.family)
-        self.head = nn.Sequential(*model.mlp, *layers)
-        self.input_names, self.output_names = ["obs", *images], ["actions"]
-        sizes = zip(getattr(model, "obs_channels_2d", []), getattr(model, "obs_dims_2d", []))
-        self._image_shapes = [(1, channels, *size) for channels, size in sizes]
-
-    def forward(self, obs: Tensor, *images: Tensor) -> Tensor:
-        features = [encoder(image) for encoder, image in zip(self.encoders, images)]
-        return self.head(torch.cat((self.normalizer(obs), *features), dim=-1))
-
-    def get_dummy_inputs(self) -> Tuple[Tensor, ...]:
-        """Return inputs of zeros."""
-        return (torch.zeros(1, self.input_size), *(torch.zeros(shape) for shape in self._image_shapes))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
 from rsl_rl.compat.classes import resolve_class, settings_for
-from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_filled
+from rsl_rl.compat.client_classes import policy_class
+from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_exact, is_filled
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.compat.output_distribution import std_settings
@@ -60,12 +60,12 @@ def _of_policy(
         own["obs_normalization"] = normalize if norm in (None, {}) else bool(norm)
         networks.append(Network(groups_of(cfg, role, era, obs), {**shared, **own}, recurrent))
     distribution = {key: section.pop(key) for key in STD_KEYS if key in section}
-    names = {field.name for field in fields(ActorCriticConfig)}
-    known = {key: section.pop(key) for key in list(section) if key in names and cls is not None}
     if cls is None:
         unused += [f"policy.{key}" for key in section]
-        section = {}
-    return policy_config(networks, {**std_settings(distribution), **known}, obs, unused, cls, section)
+    else:
+        base = ActorCriticRecurrent if recurrent else ActorCritic
+        cls = policy_class(cls, base, cfg["policy"], era, obs)
+    return policy_config(networks, std_settings(distribution), obs, unused, cls)
 
 
 _SHARED_KEYS = ("activation", "rnn_type", "rnn_hidden_size", "rnn_hidden_dim", "rnn_num_layers")
@@ -90,10 +90,12 @@ def _of_models(
     distribution = {key: actor[key] for key in STD_KEYS if key in actor}
     if is_filled(actor.get("distribution_cfg")):
         distribution = dict(actor["distribution_cfg"])
-    if all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
+    exact = is_exact(cfg)
+    if not exact and all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
         for role, network in zip(ROLES, networks):
             unused += [f"{role}.{key}" for key in network.settings if key not in _MODEL_KEYS]
         return policy_config(networks, std_settings(distribution), obs, unused)
+    distribution = {**distribution, **({"exact": True} if exact else {})}
     return _of_client_models(classes, networks, std_settings(distribution), distribution, obs)
 
 
@@ -105,11 +107,6 @@ def _of_client_models(
     obs: Observations,
 ) -> ActorCriticConfig:
     """Return the config of a policy of a client's networks."""
-    if any(cls.is_recurrent for cls in classes):
-        raise ValueError(
-            "beside a network class of your own, recurrent networks are not supported; take MLPModel or CNNModel for "
-            "the other one, or a subclass of rsl_rl.modules.ActorCritic for both (docs/extending.md)"
-        )
     described = []
     for cls, network in zip(classes, networks):
         own = {key: value for key, value in network.settings.items() if key not in ("class_name", *STD_KEYS)}
@@ -140,7 +137,6 @@ def policy_config(
     obs: Observations,
     unused: List[str],
     cls: Optional[Type] = None,
-    arguments: Optional[Mapping[str, Any]] = None,
 ) -> ActorCriticConfig:
     """Return the config of an actor and a critic."""
     for role, network in zip(ROLES, networks):
@@ -160,7 +156,7 @@ def policy_config(
             rnn_hidden_size=_one(with_memory, "rnn_hidden_dim", _one(with_memory, "rnn_hidden_size", 256)),
             rnn_num_layers=_one(with_memory, "rnn_num_layers", 1),
         )
-    return base(**settings) if cls is None else settings_for(base, cls, arguments or {})(**settings)
+    return base(**settings) if cls is None else settings_for(base, cls, {})(**settings)
 
 
 def _one(networks: Sequence[Network], key: str, default: Any) -> Any:

@@ -6,10 +6,12 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import Version, from_native
+from rsl_rl.compat.client_algorithm import networks_of
 from rsl_rl.compat.distillation import LaterTeacherDistillation
 from rsl_rl.compat.loading import fitted, shift_std, wants
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.model_view import ModelView
+from rsl_rl.compat.models import MLPModel
 from rsl_rl.utils.launch import current_launch
 
 _SAVED = Version(5, 5)
@@ -18,8 +20,7 @@ _SAVED = Version(5, 5)
 
 def add_algorithm_names(alg: Algorithm) -> None:
     """Add ``get_policy``, ``actor``, ``critic``, ``save``, ``load``, ``compile``, ``rnd`` and the like."""
-    own = isinstance(alg.policy, ModelPolicy)
-    actor, critic = (getattr(alg.policy, role) if own else ModelView(alg.policy, role) for role in ("actor", "critic"))
+    actor, critic = networks_of(alg.policy)
     extensions = getattr(getattr(alg, "extensions", None), "all", ())
     rnd = next((extension for extension in extensions if hasattr(extension, "predictor")), None)
 
@@ -92,6 +93,22 @@ def add_runner_names(runner: Any, policy_cfg: Any, logger_type: str) -> None:
         gpu_local_rank=current_launch().local_rank,
         training_type="rl",
     )
+
+
+def add_inference_names(runner: Any) -> None:
+    """Give what ``get_inference_policy`` returns the names of a network of version 4 and 5: ``rnn``, ``mlp``,
+    ``get_hidden_state``, ``as_jit`` and ``as_onnx``."""
+    get_policy = runner.get_inference_policy
+
+    def get_inference_policy(device: Any = None) -> Any:
+        policy = get_policy(device)
+        if hasattr(policy, "actor_model"):  # a client's own method may return something else
+            actor = policy.actor if isinstance(policy.actor, MLPModel) else ModelView(policy, "actor")
+            names = ("mlp", "rnn", "obs_normalizer", "get_hidden_state", "as_jit", "as_onnx")
+            _set_new(policy, **{name: getattr(actor, name) for name in names if hasattr(actor, name)})
+        return policy
+
+    runner.get_inference_policy = get_inference_policy
 
 
 def _set_new(thing: Any, **attributes: Any) -> None:

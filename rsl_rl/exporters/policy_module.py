@@ -82,9 +82,12 @@ class ImagePolicy(FeedForwardPolicy):
 
 def policy_module(policy: ActorCritic) -> FeedForwardPolicy:
     """Return the module for export of a policy, a copy in evaluation mode without gradients."""
-    memory = policy.actor_model.memory
-    if policy.actor_model.image_encoders:
-        module: FeedForwardPolicy = ImagePolicy(policy, policy.num_actor_obs)
+    memory, own = policy.actor_model.memory, policy.actor_model.export_module()
+    module: FeedForwardPolicy
+    if own is not None:
+        module = cast(FeedForwardPolicy, own)
+    elif policy.actor_model.image_encoders:
+        module = ImagePolicy(policy, policy.num_actor_obs)
     elif memory is not None:
         rnn = memory.rnn
         module = (GRUPolicy if isinstance(rnn, nn.GRU) else LSTMPolicy)(policy, rnn.input_size)

@@ -33,8 +33,9 @@ TAGS = {
     "excluded_steps": "Faults/excluded_steps",
     "skipped_steps": "Faults/skipped_steps",
 }
-"""Tag of each metric. The environment's log appears under Episode/, metrics of evaluations under Evaluation/, causes of
-faults under Faults/, times of distributed trainings under Ranks/ and Communication/."""
+"""Tag of each metric. The environment's log appears under Episode/, or under a folder of its own where a name has one;
+metrics of evaluations appear under Evaluation/, causes of faults under Faults/, times of distributed trainings under
+Ranks/ and Communication/."""
 
 _FOLDERS = {
     "episode/": "Episode/",
@@ -49,7 +50,8 @@ def tag_for(name: str) -> Optional[str]:
     """Return the tag of a metric, or None for metrics that are not written."""
     for prefix, folder in _FOLDERS.items():
         if name.startswith(prefix):
-            return folder + name[len(prefix) :]
+            own = name[len(prefix) :]
+            return own if prefix == "episode/" and "/" in own else folder + own
     return TAGS.get(name)
 
 

@@ -94,6 +94,10 @@ class Model(nn.Module):
             x = self.read(obs)
             self.normalizer.update(x if isinstance(x, Tensor) else x[_VECTORS], sample_mask, collective)
 
+    def export_module(self) -> Optional[nn.Module]:
+        """Return the module to be exported in place of this network's parts; None for these."""
+        return None
+
     def observation_bounds(self, obs: Mapping[str, Tensor]) -> Dict[str, Tuple[Tensor, Tensor]]:
         """Return the bounds of the normaliser, lowest and highest values [D], for each vector group of ``obs``."""
         if not isinstance(self.normalizer, RunningNorm):
@@ -103,7 +107,10 @@ class Model(nn.Module):
         return dict(zip(self.vector_groups, zip(low, high)))
 
     def encode(self, x: Observation) -> Tensor:
-        """Return the input of the memory, or of the head if there is no memory, for what :meth:`read` returned."""
+        """Return the input of the memory, or of the head if there is no memory, for what :meth:`read` returned, or for
+        groups of vectors."""
+        if self._only_vectors:
+            x = self.read(x)
         if isinstance(x, Tensor):
             return self.normalizer(x)
         images = [encoder(x[group]) for group, encoder in self.image_encoders.items()]

@@ -223,18 +223,22 @@ class OnPolicyRunner(PolicyAccess):
         return {**state, **self._rollback.state_dict(iteration)}
 
     def load(
-        self, path: Union[str, Path], load_optimizer: bool = True, load_env: bool = True, **options: Any
+        self,
+        path: Union[str, Path],
+        load_optimizer: bool = True,
+        load_env: bool = True,
+        map_location: Any = None,
+        **options: Any,
     ) -> Optional[Dict[str, Any]]:
         """Load a checkpoint, also one of rsl_rl 1 to 5, and return its infos.
 
         With ``load_optimizer=False`` only weights and counters are loaded; with ``load_env=False`` everything except
         the current episodes, so that the number of environments may differ. ``load_cfg``, ``strict`` and
-        ``map_location`` have the meaning of rsl_rl 5.
+        ``map_location`` have the meaning of rsl_rl 5, also in this order.
 
-        A file that is damaged, has weights that are not finite, or has networks of other sizes is a
-        :class:`CheckpointError`.
+        A file that is damaged, or has weights that are not finite or of other sizes, is a :class:`CheckpointError`.
         """
-        request = self._client.load_request(self.alg, load_optimizer, options)
+        request = self._client.load_request(self.alg, load_optimizer, load_env, options)
         load_optimizer = request.optimizer
         state = load_algorithm(self.alg, Path(path), load_optimizer, request.convert)
         if request.iteration and "iter" in state:
@@ -246,5 +250,5 @@ class OnPolicyRunner(PolicyAccess):
         if load_optimizer:
             self._rollback.num_rollbacks = counters.get("rollbacks", 0)
             self._rollback.load_state_dict(state)
-            self.episodes_restored = load_episodes(self.alg, self._vec_env, self._collector, state, load_env)
+            self.episodes_restored = load_episodes(self.alg, self._vec_env, self._collector, state, request.env)
         return state.get("infos")

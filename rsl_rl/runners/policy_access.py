@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Mapping, Union
 
 import torch
 
@@ -38,13 +38,15 @@ class PolicyAccess:
         self,
         path: Union[str, Path],
         filename: str = "policy.onnx",
-        metadata: Optional[Mapping[str, Any]] = None,
+        metadata: Union[Mapping[str, Any], bool, None] = None,
+        verbose: bool = False,
     ) -> Path:
         """Write the policy, normaliser included, as ONNX into the folder ``path``; return the file.
 
-        Entries of ``metadata`` go into the file as JSON. Without torch 2.6 and the extra ``export`` it
-        is an ImportError.
+        Entries of ``metadata`` go into the file as JSON. ``verbose``, also in third place, changes nothing. Without
+        torch 2.6 and the extra ``export`` it is an ImportError.
         """
         from rsl_rl.exporters.onnx import export_onnx  # imports an optional package
 
-        return export_onnx(self.alg.inference_policy, Path(path) / filename, metadata)
+        entries = None if isinstance(metadata, bool) else metadata
+        return export_onnx(self.alg.inference_policy, Path(path) / filename, entries)

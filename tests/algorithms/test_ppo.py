@@ -106,7 +106,7 @@ def test_update_leaves_the_rollout_unchanged_and_returns_its_metrics(recurrent):
     assert all(torch.equal(before[name], column) for name, column in ppo.storage.columns.items())
     assert ppo.storage.step == 0
     losses = {"surrogate_loss", "value_loss", "entropy", "kl", "learning_rate", "noise_std"}
-    assert set(metrics) == losses | {"skipped_steps", PPO.CONSECUTIVE_SKIPS, PPO.STEPS_TAKEN}
+    assert set(metrics.keys()) == losses | {"skipped_steps", PPO.CONSECUTIVE_SKIPS, PPO.STEPS_TAKEN}
 
 
 def test_gradient_norms_by_default_are_clipped_for_actor_and_critic_separately():

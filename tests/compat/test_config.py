@@ -257,14 +257,14 @@ class HomeEnv(V2Env):
 def test_an_algorithm_of_the_client_is_found_and_gets_its_own_settings(name):
     cfg = changed(v2(), algorithm={"class_name": name, "bonus": 2.5})
     runner = OnPolicyRunner(HomeEnv(), cfg)
-    assert type(runner.alg) is ClientPPO and runner.alg.bonus == 2.5 and runner.alg.cfg.learning_rate == 5e-4
+    assert isinstance(runner.alg, ClientPPO) and runner.alg.bonus == 2.5 and runner.alg.cfg.learning_rate == 5e-4
     runner.learn(1)
 
 
 @pytest.mark.parametrize("name", [ClientPolicy, f"{__name__}:ClientPolicy", "ClientPolicy"], ids=str)
 def test_a_policy_of_the_client_is_found_and_gets_its_own_settings(name):
     runner = OnPolicyRunner(HomeEnv(), v2(class_name=name, depth=4))
-    assert type(runner.alg.policy) is ClientPolicy and runner.alg.policy.depth == 4
+    assert isinstance(runner.alg.policy, ClientPolicy) and runner.alg.policy.depth == 4
     runner.learn(1)
 
 

@@ -13,8 +13,9 @@ from rsl_rl.models.mlp_model import MLPModel as SameMLPModel
 from rsl_rl.models.rnn_model import RNNModel as SameRNNModel
 from rsl_rl.modules import CNN
 from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.utils.trajectories import ResetMasks
 from tests.compat.era_configs import HIDDEN, v5
-from tests.era_clients import A, D, N, V5Env
+from tests.era_clients import A, C, D, N, V5Env
 
 
 class Camera(V5Env):
@@ -123,6 +124,47 @@ def test_a_client_network_with_its_own_encoder_learns_and_exports(tmp_path):
     assert actor.get_output_log_prob(drawn).shape == actor.output_entropy.shape[:1] or drawn.shape == (N, A)
 
 
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_recurrent_client_network_exports_with_its_state(kind, tmp_path):
+    runner = OnPolicyRunner(V5Env(), recurrent_config(kind))
+    model, steps = runner.alg.get_policy(), [torch.randn(1, D) for _ in range(3)]
+    model.reset()
+    with torch.no_grad():
+        expected = [model({"actor": obs}).clone() for obs in steps]
+    torch.jit.script(model.as_jit()).save(str(tmp_path / "own.pt"))
+    own = torch.jit.load(str(tmp_path / "own.pt"))
+    for _ in range(2):
+        own.reset()
+        for obs, action in zip(steps, expected):
+            torch.testing.assert_close(own(obs), action)
+    names = ["h", "c"][: 1 if kind == "gru" else 2]
+    onnx = model.as_onnx(verbose=False)
+    assert onnx.input_names == ["obs", *(f"{name}_in" for name in names)] and onnx.output_names[0] == "actions"
+    ours = torch.jit.load(str(runner.export_policy_to_jit(tmp_path)))
+    states = onnx.get_dummy_inputs()[1:]
+    for obs, action in zip(steps, expected):
+        out, *states = ours(obs, *states)
+        torch.testing.assert_close(out, action)
+
+
+@pytest.mark.parametrize("kind", ["flat", "images", "gru"])
+def test_the_runner_exports_a_client_network_to_onnx(kind, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    env, cfg = (Camera(), image_config()) if kind == "images" else (V5Env(), config(Doubled, critic=Doubled))
+    runner = OnPolicyRunner(env, recurrent_config() if kind == "gru" else cfg)
+    runner.learn(1)
+    session = onnxruntime.InferenceSession(str(runner.export_policy_to_onnx(tmp_path)))
+    groups = {name: group[:1].clone() for name, group in env.get_observations().items()}
+    model = runner.alg.get_policy()
+    model.reset()
+    with torch.no_grad():
+        expected = model(groups)
+    inputs = dict(zip(model.as_onnx().input_names, model.as_onnx().get_dummy_inputs()))
+    inputs.update({"obs": groups["actor"], **{name: groups[name] for name in inputs if name in groups}})
+    given = {entry.name: inputs[entry.name].numpy() for entry in session.get_inputs()}
+    torch.testing.assert_close(torch.from_numpy(session.run(None, given)[0]), expected, atol=1e-5, rtol=1e-5)
+
+
 def test_a_client_network_is_saved_and_loaded(tmp_path):
     one, other = (OnPolicyRunner(V5Env(), config(Doubled, critic=Doubled)) for _ in range(2))
     one.learn(2)
@@ -137,12 +179,63 @@ def test_a_client_network_is_saved_and_loaded(tmp_path):
     other.learn(1)
 
 
-def test_a_recurrent_client_network_is_refused():
-    class Recurrent(RNNModel):
-        pass
+class Recurrent(RNNModel):
+    """Reads the observation twice, behind the state."""
 
-    with pytest.raises(ValueError, match="recurrent networks are not supported"):
-        OnPolicyRunner(V5Env(), config(Recurrent))
+    def get_latent(self, obs, masks=None, hidden_state=None):
+        latent = super().get_latent(obs, masks, hidden_state)
+        return torch.cat((latent, latent), dim=-1)
+
+    def _get_latent_dim(self):
+        return 2 * self.latent_dim
+
+
+def recurrent_config(kind="gru", critic=Recurrent):
+    memory = {"rnn_type": kind, "rnn_hidden_dim": 6, "rnn_num_layers": 2}
+    cfg = config(Recurrent, critic, **memory)
+    cfg["critic"].update(memory if critic is Recurrent else {})
+    return cfg
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_trajectories_of_a_recurrent_client_network_equal_its_steps(kind):
+    """Outputs of the mini-batch are those of a loop over the steps, whatever ends an episode."""
+    runner = OnPolicyRunner(V5Env(), recurrent_config(kind))
+    policy = runner.alg.policy
+    groups = {"actor": torch.randn(7, 4, D), "critic": torch.randn(7, 4, C)}
+    dones = torch.rand(7, 4) < 0.3
+    assert dones.any()
+    policy.actor_model.memory.hidden_states = None
+    with torch.no_grad():
+        policy.act(policy.actor_obs({name: group[0] for name, group in groups.items()}))
+        state = policy.actor_model.memory.current_state(4)
+        steps = []
+        for t in range(7):
+            steps.append(policy.actor_model(policy.actor_obs({name: group[t] for name, group in groups.items()})))
+            policy.reset(dones[t])
+        together = policy.actor_model(policy.actor_obs(groups), ResetMasks.of_dones(dones), state)
+    torch.testing.assert_close(together, torch.stack(steps))
+
+
+@pytest.mark.parametrize(("kind", "critic"), [("gru", Recurrent), ("lstm", "MLPModel")], ids=["both", "actor"])
+def test_a_recurrent_network_of_the_client_learns(kind, critic, tmp_path):
+    one = OnPolicyRunner(V5Env(64), recurrent_config(kind, critic), str(tmp_path))
+    policy = one.alg.policy
+    assert policy.is_recurrent and isinstance(policy.actor, Recurrent)
+    before = copy.deepcopy(policy.state_dict())
+    one.learn(30)
+    assert not torch.equal(policy.state_dict()["actor.rnn.rnn.weight_hh_l1"], before["actor.rnn.rnn.weight_hh_l1"])
+    assert one._collector.recent.means()[0] > -18  # -20 and less untrained
+    one.save(str(tmp_path / "model.pt"))
+    other = OnPolicyRunner(V5Env(64), recurrent_config(kind, critic))
+    other.load(str(tmp_path / "model.pt"))
+    obs = one.env.get_observations()
+    acting = [runner.get_inference_policy() for runner in (one, other)]
+    for _ in range(3):
+        torch.testing.assert_close(acting[1](obs), acting[0](obs))
+    for a in acting:
+        a.reset(torch.ones(64))
+    torch.testing.assert_close(acting[1](obs), acting[0](obs))
 
 
 def test_a_class_that_is_no_network_is_refused():

@@ -1,0 +1,180 @@
+"""Algorithms that a client derives from PPO, constructed and called as in its version."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, Dict, Mapping, Optional, Tuple, Type
+
+import torch
+from torch import Tensor
+
+from rsl_rl.algorithms.extension import Extensions
+from rsl_rl.algorithms.on_policy import PolicyStep
+from rsl_rl.algorithms.policy_setup import build_policy
+from rsl_rl.algorithms.ppo import PPO
+from rsl_rl.algorithms.rollout_setup import allocate_storage, group_specs
+from rsl_rl.compat.client_classes import argument_names, changed, joined, network_arguments, own_method
+from rsl_rl.compat.eras import Era
+from rsl_rl.compat.model_policy import ModelPolicy
+from rsl_rl.compat.model_view import ModelView
+from rsl_rl.compat.own_loop import FORMER_NAMES, EraMetrics, unpacked_by
+from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.env.adapters.foreign import is_groups
+from rsl_rl.env.vec_env import Observations
+from rsl_rl.storage.returns import bootstrap_timeouts
+
+_ORDER = (
+    "num_learning_epochs", "num_mini_batches", "clip_param", "gamma", "lam", "value_loss_coef", "entropy_coef",
+    "learning_rate", "max_grad_norm",
+)  # fmt: skip
+"""Settings that every version has, in their order behind the networks."""
+
+_ELSEWHERE = (
+    "policy", "actor_critic", "actor", "critic", "storage", "device", "optimizer", "use_mixed_precision", "rnd_cfg",
+    "symmetry_cfg", "multi_gpu_cfg", "grad_reduce_bucket_mb",
+)  # fmt: skip
+"""Arguments that say nothing new: what they stand for was read in the configuration."""
+
+
+class BeforePPO(PPO):
+    """Take the arguments of PPO of any version, and fill every transition when the policy acts."""
+
+    era: Era
+    section: Mapping[str, Any]
+    """Settings of the configuration."""
+    _next_obs: Optional[Observations] = None  # of the present step, which up to version 2 is no argument
+    _rollout_finished = False
+
+    def __init__(self, *args: Any, **given: Any):
+        ours: Dict[str, Any] = vars(self).pop("_own_arguments")
+        networks = [arg for arg in args if isinstance(arg, torch.nn.Module) or arg is ours["storage"]]
+        given = {**dict(zip(_ORDER, args[len(networks) :])), **given}
+        unknown = set(given) - {field.name for field in fields(PPOConfig)} - set(_ELSEWHERE)
+        if unknown or len(args) > len(networks) + len(_ORDER):
+            raise TypeError(f"PPO has no argument {', '.join(sorted(unknown)) or args[-1]}; see PPOConfig")
+        own = {name: value for name, value in given.items() if name not in _ELSEWHERE}
+        cfg = replace(ours["cfg"], **changed(own, self.section))
+        super().__init__(ours["policy"], ours["device"], cfg, ours["extensions"], ours["acceleration"])
+        self.storage = ours["storage"]
+        self.actor, self.critic = networks_of(self.policy)
+
+    @classmethod
+    def from_env(cls, cfg: Any, env: Any, device: Any, **parts: Any) -> Any:
+        obs = env.get_observations()
+        policy = build_policy(cfg.policy, env, obs).to(device)
+        extensions = [extension.build(env=env, policy=policy, device=device) for extension in cfg.extensions]
+        joint = Extensions(extensions)
+        names = (*policy.actor_model.groups, *policy.critic_model.groups, *joint.groups)
+        groups, sizes = group_specs(obs, names), (env.num_envs, cfg.runner.num_steps_per_env)
+        storage: Any = allocate_storage(policy, cfg.algorithm, *sizes, groups, joint.columns, torch.device(device))
+        storage.add_transition = storage.add_transitions  # its name since version 3.3
+        alg: Any = cls.__new__(cls)
+        ours = {"policy": policy, "device": device, "cfg": cfg.algorithm, "extensions": extensions}
+        vars(alg)["_own_arguments"] = {**ours, "acceleration": cfg.acceleration, "storage": storage}
+        alg.construct(policy, storage, device)
+        alg.obs_groups = tuple(groups)
+        return alg
+
+    def construct(self, policy: Any, storage: Any, device: Any) -> None:
+        """Call the client's constructor with the arguments of its version."""
+        cls = type(self)
+        own = own_method(cls, BeforePPO, "__init__")
+        if own is None:
+            cls.__init__(self, policy)
+            return
+        actor, critic = networks_of(policy)
+        known = {"policy": policy, "actor": actor, "critic": critic, "storage": storage}
+        names = argument_names(own)
+        positional = [known[name] for name in network_arguments(names, self.era)]
+        others = {name: value for name, value in self.section.items() if name != "class_name"}
+        for name, value in (("device", str(device)), ("multi_gpu_cfg", None)):
+            others.update({name: value} if name in names or name == "device" else {})
+        cls.__init__(self, *positional, **others)
+
+    def policy_step(self, groups: Dict[str, Tensor], hidden_states: Any) -> PolicyStep:
+        """Draw actions, with the values and log-probabilities that a client reads in the transition."""
+        step = super().policy_step(groups, hidden_states)
+        policy = self.policy
+        values = policy.evaluate(policy.critic_obs(groups)) if step.values is None else step.values
+        log_prob = policy.distribution.log_prob(step.actions)
+        return step._replace(values=values, columns={**step.columns, "actions_log_prob": log_prob})
+
+    def process_env_step(self, *args: Any, **kwargs: Any) -> None:
+        """Finish the step; the arguments are those of any version."""
+        if args and is_groups(args[0]):
+            args = (*args[1:4], args[0])
+        elif len(args) == 3 and "next_obs" not in kwargs:
+            args = (*args, self._next_obs)
+        rewards, dones, extras = args[:3]
+        if "time_outs" in extras and "final_obs" not in extras:  # credited now: a client may compute returns itself
+            flags = extras["time_outs"].to(self.device).reshape(-1, 1), dones.reshape(-1, 1)
+            values, rewards = self.transition.columns["values"], rewards.reshape(-1, 1)
+            rewards = bootstrap_timeouts(rewards, values, *flags, self.cfg.gamma).reshape(-1)
+            extras = {name: value for name, value in extras.items() if name != "time_outs"}
+        super().process_env_step(rewards, dones, extras, *args[3:], **kwargs)
+
+    def compute_returns(self, obs: Any) -> None:
+        super().compute_returns(obs)
+        self._rollout_finished = True
+
+    def update(self) -> EraMetrics:
+        return EraMetrics(dict(super().update().items()), unpacked_by(self.era, self.section))
+
+
+def networks_of(policy: Any) -> Tuple[Any, Any]:
+    """Return actor and critic of a policy as the networks that rsl_rl 4 and 5 have."""
+    if isinstance(policy, ModelPolicy):
+        return policy.actor, policy.critic
+    return ModelView(policy, "actor"), ModelView(policy, "critic")
+
+
+def algorithm_class(cls: Type[PPO], section: Mapping[str, Any], era: Era) -> Type[PPO]:
+    """Return a class of algorithms that constructs and calls a client's class as its version does."""
+    step, returns, update = (own_method(cls, PPO, name) for name in ("process_env_step", "compute_returns", "update"))
+    step_takes_obs = step is not None and argument_names(step)[:1] == ["obs"]
+
+    class Built(joined(cls, BeforePPO)):  # type: ignore[misc]
+        def process_env_step(
+            self, rewards: Any, dones: Any, extras: Any, next_obs: Optional[Observations] = None, **_: Any
+        ) -> None:
+            self._next_obs = next_obs
+            if step is None:
+                super().process_env_step(rewards, dones, extras, next_obs)
+            elif step_takes_obs:
+                super().process_env_step(next_obs, rewards, dones, extras)
+            else:
+                super().process_env_step(rewards, dones, extras)
+
+        def compute_returns(self, obs: Any) -> None:
+            if returns is not None and era.major < 3 and is_groups(obs):
+                obs = self.policy.critic_obs(obs)
+            self._rollout_finished = False
+            super().compute_returns(obs)
+            if not self._rollout_finished:
+                self._acceleration.end_rollout()
+                self.extensions.finish_rollout(self.storage)
+
+        def update(self) -> EraMetrics:
+            result = super().update()
+            return result if update is None else _as_metrics(self, result)
+
+    Built.__name__, Built.__qualname__, Built.__module__ = cls.__name__, cls.__qualname__, cls.__module__
+    Built.era, Built.section = era, {**section}
+    return Built
+
+
+def _as_metrics(alg: Any, result: Any) -> EraMetrics:
+    """Return what a client's ``update`` returns, a tuple or dict of losses, as metrics."""
+    names = ("value_loss", "surrogate_loss", "entropy", "rnd_loss", "symmetry_loss")
+    losses = dict(zip(names, result)) if isinstance(result, tuple) else dict(result.items())
+    losses = {FORMER_NAMES.get(name, name): value for name, value in losses.items()}
+    defaults = {
+        "learning_rate": alg.learning_rate,
+        "noise_std": alg.policy.noise_std().detach().mean(),
+        "skipped_steps": 0.0,
+        alg.STEPS_TAKEN: float(alg.num_learning_epochs * alg.num_mini_batches),
+        alg.CONSECUTIVE_SKIPS: 0.0,
+    }
+    values = {**defaults, **{name: value for name, value in losses.items() if value is not None}}
+    metrics = {name: torch.as_tensor(value, device=alg.device).float() for name, value in values.items()}
+    return EraMetrics(metrics, unpacked_by(alg.era, alg.section))

@@ -1,0 +1,239 @@
+"""PPO with the update of rsl_rl 5.5.1, to the last bit: ``compat: "exact"`` in a configuration of version 4 or 5.
+
+What is computed in which order, and with which random numbers, is that of version 5.5.1; steps that are not valid, and
+gradients that are not finite, are left out as everywhere in this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from rsl_rl.algorithms.on_policy import PolicyStep
+from rsl_rl.algorithms.ppo import PPO
+from rsl_rl.compat.model_memory import trajectory_states
+from rsl_rl.compat.model_policy import ModelPolicy
+from rsl_rl.env.vec_env import Observations
+from rsl_rl.storage.rollout_storage import RolloutStorage
+from rsl_rl.utils.trajectories import (
+    HiddenState,
+    as_states,
+    split_and_pad_trajectories,
+    trajectory_starts,
+)
+
+
+class ExactBatch(NamedTuple):
+    """A mini-batch of steps [B, ...], or of trajectories: observations [T, M, ...], columns [T, n, ...]."""
+
+    obs: Dict[str, Tensor]
+    columns: Dict[str, Tensor]  # each [B, size] or [T, n, size]
+    masks: Optional[Tensor] = None  # [T, M] bool
+    states: Tuple[HiddenState, HiddenState] = (None, None)  # [L, M, H] of actor and critic
+
+
+class ExactAdam(torch.optim.Adam):
+    """Adam whose learning rate is a number of Python, with the attributes that algorithms need."""
+
+    max_grad_norm: float
+
+    def attach(self) -> None:
+        """Do nothing: parameters may be replaced at any time."""
+
+
+class ExactPPO(PPO):
+    """PPO over an actor and a critic of a :class:`ModelPolicy`, with the arithmetic of rsl_rl 5.5.1."""
+
+    policy: ModelPolicy
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        optimizer = ExactAdam(list(self.policy.parameters()), lr=self.cfg.learning_rate)
+        optimizer.max_grad_norm = self.cfg.max_grad_norm
+        self.optimizer: Any = optimizer
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of Adam."""
+        return self.optimizer.param_groups[0]["lr"]
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self.optimizer.param_groups[0]["lr"] = value
+
+    def policy_step(self, groups: Dict[str, Tensor], hidden_states: Any) -> PolicyStep:
+        policy = self.policy
+        policy.set_hidden_states((hidden_states[0], hidden_states[1]))
+        actions = policy.actor(groups, stochastic_output=True)
+        distribution = policy.actor.latest_distribution
+        columns = {**distribution.parameters, "actions_log_prob": distribution.log_prob(actions)}
+        return PolicyStep(actions, columns, policy.critic(groups), policy.get_hidden_states())
+
+    @torch.no_grad()
+    def process_env_step(
+        self, rewards: Tensor, dones: Tensor, extras: Mapping[str, Any], next_obs: Optional[Observations] = None
+    ) -> None:
+        """Finish the step. A time-out adds gamma * V(s_t) to the reward; ``final_obs`` is not read."""
+        row = self.transition.columns
+        if "time_outs" in extras:
+            flags = extras["time_outs"].to(self.device).reshape(-1, 1)
+            rewards = rewards.reshape(-1) + self.cfg.gamma * (row["values"] * flags).squeeze(1)
+        others = {name: value for name, value in extras.items() if name == "valid"}
+        super().process_env_step(rewards, dones, others, next_obs)
+
+    @torch.no_grad()
+    def compute_returns(self, obs: Any) -> None:
+        storage, critic, cfg = self.storage, self.policy.critic, self.cfg
+        rewards, dones, values = (storage.columns[name] for name in ("rewards", "dones", "values"))
+        state = critic.get_hidden_state()
+        next_values = critic(obs)
+        critic.reset(hidden_state=state)
+        advantage = torch.zeros_like(next_values)
+        for t in reversed(range(len(rewards))):
+            going = 1.0 - dones[t].float()
+            error = rewards[t] + going * cfg.gamma * next_values - values[t]
+            advantage = error + going * cfg.gamma * cfg.lam * advantage
+            storage.returns[t] = advantage + values[t]
+            next_values = values[t]
+        advantages = storage.returns - values
+        valid = storage.sample_mask > 0
+        storage.advantages.copy_(_normalized(advantages, valid) if self.normalizes_over_rollout else advantages)
+        self._acceleration.end_rollout()
+
+    def update(self) -> Dict[str, Tensor]:
+        storage, policy, cfg = self.storage, self.policy, self.cfg
+        batches = _trajectory_batches if policy.is_recurrent else _step_batches
+        seen: List[Tensor] = []  # terms of the loss, of the gradient steps taken
+        longest, num_steps = self.skips_in_row.clone(), 0
+        for batch in batches(storage, cfg.num_mini_batches, cfg.num_learning_epochs):
+            terms = self._exact_step(batch)
+            self.skips_in_row.add_(1.0).mul_(0.0 if terms is not None else 1.0)
+            torch.maximum(longest, self.skips_in_row, out=longest)
+            seen += [] if terms is None else [terms]
+            num_steps += 1
+        policy.update_normalization(storage.groups, storage.groups, storage.sample_mask)
+        self.average.update()
+        taken = float(len(seen))
+        means = torch.stack(seen).mean(dim=0) if seen else torch.full((len(self.term_names),), torch.nan)
+        metrics = dict(zip(self.term_names, means.unbind()))
+        numbers = {"learning_rate": self.learning_rate, "skipped_steps": num_steps - taken, self.STEPS_TAKEN: taken}
+        metrics.update({name: torch.tensor(value, device=self.device) for name, value in numbers.items()})
+        metrics["noise_std"] = policy.noise_std().detach().mean()
+        metrics[self.CONSECUTIVE_SKIPS] = longest
+        storage.clear()
+        return metrics
+
+    def _exact_step(self, batch: ExactBatch) -> Optional[Tensor]:
+        """Take a gradient step; return the terms of the loss before it, or None where none can be taken."""
+        cfg, columns = self.cfg, batch.columns
+        actor, critic = self.policy.actor, self.policy.critic
+        valid = columns["sample_mask"] > 0
+        advantages = columns["advantages"]
+        if not self.normalizes_over_rollout:
+            advantages = _normalized(advantages, valid)
+        valid = valid.squeeze(-1)
+        with torch.enable_grad():
+            # the drawn actions are not used; drawing them leaves the random numbers as version 5.5.1 leaves them
+            actor(batch.obs, masks=batch.masks, hidden_state=batch.states[0], stochastic_output=True)
+            new = actor.latest_distribution
+            values = critic(batch.obs, masks=batch.masks, hidden_state=batch.states[1])
+            log_prob, entropy = new.log_prob(columns["actions"]), new.entropy()
+            with torch.no_grad():
+                kl = new.kl_from(columns)
+            parts = [log_prob, columns["actions_log_prob"], advantages, entropy, kl]
+            parts = [part.squeeze(-1) for part in parts]
+            of_values = [values, columns["values"], columns["returns"]]
+            if not valid.all():
+                if not valid.any():
+                    return None
+                parts, of_values = ([part[valid] for part in some] for some in (parts, of_values))
+            log_prob, old_log_prob, advantages, entropy, kl = parts
+            kl_mean = kl.mean()
+            self._adapt_exactly(kl_mean)
+            ratio = torch.exp(log_prob - old_log_prob)
+            clipped = torch.clamp(ratio, 1.0 - cfg.clip_param, 1.0 + cfg.clip_param)
+            surrogate = torch.max(-advantages * ratio, -advantages * clipped).mean()
+            value = self._value_loss(*of_values)
+            mean_entropy = entropy.mean()
+            loss = surrogate + cfg.value_loss_coef * value - cfg.entropy_coef * mean_entropy
+            self.optimizer.zero_grad()
+            loss.backward()
+        assert actor.distribution is not None
+        actor.distribution.latest = self.policy.distribution = new.detach()  # which frees the graph
+        limit = self.optimizer.max_grad_norm
+        norms = [nn.utils.clip_grad_norm_(network.parameters(), limit) for network in (actor, critic)]
+        if not torch.stack([loss.detach(), *norms]).isfinite().all():
+            return None
+        self.optimizer.step()
+        return torch.stack((surrogate, value, mean_entropy, kl_mean)).detach()
+
+    def _value_loss(self, values: Tensor, old: Tensor, returns: Tensor) -> Tensor:
+        if not self.cfg.use_clipped_value_loss:
+            return (returns - values).pow(2).mean()
+        clip = self.cfg.clip_param
+        near = old + (values - old).clamp(-clip, clip)
+        return torch.max((values - returns).pow(2), (near - returns).pow(2)).mean()
+
+    def _adapt_exactly(self, kl: Tensor) -> None:
+        """Change the learning rate, a number of Python, by a KL [nats], a scalar."""
+        desired = self.cfg.desired_kl
+        if self.cfg.schedule != "adaptive" or desired is None:
+            return
+        if kl > desired * 2.0:
+            self.learning_rate = max(1e-5, self.learning_rate / 1.5)
+        elif desired / 2.0 > kl > 0.0:
+            self.learning_rate = min(1e-2, self.learning_rate * 1.5)
+
+
+def _normalized(advantages: Tensor, valid: Tensor) -> Tensor:
+    """Return advantages [..., 1] with mean 0 and deviation 1 over the valid ones, bool [..., 1]."""
+    some = advantages if valid.all() else advantages[valid]
+    return (advantages - some.mean()) / (some.std() + 1e-8)
+
+
+def _columns(storage: RolloutStorage) -> Dict[str, Tensor]:
+    """Return the columns of mini-batches, each [T, N, size]; the standard deviation [A] is that of all steps."""
+    names = ("actions", "values", "actions_log_prob", "sample_mask", "action_mean")
+    computed = {"returns": storage.returns, "advantages": storage.advantages}
+    return {**{name: storage.columns[name] for name in names}, **computed}
+
+
+def _step_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) -> Iterator[ExactBatch]:
+    """Yield mini-batches of steps, in one order for all epochs; what does not fill a mini-batch is left out."""
+    size = storage.num_envs * storage.num_transitions_per_env // num_batches
+    order = torch.randperm(num_batches * size, device=storage.device)
+    groups = {name: group.flatten(0, 1) for name, group in storage.groups.items()}
+    columns = {name: column.flatten(0, 1) for name, column in _columns(storage).items()}
+    for _ in range(num_epochs):
+        for rows in order.split(size):
+            chosen = {name: column[rows] for name, column in columns.items()}
+            chosen["action_std"] = storage.columns["action_std"].expand_as(chosen["action_mean"])
+            yield ExactBatch({name: group[rows] for name, group in groups.items()}, chosen)
+
+
+def _trajectory_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) -> Iterator[ExactBatch]:
+    """Yield mini-batches of the trajectories of neighbouring environments, in their order."""
+    dones = storage.columns["dones"].squeeze(-1)
+    padded, masks = split_and_pad_trajectories(storage.groups, dones)
+    saved = (storage.saved_hidden_states_a, storage.saved_hidden_states_c)
+    states = [trajectory_states(tuple(part[0] for part in parts), dones) for parts in saved]
+    bounds = [0, *trajectory_starts(dones).sum(dim=0).cumsum(dim=0).tolist()]  # trajectories before each environment
+    size = storage.num_envs // num_batches
+    columns = _columns(storage)
+    for _ in range(num_epochs):
+        for i in range(num_batches):
+            envs = slice(i * size, (i + 1) * size)
+            own = slice(bounds[envs.start], bounds[envs.stop])
+            chosen = {name: column[:, envs] for name, column in columns.items()}
+            chosen["action_std"] = storage.columns["action_std"].expand_as(chosen["action_mean"])
+            obs = {name: group[:, own] for name, group in padded.items()}
+            actor, critic = (_some(state, own) for state in states)
+            yield ExactBatch(obs, chosen, masks[:, own], (actor, critic))
+
+
+def _some(state: HiddenState, trajectories: slice) -> HiddenState:
+    """Return the states [L, m, H] of some of M trajectories."""
+    parts = tuple(part[:, trajectories].contiguous() for part in as_states(state))
+    return None if not parts else parts[0] if len(parts) == 1 else parts
