@@ -146,8 +146,7 @@ class OnPolicyRunner(PolicyAccess):
             self.print_line(f"{type(error).__name__} after iteration {iteration}, which is saved")
 
     def request_stop(self, reason: str = "request") -> None:
-        """Make ``learn``, or its next call, finish the current iteration, save and return, on all ranks; ``stopped_by``
-        is then the reason."""
+        """Make ``learn``, or its next call, finish its iteration, save and return on all ranks; see ``stopped_by``."""
         self._stop = reason
 
     def _stops(self) -> bool:
@@ -209,10 +208,8 @@ class OnPolicyRunner(PolicyAccess):
         return self._checkpoints.save(self.current_learning_iteration, self.save)
 
     def save(self, path: Union[str, Path], infos: Optional[Dict[str, Any]] = None) -> None:
-        """Write a checkpoint: learner, random generators, counters, and the environment if it is Checkpointable.
-
-        All ranks call it together, and rank 0 writes the file.
-        """
+        """Write a checkpoint: learner, random generators, counters, and the environment if it is Checkpointable. All
+        ranks call it together, and rank 0 writes the file."""
         write_ranks(Path(path), self._state(infos), self.collective, self.alg.RANK_STATE)
 
     def _state(self, infos: Optional[Dict[str, Any]] = None, with_episodes: bool = True) -> Dict[str, Any]:
@@ -234,9 +231,8 @@ class OnPolicyRunner(PolicyAccess):
 
         With ``load_optimizer=False`` only weights and counters are loaded; with ``load_env=False`` everything except
         the current episodes, so that the number of environments may differ. ``load_cfg``, ``strict`` and
-        ``map_location`` have the meaning of rsl_rl 5, also in this order.
-
-        A file that is damaged, or has weights that are not finite or of other sizes, is a :class:`CheckpointError`.
+        ``map_location`` have the meaning of rsl_rl 5, also in this order. A file that is damaged, or has weights that
+        are not finite or of other sizes, is a :class:`CheckpointError`.
         """
         request = self._client.load_request(self.alg, load_optimizer, load_env, options)
         load_optimizer = request.optimizer
