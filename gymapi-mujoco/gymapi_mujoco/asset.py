@@ -22,9 +22,10 @@ DOF_DTYPE = np.dtype(
         ("damping", "<f4"),
         ("friction", "<f4"),
         ("armature", "<f4"),
-    ]
+    ],
+    align=True,
 )
-"""One row of ``get_asset_dof_properties``."""
+"""One row of ``get_asset_dof_properties``, with a C struct's alignment, so that torch can read its columns."""
 
 NO_LIMIT = float(np.finfo(np.float32).max)
 """What a limit reads as where there is none."""

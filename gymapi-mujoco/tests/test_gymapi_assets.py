@@ -89,9 +89,8 @@ def test_link_without_inertial_has_that_of_its_shapes(gymapi, tmp_path):
 
 def test_mjcf_asset_has_the_bodies_and_joints_of_the_file(gymapi):
     world = World(gymapi, GO2.with_suffix(".xml"), 2).prepare()
-    assert world.gym.get_asset_dof_names(world.asset)[:3] == ["FL_abduction", "FL_hip", "FL_knee"] or (
-        world.gym.get_asset_dof_count(world.asset) == 12
-    )
+    assert world.gym.get_asset_dof_count(world.asset) == 12
+    assert world.gym.get_asset_rigid_body_names(world.asset)[0] == "trunk"
     np.testing.assert_allclose(world.asset.masses.sum(), 15.017, rtol=1e-4)
     world.step(2)
     assert world.root[0, 2] < 1.0
