@@ -55,7 +55,7 @@ class Struct:
             )
         try:
             self.__dict__[name] = convert(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(f"gymapi.{type(self).__name__}.{name}: {error}") from None
 
     def __eq__(self, other: Any) -> bool:

@@ -45,7 +45,7 @@ class Viewer:
         self.closed = False
         self._window: Any = None
         self._data: Any = None
-        self._moved = True
+        self._moved, self._told = True, False
 
     def look(self, env: Optional[int], pos: Vec3, target: Vec3, origin: np.ndarray) -> None:
         self.env = self.env if env is None else env
@@ -78,14 +78,14 @@ class Viewer:
         if self._window is not None:
             return True
         if self.sim.graphics_device < 0 or not has_display():
-            if self._data is None:
+            if not self._told:
                 print("isaacgym: there is no display, so no window is shown", file=sys.stderr)
-            self._data = self._data or mujoco.MjData(engine.model)
+            self._told = True
             return False
-        import mujoco.viewer
+        from mujoco import viewer as window
 
         self._data = mujoco.MjData(engine.model)
-        self._window = mujoco.viewer.launch_passive(engine.model, self._data, key_callback=self.press)
+        self._window = window.launch_passive(engine.model, self._data, key_callback=self.press)
         return True
 
     def _place_camera(self) -> None:
