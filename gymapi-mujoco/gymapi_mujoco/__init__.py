@@ -1,6 +1,6 @@
 """The interface of Isaac Gym Preview 4 on MuJoCo's batched engine. Not affiliated with NVIDIA.
 
-``activate()`` gives this process the module ``isaacgym``; ``python -m gymapi_mujoco train.py ...`` runs a script with it.
+``activate()`` gives this process the module ``isaacgym``; ``python -m gymapi_mujoco train.py`` runs a script with it.
 """
 
 from __future__ import annotations

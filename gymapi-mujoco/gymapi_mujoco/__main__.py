@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import List
 
 import gymapi_mujoco
+from gymapi_mujoco import legacy
 
 USAGE = """usage: python -m gymapi_mujoco [--cuda-as-cpu] SCRIPT [ARGUMENTS]
        python -m gymapi_mujoco [--cuda-as-cpu] -m MODULE [ARGUMENTS]
@@ -50,6 +51,7 @@ def main() -> None:
 def run(args: List[str]) -> None:
     """Run a script, or a module after ``-m``, as ``python`` would."""
     gymapi_mujoco.activate()
+    legacy.apply()  # before the script's first import
     if args[0] == "-m":
         sys.path.insert(0, os.getcwd())
         _extend_path(Path.cwd())

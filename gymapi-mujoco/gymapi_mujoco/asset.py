@@ -1,4 +1,4 @@
-"""An asset: a tree of bodies with joints, inertia and collision shapes, in the order in which Isaac Gym numbers them."""
+"""An asset: a tree of bodies with joints, inertia and collision shapes, in the order of Isaac Gym."""
 
 from __future__ import annotations
 

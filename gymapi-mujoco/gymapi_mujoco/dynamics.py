@@ -62,9 +62,7 @@ class ForceSensors:
     def __init__(self, engine: Engine):
         self._engine = engine
         self._sensors = [
-            (1 + part_start + sensor.body, sensor)
-            for part_start, sensors in _sensors(engine)
-            for sensor in sensors
+            (1 + part_start + sensor.body, sensor) for part_start, sensors in _sensors(engine) for sensor in sensors
         ]
         self.buffer = torch.zeros(engine.num_envs * len(self._sensors), 6)
         self._bodies = [body for body, _ in self._sensors]

@@ -68,7 +68,7 @@ class HeightField:
         half = (self.cell[0] * (nx - 1) / 2, self.cell[1] * (ny - 1) / 2)
         data = ((self.heights - low) / rise).T.astype(np.float32)  # MuJoCo's rows are along y
         spec.add_hfield(name=name, nrow=ny, ncol=nx, size=[*half, rise, _BASE], userdata=data.ravel())
-        pos = self.origin + [*half, low]
+        pos = self.origin + np.array([*half, low])
         return spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_HFIELD, hfieldname=name, pos=pos)
 
     @classmethod
@@ -89,7 +89,9 @@ class HeightField:
         if found is None:
             found = rasterize(points, faces)
         heights, cell, first = found
-        return cls(params.dynamic_friction, heights, (cell, cell), as_array(params.transform.p) + [*first, 0.0])
+        return cls(
+            params.dynamic_friction, heights, (cell, cell), as_array(params.transform.p) + np.array([*first, 0.0])
+        )
 
 
 Ground = Union[Plane, HeightField]

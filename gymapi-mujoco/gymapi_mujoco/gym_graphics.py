@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from gymapi_mujoco.cameras import Camera, Renderers, look_at, render_tensors, transform_of
-from gymapi_mujoco.enums import CameraFollowMode, ImageType, KeyboardInput, MeshType, MouseInput
+from gymapi_mujoco.enums import CameraFollowMode, ImageType, MeshType
 from gymapi_mujoco.handles import engine_of, env_of, sim_of
 from gymapi_mujoco.params import CameraProperties
 from gymapi_mujoco.scene import Env, Sim
@@ -35,9 +35,7 @@ class Graphics:
     def set_camera_transform(self, camera: int, env: Env, pose: Transform) -> None:
         _camera(env, camera, "set_camera_transform").place(as_array(pose.p), to_wxyz(pose.r))
 
-    def attach_camera_to_body(
-        self, camera: int, env: Env, body: int, pose: Transform, mode: CameraFollowMode
-    ) -> None:
+    def attach_camera_to_body(self, camera: int, env: Env, body: int, pose: Transform, mode: CameraFollowMode) -> None:
         _camera(env, camera, "attach_camera_to_body").attach(body, pose, mode)
 
     def get_camera_transform(self, sim: Sim, env: Env, camera: int) -> Transform:
@@ -81,8 +79,9 @@ class Graphics:
 
     def create_viewer(self, sim: Sim, props: Optional[CameraProperties] = None) -> Viewer:
         """Return a viewer; its window opens at the first ``draw_viewer``, if there is a display."""
-        sim_of(sim, "create_viewer").viewer = Viewer(sim, props or CameraProperties())
-        return sim.viewer
+        viewer = Viewer(sim_of(sim, "create_viewer"), props or CameraProperties())
+        sim.viewer = viewer
+        return viewer
 
     def destroy_viewer(self, viewer: Viewer) -> None:
         _viewer(viewer, "destroy_viewer").close()
@@ -104,10 +103,10 @@ class Graphics:
         if viewer is not None and viewer.showing:
             sim.wait_for_frame()
 
-    def subscribe_viewer_keyboard_event(self, viewer: Viewer, key: KeyboardInput, action: str) -> None:
+    def subscribe_viewer_keyboard_event(self, viewer: Viewer, key: int, action: str) -> None:
         _viewer(viewer, "subscribe_viewer_keyboard_event").actions[int(key)] = action
 
-    def subscribe_viewer_mouse_event(self, viewer: Viewer, button: MouseInput, action: str) -> None:
+    def subscribe_viewer_mouse_event(self, viewer: Viewer, button: int, action: str) -> None:
         """Accept the subscription; MuJoCo's window keeps the mouse for its camera, so no event comes."""
         _viewer(viewer, "subscribe_viewer_mouse_event")
 

@@ -95,7 +95,7 @@ def _add_module(name: str, module: types.ModuleType) -> None:
 def _getargspec(function: Any) -> Any:
     """Return positional arguments, ``*`` and ``**`` names and defaults, as ``inspect.getargspec`` did."""
     spec = inspect.getfullargspec(function)
-    return collections.namedtuple("ArgSpec", "args varargs keywords defaults")(*spec[:4])  # noqa: PYI024
+    return collections.namedtuple("ArgSpec", "args varargs keywords defaults")(*spec[:4])
 
 
 def _imp() -> types.ModuleType:

@@ -83,7 +83,9 @@ def _shapes(model: mujoco.MjModel, body: int, path: Path) -> List[Shape]:
             continue
         kind, size = _KINDS.get(int(model.geom_type[i])), model.geom_size[i].copy()
         if kind is None:
-            raise NotImplementedError(f"{path}: a geom of body '{model.body(body).name}' is not {', '.join(GEOM_TYPES)}")
+            raise NotImplementedError(
+                f"{path}: a geom of body '{model.body(body).name}' is not {', '.join(GEOM_TYPES)}"
+            )
         shape = Shape(kind, size, model.geom_pos[i].copy(), model.geom_quat[i].copy())
         if kind == "mesh":
             mesh = int(model.geom_dataid[i])

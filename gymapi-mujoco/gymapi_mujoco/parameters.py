@@ -6,7 +6,7 @@ A field of the model gets values of its own per environment only where environme
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 import mujoco
 import numpy as np
@@ -51,17 +51,20 @@ class Parameters:
             self._batch.set_const()
             self._stale = False
 
-    def _write(self, name: str, worlds: np.ndarray, columns: object, values: np.ndarray, component: object = ()) -> bool:
+    def _write(
+        self, name: str, worlds: np.ndarray, columns: np.ndarray, values: np.ndarray, component: Any = ()
+    ) -> bool:
         """Write values [W, columns, ...] of a field; return whether anything changed.
 
         ``component`` picks one number of each entry, as friction's first of three.
         """
-        place = (columns, component) if component != () else (columns,)
-        own = self._batch.expanded(name)
+        place: Any = (columns, component) if component != () else (columns,)
+        own: Any = self._batch.expanded(name)
         before = getattr(self._model, name)[place][None] if own is None else own[(worlds[:, None], *place)]
         if np.array_equal(np.broadcast_to(before, values.shape), values):
             return False
-        self._batch.expand(name)[(worlds[:, None], *place)] = values
+        fields: Any = self._batch.expand(name)
+        fields[(worlds[:, None], *place)] = values
         return True
 
     def _actors(self, index: int, worlds: np.ndarray) -> List[Actor]:

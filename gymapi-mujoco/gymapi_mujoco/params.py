@@ -8,7 +8,7 @@ import numpy as np
 
 from gymapi_mujoco.enums import ContactCollection, MeshNormalMode, UpAxis
 from gymapi_mujoco.structs import Struct
-from gymapi_mujoco.vectors import Mat33, Quat, Transform, Vec3
+from gymapi_mujoco.vectors import Mat33, Transform, Vec3
 
 
 class FlexParams(Struct):

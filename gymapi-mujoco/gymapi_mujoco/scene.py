@@ -15,6 +15,7 @@ from gymapi_mujoco.ground import Ground
 from gymapi_mujoco.params import SimParams
 from gymapi_mujoco.vectors import Transform, Vec3, as_array, to_wxyz
 
+
 class Actor:
     """One copy of an asset, with parameters of its own."""
 

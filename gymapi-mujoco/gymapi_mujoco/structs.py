@@ -39,7 +39,7 @@ class Struct:
     _defaults: ClassVar[Dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
-        kinds = {name: kind for name, kind in cls.__dict__.get("__annotations__", {}).items() if "ClassVar" not in kind}
+        kinds = {name: kind for name, kind in cls.__annotations__.items() if "ClassVar" not in kind}
         cls._converters = {name: _PLAIN.get(kind) or _checked(cls.__module__, kind) for name, kind in kinds.items()}
         cls._defaults = {name: cls._converters[name](getattr(cls, name)) for name in kinds}
 

@@ -60,8 +60,10 @@ def indices(value: Any, count: int, total: int, call: str) -> torch.Tensor:
     if count < 0 or tensor.numel() < count:
         raise ValueError(f"{call}: {tensor.numel()} actor indices, and the count is {count}")
     chosen = tensor.reshape(-1)[:count].long()
-    if count and not (0 <= int(chosen.min()) and int(chosen.max()) < total):
-        raise ValueError(f"{call}: actor indices from {int(chosen.min())} to {int(chosen.max())}; there are {total} actors")
+    if count and (int(chosen.min()) < 0 or int(chosen.max()) >= total):
+        raise ValueError(
+            f"{call}: actor indices from {int(chosen.min())} to {int(chosen.max())}; there are {total} actors"
+        )
     return chosen
 
 

@@ -142,7 +142,7 @@ class Transform(Struct):
         values = np.asarray(values, dtype=Vec3.dtype)
         rows = np.stack([values["x"], values["y"], values["z"]], axis=-1)
         rows = rows @ rotation_matrix(to_wxyz(self.r)).T + offset
-        out = np.empty(values.shape, Vec3.dtype)
+        out: Any = np.empty(values.shape, Vec3.dtype)
         for i, name in enumerate("xyz"):
             out[name] = rows[..., i]
         return out

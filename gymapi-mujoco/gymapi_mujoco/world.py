@@ -29,9 +29,7 @@ def build_model(sim: Sim) -> mujoco.MjModel:
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
     # Euler treats the damping of joints implicitly, implicitfast that of drives too.
     driven = has_drives(sim)
-    spec.option.integrator = (
-        mujoco.mjtIntegrator.mjINT_IMPLICITFAST if driven else mujoco.mjtIntegrator.mjINT_EULER
-    )
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST if driven else mujoco.mjtIntegrator.mjINT_EULER
     for i, ground in enumerate(sim.grounds):
         geom = ground.add_to(spec, f"ground{i}")
         geom.contype, geom.conaffinity, geom.condim = 1, 0, 3

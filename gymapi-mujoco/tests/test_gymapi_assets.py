@@ -43,7 +43,9 @@ def test_collapsed_asset_merges_mass_inertia_and_shapes(gymapi, arm):
 
 def test_link_that_must_not_collapse_stays_a_body(gymapi, tmp_path):
     path = tmp_path / "arm.urdf"
-    path.write_text(ARM.replace('name="tool_fixed" type="fixed"', 'name="tool_fixed" type="fixed" dont_collapse="true"'))
+    path.write_text(
+        ARM.replace('name="tool_fixed" type="fixed"', 'name="tool_fixed" type="fixed" dont_collapse="true"')
+    )
     assert "tool" in World(gymapi, path, 1, collapse_fixed_joints=True).asset.body_names
 
 

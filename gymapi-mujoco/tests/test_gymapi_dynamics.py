@@ -159,7 +159,9 @@ def test_depth_camera_measures_distances_without_opengl(gymapi, box):
         world.gym.attach_camera_to_body(below, env, 0, down, gymapi.FOLLOW_TRANSFORM)
 
     world = World(gymapi, box, 2, height=1.0, change=change).prepare()
-    tensor = world.torch.wrap_tensor(world.gym.get_camera_image_gpu_tensor(world.sim, world.envs[1], 1, gymapi.IMAGE_DEPTH))
+    tensor = world.torch.wrap_tensor(
+        world.gym.get_camera_image_gpu_tensor(world.sim, world.envs[1], 1, gymapi.IMAGE_DEPTH)
+    )
     for i in range(2):
         depth = world.gym.get_camera_image(world.sim, world.envs[i], 0, gymapi.IMAGE_DEPTH)
         assert depth.shape == (20, 40) and depth.dtype == np.float32

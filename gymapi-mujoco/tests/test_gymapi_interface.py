@@ -145,7 +145,7 @@ def test_tensors_of_wrong_shape_dtype_or_kind_are_refused(gymapi, world):
         gym.set_dof_actuation_force_tensor(sim, unwrap(torch.zeros(5)))
     with pytest.raises(TypeError, match=r"is torch\.float64; use \.float\(\)"):
         gym.set_dof_actuation_force_tensor(sim, unwrap(torch.zeros(6, dtype=torch.float64)))
-    with pytest.raises(TypeError, match="pass gymtorch.unwrap_tensor"):
+    with pytest.raises(TypeError, match=r"pass gymtorch\.unwrap_tensor"):
         gym.set_dof_actuation_force_tensor(sim, torch.zeros(6))
     state = unwrap(torch.zeros(6, 2))
     with pytest.raises(TypeError, match=r"actor indices are torch\.int64; they must be torch\.int32"):

@@ -115,7 +115,9 @@ def test_pushed_box_moves_by_force_over_mass_for_one_step(gymapi, box):
     world.step()
     torch.testing.assert_close(world.root[1, 7], torch.tensor(4.0 / 2 * 0.005))  # no force any more
     at = world.body[..., :3] + torch.tensor([0.0, 0.1, 0.0])
-    world.gym.apply_rigid_body_force_at_pos_tensors(world.sim, world.unwrap(force), world.unwrap(at), gymapi.GLOBAL_SPACE)
+    world.gym.apply_rigid_body_force_at_pos_tensors(
+        world.sim, world.unwrap(force), world.unwrap(at), gymapi.GLOBAL_SPACE
+    )
     spin = float(world.root[1, 12])
     world.step()
     assert abs(float(world.root[1, 12]) - spin + 4 * 0.1 / (2 * 0.2**2 / 6) * 0.005) < 2e-3
@@ -207,9 +209,7 @@ def test_mass_centre_and_damping_of_each_actor_are_used(gymapi, arm):
     world.gym.set_actor_rigid_body_properties(world.envs[1], 0, bodies, recomputeInertia=True)
     before = world.dof[1, 2, 1].clone()
     world.step(1, torch.tensor([[0.0, 0.0, 10.0]]).repeat(2, 1))
-    torch.testing.assert_close(
-        world.dof[1, 2, 1], (2.0 * before + 10 * 0.005) / (2.0 + 4.0 * 0.005), rtol=1e-4, atol=0
-    )
+    torch.testing.assert_close(world.dof[1, 2, 1], (2.0 * before + 10 * 0.005) / (2.0 + 4.0 * 0.005), rtol=1e-4, atol=0)
 
 
 def test_gravity_can_change_and_can_be_disabled(gymapi, box):
@@ -230,7 +230,9 @@ def test_self_collision_follows_the_filter(gymapi, tmp_path):
     collision = '<collision><origin xyz="{} 0 0"/><geometry><sphere radius="0.1"/></geometry></collision></link>'
     second = '<joint name="c" type="prismatic"><parent link="base"/><child link="other"/><axis xyz="1 0 0"/>'
     second += '<origin xyz="0.2 0 0"/><limit lower="-1" upper="1" effort="9" velocity="9"/></joint>'
-    inertial = '<inertial><mass value="0.5"/><inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>'
+    inertial = (
+        '<inertial><mass value="0.5"/><inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
     start = text.rindex("</link>")
     text = text[:start] + collision.format(0.0) + second
     text += f'<link name="other">{inertial}{collision.format(0.05)}</robot>'

@@ -153,7 +153,9 @@ def test_old_names_are_there_after_the_import_and_not_without_it():
     assert done.returncode == 0, done.stderr
     off = run(OLD.format(torch="", **names), GYMAPI_MUJOCO_LEGACY="0")
     assert off.returncode != 0 and "np.float" in off.stderr
-    plain = run("import gymapi_mujoco, numpy as np, sys; assert not hasattr(np, 'product'); assert 'torch' not in sys.modules")
+    plain = run(
+        "import gymapi_mujoco, numpy as np, sys; assert not hasattr(np, 'product'); assert 'torch' not in sys.modules"
+    )
     assert plain.returncode == 0, plain.stderr
 
 
@@ -179,7 +181,15 @@ def test_launcher_takes_cuda_names_as_the_cpu_on_request_and_finds_the_repositor
         "print(NAME, (m(x) + y).device, isaacgym.__engine__, sys.argv[1:])\n"
     )
     env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-    command = [sys.executable, "-m", "gymapi_mujoco", "--cuda-as-cpu", str(project / "scripts" / "train.py"), "--a", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "gymapi_mujoco",
+        "--cuda-as-cpu",
+        str(project / "scripts" / "train.py"),
+        "--a",
+        "1",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "walker cpu gymapi-mujoco 0.1.0 ['--a', '1']\n"

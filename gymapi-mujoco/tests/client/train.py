@@ -1,8 +1,8 @@
 """The client's training script."""
 
-import numpy as np
 from distutils.util import strtobool  # noqa: F401  # clients import what Python 3.12 has no more
 
+import numpy as np
 from legged_task import get_args, train
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from gymapi_mujoco import enums as _enums
 from gymapi_mujoco.asset import Asset
 from gymapi_mujoco.enums import *  # noqa: F403
 from gymapi_mujoco.gym import Gym
-from gymapi_mujoco.viewer import ActionEvent, Viewer
 from gymapi_mujoco.params import (
     ActuatorProperties,
     AssetOptions,
@@ -31,8 +30,9 @@ from gymapi_mujoco.params import (
 from gymapi_mujoco.scene import Env, Sim
 from gymapi_mujoco.tensors import Tensor
 from gymapi_mujoco.vectors import Mat33, Mat44, Quat, Transform, Vec2, Vec3
+from gymapi_mujoco.viewer import ActionEvent, Viewer
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "ActionEvent",
     "ActuatorProperties",
     "Asset",

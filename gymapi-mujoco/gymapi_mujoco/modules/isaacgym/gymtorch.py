@@ -1,7 +1,6 @@
 """Torch tensors of ``gymapi``'s buffers, and back."""
 
 import torch
-
 from gymapi_mujoco.tensors import Tensor
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,7 @@ class LineGeometry:
 def _packed(rows):
     """Return an array [..., 3] as one of ``Vec3.dtype`` [...]."""
     rows = np.asarray(rows, dtype=np.float32)
-    out = np.empty(rows.shape[:-1], gymapi.Vec3.dtype)
+    out: Any = np.empty(rows.shape[:-1], gymapi.Vec3.dtype)
     for i, name in enumerate("xyz"):
         out[name] = rows[..., i]
     return out

@@ -48,9 +48,7 @@ def random_uniform_terrain(terrain, min_height, max_height, step=1, downsampled_
     step = max(1, _counts(terrain, step))
     levels = np.arange(low, high + step, step)
     spacing = terrain.horizontal_scale if downsampled_scale is None else downsampled_scale
-    shape = tuple(
-        max(2, int(count * terrain.horizontal_scale / spacing)) for count in (terrain.width, terrain.length)
-    )
+    shape = tuple(max(2, int(count * terrain.horizontal_scale / spacing)) for count in (terrain.width, terrain.length))
     coarse = np.random.choice(levels, shape).astype(float)
     terrain.height_field_raw += np.rint(_stretched(coarse, terrain.height_field_raw.shape)).astype(np.int16)
     return terrain
@@ -129,7 +127,7 @@ def pyramid_stairs_terrain(terrain, step_width, step_height, platform_size=1.0):
 
 
 def stepping_stones_terrain(terrain, stone_size, stone_distance, max_height, platform_size=1.0, depth=-10):
-    """Build square stones with gaps between them, of random heights up to max_height, over a pit of ``depth`` metres."""
+    """Build square stones of random heights up to max_height, with gaps between them, over a pit of ``depth`` [m]."""
     size, gap = max(1, _cells(terrain, stone_size)), _cells(terrain, stone_distance)
     height = _counts(terrain, max_height)
     levels = np.arange(-height - 1, height) if height > 0 else np.array([0])

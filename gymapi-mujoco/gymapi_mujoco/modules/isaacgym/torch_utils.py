@@ -3,9 +3,10 @@
 All functions can be called from functions compiled by ``torch.jit.script``.
 """
 
-import numpy as np  # noqa: F401  # clients get it by `from isaacgym.torch_utils import *`
+from typing import Tuple
+
+import numpy as np  # clients get it by `from isaacgym.torch_utils import *`
 import torch
-from typing import List, Tuple  # noqa: UP035, I001
 from torch import Tensor
 
 
