@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Dict
+from typing import Any, Dict, Tuple
 
 
 class ContactCollection(IntEnum):
@@ -95,7 +95,7 @@ MOVE_RIGHT MOVE_LEFT MOVE_UP MOVE_DOWN
 KeyboardInput = IntEnum("KeyboardInput", [(f"KEY_{name}", i) for i, name in enumerate(_KEYS.split())])
 MouseInput = IntEnum("MouseInput", [(f"MOUSE_{name}", i) for i, name in enumerate(_MOUSE.split())])
 
-ENUMERATIONS = (
+ENUMERATIONS: Tuple[Any, ...] = (
     CameraFollowMode,
     ContactCollection,
     CoordinateSpace,
@@ -143,5 +143,5 @@ CONSTANTS: Dict[str, int] = {
 
 def module_constants() -> Dict[str, int]:
     """Return every member of the enumerations and every plain constant, by name."""
-    members = {name: member for kind in ENUMERATIONS for name, member in kind.__members__.items()}
+    members = {member.name: member for kind in ENUMERATIONS for member in kind}
     return {**members, **CONSTANTS}
