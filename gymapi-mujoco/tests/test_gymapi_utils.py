@@ -193,3 +193,19 @@ def test_launcher_takes_cuda_names_as_the_cpu_on_request_and_finds_the_repositor
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "walker cpu gymapi-mujoco 0.1.0 ['--a', '1']\n"
+
+
+def test_install_writes_a_path_file_that_uninstall_removes(tmp_path, monkeypatch):
+    import gymapi_mujoco
+    from gymapi_mujoco import __main__ as launcher
+
+    monkeypatch.setattr(launcher, "_path_file", lambda: tmp_path / "gymapi_mujoco_modules.pth")
+    assert launcher.uninstall().startswith("nothing to remove")
+    assert "--uninstall removes it" in launcher.install()
+    (line,) = (tmp_path / "gymapi_mujoco_modules.pth").read_text().splitlines()
+    assert (Path(line) / "isaacgym" / "gymapi.py").is_file() and Path(line) == gymapi_mujoco.MODULES
+    assert launcher.uninstall().startswith("removed") and not list(tmp_path.iterdir())
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "isaacgym.py").write_text("")
+    with pytest.raises(SystemExit, match="there is an isaacgym already"):
+        launcher.install()
