@@ -15,7 +15,7 @@ help:
 .venv/installed: setup.py constraints.txt Makefile
 	test -x $(PY) || $(PYTHON) -m venv .venv || python3 -m venv .venv
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,dev]"
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,sweep,dev]"
 	touch $@
 
 walk: .venv/installed

@@ -29,6 +29,7 @@ EXTRAS = {
     "video": ["mujoco>=4.0", "imageio", "imageio-ffmpeg"],
     "viewer": ["mujoco>=4.0", "viser>=1.1.1", "trimesh"],
     "wandb": ["wandb"],
+    "sweep": ["optuna>=4.2"],
     "gymnasium": ["gymnasium>=1.0"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [

@@ -1,4 +1,4 @@
-"""Plot the time of an iteration against the number of environments."""
+"""Plots of the benchmarks."""
 
 from __future__ import annotations
 
@@ -42,6 +42,35 @@ def plot_phases(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     axes.grid(alpha=0.3, which="both")
     axes.legend()
     figure.tight_layout()
+    _save(figure, path)
+
+
+def plot_shares(results: Mapping[str, Sequence[Any]], path: Path) -> None:
+    """Draw the share of communication against the number of GPUs as PNG, for each cluster in the results of
+    scaling.py."""
+    figure = Figure(figsize=(8, 5))
+    axes = figure.subplots()
+    for (name, points), colour in zip(results.items(), ("#1f77b4", "#d62728")):
+        several = [one for one in points if one.gpus > 1]
+        for what, style in (("iteration", "-"), ("update", "--")):
+            shares = [100 * getattr(one, f"share_of_{what}") for one in several]
+            label = f"{name}: of the {what}"
+            axes.plot([one.gpus for one in several], shares, style, color=colour, marker="o", markersize=4, label=label)
+    axes.axhline(5.0, color="black", linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("GPUs")
+    axes.set_ylabel("share of communication [%]")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize="small")
+    figure.tight_layout()
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         figure.savefig(temporary, format="png", dpi=110)

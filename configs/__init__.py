@@ -19,7 +19,10 @@ PATHS = {
     "go2_flat_mlp_mirror_loss": "go2_flat_mlp:Go2FlatMlpMirrorLoss",
     "go2_flat_teacher": "go2_flat_distilled:Go2FlatTeacher",
     "recall": "toy:Recall",
+    "reverse": "grpo:Reverse",
+    "target_sum": "grpo:TargetSum",
     "toy": "toy:Toy",
+    "toy_grpo": "grpo:ToyGRPO",
 }
 """Module and class of each experiment, within this package."""
 

@@ -43,6 +43,7 @@ def flat_task() -> LeggedRobotConfig:
         num_envs=512,
         policy_observations=dict(_SENSED),
         critic_observations={**{name: replace(term, noise=0.0) for name, term in _SENSED.items()}, **_PRIVILEGED},
+        observation_history={"policy": 1, "critic": 1},
         commands=CommandConfig(resampling_time=5.0),
         rewards=RewardConfig(
             weights={

@@ -31,7 +31,8 @@ FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 
 
 class Policy:
-    """A network with its description (policy.json); stores the last action and the network's recurrent states."""
+    """A network with its description (policy.json); stores the last action, the last observation for terms with a
+    history, and the network's recurrent states."""
 
     def __init__(self, description: Mapping[str, Any], network: Network, joint_names: Optional[Sequence[str]] = None):
         missing = [name for name in (*NEEDED.split(), "control_period") if name not in description]
@@ -57,8 +58,9 @@ class Policy:
         self.reset()
 
     def reset(self) -> None:
-        """Start an episode: clear the last action and the recurrent states."""
+        """Start an episode: clear the last action, the histories and the recurrent states."""
         self.last_action = np.zeros(len(self._default), np.float32)  # in the policy's order of joints
+        self._last_obs: Optional[np.ndarray] = None  # [D] of the call before
         self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
 
     def __call__(self, **state: Any) -> np.ndarray:
@@ -73,7 +75,7 @@ class Policy:
         action = np.clip(actions[0], -self._clip, self._clip)
         targets = self._default + self._scale * action
         self._check_targets(targets)
-        self.last_action, self.memories = action, memories
+        self.last_action, self.memories, self._last_obs = action, memories, obs
         return self._to_robot(targets)
 
     @np.errstate(over="ignore", invalid="ignore")  # the checks find what is too large
@@ -87,9 +89,12 @@ class Policy:
         base_lin_vel: Vector = None,
         base_lin_vel_world: Vector = None,
     ) -> np.ndarray:
-        """Return the observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z, base
-        to world; velocities in the base frame [rad/s], [m/s], the linear one also in the world frame; joints [rad],
-        [rad/s] in the order of ``joint_names``. Values that the policy does not use may be omitted."""
+        """Return the next observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z,
+        base to world; velocities in the base frame [rad/s], [m/s], the linear one also in the world frame; joints
+        [rad], [rad/s] in the order of ``joint_names``. Values that the policy does not use may be omitted.
+
+        A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
+        """
         if base_quat is not None and (np.shape(base_quat) != (4,) or not abs(np.linalg.norm(base_quat) - 1.0) < 0.01):
             raise ValueError(f"base_quat={base_quat} is no rotation; give a unit quaternion w x y z")
         if base_lin_vel is None and base_lin_vel_world is not None and base_quat is not None:
@@ -103,7 +108,13 @@ class Policy:
             "joint_vel": None if joint_vel is None else self._from_robot(joint_vel),
             "action": self.last_action,
         }
-        return np.concatenate([self._scaled(values[name], name, size, scale) for name, size, scale in self._terms])
+        parts, start = [], 0
+        for name, size, scale, history in self._terms:
+            newest, end = self._scaled(values[name], name, size, scale), start + size * history
+            past = np.tile(newest, history - 1) if self._last_obs is None else self._last_obs[start + size : end]
+            parts += [past, newest]
+            start = end
+        return np.concatenate(parts)
 
     def _scaled(self, value: Any, name: str, size: int, scale: np.float32) -> np.ndarray:
         """Return a term of the observation; a value that is not finite, or larger than in training, is a ValueError."""
@@ -229,16 +240,19 @@ def _target_limits(description: Mapping[str, Any]) -> Tuple[np.ndarray, np.ndarr
     return low - margin, high + margin
 
 
-def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.float32]]:
-    """Return name, size and scale of the observation terms; a term that is not in FRAMES is a ValueError."""
-    terms = [(term["name"], term["size"], np.float32(term["scale"])) for term in description["observations"]]
-    if not all(np.isfinite(scale) for _, _, scale in terms):
+def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.float32, int]]:
+    """Return name, size, scale and history of the observation terms; a term that is not in FRAMES is a ValueError."""
+    described = description["observations"]
+    terms = [(term["name"], term["size"], np.float32(term["scale"]), term.get("history", 1)) for term in described]
+    if not all(isinstance(history, int) and history >= 1 for *_, history in terms):
+        raise ValueError(f"histories of observations are not numbers of steps: {terms}; export the policy again")
+    if not all(np.isfinite(scale) for _, _, scale, _ in terms):
         raise ValueError(f"scales of observations are not finite: {terms}; export the policy again")
-    unknown = [name for name, _, _ in terms if name not in FRAMES]
+    unknown = [name for name, *_ in terms if name not in FRAMES]
     if unknown:
         raise ValueError(f"no robot senses {', '.join(unknown)}; train a policy on some of {', '.join(FRAMES)}")
-    wrong = [term["name"] for term in description["observations"] if term["frame"] != FRAMES[term["name"]]]
-    size, expected = sum(size for _, size, _ in terms), description["inputs"]["obs"][-1]
+    wrong = [term["name"] for term in described if term["frame"] != FRAMES[term["name"]]]
+    size, expected = sum(size * history for _, size, _, history in terms), description["inputs"]["obs"][-1]
     if wrong or size != expected:
         raise ValueError(f"frames of {wrong} are others than {FRAMES}, or the sizes' sum {size} is not {expected}")
     return terms

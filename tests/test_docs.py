@@ -1,5 +1,6 @@
 """Every command and every program of README.md and docs/ runs as it stands there, on a small scale."""
 
+import dataclasses
 import importlib
 import re
 import shutil
@@ -47,6 +48,8 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     "scripts/train.py --task go2_flat --deterministic": ONCE,
     "scripts/train.py --task go2_flat --acceleration.no_fused": ONCE,
     "scripts/train.py --task recall": ("--max_iterations", "1"),
+    "scripts/train.py --task target_sum": ("--max_iterations", "1"),
+    "scripts/train.py --task toy_grpo --num_envs 128 --algorithm.group_size 16": ("--max_iterations", "1"),
     "scripts/train.py --task go2_flat_blind --policy.rnn_type lstm --algorithm.unroll_len 12 --algorithm.burn_in 4": (
         *("--num_envs", "8", "--max_iterations", "1"),
     ),
@@ -69,6 +72,8 @@ SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which oth
     "scripts/train.py --task go2_flat --acceleration.no_fused",
     "scripts/evaluate.py --task go2_flat --pushes",
 }
+
+TERM_KINDS = ("reward", "observation", "termination", "command", "event")  # a program of own-task.md each
 
 OWN_CODE = {  # command of a page whose files it needs -> what makes it small; they run in this order
     "scripts/train.py --task low_walk:LowWalk": ONCE,
@@ -97,11 +102,23 @@ BENCHMARKS = {  # command, with names of what the test gives it -> what makes it
     "scripts/benchmark.py gpu --peer peer --folder gpu_benchmark": (
         *("--device", "cpu", "--num_envs", "4", "--repeats", "1", "--parts", "iterations", "simulator"),
     ),
+    "scripts/benchmark.py collectives": ("--kilobytes", "1", "2", "--repeats", "1"),
+    "scripts/benchmark.py scaling --plot scaling.png": (),
 }
 
 ELSEWHERE = {  # command -> the test or the job that runs it
     f"pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
     'pip install -c constraints.txt ".[sim,video]"': "tests/test_readme.py",
+    'pip install -c constraints.txt ".[sweep]"': "tests/test_readme.py",
+    "rsl-rl train --task go2_flat --seeds 1 2 3": "tests/cli/test_train_seeds.py",
+    "rsl-rl train --task go2_flat --seeds 1 2 3 --resume": "tests/cli/test_train_seeds.py",
+    "rsl-rl sweep --task recall --space algorithm.learning_rate=log:1e-4..1e-2 "
+    "--space algorithm.entropy_coef=0.0,0.003,0.01 --trials 20 --seeds 1 2 3": "tests/cli/test_sweep.py",
+    **{
+        f"CUDA_VISIBLE_DEVICES={device} rsl-rl sweep --task go2_flat --space algorithm.entropy_coef=0.0..0.01 "
+        "--trials 40 &": "tests/cli/test_sweep.py"
+        for device in (0, 1)
+    },
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
     "python scripts/play.py --task go2_flat --viewer": "tests/evaluation/test_teleop.py",
     "python scripts/play.py --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
@@ -180,7 +197,10 @@ def test_commands_on_own_code_run_as_written(run_script, root, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", BENCHMARKS)
 def test_benchmark_runs_as_written(run_script, peer, tmp_path, command):
-    here = {"peer": str(peer), **{name: str(tmp_path / name) for name in ("learner.png", "gpu_benchmark")}}
+    here = {
+        "peer": str(peer),
+        **{name: str(tmp_path / name) for name in ("learner.png", "scaling.png", "gpu_benchmark")},
+    }
     done = run_script(*(here.get(word, word) for word in command.split()), *BENCHMARKS[command])
     assert done.returncode == 0, done.stderr
 
@@ -254,8 +274,27 @@ def test_every_program_is_run(root):
     assert untitled == {"README.md", "embed.md", "migrating.md"}
     assert titled == {
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
-        *("rail.py", "small_start.py", "csv_logger.py"),
+        *("rail.py", "small_start.py", "csv_logger.py", "own_loop.py"),
+        *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
     }
+
+
+def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
+    tasks = {kind: importlib.import_module(f"{kind}_term").task() for kind in TERM_KINDS}
+    envs = {kind: dataclasses.replace(task, num_envs=4).build(seed=1) for kind, task in tasks.items()}
+    steps = {kind: [env.step(torch.randn(4, 12)) for _ in range(3)] for kind, env in envs.items()}
+    for kind in TERM_KINDS:
+        assert all(group.isfinite().all() for step in steps[kind] for group in step.obs.values())
+    assert "rew_smooth_knees" in steps["reward"][0].extras["log"]
+    mirrored = envs["observation"].mirrors()["critic"][0]
+    assert steps["observation"][0].obs["policy"].shape == (4, 48 + 2 * 12)
+    assert steps["observation"][0].obs["critic"].shape == (4, len(mirrored))
+    assert envs["termination"].cfg.terminations.all_terms.keys() == {"forbidden_contact", "tilt", "too_low"}
+    heights = envs["command"].state.commands["height"]
+    torch.testing.assert_close(steps["command"][-1].obs["critic"][:, -1:], 5.0 * heights)
+    friction = envs["event"].state.friction.clone()
+    envs["event"].reset([2])
+    assert (envs["event"].state.friction != friction).tolist() == [False, False, True, False]
 
 
 @torch.no_grad()
@@ -279,6 +318,15 @@ def test_rail_learns_with_camera_memory_curiosity_auxiliary_loss_and_symmetry(sa
     twin.load(saved_programs / "model.pt")
     states = [r.alg.extensions.state_dict() for r in (runner, twin)]
     assert torch.equal(states[0]["1_PositionLoss"]["layer"]["weight"], states[1]["1_PositionLoss"]["layer"]["weight"])
+
+
+def test_own_loop_trains_on_a_rollout_buffer(saved_programs):
+    policy = importlib.import_module("own_loop").train()
+    env, total = ToyConfig(num_envs=500).build(seed=9), 0.0
+    with torch.no_grad():
+        for _ in range(48):
+            total += env.step(policy.act_inference(env.get_observations())).reward.mean().item() / 48
+    assert total > 0.7  # at best 0.93, and 0 for doing nothing
 
 
 def test_small_start_trains_with_its_own_network(saved_programs):

@@ -19,12 +19,14 @@ def test_readme_shows_a_film_of_less_than_3_megabytes(root):
     assert len(content) < 3e6
 
 
-def test_the_installation_resolves(root):
-    """The README's own command, without the last step: installing over the checkout under test."""
+@pytest.mark.parametrize("extras", ["sim,video", "sweep"])
+def test_the_installation_resolves(root, extras):
+    """The pages' own commands, without the last step: installing over the checkout under test."""
     import subprocess
     import sys
 
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "-c", "constraints.txt", ".[sim,video]"]
+    package = f".[{extras}]"
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "-c", "constraints.txt", package]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
     assert done.returncode == 0, done.stderr
 

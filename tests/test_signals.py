@@ -1,5 +1,6 @@
 """A training that is told to stop: real processes and real signals, in every phase of an iteration."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -132,3 +133,20 @@ def test_a_console_that_is_gone_ends_no_training(root, experiment, where):
     assert process.returncode == 0, errors
     (run,) = (root / "logs" / experiment).iterdir()
     assert read_checkpoint(run / "model_20.pt")["iter"] == 20 and errors == ""
+
+
+def test_second_ctrl_c_in_a_terminal_shows_the_cursor_again(root, experiment):
+    """The console's table hides the cursor; the first Ctrl-C comes inside of an update that never ends."""
+    arguments = ["--task", "toy", "--experiment_name", experiment, "--max_iterations", "100000"]
+    code = DRIVER.format(target=PHASES["update"][0], call=3, signals=[2, 2], arguments=arguments)
+    terminal, inside = os.openpty()
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=root, stdin=inside, stdout=inside, stderr=inside)
+    os.close(inside)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a pseudo-terminal
+        while part := os.read(terminal, 4096):
+            shown += part
+    os.close(terminal)
+    assert process.wait(timeout=120) == 130
+    assert b"stopped at once" in shown
+    assert shown.rfind(b"\x1b[?25h") > shown.rfind(b"\x1b[?25l") > 0

@@ -94,6 +94,11 @@ class Algorithm(ABC):
         return {name: bounds for model in models for name, bounds in model.observation_bounds(obs).items()}
 
     @property
+    def restarts_episodes(self) -> bool:
+        """Whether each rollout begins with new episodes; the environment must be Resettable then."""
+        return False
+
+    @property
     def inference_policy(self) -> ActorCritic:
         """Policy to evaluate and to export."""
         return self.policy

@@ -12,25 +12,26 @@ from torch.nn import functional as F
 from rsl_rl.algorithms.algorithm import HiddenStates
 from rsl_rl.algorithms.config_attributes import config_attributes
 from rsl_rl.algorithms.extension import Extension
-from rsl_rl.algorithms.gradient_steps import FIXED, GradientStepAlgorithm
+from rsl_rl.algorithms.gradient_steps import FIXED
 from rsl_rl.algorithms.losses import value_loss, value_scaling
 from rsl_rl.algorithms.on_policy import PolicyStep
 from rsl_rl.algorithms.teacher import actor_state, load_actor, load_teacher
+from rsl_rl.algorithms.value_learning import ValueLearningAlgorithm
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
+from rsl_rl.storage.columns import Column
 from rsl_rl.storage.mini_batch import MiniBatch
-from rsl_rl.storage.rollout_storage import Column
 
 TEACHER_ACTIONS = "teacher_actions"
 """Column of the rollout with the teacher's actions without exploration [T, N, A]."""
 
 
 @config_attributes(DistillationConfig, "learning_rate", "max_grad_norm", "teacher", fixed=FIXED)
-class Distillation(GradientStepAlgorithm):
+class Distillation(ValueLearningAlgorithm):
     """Train a policy, the student, to act as a frozen teacher would on the states that the student visits.
 
     The student's mean action learns from the teacher's by regression; its standard deviation is not trained. Its critic

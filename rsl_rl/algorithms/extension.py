@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.storage.columns import COMPUTED, STORED, Column
 from rsl_rl.storage.mini_batch import MiniBatch
-from rsl_rl.storage.rollout_storage import COMPUTED, STORED, Column, RolloutStorage
+from rsl_rl.storage.rollout_storage import RolloutStorage
 from rsl_rl.storage.transition import Transition
 
 

@@ -172,6 +172,11 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
     def adapt(self, terms: Tensor) -> None:
         """Change settings on the device, such as the learning rate, by the terms of the loss before a gradient step."""
 
+    def evaluate(self, batch: MiniBatch) -> Optional[Tensor]:
+        """Return the values [..., 1] that the loss gets, in the units of the critic's output; None for a loss without
+        values."""
+        return None
+
     def _add_gradients(self, batch: MiniBatch, share: Tensor, added: Dict[str, Tensor]) -> Tensor:
         """Add the gradient of the loss of a mini-batch to the parameters'; return its terms as one tensor.
 
@@ -185,8 +190,7 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
             batch = extensions.transform(batch)
             share = share * (num_collected / batch.sample_mask.numel())
             policy.update_distribution(policy.actor_obs(batch.groups), batch.masks, batch.hidden_states[0])
-            values = policy.evaluate(policy.critic_obs(batch.groups), batch.masks, batch.hidden_states[1])
-            values = policy.value_normalizer.scaled(values)
+            values = self.evaluate(batch)
             losses = extensions.losses(policy, batch)
             distribution = policy.distribution
             policy.distribution = distribution.detach()  # which frees the graph

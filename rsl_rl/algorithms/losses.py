@@ -7,7 +7,7 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.algorithm import PPOConfig, SurrogateConfig
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
 from rsl_rl.storage.mini_batch import MiniBatch
@@ -23,6 +23,14 @@ class LossTerms(NamedTuple):
     value: Tensor  # squared error of the values
     entropy: Tensor  # of the policy [nats]
     kl: Tensor  # KL(old || new) of the policy [nats]
+
+
+class PolicyTerms(NamedTuple):
+    """The terms of LossTerms that depend on the policy alone."""
+
+    surrogate: Tensor
+    entropy: Tensor
+    kl: Tensor
 
 
 def surrogate_loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor, clip_param: float) -> Tensor:
@@ -42,26 +50,31 @@ def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip
     return torch.maximum(value_loss(values, returns), value_loss(clipped, returns))
 
 
-def ppo_loss(
-    distribution: Distribution, values: Tensor, batch: MiniBatch, weights: Tensor, cfg: PPOConfig
-) -> LossTerms:
-    """Return the terms of PPO's loss of a mini-batch.
+def policy_terms(distribution: Distribution, batch: MiniBatch, weights: Tensor, cfg: SurrogateConfig) -> PolicyTerms:
+    """Return the terms of the loss of a mini-batch for the new ``distribution`` over actions [..., A].
 
-    ``distribution`` is the new one over actions [..., A], ``values`` [..., 1] are the new ones. Each sample counts with
-    its weight [..., 1]. Entropy and KL are those of the collected samples alone.
+    Each sample counts with its weight [..., 1]. Entropy and KL are those of the collected samples alone.
     """
     log_prob = distribution.log_prob(batch.actions)
     surrogate = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, cfg.clip_param)
-    if cfg.use_clipped_value_loss:
-        value = clipped_value_loss(values, batch.values, batch.returns, cfg.clip_param)
-    else:
-        value = value_loss(values, batch.returns)
     kl = distribution.kl_from(batch.columns)
     collected = batch.original(weights)
     collected = collected * (weights.sum() / collected.sum().clamp(min=torch.finfo(weights.dtype).tiny))
     entropy = batch.original(distribution.entropy().expand_as(log_prob))
-    means = (surrogate * weights).sum(), (value * weights).sum()
-    return LossTerms(*means, (entropy * collected).sum(), (batch.original(kl) * collected).sum())
+    return PolicyTerms((surrogate * weights).sum(), (entropy * collected).sum(), (batch.original(kl) * collected).sum())
+
+
+def ppo_loss(
+    distribution: Distribution, values: Tensor, batch: MiniBatch, weights: Tensor, cfg: PPOConfig
+) -> LossTerms:
+    """Return the terms of PPO's loss of a mini-batch: those of :func:`policy_terms`, and that of the new ``values``
+    [..., 1]."""
+    if cfg.use_clipped_value_loss:
+        value = clipped_value_loss(values, batch.values, batch.returns, cfg.clip_param)
+    else:
+        value = value_loss(values, batch.returns)
+    surrogate, entropy, kl = policy_terms(distribution, batch, weights, cfg)
+    return LossTerms(surrogate, (value * weights).sum(), entropy, kl)
 
 
 class PPOLoss:
@@ -98,12 +111,12 @@ def adapt_learning_rate(
     return (learning_rate * 1.5 ** (too_near - too_far)).clamp(*bounds)
 
 
-def _adaptive(learning_rate: Tensor, kl: Tensor, cfg: PPOConfig) -> Tensor:
-    assert cfg.desired_kl is not None  # PPOConfig has checked it
+def _adaptive(learning_rate: Tensor, kl: Tensor, cfg: SurrogateConfig) -> Tensor:
+    assert cfg.desired_kl is not None  # SurrogateConfig has checked it
     return adapt_learning_rate(learning_rate, kl, cfg.desired_kl)
 
 
-SCHEDULES: Dict[str, Callable[[Tensor, Tensor, PPOConfig], Tensor]] = {
+SCHEDULES: Dict[str, Callable[[Tensor, Tensor, SurrogateConfig], Tensor]] = {
     "adaptive": _adaptive,
     "fixed": lambda learning_rate, kl, cfg: learning_rate,
 }

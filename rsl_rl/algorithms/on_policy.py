@@ -1,7 +1,8 @@
-"""Collecting rollouts with an actor and a critic, and estimating returns: what comes before an update."""
+"""Collecting rollouts with a policy: what comes before an update."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
@@ -10,13 +11,13 @@ from torch import Tensor
 from rsl_rl.acceleration.selection import Acceleration
 from rsl_rl.algorithms.algorithm import Algorithm, HiddenStates
 from rsl_rl.algorithms.extension import Extension, Extensions
-from rsl_rl.algorithms.rollout_setup import allocate_storage, seed_group_specs
+from rsl_rl.algorithms.rollout_setup import allocate_storage
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import OnPolicyConfig
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.storage.returns import bootstrap_timeouts
-from rsl_rl.storage.rollout_storage import Column, GroupSpec, RolloutStorage
+from rsl_rl.storage.columns import Column, GroupSpec, vector_group_specs
+from rsl_rl.storage.rollout_storage import RolloutStorage
 
 
 class PolicyStep(NamedTuple):
@@ -31,8 +32,8 @@ class PolicyStep(NamedTuple):
 class OnPolicyAlgorithm(Algorithm):
     """Collect rollouts of an :class:`ActorCritic` into a :class:`RolloutStorage`.
 
-    A subclass has ``update``, ``from_env``, ``state_dict`` and ``load_state_dict``. Call ``init_storage`` or
-    ``init_groups`` before the first rollout.
+    A subclass has ``finish_step``, ``estimate_returns``, ``update``, ``from_env``, ``state_dict`` and
+    ``load_state_dict``. Call ``init_storage`` or ``init_groups`` before the first rollout.
     """
 
     def __init__(
@@ -63,14 +64,16 @@ class OnPolicyAlgorithm(Algorithm):
     ) -> None:
         """Allocate the rollout for observations of one or two tensors; ``critic_obs_shape`` is None for a critic that
         reads what the actor reads."""
-        specs = seed_group_specs(actor_obs_shape, critic_obs_shape)
+        specs = vector_group_specs(actor_obs_shape, critic_obs_shape)
         self.policy.critic_model.set_groups(("critic",) if critic_obs_shape is not None else ("policy",))
         self.init_groups(num_envs, num_transitions_per_env, specs)
 
     def init_groups(self, num_envs: int, num_steps: int, groups: Mapping[str, GroupSpec]) -> None:
         """Allocate the rollout for observation groups; one that is too small for the mini-batches is a ValueError."""
         self.obs_groups = tuple(groups)
-        self.storage = allocate_storage(self.policy, self.cfg, num_envs, num_steps, groups, self.columns, self.device)
+        self.storage = allocate_storage(
+            self.policy, self.cfg, num_envs, num_steps, groups, self.columns, self.device, self.stores_last_obs
+        )
 
     @property
     def read_groups(self) -> Tuple[str, ...]:
@@ -84,9 +87,9 @@ class OnPolicyAlgorithm(Algorithm):
         return self.extensions.columns
 
     @property
-    def normalizes_over_rollout(self) -> bool:
-        """Whether the advantages of a rollout are normalised together."""
-        return True
+    def stores_last_obs(self) -> bool:
+        """Whether the storage has memory for the observation after a rollout."""
+        return False
 
     @property
     def description(self) -> str:
@@ -104,7 +107,8 @@ class OnPolicyAlgorithm(Algorithm):
         """Return actions [N, A] for observation groups, and store what is known of the step.
 
         Two tensors, as in rsl_rl 1, are the groups "policy" and "critic". Log-probabilities, and the values of a critic
-        without memory, are computed by ``compute_returns`` for the whole rollout.
+        without memory, are computed by ``compute_returns`` for the whole rollout, or when they are read from
+        ``transition``.
         """
         groups = obs if critic_obs is None and not isinstance(obs, Tensor) else {"policy": obs, "critic": critic_obs}
         view = self.storage.current_step_view()
@@ -122,6 +126,10 @@ class OnPolicyAlgorithm(Algorithm):
         if step.values is not None:
             view.columns["values"].copy_(step.values)
         view.hidden_states = states[0], states[1]
+        policy, distribution = self.policy, self.policy.distribution
+        view.on_demand = {"actions_log_prob": lambda: distribution.log_prob(view.columns["actions"])}
+        if step.values is None:
+            view.on_demand["values"] = lambda: policy.evaluate_stateless(policy.critic_obs(view.groups))
         self.transition = view
         return step.actions.clone()
 
@@ -141,12 +149,9 @@ class OnPolicyAlgorithm(Algorithm):
     def process_env_step(
         self, rewards: Tensor, dones: Tensor, extras: Mapping[str, Any], next_obs: Optional[Observations] = None
     ) -> None:
-        """Finish the step with rewards [N] and dones [N].
+        """Finish the step with rewards [N] and dones [N]; see :meth:`finish_step` for time-outs.
 
-        Where ``extras["time_outs"]`` [N] says that only the clock ended an episode, the reward is credited with the
-        value of what would have come: V of ``extras["final_obs"]`` (groups, or the critic's tensor) where given, else V
-        of the last state acted on, once ``compute_returns`` has computed it. Where ``extras["valid"]`` [N] is false the
-        step is masked.
+        Where ``extras["valid"]`` [N] is false the step is masked.
         """
         row = self.transition.columns
         row["rewards"].copy_(rewards.reshape(-1, 1))
@@ -154,32 +159,25 @@ class OnPolicyAlgorithm(Algorithm):
         if "valid" in extras:
             row["sample_mask"].copy_(extras["valid"].reshape(-1, 1))
         self.extensions.add_rewards(self.transition, next_obs, row["dones"])
-        if "time_outs" in extras:
-            time_outs = extras["time_outs"].to(self.device).reshape(-1, 1)
-            if "final_obs" in extras:
-                final_values = self.policy.evaluate_stateless(self.policy.critic_obs(extras["final_obs"]))
-                bootstrapped = bootstrap_timeouts(row["rewards"], final_values, time_outs, row["dones"], self.cfg.gamma)
-                row["rewards"].copy_(bootstrapped)
-            else:
-                row["time_outs"].copy_(time_outs)
+        self.finish_step(row, extras)
         self.storage.add_transitions(self.transition)
         self.reset(row["dones"].squeeze(-1))
         self.transition = RolloutStorage.Transition()
 
+    @abstractmethod
+    def finish_step(self, row: Dict[str, Tensor], extras: Mapping[str, Any]) -> None:
+        """Write what remains to be written of a step, such as how its episode ended, into the columns ``row``."""
+
     @torch.no_grad()
     def compute_returns(self, obs: Union[Observations, Tensor]) -> None:
         """Estimate returns and advantages; ``obs``, groups or the critic's tensor, follows the last stored step."""
-        storage, policy, gamma = self.storage, self.policy, self.cfg.gamma
-        columns = storage.columns
-        policy.evaluate_rollout(storage.groups, columns["values"])
-        acted = policy.family.of_parameters(columns)
+        columns = self.storage.columns
+        acted = self.policy.family.of_parameters(columns)
         columns["actions_log_prob"].copy_(acted.log_prob(columns["actions"]))
-        bootstrapped = bootstrap_timeouts(
-            columns["rewards"], columns["values"], columns["time_outs"], columns["dones"], gamma
-        )
-        columns["rewards"].copy_(bootstrapped)
-        columns["time_outs"].zero_()  # credited
-        last_values = policy.evaluate_stateless(policy.critic_obs(obs))
-        storage.compute_returns(last_values, gamma, self.cfg.lam, normalize=self.normalizes_over_rollout)
+        self.estimate_returns(obs)
         self._acceleration.end_rollout()
-        self.extensions.finish_rollout(storage)
+        self.extensions.finish_rollout(self.storage)
+
+    @abstractmethod
+    def estimate_returns(self, obs: Union[Observations, Tensor]) -> None:
+        """Fill the returns and advantages of the storage; ``obs`` are those of :meth:`compute_returns`."""

@@ -10,15 +10,16 @@ from torch import Tensor
 
 from rsl_rl.algorithms.config_attributes import config_attributes
 from rsl_rl.algorithms.extension import Extension
-from rsl_rl.algorithms.gradient_steps import FIXED, GradientStepAlgorithm
+from rsl_rl.algorithms.gradient_steps import FIXED
 from rsl_rl.algorithms.losses import SCHEDULES, LossTerms, PPOLoss, batch_transforms
+from rsl_rl.algorithms.value_learning import ValueLearningAlgorithm
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.modules.actor_critic import ActorCritic
 
 
 @config_attributes(PPOConfig, "learning_rate", "max_grad_norm", fixed=(*FIXED, "normalize_advantage_per_mini_batch"))
-class PPO(GradientStepAlgorithm):
+class PPO(ValueLearningAlgorithm):
     """Improve a policy by the clipped surrogate, https://arxiv.org/abs/1707.06347.
 
     ``settings`` are the fields of :class:`PPOConfig`, in place of ``cfg`` or to change it. They can be read

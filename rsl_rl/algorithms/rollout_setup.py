@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Mapping, Optional, Sequence
+from typing import Dict, Iterable, Mapping, Optional
 
 import torch
 
@@ -10,7 +10,8 @@ from rsl_rl.config.algorithm import OnPolicyConfig
 from rsl_rl.env.vec_env import Observations, require_group
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.storage.chunking import ChunkPlan, plan_chunks
-from rsl_rl.storage.rollout_storage import Column, GroupSpec, RolloutStorage
+from rsl_rl.storage.columns import Column, GroupSpec
+from rsl_rl.storage.rollout_storage import RolloutStorage
 
 
 def group_specs(obs: Observations, names: Iterable[str]) -> Dict[str, GroupSpec]:
@@ -22,14 +23,6 @@ def group_specs(obs: Observations, names: Iterable[str]) -> Dict[str, GroupSpec]
     return specs
 
 
-def seed_group_specs(actor_obs_shape: Sequence[int], critic_obs_shape: Optional[Sequence[int]]) -> Dict[str, GroupSpec]:
-    """Return the groups of one or two observation tensors."""
-    specs = {"policy": GroupSpec(tuple(actor_obs_shape))}
-    if critic_obs_shape is not None:
-        specs["critic"] = GroupSpec(tuple(critic_obs_shape))
-    return specs
-
-
 def allocate_storage(
     policy: ActorCritic,
     cfg: OnPolicyConfig,
@@ -38,6 +31,7 @@ def allocate_storage(
     groups: Mapping[str, GroupSpec],
     extra_columns: Mapping[str, Column],
     device: torch.device,
+    extra_step: bool = False,
 ) -> RolloutStorage:
     """Return the storage for T steps of N environments; one too small for the mini-batches is a ValueError."""
     family, sequences = policy.family, policy.memories != (None, None)
@@ -53,6 +47,7 @@ def allocate_storage(
         _plan(cfg, num_steps, sequences),
         {**columns, **extra_columns},
         sequences,
+        extra_step,
     )
     batches = storage.batches
     if batches.num_units < cfg.num_mini_batches or num_envs * num_steps < 2:

@@ -20,17 +20,18 @@ def main(argv: Sequence[str]) -> int:
         fail("the benchmarks are not installed with the package; run them in a clone of its repository")
     if str(root) not in sys.path:
         sys.path.append(str(root))
-    from benchmarks import faults, gpu, learner, simulator, training
+    from benchmarks import collectives, faults, gpu, learner, scaling, simulator, training
 
-    modules = {"learner": learner, "sim": simulator, "train": training, "faults": faults, "gpu": gpu}
     classes = {
         "learner": learner.Learner,
         "sim": simulator.Simulator,
         "train": training.Training,
         "faults": faults.Faults,
         "gpu": gpu.Gpu,
+        "collectives": collectives.Collectives,
+        "scaling": scaling.Scaling,
     }
-    measures = {cls: modules[name].measure for name, cls in classes.items()}
+    measures = {cls: sys.modules[cls.__module__].measure for cls in classes.values()}
     set_omp_spincount()  # for all workers
     try:
         with usage_errors():

@@ -33,10 +33,12 @@ SHORTCUTS = {
     "run_name": "runner.run_name",
     "save_interval": "runner.save_interval",
     "evaluate_interval": "progress.evaluate_interval",
+    "until_gate": "progress.until_gate",
+    "algorithm.bptt_length": "algorithm.unroll_len",
     "video_interval": "progress.video_interval",
     "logger": "runner.logger",
 }
-"""Flags of legged_gym, and the config field of each."""
+"""Short and other names of flags, and the config field of each."""
 
 DEPRECATED = {"postmortem": "fault_dump"}
 """Old flags that are still accepted, and their new names."""
@@ -79,8 +81,10 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
         cfg = resolve_auto(parsed.cfg)
         if unavailable:
             print_line(f"note: the run used {unavailable}, which is not available here; using {chosen_backend(cfg)}")
+        if "resume" in own:
+            _reject_unused_flags(parsed.flags)
         if not from_run:
-            _reject_unused_flags(parsed.flags, cfg)
+            _reject_unused_settings(cfg)
     return Arguments(parsed.flags, cfg, run, log_root)
 
 
@@ -89,11 +93,14 @@ def _default_config(early: argparse.Namespace, experiments: Experiments) -> Trai
     return dataclasses.replace(experiments.load(early.task)(), task=early.task) if early.task else TrainConfig()
 
 
-def _reject_unused_flags(flags: Any, cfg: TrainConfig) -> None:
+def _reject_unused_flags(flags: Any) -> None:
     if not flags.resume and ((flags.load_run, flags.checkpoint) != ("-1", -1) or flags.fresh_episodes):
         raise ValueError("--load_run, --checkpoint and --fresh_episodes need --resume; add it, or leave them out")
     if flags.resume and flags.init_from:
         raise ValueError("--init_from starts a new run, and --resume continues one; use only one of them")
+
+
+def _reject_unused_settings(cfg: TrainConfig) -> None:
     if cfg.acceleration.cuda_graphs and cfg.rl_device.startswith("cpu"):
         raise ValueError(
             "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "

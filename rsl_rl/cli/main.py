@@ -12,6 +12,7 @@ COMMANDS = {
     "train": "train a policy",
     "play": "show and export a trained policy",
     "evaluate": "measure how well trained policies walk",
+    "sweep": "search hyper-parameters, with several seeds",
     "benchmark": "measure speed (in a clone of the repository)",
     "list": "print the names of the tasks",
     "check-env": "check an environment of your own",

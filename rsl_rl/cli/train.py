@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
+from rsl_rl.cli.callbacks import GATE, attach_callbacks, build_callback_envs
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import print_line, program, usage_errors
 from rsl_rl.cli.experiments import file_of
@@ -15,7 +16,6 @@ from rsl_rl.cli.experiments import file_of
 if TYPE_CHECKING:
     from rsl_rl.evaluation.callbacks import VideoCallback
     from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.tasks.legged_robot import LeggedRobot
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Flags:
     """Iteration to resume from; -1 for the newest undamaged one."""
     fresh_episodes: bool = False
     """With --resume: start new episodes instead of continuing those of the run, so that num_envs may change."""
+    seeds: Tuple[int, ...] = ()
+    """Train once with each of these seeds, one after the other, and print a table of the results."""
     init_from: str = ""
     """Start with the weights of this checkpoint file, or of the newest checkpoint in this run folder."""
     log_root: str = ""
@@ -43,12 +45,20 @@ class Flags:
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C, and after SIGTERM, SIGUSR1, SIGHUP or max_time; the run is saved."""
 
+SHOW_CURSOR = b"\x1b[?25h"
+"""Escape sequence that shows the cursor of a terminal."""
+
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP") if hasattr(signal, name)]
 """Signals that stop a training after saving; SLURM can send SIGUSR1 before the time limit, a closed terminal sends
 SIGHUP."""
 
 
 def main(argv: Sequence[str]) -> int:
+    from rsl_rl.cli import train_seeds  # it needs this module
+
+    seeds = train_seeds.split_flags(argv)
+    if seeds is not None:
+        return train_seeds.main(*seeds)
     return train(parse(Flags, __doc__ or "", from_run=False, argv=argv))
 
 
@@ -71,7 +81,8 @@ def train(args: Arguments) -> int:
     try:
         runner.learn(remaining, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
         done = runner.current_learning_iteration
-        for one in video_callbacks if done >= cfg.runner.max_iterations else ():
+        passed = runner.stopped_by == GATE
+        for one in video_callbacks if passed or done >= cfg.runner.max_iterations else ():
             one.finish(interrupted=lambda: bool(received))
     except (TrainingError, OSError) as error:
         print(f"{program()}: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
@@ -79,7 +90,10 @@ def train(args: Arguments) -> int:
     finally:
         for one in video_callbacks:
             one.cancel()
-    if done < cfg.runner.max_iterations:
+    if passed:
+        times = f"{cfg.progress.until_gate} evaluations in a row"
+        print_line(f"the policy passed the gate in {times}: training ends after iteration {done}")
+    elif done < cfg.runner.max_iterations:
         reason = received[0].name if received else "max_time"
         print_line(f"interrupted by {reason} after iteration {done} and saved; continue with --resume")
         return INTERRUPTED if signal.SIGINT in received else TERMINATED
@@ -126,36 +140,6 @@ def set_up(args: Arguments) -> Training:
         notes += more_notes
     runner.add_git_repo_to_log(file_of(cfg))
     return Training(runner, notes, attach_callbacks(runner, cfg, *callback_envs))
-
-
-def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
-    """Return the environments of evaluations and of videos, one or none each; errors occur before a run is created."""
-    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_video_env
-
-    progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
-    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
-    video = [build_video_env(cfg.env, progress, device, seed)] if progress.video_interval else []
-    return evaluation, video
-
-
-def attach_callbacks(
-    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "List[LeggedRobot]", video_envs: "List[LeggedRobot]"
-) -> "List[VideoCallback]":
-    """Add the callbacks to the runner; return those of videos."""
-    from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
-    from rsl_rl.runners.best_checkpoint import BestCheckpoint
-
-    progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
-    folder = runner.log_dir
-    assert folder is not None  # the runner was given one
-    for env in evaluation_envs:
-        best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
-        runner.after_update.append(EvaluationCallback(env, progress, last, policy, best.save_if_better))
-    video_callbacks = [
-        VideoCallback(env, progress, last, policy, folder / "videos", runner.print_line) for env in video_envs
-    ]
-    runner.after_update += video_callbacks
-    return video_callbacks
 
 
 def find_weights(path: str) -> Path:
@@ -211,7 +195,7 @@ def exit_on_signals() -> None:
         print(f"{program()}: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
         raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
-    _handle_signals(leave)
+    handle_signals(leave)
 
 
 def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
@@ -223,16 +207,18 @@ def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
 
     def stop(number: int, frame: Any) -> None:
         if number == signal.SIGINT and signal.SIGINT in received:
+            if os.isatty(sys.stdout.fileno()):
+                os.write(sys.stdout.fileno(), SHOW_CURSOR)  # the table of the console hides it
             os.write(sys.stderr.fileno(), b"stopped at once; the newest checkpoint is in the run folder\n")
             os._exit(INTERRUPTED)
         received.append(signal.Signals(number))
         runner.request_stop()
 
-    _handle_signals(stop)
+    handle_signals(stop)
     return received
 
 
-def _handle_signals(handler: Callable[[int, Any], None]) -> None:
+def handle_signals(handler: Callable[[int, Any], None]) -> None:
     """Install a handler of all signals in SIGNALS; SIGHUP stays ignored under nohup."""
     hangup = getattr(signal, "SIGHUP", None)
     for number in SIGNALS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Mapping, Optional
 
 from rsl_rl.config.base import (
     Config,
@@ -41,6 +41,7 @@ class OnPolicyConfig(Settings):
     """Settings of algorithms that learn from rollouts by gradient steps on mini-batches."""
 
     section: ClassVar[str] = "algorithm"
+    aliases: ClassVar[Mapping[str, str]] = {"bptt_length": "unroll_len"}
 
     num_learning_epochs: int = 5
     """Passes over each rollout."""
@@ -48,10 +49,6 @@ class OnPolicyConfig(Settings):
     """Mini-batches per pass, with one gradient step each."""
     gamma: float = 0.99
     """Discount factor per control step."""
-    lam: float = 0.95
-    """Lambda of the generalised advantage estimate: 0 uses the critic only, 1 the rewards of the rollout only."""
-    value_loss_coef: float = 1.0
-    """Weight of the value loss."""
     learning_rate: float = 1e-3
     """Learning rate of Adam; the initial one if a schedule changes it."""
     max_grad_norm: float = 1.0
@@ -62,7 +59,7 @@ class OnPolicyConfig(Settings):
     ema_decay: float = 0.0
     """Decay per update of the exponential average of the weights for evaluation and export; 0: no average."""
     unroll_len: int = 0
-    """Steps that a policy with memory backpropagates through time; 0: the whole rollout."""
+    """Steps that a policy with memory backpropagates through time, also called bptt_length; 0: the whole rollout."""
     last_fn_type: str = "last"
     """Use of the steps that remain after chunks of unroll_len: 'last' adds a chunk of the last unroll_len steps, 'drop'
     drops them, 'null_padding' adds a chunk with padding."""
@@ -73,11 +70,10 @@ class OnPolicyConfig(Settings):
         super().__post_init__()
         require_counts(self, 1, "num_learning_epochs", "num_mini_batches", high=1_000_000)
         require_counts(self, 0, "unroll_len", "burn_in")
-        require_within(self, 0, 1, "gamma", "lam")
+        require_within(self, 0, 1, "gamma")
         require_positive(self, "learning_rate", "max_grad_norm")
         require_within(self, 0, 1, "learning_rate")
         require_field(self, "ema_decay", 0 <= self.ema_decay < 1, " must lie in [0, 1)")
-        require_not_negative(self, "value_loss_coef")
         require_choice(self, LAST_FN_TYPES, "last_fn_type")
         chunks = self.unroll_len > 0
         require_field(
@@ -95,26 +91,32 @@ class OnPolicyConfig(Settings):
 
 
 @dataclass(frozen=True)
-class PPOConfig(OnPolicyConfig, AlgorithmConfig):
-    """Proximal policy optimisation, https://arxiv.org/abs/1707.06347."""
+class ValueLearningConfig(OnPolicyConfig):
+    """Settings of algorithms that also learn the values of states."""
 
-    builds: ClassVar[str] = "rsl_rl.algorithms.ppo:PPO"
+    lam: float = 0.95
+    """Lambda of the generalised advantage estimate: 0 uses the critic only, 1 the rewards of the rollout only."""
+    value_loss_coef: float = 1.0
+    """Weight of the value loss."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_within(self, 0, 1, "lam")
+        require_not_negative(self, "value_loss_coef")
+
+
+@dataclass(frozen=True)
+class SurrogateConfig(OnPolicyConfig):
+    """Settings of the clipped surrogate, and of the learning rate that follows its steps."""
 
     clip_param: float = 0.2
     """Clipping range of the probability ratio, and of the change of values."""
-    use_clipped_value_loss: bool = True
-    """Limit the value's change per update to clip_param."""
     entropy_coef: float = 0.01
     """Weight of the entropy bonus."""
     schedule: str = "adaptive"
     """'fixed', or 'adaptive': follow desired_kl within [1e-5, 1e-2]."""
     desired_kl: Optional[float] = 0.01
     """Target KL divergence per gradient step of the adaptive schedule [nats]; may be none with a fixed schedule."""
-    normalize_advantage_per_mini_batch: bool = False
-    """Normalise advantages in each mini-batch instead of once over the rollout."""
-
-    def for_acting(self) -> PPOConfig:
-        return replace(self, num_mini_batches=1, unroll_len=0, last_fn_type="last", burn_in=0)
 
     def __post_init__(self):
         super().__post_init__()
@@ -125,3 +127,51 @@ class PPOConfig(OnPolicyConfig, AlgorithmConfig):
         require_field(self, "desired_kl", aims, ": the adaptive schedule needs a target; give one, or schedule='fixed'")
         require_not_negative(self, "entropy_coef")
         require_choice(self, ("fixed", "adaptive"), "schedule")
+
+
+@dataclass(frozen=True)
+class PPOConfig(ValueLearningConfig, SurrogateConfig, AlgorithmConfig):
+    """Proximal policy optimisation, https://arxiv.org/abs/1707.06347."""
+
+    builds: ClassVar[str] = "rsl_rl.algorithms.ppo:PPO"
+
+    use_clipped_value_loss: bool = True
+    """Limit the value's change per update to clip_param."""
+    normalize_advantage_per_mini_batch: bool = False
+    """Normalise advantages in each mini-batch instead of once over the rollout."""
+
+    def for_acting(self) -> PPOConfig:
+        return replace(self, num_mini_batches=1, unroll_len=0, last_fn_type="last", burn_in=0)
+
+
+@dataclass(frozen=True)
+class GRPOConfig(SurrogateConfig, AlgorithmConfig):
+    """Group relative policy optimisation, https://arxiv.org/abs/2402.03300: PPO without a critic. The advantage of a
+    step is its return relative to the returns of other environments of its group."""
+
+    builds: ClassVar[str] = "rsl_rl.algorithms.grpo:GRPO"
+
+    gamma: float = 1.0
+    """Discount factor per control step."""
+    entropy_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    group_size: int = 8
+    """Environments of a group. An environment that can, starts the episodes of a group in the same state."""
+    credit: str = "to_go"
+    """Rewards that a step is credited with: those of its episode from this step on ('to_go'), or all of them
+    ('sequence')."""
+    scale_advantages: bool = True
+    """Divide advantages by the standard deviation over the group."""
+    restart_episodes: bool = True
+    """Begin each rollout with new episodes, and learn from the first one of each environment. Without it, episodes go
+    on from one rollout to the next, and all steps are learned from."""
+
+    def for_acting(self) -> AlgorithmConfig:
+        return PPOConfig(num_mini_batches=1, ema_decay=self.ema_decay)  # a policy acts without its group
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_counts(self, 2, "group_size")
+        require_choice(self, ("to_go", "sequence"), "credit")
+        whole = self.credit == "to_go" or self.restart_episodes
+        require_field(self, "credit", whole, " needs whole sequences; set restart_episodes to true")

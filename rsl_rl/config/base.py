@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, ClassVar, Sequence
+from typing import Any, ClassVar, Mapping, Sequence
 
 from rsl_rl.utils.config_io import convert, declared_types, short_repr
 from rsl_rl.utils.registry import import_object
@@ -21,6 +21,8 @@ class Settings:
 
     section: ClassVar[str] = ""
     """Path in the complete config, such as "env.rewards"; messages write it before the name of a field."""
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Other names of fields that files may use, and the fields."""
 
     def __post_init__(self):
         for name, hint in declared_types(type(self)).items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Tuple
 
-from rsl_rl.config.algorithm import AlgorithmConfig, OnPolicyConfig, PPOConfig
+from rsl_rl.config.algorithm import AlgorithmConfig, PPOConfig, ValueLearningConfig
 from rsl_rl.config.base import require_choice, require_counts, require_field, require_unique, require_within
 from rsl_rl.config.policy import ActorCriticConfig
 
 
 @dataclass(frozen=True)
-class DistillationConfig(OnPolicyConfig, AlgorithmConfig):
+class DistillationConfig(ValueLearningConfig, AlgorithmConfig):
     """Imitation of a trained policy by one that observes less, on the states that the latter visits (Ross et al. 2011,
     https://arxiv.org/abs/1011.0686)."""
 

@@ -105,3 +105,20 @@ class RNDConfig(ExtensionConfig):
             require_field(self, name, fit, ": give whole numbers from 1 to 16384")
         require_choice(self, ACTIVATIONS, "activation")
         require_positive(self, "learning_rate")
+
+
+@dataclass(frozen=True)
+class ReferenceKLConfig(ExtensionConfig):
+    """A loss that keeps the policy near a reference policy: its own weights when the training began, or later."""
+
+    builds: ClassVar[str] = "rsl_rl.extensions.reference_kl:ReferenceKL"
+
+    weight: float = 0.04
+    """Weight of the KL divergence from the reference policy [per nat]."""
+    interval: int = 0
+    """Updates after which the reference policy becomes the current one; 0: never."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_not_negative(self, "weight")
+        require_counts(self, 0, "interval")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Tuple
 
 from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.config.algorithm import AlgorithmConfig, PPOConfig
+from rsl_rl.config.algorithm import AlgorithmConfig, GRPOConfig, PPOConfig
 from rsl_rl.config.base import Settings, require, require_counts, require_field, require_positive
 from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.config.policy import ActorCriticConfig
 
-__all__ = ["DistillationConfig", "LearnConfig", "PPOConfig", "RunnerConfig", "SafetyConfig"]
+__all__ = ["DistillationConfig", "GRPOConfig", "LearnConfig", "PPOConfig", "RunnerConfig", "SafetyConfig"]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ randomization."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Dict, Tuple
+from typing import ClassVar, Dict, Tuple, Union
 
 from rsl_rl.config.base import (
     Settings,
@@ -16,6 +16,21 @@ from rsl_rl.config.base import (
     require_unique,
     require_within,
 )
+from rsl_rl.config.terms import CommandTerm, EventTerm, ObservationTerm, RewardTerm, TerminationTerm
+
+__all__ = [
+    "CommandConfig",
+    "CommandTerm",
+    "ControlConfig",
+    "EventTerm",
+    "ObservationTerm",
+    "RandomizationConfig",
+    "Range",
+    "RewardConfig",
+    "RewardTerm",
+    "TerminationConfig",
+    "TerminationTerm",
+]
 
 Range = Tuple[float, float]
 """Lowest and highest value of a uniform draw."""
@@ -37,12 +52,19 @@ class CommandConfig(Settings):
     """Time after which a new command is drawn [s]."""
     standing_fraction: float = 0.05
     """Fraction of commands with zero velocity."""
+    terms: Dict[str, CommandTerm] = field(default_factory=dict)
+    """Further commands by name. The term "velocity" replaces the source of velocity commands."""
 
     def __post_init__(self):
         super().__post_init__()
         require_ranges(self, "lin_vel_x", "lin_vel_y", "yaw_rate")
         require_positive(self, "resampling_time")
         require_within(self, 0, 1, "standing_fraction")
+
+    @property
+    def all_terms(self) -> Dict[str, CommandTerm]:
+        """The shipped term "velocity" and ``terms``."""
+        return {"velocity": CommandTerm(), **self.terms}
 
 
 @dataclass(frozen=True)
@@ -66,27 +88,14 @@ class ControlConfig(Settings):
 
 
 @dataclass(frozen=True)
-class ObservationTerm(Settings):
-    """One term of an observation group."""
-
-    scale: float = 1.0
-    """Factor of the term's SI value."""
-    noise: float = 0.0
-    """Uniform noise in [-noise, noise], in the term's SI unit."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_not_negative(self, "noise")
-
-
-@dataclass(frozen=True)
 class RewardConfig(Settings):
-    """Reward terms by weight; a name is a function of rsl_rl.tasks.mdp.rewards, or "package.module:function"."""
+    """Reward terms; a name is a function of rsl_rl.tasks.mdp.rewards, or "package.module:function"."""
 
     section: ClassVar[str] = "env.rewards"
 
-    weights: Dict[str, float] = field(default_factory=dict)
-    """Weight of each term; the reward of a control step is the weighted sum times the control period."""
+    weights: Dict[str, Union[float, RewardTerm]] = field(default_factory=dict)
+    """Weight of each term, or a RewardTerm with weight, function and parameters; the reward of a control step is the
+    weighted sum times the control period."""
     only_positive: bool = True
     """Clip negative total rewards to zero, so that early falls are not rewarded."""
     tracking_sigma: float = 0.25
@@ -108,11 +117,17 @@ class RewardConfig(Settings):
         require_not_negative(self, "base_height_target", "foot_clearance_target", "air_time_target")
         require_within(self, 0, 1, "soft_joint_limit")
         require_unique(self, "collision_links")
+        collision = self.all_terms.get("collision", RewardTerm(0.0))
         require(
-            bool(self.collision_links) or not self.weights.get("collision"),
+            bool(self.collision_links) or not collision.weight or "collision_links" in collision.params,
             f"env.rewards.weights.collision={self.weights.get('collision')} needs links; name some in "
             "env.rewards.collision_links, or remove the weight",
         )
+
+    @property
+    def all_terms(self) -> Dict[str, RewardTerm]:
+        """``weights`` with a RewardTerm for each number."""
+        return {name: x if isinstance(x, RewardTerm) else RewardTerm(x) for name, x in self.weights.items()}
 
 
 @dataclass(frozen=True)
@@ -135,6 +150,8 @@ class TerminationConfig(Settings):
     """Limit of the absolute reward, with the same effect."""
     max_observation: float = 1e6
     """Limit of absolute observations, with the same effect."""
+    terms: Dict[str, TerminationTerm] = field(default_factory=dict)
+    """Further conditions by name. The terms "forbidden_contact" and "tilt" replace the shipped ones."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -142,6 +159,11 @@ class TerminationConfig(Settings):
         require_not_negative(self, "contact_force")
         require_positive(self, "max_speed", "max_turning_speed", "max_reward", "max_observation")
         require_field(self, "max_tilt", 0 < self.max_tilt <= 3.1416, " must lie in (0, 3.1416]")
+
+    @property
+    def all_terms(self) -> Dict[str, TerminationTerm]:
+        """The shipped terms and ``terms``."""
+        return {"forbidden_contact": TerminationTerm(), "tilt": TerminationTerm(), **self.terms}
 
 
 @dataclass(frozen=True)
@@ -166,6 +188,9 @@ class RandomizationConfig(Settings):
     """Factor of the default joint angles at the start of an episode."""
     initial_velocity: float = 0.4
     """Largest linear [m/s] and angular [rad/s] velocity of the trunk at the start, per axis."""
+    terms: Dict[str, EventTerm] = field(default_factory=dict)
+    """Further events by name, after the shipped ones. The terms "model_parameters", "start_state" and "push" replace
+    the shipped ones."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -174,6 +199,14 @@ class RandomizationConfig(Settings):
             require_field(self, name, getattr(self, name)[0] > 0, ": both numbers must be positive")
         require_not_negative(self, "push_velocity", "initial_velocity")
         require_field(self, "push_interval", self.push_interval >= 0, ": give a time in seconds, or 0 for none")
+
+    @property
+    def all_terms(self) -> Dict[str, EventTerm]:
+        """The shipped terms and ``terms``."""
+        shipped = {"model_parameters": EventTerm("startup"), "start_state": EventTerm("reset")}
+        if self.push_interval > 0:
+            shipped["push"] = EventTerm("interval", self.push_interval)
+        return {**shipped, **self.terms}
 
     @classmethod
     def none(cls) -> RandomizationConfig:

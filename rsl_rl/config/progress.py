@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rsl_rl.config.base import Settings, require_counts, require_positive
+from rsl_rl.config.base import Settings, require_counts, require_field, require_positive
 from rsl_rl.config.task import MAX_ENVS
 
 
@@ -29,10 +29,17 @@ class ProgressConfig(Settings):
     """Robots in an evaluation."""
     evaluate_seconds: float = 10.0
     """Length of an evaluation [s]."""
+    until_gate: int = 0
+    """End the training when this many evaluations in a row have passed the gate with the margin ``gate_score``. 0:
+    train for max_iterations."""
+    gate_score: float = 0.8
+    """Largest score of such an evaluation; the score is the largest ratio of a metric to its limit in env.gate."""
 
     def __post_init__(self):
         super().__post_init__()
-        require_counts(self, 0, "video_interval", "evaluate_interval")
+        require_counts(self, 0, "video_interval", "evaluate_interval", "until_gate")
         require_counts(self, 1, "video_robots", high=100)
         require_counts(self, 1, "evaluate_robots", high=MAX_ENVS)
-        require_positive(self, "video_seconds", "evaluate_seconds")
+        require_positive(self, "video_seconds", "evaluate_seconds", "gate_score")
+        evaluates = not self.until_gate or self.evaluate_interval
+        require_field(self, "until_gate", bool(evaluates), " needs evaluations; give evaluate_interval, for example 10")

@@ -8,31 +8,43 @@ from typing import Any, ClassVar, Dict
 from rsl_rl.config.base import Config, require, require_counts, require_field
 from rsl_rl.config.mdp import (
     CommandConfig,
+    CommandTerm,
     ControlConfig,
+    EventTerm,
     ObservationTerm,
     RandomizationConfig,
     Range,
     RewardConfig,
+    RewardTerm,
     TerminationConfig,
+    TerminationTerm,
 )
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.utils.registry import import_object
+from rsl_rl.config.terms import MAX_HISTORY
+from rsl_rl.utils.registry import import_object, suggest
 
 __all__ = [
     "MAX_ENVS",
     "CameraConfig",
     "ChoiceConfig",
     "CommandConfig",
+    "CommandTerm",
     "ControlConfig",
+    "EventTerm",
     "FarGoalConfig",
     "LeggedRobotConfig",
     "ObservationTerm",
     "RandomizationConfig",
     "Range",
     "RecallConfig",
+    "ReverseConfig",
     "RewardConfig",
+    "RewardTerm",
+    "TargetSumConfig",
     "TaskConfig",
     "TerminationConfig",
+    "TerminationTerm",
+    "TokensConfig",
     "ToyConfig",
 ]
 
@@ -81,6 +93,8 @@ class LeggedRobotConfig(TaskConfig):
     """Terms of the group "critic" in order; empty: the critic reads the group "policy"."""
     more_observations: Dict[str, Dict[str, ObservationTerm]] = field(default_factory=dict)
     """Further observation groups by name, each with its terms in order."""
+    observation_history: Dict[str, int] = field(default_factory=dict)
+    """Control steps in the observations of a group, the oldest first; 1 for a group that is not named."""
     gate: Dict[str, float] = field(default_factory=dict)
     """Success criteria: largest allowed value of each metric of scripts/evaluate.py."""
 
@@ -97,6 +111,18 @@ class LeggedRobotConfig(TaskConfig):
         )
         taken = [name for name in _TAKEN_NAMES if name in self.more_observations]
         require(not taken, f"env.more_observations names a group {', '.join(taken)}, which is taken; use another name")
+        groups = self.observation_groups
+        for name, history in self.observation_history.items():
+            known = f"env.observation_history names the group '{name}'; known: {', '.join(groups)}"
+            require(name in groups, f"{known}.{suggest(name, groups)}")
+            fits = 1 <= history <= MAX_HISTORY
+            require(fits, f"env.observation_history.{name}={history}: give a number of steps from 1 to {MAX_HISTORY}")
+
+    @property
+    def observation_groups(self) -> Dict[str, Dict[str, ObservationTerm]]:
+        """The terms of each group by name: "policy", "critic" if it has terms, and further groups."""
+        critic = {"critic": self.critic_observations} if self.critic_observations else {}
+        return {"policy": self.policy_observations, **critic, **self.more_observations}
 
 
 @dataclass(frozen=True)
@@ -169,3 +195,34 @@ class FarGoalConfig(ToyConfig):
         require_counts(self, 2, "num_rooms", "num_doors", high=1000)
         reachable = self.episode_steps >= self.num_rooms
         require_field(self, "episode_steps", reachable, f" ends an episode before room {self.num_rooms}; raise it")
+
+
+@dataclass(frozen=True)
+class TokensConfig(ToyConfig):
+    """Answers of several tokens, rewarded when they are complete."""
+
+    num_envs: int = 256
+    """Environments at once."""
+    episode_steps: int = 4
+    """Tokens of an answer."""
+    num_tokens: int = 5
+    """Tokens to choose from."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_counts(self, 2, "num_tokens", high=1000)
+        require_counts(self, 1, "episode_steps", high=1000)
+
+
+@dataclass(frozen=True)
+class ReverseConfig(TokensConfig):
+    """A sequence of tokens that is to be written backwards."""
+
+    builds: ClassVar[str] = "rsl_rl.tasks.toy_tokens:ReverseEnv"
+
+
+@dataclass(frozen=True)
+class TargetSumConfig(TokensConfig):
+    """A number that the digits of the answer must add up to."""
+
+    builds: ClassVar[str] = "rsl_rl.tasks.toy_tokens:TargetSumEnv"

@@ -66,6 +66,15 @@ class Resettable(Protocol, metaclass=_AbilityMeta):
 
 
 @runtime_checkable
+class SharesStarts(Protocol, metaclass=_AbilityMeta):
+    """An environment that can start several instances in the same state."""
+
+    def share_starts(self, group_size: int) -> None:
+        """Start those of each ``group_size`` consecutive environments that are reset together in the same state."""
+        ...
+
+
+@runtime_checkable
 class Checkpointable(Protocol, metaclass=_AbilityMeta):
     """An environment whose current episodes can be saved in a checkpoint."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Callable, Dict, Mapping, Sequence
 
 from rsl_rl.config.progress import ProgressConfig
 from rsl_rl.config.task import LeggedRobotConfig
@@ -75,7 +75,7 @@ class _Periodic:
 
 
 class EvaluationCallback(_Periodic):
-    """Evaluate the current policy; pass its metrics to ``save_if_better``."""
+    """Evaluate the current policy; pass the iteration and the metrics to each of ``listeners``."""
 
     def __init__(
         self,
@@ -83,15 +83,16 @@ class EvaluationCallback(_Periodic):
         cfg: ProgressConfig,
         last: int,
         policy: CurrentPolicy,
-        save_if_better: Callable[[int, Mapping[str, float]], None],
+        listeners: Sequence[Callable[[int, Mapping[str, float]], None]],
     ):
         super().__init__(env, cfg.evaluate_interval, last, policy)
-        self._seconds, self._save_if_better = cfg.evaluate_seconds, save_if_better
+        self._seconds, self._listeners = cfg.evaluate_seconds, tuple(listeners)
 
     def _run(self, iteration: int) -> Dict[str, float]:
         metrics = evaluate(self._env, self._policy(), self._seconds)
         metrics["score"] = score(metrics, self._env.cfg.gate)
-        self._save_if_better(iteration, metrics)
+        for listener in self._listeners:
+            listener(iteration, metrics)
         return {f"evaluation/{name}": value for name, value in metrics.items()}
 
 

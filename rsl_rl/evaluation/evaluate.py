@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
@@ -32,7 +33,8 @@ class ActingPolicy(Protocol):
 
 
 def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes: bool = False) -> LeggedRobotConfig:
-    """Return the task for evaluation: no observation noise, no standing commands, and pushes only with ``pushes``.
+    """Return the task for evaluation: no observation noise, no standing commands, and pushes and other events at random
+    times only with ``pushes``.
 
     Command ranges and the randomisation of friction, payload and gains are those of training.
     """
@@ -48,7 +50,7 @@ def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes
         raise ValueError(
             f"gate names '{unknown[0]}'; known: {', '.join(GaitMetrics.NAMES)}.{suggest(unknown[0], GaitMetrics.NAMES)}"
         )
-    randomization = cfg.randomization if pushes else replace(cfg.randomization, push_interval=0.0)
+    randomization = cfg.randomization if pushes else without_disturbances(cfg.randomization)
     noiseless = {name: replace(term, noise=0.0) for name, term in cfg.policy_observations.items()}
     return replace(
         cfg,
@@ -57,6 +59,13 @@ def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes
         policy_observations=noiseless,
         randomization=randomization,
         commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=_COMMAND_PERIOD),
+    )
+
+
+def without_disturbances(cfg: RandomizationConfig) -> RandomizationConfig:
+    """Return randomisation without pushes and without other events at random times."""
+    return replace(
+        cfg, push_interval=0.0, terms={name: term for name, term in cfg.terms.items() if term.mode != "interval"}
     )
 
 

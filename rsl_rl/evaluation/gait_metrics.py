@@ -12,7 +12,7 @@ from rsl_rl.config.mdp import CommandConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.robots import Robot
 from rsl_rl.tasks import faults
-from rsl_rl.tasks.mdp import terminations
+from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.cpu_checks import none_on_cpu
 
@@ -116,6 +116,8 @@ class GaitMetrics:
     def __call__(self, state: RobotState, done: Tensor) -> None:
         """Add one step of N robots, before the resets."""
         if self._steps == 0:
+            self._terminations = Terminations(self._cfg.terminations, state)
+            self._causes = tuple(self._terminations.causes(state))
             self._swing_height = torch.zeros_like(state.air_time)  # highest point of each current swing [m]
             self._last_change = torch.zeros_like(state.action)  # of the action, one control step ago
         self._steps += 1
@@ -137,7 +139,7 @@ class GaitMetrics:
         cfg = self._cfg.terminations
         remaining = done
         broken = {"engine": state.sim.diverged | state.sim.overflowed, "state": faults.broken_state(state, cfg)}
-        for cause, where in {**broken, **terminations.failures(state, cfg)}.items():
+        for cause, where in {**broken, **self._terminations.causes(state)}.items():
             self._add(f"falls by {cause}", remaining & where)
             remaining = remaining & ~where
         self._add("falls by other", remaining)
@@ -197,11 +199,10 @@ class GaitMetrics:
         """Return the falls per robot by cause; their sum is fall_rate.
 
         A fall is counted under the first matching cause: the engine diverged or its contact buffer overflowed
-        ("engine"), the state is not finite or too fast ("state"), "<link>_contact", "tilt", or "other": a reward or
-        observation that is not finite or too large, or a time limit.
+        ("engine"), the state is not finite or too fast ("state"), a termination ("<link>_contact", "tilt" and those of
+        the task), or "other": a reward or observation that is not finite or too large, or a time limit.
         """
-        links = [f"{link}_contact" for link in self._cfg.terminations.contact_links]
-        causes = ("engine", "state", *links, "tilt", "other")
+        causes = ("engine", "state", *self._causes, "other")
         return {cause: float(self._sums.get(f"falls by {cause}", 0.0)) / self._num_envs for cause in causes}
 
     def tracking(self) -> List[CommandBin]:

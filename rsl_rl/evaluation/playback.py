@@ -26,7 +26,8 @@ def for_playback(
     commands = replace(cfg.commands, resampling_time=min(cfg.commands.resampling_time, 2.5))
     if command is not None:
         vx, vy, yaw = ((value, value) for value in command)
-        commands = replace(commands, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw)
+        others = {name: term for name, term in commands.terms.items() if name != "velocity"}
+        commands = replace(commands, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw, terms=others)
     return replace(
         cfg, commands=commands, randomization=replace(cfg.randomization, payload=(0.0, 0.0), initial_velocity=0.0)
     )

@@ -14,10 +14,9 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy
 from rsl_rl.evaluation.playback import for_playback
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.mdp.commands import VelocityCommands
-from rsl_rl.tasks.mdp.rewards import TERMS
+from rsl_rl.tasks.mdp.commands import CommandSource
+from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.registry import import_object
 
 Command = Tuple[float, float, float]
 """Forward and left velocity [m/s], yaw rate [rad/s]."""
@@ -68,32 +67,34 @@ def open_native_viewer(env: LeggedRobot, command: Command) -> Tuple[TeleopDispla
 
 
 def _ranges(env: LeggedRobot) -> Tuple[Tuple[float, float], ...]:
-    commands = env.cfg.commands
-    return commands.lin_vel_x, commands.lin_vel_y, commands.yaw_rate
+    return env.commands.sources["velocity"].ranges
 
 
-class TeleopCommands(VelocityCommands):
+class TeleopCommands(CommandSource):
     """Set the user's command for all robots in every step."""
 
     def __init__(self, env: LeggedRobot, command: Command):
-        super().__init__(env.cfg.commands, env.num_envs, env.cfg.sim.control_dt, torch.Generator(env.device))
-        self.command = command
+        super().__init__(env.context, _ranges(env), env.cfg.commands.resampling_time)
+        self.command, self._like = command, env.state.command
+
+    def sample(self) -> Tensor:
+        return self._like.new_tensor(self.command).expand_as(self._like)
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
-        command.copy_(torch.tensor(self.command, device=command.device).expand_as(command))
+        command.copy_(self.sample())
 
 
 class RewardRecorder:
     """An observer of :class:`LeggedRobot` that records the first robot's reward terms of the last step."""
 
     def __init__(self, env: LeggedRobot):
-        self._cfg = env.cfg.rewards
-        self._terms = {name: TERMS[name] if name in TERMS else import_object(name) for name in self._cfg.weights}
+        self._weights = {name: term.weight for name, term in env.cfg.rewards.all_terms.items()}
+        self._terms = bind_rewards(env.cfg.rewards)
         self.rewards: Dict[str, float] = dict.fromkeys(self._terms, 0.0)  # weighted [1/s]
 
     def __call__(self, state: RobotState, done: Tensor) -> None:
         for name, term in self._terms.items():
-            self.rewards[name] = self._cfg.weights[name] * float(term(state, self._cfg)[0])
+            self.rewards[name] = self._weights[name] * float(term(state)[0])
 
 
 def for_teleop(cfg: LeggedRobotConfig) -> LeggedRobotConfig:
@@ -107,7 +108,7 @@ def teleoperate(env: LeggedRobot, policy: ActingPolicy, display: TeleopDisplay) 
     dt, state, sim = env.cfg.sim.control_dt, env.state, env.sim
     stride = max(1, round(1 / (_FRAME_RATE * dt)))
     commands, recorder = TeleopCommands(env, display.command), RewardRecorder(env)
-    env.commands = commands
+    env.commands.sources["velocity"] = commands
     env.observers.append(recorder)
     obs = env.reset()
     policy.reset()

@@ -12,12 +12,12 @@ from rsl_rl.config.policy import ActorCriticConfig, SymmetricActorCriticConfig
 from rsl_rl.modules.distribution_families import distribution_family
 from rsl_rl.modules.distributions import Distribution, smooth_floor
 from rsl_rl.modules.memory import Memory
-from rsl_rl.modules.mlp import MLP
-from rsl_rl.modules.model import Model, Observation
+from rsl_rl.modules.mlp import MLP, get_activation  # noqa: F401  # rsl_rl 1 to 3 have it here too
+from rsl_rl.modules.model import Masks, Model, Observation
 from rsl_rl.modules.networks import CRITIC_PARTS, build_networks, init_orthogonal
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.modules.value_normalizer import NoValueNormalizer, ValueNormalizer
-from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states
+from rsl_rl.utils.trajectories import HiddenState, as_states
 
 
 class ActorCritic(nn.Module):
@@ -152,7 +152,7 @@ class ActorCritic(nn.Module):
         return 0.5 * (std + std[self.action_mirror_index]) if hasattr(self, "action_mirror_index") else std
 
     def update_distribution(
-        self, observations: Observation, masks: Optional[ResetMasks] = None, hidden_states: HiddenState = None
+        self, observations: Observation, masks: Masks = None, hidden_states: HiddenState = None
     ) -> None:
         """Compute the distribution over actions for what :meth:`actor_obs` returned.
 
@@ -165,9 +165,7 @@ class ActorCritic(nn.Module):
             std = self.noise_std()
         self.distribution = self.family(outputs, std)
 
-    def act(
-        self, observations: Observation, masks: Optional[ResetMasks] = None, hidden_states: HiddenState = None
-    ) -> Tensor:
+    def act(self, observations: Observation, masks: Masks = None, hidden_states: HiddenState = None) -> Tensor:
         """Draw actions [..., A] for what :meth:`actor_obs` returned."""
         self.update_distribution(observations, masks, hidden_states)
         return self.distribution.sample()
@@ -177,7 +175,7 @@ class ActorCritic(nn.Module):
         return self.family.mode(self.actor_model(self.actor_obs(observations)))
 
     def evaluate(
-        self, critic_observations: Observation, masks: Optional[ResetMasks] = None, hidden_states: HiddenState = None
+        self, critic_observations: Observation, masks: Masks = None, hidden_states: HiddenState = None
     ) -> Tensor:
         """Return the value [..., 1] for what :meth:`critic_obs` returned."""
         return self.value_normalizer(self.critic_model(critic_observations, masks, hidden_states))

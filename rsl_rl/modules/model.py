@@ -12,6 +12,8 @@ from rsl_rl.modules.memory import Memory
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.utils.trajectories import HiddenState, ResetMasks
 
+Masks = Union[ResetMasks, Tensor, None]
+"""Resets of a recurrent mini-batch, the masks [T, M] of padded trajectories, or None while acting."""
 Observation = Union[Tensor, Mapping[str, Tensor]]
 """One tensor [N, D], or named groups of them, each [N, ...]."""
 
@@ -65,15 +67,17 @@ class Model(nn.Module):
         leading = image.shape[: image.dim() - len(cast(CNN, self.image_encoders[group]).shape)]
         return torch.zeros(*leading, 0, device=image.device)
 
-    def forward(self, x: Observation, masks: Optional[ResetMasks] = None, state: HiddenState = None) -> Tensor:
+    def forward(self, x: Observation, masks: Masks = None, state: HiddenState = None) -> Tensor:
         """Return the outputs [..., outputs] for what :meth:`read` returned.
 
         Without ``masks`` a memory advances its own state by one step; with them it runs sequences [T, n, ...] from
-        ``state`` [L, n, H].
+        ``state`` [L, n, H]. Masks in one tensor [T, M] are those of padded trajectories, see :class:`Memory`.
         """
         features = self.encode(x)
-        if self.memory is not None:
-            features = self.memory.step(features) if masks is None else self.memory.sequence(features, masks, state)
+        if self.memory is not None and isinstance(masks, ResetMasks):
+            features = self.memory.sequence(features, masks, state)
+        elif self.memory is not None:
+            features = self.memory(features, masks, state)
         return self.head(features)
 
     def forward_stateless(self, x: Observation) -> Tensor:

@@ -35,6 +35,7 @@ class Collector:
         """Step the environment T times from ``obs`` and return the observations after the last step."""
         env, alg, validator = self._env, self._alg, self.validator
         alg.begin_rollout()
+        obs = self._restart() if alg.restarts_episodes else obs
         inputs = validator.validate_obs(obs, alg.observation_bounds(obs))
         for t in range(self.num_steps):
             actions = alg.act(inputs)
@@ -68,6 +69,16 @@ class Collector:
         record: Record = {"mean_reward": mean_reward, "mean_episode_length": mean_length}
         record.update({name: total / number if number else None for name, (total, number) in sums.items()})
         return record
+
+    def _restart(self) -> Observations:
+        """Start new episodes in all environments, and return their observations."""
+        env = self._env
+        assert isinstance(env, Resettable)  # the algorithm has checked it
+        env.reset(torch.arange(env.num_envs, device=env.device))
+        self._alg.reset()
+        self.stats.discard_episodes(torch.ones(env.num_envs, dtype=torch.bool, device=self._alg.device))
+        self.validator.clear_resets()
+        return env.get_observations()
 
     def reset_broken(self, obs: Observations) -> Observations:
         """Reset the environments that broke and did not reset themselves, and return the observations.

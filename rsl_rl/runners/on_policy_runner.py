@@ -64,7 +64,7 @@ class OnPolicyRunner(PolicyAccess):
         self._checkpoints = CheckpointManager(self.log_dir, self._settings, self.print_line)
         self._faults = FaultReporter(self.log_dir, env, self._collector.validator, self.print_line)
         self.after_update: List[Callable[[int], Mapping[str, float]]] = []  # called with the iteration; return metrics
-        self._stop: Optional[str] = None  # reason to stop learn(), "request" or "max_time"
+        self._stop: Optional[str] = None  # reason to stop learn(): "max_time" or that of request_stop()
         self.stopped_by: Optional[str] = None  # reason why the last learn() stopped
         self.episodes_restored = False  # load() has restored the environment's episodes
         self._client.add_names(self)
@@ -138,9 +138,10 @@ class OnPolicyRunner(PolicyAccess):
     def _write_without_episodes(self, path: str) -> None:
         write_checkpoint(Path(path), self._state(with_episodes=False))
 
-    def request_stop(self) -> None:
-        """Make ``learn``, or its next call, finish the current iteration, save and return."""
-        self._stop = "request"
+    def request_stop(self, reason: str = "request") -> None:
+        """Make ``learn``, or its next call, finish the current iteration, save and return; ``stopped_by`` is then
+        the reason."""
+        self._stop = reason
 
     def print_line(self, text: str) -> None:
         """Print a line for the user while a training runs."""

@@ -132,6 +132,11 @@ class Sim(ABC):
 
     # Parameters of each robot; the defaults are those of the model file.
 
+    def parameters(self) -> Dict[str, Tensor]:
+        """Return the values that were set: friction [N], payload [N], stiffness [N, J], damping [N, J]; do not write to
+        them."""
+        return dict(self._parameters)
+
     def parameters_of(self, robot: int) -> Dict[str, Tensor]:
         """Return the values that were set for a robot: friction [], payload [], stiffness [J], damping [J]."""
         return {name: value[robot].clone() for name, value in self._parameters.items()}

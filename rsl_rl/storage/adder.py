@@ -6,16 +6,30 @@ The computations are those of :mod:`rsl_rl.storage.returns` and :mod:`rsl_rl.sto
 from __future__ import annotations
 
 import copy
-from typing import Any, Deque, Dict, List, Optional, Sequence, Union
+from typing import Any, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import torch
 from torch import Tensor
 
+from rsl_rl.storage import returns
 from rsl_rl.storage.chunking import plan_chunks
-from rsl_rl.storage.returns import gae, n_step_rewards
 
 Step = Dict[str, Any]
 """One transition: tensors by name, such as obs, reward [1] and value [1], and done."""
+T = TypeVar("T")
+
+
+class gae_data(NamedTuple):  # noqa: N801 - the name that users know
+    """What advantages are computed from."""
+
+    value: Tensor  # [T + 1, ...]; the last one follows the last step
+    reward: Tensor  # [T, ...]
+
+
+def gae(data: gae_data, gamma: float = 0.99, lambda_: float = 0.97) -> Tensor:
+    """Return the generalised advantage estimates [T, ...] of the steps of one episode; see ``storage.returns.gae``."""
+    dones = torch.zeros_like(data.reward, dtype=torch.bool)
+    return returns.gae(data.reward, data.value[:-1], data.value[-1], dones, gamma, lambda_)
 
 
 class Adder:
@@ -39,7 +53,7 @@ class Adder:
         if use_cuda and not torch.cuda.is_available():
             raise ValueError("use_cuda=True, and there is no CUDA device here; use use_cuda=False")
         plan_chunks(1, unroll_len, last_fn_type)  # checks the arguments
-        self._device = torch.device("cuda" if use_cuda else "cpu")
+        self._use_cuda = use_cuda
         self._unroll_len = unroll_len
         self._last_fn_type = last_fn_type
         self._null_transition = null_transition
@@ -66,16 +80,15 @@ class Adder:
         """
         if not data:
             raise ValueError("there are no transitions to compute advantages of; collect at least one")
-        rewards = torch.stack([step["reward"] for step in data]).to(self._device)
-        values = torch.stack([*(step["value"] for step in data), last_value]).to(self._device)
+        device = torch.device("cuda" if self._use_cuda else "cpu")
+        rewards = torch.stack([step["reward"] for step in data]).to(device)
+        values = torch.stack([*(step["value"] for step in data), last_value]).to(device)
         if values[:-1].numel() != rewards.numel():
             raise ValueError(
                 f"a reward has the shape {list(rewards.shape[1:])} and a value {list(values.shape[1:])}; give both the "
                 "same shape"
             )
-        values = values.view(-1, *rewards.shape[1:])
-        dones = torch.zeros_like(rewards, dtype=torch.bool)
-        advantages = gae(rewards, values[:-1], values[-1], dones, gamma, gae_lambda).cpu()
+        advantages = gae(gae_data(values.view(-1, *rewards.shape[1:]), rewards), gamma, gae_lambda).cpu()
         for step, advantage in zip(data, advantages):
             step["adv"] = advantage.clone()  # so that a copy of a step does not copy all advantages
         return data
@@ -106,7 +119,7 @@ class Adder:
             return data
         rewards = torch.stack([step["reward"].reshape(()) for step in data])
         dones = torch.tensor([bool(step["done"]) for step in data])
-        windows = n_step_rewards(rewards, dones, nstep)
+        windows = returns.n_step_rewards(rewards, dones, nstep)
         ends = [data[int(end)] for end in windows.ends]
         next_steps = [data[int(end) + 1] if int(end) + 1 < len(data) else None for end in windows.ends]
         next_obs_at_end = [
@@ -135,19 +148,34 @@ class Adder:
                     template = {**data[index], "done": True, "reward": torch.zeros_like(data[index]["reward"])}
                     chunk.append(self._get_null_transition(template))
             used.update(steps)
-            chunks.append(_collate(chunk))
+            chunks.append(lists_to_dicts(chunk, recursive=True))
         return chunks
 
 
-def _collate(steps: Sequence[Step]) -> Step:
-    """Convert dicts of equal structure, which may be nested, to a dict of lists."""
-    for step in steps:
-        if set(step) != set(steps[0]):
+def lists_to_dicts(data: Sequence[Step], recursive: bool = False) -> Step:
+    """Convert a list of dicts with the same keys to a dict of lists; with ``recursive`` dicts in them too."""
+    if not data:
+        raise ValueError("there are no dicts in the list; give at least one")
+    for step in data:
+        if set(step) != set(data[0]):
             raise ValueError(
-                f"transitions have the keys {', '.join(sorted(steps[0]))}, and one has {', '.join(sorted(step))}; give "
+                f"transitions have the keys {', '.join(sorted(data[0]))}, and one has {', '.join(sorted(step))}; give "
                 "all of them, and null_transition, the same keys"
             )
+    columns = {name: [step[name] for step in data] for name in data[0]}
+    if not recursive:
+        return columns
     return {
-        name: _collate([step[name] for step in steps]) if isinstance(value, dict) else [step[name] for step in steps]
-        for name, value in steps[0].items()
+        name: lists_to_dicts(column, recursive=True) if isinstance(column[0], dict) else column
+        for name, column in columns.items()
     }
+
+
+def list_split(data: Sequence[T], step: int) -> Tuple[List[List[T]], Optional[List[T]]]:
+    """Split a list into lists of ``step`` entries; return them, and the entries that remain or None."""
+    if step < 1:
+        raise ValueError(f"step={step}: give a whole number of at least 1")
+    entries = list(data)
+    parts = [entries[i : i + step] for i in range(0, len(entries), step)]
+    residual = parts.pop() if len(entries) % step else None
+    return parts, residual

@@ -66,10 +66,10 @@ class StepBatches:
     def _join(self) -> None:
         """Concatenate the float32 columns, so that a step is gathered from one tensor."""
         columns = [column.flatten(0, 1) for column in _floats(_batch_columns(self._storage)).values()]
-        if len(self._joined) == 0:
-            self._joined = torch.cat(columns, dim=1)
-        else:
+        if self._joined.dim() == 2 and self._joined.shape[1] == sum(column.shape[1] for column in columns):
             torch.cat(columns, dim=1, out=self._joined)
+        else:
+            self._joined = torch.cat(columns, dim=1)
 
 
 class SequenceBatches:

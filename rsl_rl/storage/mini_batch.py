@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.utils.trajectories import HiddenState, ResetMasks
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, split_and_pad_trajectories, trajectory_states
 
 
 class LazyGroups(Mapping[str, Tensor]):
@@ -59,6 +59,22 @@ class MiniBatch:
     def with_columns(self, **columns: Tensor) -> MiniBatch:
         """Return a copy with other values of some columns."""
         return self.replace(columns={**self.columns, **columns})
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack into the eleven items of rsl_rl 1: observations, critic observations, actions, values, advantages,
+        returns, log-probabilities, means, standard deviations, hidden states of actor and critic, and masks.
+
+        Of sequences, observations are padded trajectories [S, M, ...] with their masks [S, M] and first states.
+        """
+        observations, states, masks = [self.observations, self.critic_observations], self.hidden_states, None
+        if self.masks is not None:
+            dones = torch.cat((1.0 - self.masks.keep_state[1:], self.masks.keep_state[:1])).bool()
+            padded = [split_and_pad_trajectories(group, dones) for group in observations]
+            observations, masks = [trajectories for trajectories, _ in padded], padded[0][1]
+            states = trajectory_states(states[0], dones), trajectory_states(states[1], dones)
+        yield from observations
+        yield from (self.actions, self.values, self.advantages, self.returns, self.old_actions_log_prob)
+        yield from (self.old_mu, self.old_sigma.expand_as(self.old_mu), states, masks)
 
     def original(self, x: Tensor) -> Tensor:
         """Return the collected samples of x [..., B, size]."""

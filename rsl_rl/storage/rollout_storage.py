@@ -7,46 +7,18 @@ chunk, L layers and H hidden size of a memory. Without chunks, K is 1 and S is T
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Dict, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from rsl_rl.storage.batching import SequenceBatches, StepBatches
 from rsl_rl.storage.chunking import ChunkPlan, plan_chunks
+from rsl_rl.storage.columns import COMPUTED, Column, Groups, vector_group_specs
 from rsl_rl.storage.mini_batch import MiniBatch
 from rsl_rl.storage.returns import gae
 from rsl_rl.storage.transition import OPTIONAL, Transition
 from rsl_rl.utils.trajectories import HiddenState, as_states, trajectory_starts
-
-
-class GroupSpec(NamedTuple):
-    """Shape and type of an observation group for one environment."""
-
-    shape: Tuple[int, ...]
-    dtype: torch.dtype = torch.float32
-
-    @classmethod
-    def of(cls, group: Tensor) -> GroupSpec:
-        """Return the spec for storing a group [N, ...]; float64 is stored as float32."""
-        return cls(tuple(group.shape[1:]), torch.float32 if group.dtype == torch.float64 else group.dtype)
-
-
-class Column(NamedTuple):
-    """Values that are stored with each step besides observations."""
-
-    size: int
-    dtype: torch.dtype = torch.float32
-    shared: bool = False  # the same for all samples of a rollout, stored once [size]
-
-
-Groups = Mapping[str, GroupSpec]
-
-STORED = ("actions", "rewards", "dones", "time_outs", "sample_mask", "values", "actions_log_prob")
-"""Columns of every storage."""
-
-COMPUTED = ("returns", "advantages")
-"""Columns of mini-batches that are computed and not stored."""
 
 
 class RolloutStorage:
@@ -58,7 +30,8 @@ class RolloutStorage:
     Gaussian. A column is stored as [T, N, size].
 
     A step is written when the policy acts, before the environment steps, so that an environment may refresh its
-    observation buffer in place. With ``sequences``, mini-batches consist of whole environments, split by ``plan``.
+    observation buffer in place. With ``sequences``, mini-batches consist of whole environments, split by ``plan``. With
+    ``extra_step`` there is memory for T + 1 steps, which ``RolloutBuffer`` uses; the rollout has T.
     """
 
     Transition = Transition
@@ -74,24 +47,27 @@ class RolloutStorage:
         plan: Optional[ChunkPlan] = None,
         columns: Optional[Mapping[str, Column]] = None,
         sequences: bool = False,
+        extra_step: bool = False,
     ):
         self.num_envs = num_envs
         self.num_transitions_per_env = num_transitions_per_env
         self.device = torch.device(device)
-        specs = obs_shape if isinstance(obs_shape, Mapping) else _seed_groups(obs_shape, privileged_obs_shape)
+        self._num_rows = num_transitions_per_env + extra_step
+        specs = obs_shape if isinstance(obs_shape, Mapping) else vector_group_specs(obs_shape, privileged_obs_shape)
+        self.group_rows = {name: self._zeros(*spec) for name, spec in specs.items()}  # each [T or T + 1, N, ...]
         self.groups: Dict[str, Tensor] = {
-            name: torch.zeros(num_transitions_per_env, num_envs, *shape, dtype=dtype, device=self.device)
-            for name, (shape, dtype) in specs.items()
+            name: rows[:num_transitions_per_env] for name, rows in self.group_rows.items()
         }
         size = actions_shape[0]
         declared = {"action_mean": Column(size), "action_std": Column(size)} if columns is None else columns
         flag = Column(1, torch.bool)
         stored = {"actions": Column(size), "rewards": Column(1), "dones": flag, "time_outs": flag}
         stored.update({"sample_mask": Column(1), "values": Column(1), "actions_log_prob": Column(1), **declared})
-        self.columns: Dict[str, Tensor] = {name: self._allocate(column) for name, column in stored.items()}
         self.shared = tuple(name for name, column in stored.items() if column.shared)
         self.declared = tuple(declared)
-        self.returns, self.advantages = (self._allocate(Column(1)) for _ in range(2))
+        self.column_rows: Dict[str, Tensor] = {}  # each [T or T + 1, N, size]
+        self.columns = {name: self._allocate(name, column) for name, column in stored.items()}
+        self.returns, self.advantages = (self._allocate(name, Column(1)) for name in COMPUTED)
         self.plan = (plan or plan_chunks(num_transitions_per_env, num_transitions_per_env)).to(self.device)
         self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # at the start of chunks, each [K, L, N, H]
         self.saved_hidden_states_c: Tuple[Tensor, ...] = ()
@@ -101,9 +77,20 @@ class RolloutStorage:
         self._views = [self._view(step) for step in range(num_transitions_per_env)]
         self.clear()
 
-    def _allocate(self, column: Column) -> Tensor:
-        leading = () if column.shared else (self.num_transitions_per_env, self.num_envs)
-        return torch.zeros(*leading, column.size, dtype=column.dtype, device=self.device)
+    def _zeros(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        return torch.zeros(self._num_rows, self.num_envs, *shape, dtype=dtype, device=self.device)
+
+    def _allocate(self, name: str, column: Column) -> Tensor:
+        """Return the memory of a column, [T, N, size] or shared [size]."""
+        if column.shared:
+            return torch.zeros(column.size, dtype=column.dtype, device=self.device)
+        self.column_rows[name] = self._zeros((column.size,), column.dtype)
+        return self.column_rows[name][: self.num_transitions_per_env]
+
+    def add_column(self, name: str, column: Column) -> None:
+        """Declare one more column, which mini-batches then hold; transitions do not have it."""
+        self.columns[name] = self._allocate(name, column)
+        self.declared = (*self.declared, name)
 
     def _view(self, step: int) -> Transition:
         """Return views of one step; they are reused in every rollout."""
@@ -142,6 +129,21 @@ class RolloutStorage:
         """Standard deviation [T, N, A] of the Gaussian."""
         return self.columns["action_std"].expand_as(self.mu)
 
+    @property
+    def obs_shape(self) -> Tuple[int, ...]:
+        """Shape of the group "policy" for one environment."""
+        return tuple(self.observations.shape[2:])
+
+    @property
+    def privileged_obs_shape(self) -> Optional[Tuple[int, ...]]:
+        """Shape of the group "critic" for one environment, or None."""
+        return None if self.privileged_observations is None else tuple(self.privileged_observations.shape[2:])
+
+    @property
+    def actions_shape(self) -> Tuple[int, ...]:
+        """Shape of the actions of one environment."""
+        return tuple(self.columns["actions"].shape[2:])
+
     # Writing
 
     def current_step_view(self) -> Transition:
@@ -166,11 +168,12 @@ class RolloutStorage:
                     target.copy_(value.reshape(target.shape))
                 elif name not in OPTIONAL:
                     raise ValueError(f"the transition has no {name}; set every field before add_transitions")
-        self._save_hidden_states(transition.hidden_states or (None, None))
+        self._save_hidden_states(transition.hidden_states)
         self.step += 1
 
-    def _save_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
+    def _save_hidden_states(self, hidden_states: Optional[Tuple[HiddenState, HiddenState]]) -> None:
         """Store the recurrent states at the start of a chunk; all other trajectories start after a done, with zeros."""
+        hidden_states = hidden_states or (None, None)
         for chunk, begin in enumerate(self.plan.begins):
             if begin == self.step:
                 self.saved_hidden_states_a = self._saved(self.saved_hidden_states_a, hidden_states[0], chunk)
@@ -233,10 +236,3 @@ class RolloutStorage:
         """Yield mini-batches of shuffled whole environments, every environment once per epoch."""
         for envs in self._sequences.shuffled(num_mini_batches, num_epochs):
             yield self._sequences.gather(envs)
-
-
-def _seed_groups(obs_shape: Sequence[int], privileged_obs_shape: Optional[Sequence[int]]) -> Groups:
-    groups = {"policy": GroupSpec(tuple(obs_shape))}
-    if privileged_obs_shape is not None:
-        groups["critic"] = GroupSpec(tuple(privileged_obs_shape))
-    return groups

@@ -11,21 +11,20 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 from rsl_rl.robots import ROBOTS, Robot
-from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks import faults
 from rsl_rl.tasks.fault_recorder import FaultRecorder
-from rsl_rl.tasks.mdp import terminations
-from rsl_rl.tasks.mdp.commands import VelocityCommands
-from rsl_rl.tasks.mdp.events import push, randomize_models, start_distribution
+from rsl_rl.tasks.mdp.commands import Commands
+from rsl_rl.tasks.mdp.context import TaskContext
+from rsl_rl.tasks.mdp.events import Events
 from rsl_rl.tasks.mdp.observation_groups import ObservationTable, observation_groups
 from rsl_rl.tasks.mdp.observations import mirrors_by_type
+from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.mdp.weighted_rewards import WeightedRewards
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.step_log import StepLog
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.host import single_thread_if_small
-from rsl_rl.utils.rotations import from_yaw
 
 
 class LeggedRobot(VecEnv):
@@ -47,24 +46,21 @@ class LeggedRobot(VecEnv):
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
         self.joint_targets = self._default_joint_pos.expand(self.num_envs, -1)  # [N, J] of the last step [rad]
-        start = torch.tensor([0.0, 0.0, self.robot.standing_height], device=self.device)
-        self._start_pos = start.expand(self.num_envs, 3)
-        self._zero_vel = torch.zeros(self.num_envs, self.num_actions, device=self.device)
-        self._start_distribution = start_distribution(
-            cfg.randomization, self.robot.default_joint_pos, self.num_envs, self._generator
-        )
         self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
-        self.commands = VelocityCommands(cfg.commands, self.num_envs, cfg.sim.control_dt, self._generator)
+        self.context = TaskContext(cfg, self.robot, self.sim, self.state, self._generator)
+        self.observers: List[Callable[[RobotState, Tensor], None]] = self.context.observers
+        self.commands = Commands(cfg.commands, self.context)
+        self._events = Events(cfg.randomization, self.context)
+        self._events.startup()
+        self._terminations = Terminations(cfg.terminations, self.state)
         self._rewards = WeightedRewards(cfg.rewards, self.state, cfg.sim.control_dt)
         self._step_log = StepLog(cfg.rewards.weights, cfg.episode_length)
-        self.state.contact_force(cfg.terminations.contact_links + cfg.rewards.collision_links)  # checks the names
-        randomize_models(self.sim, self.state, cfg.randomization, cfg.control, self._generator)
         self._groups = observation_groups(cfg, self.state, self._generator)
         self.num_obs = sum(self._groups["policy"].sizes)
         self.num_privileged_obs = sum(self._groups["critic"].sizes) if cfg.critic_observations else None
         self._observation_table = ObservationTable(self._groups, self.state)
+        self._observations: Dict[str, Tensor] = {}
         self.extras: Dict[str, Any] = {}
-        self.observers: List[Callable[[RobotState, Tensor], None]] = []  # called in every step, before the resets
         self._recorder = FaultRecorder(self.sim, faults.CAUSES)
         self.reset()
 
@@ -78,10 +74,10 @@ class LeggedRobot(VecEnv):
             mask.zero_()
             mask[torch.as_tensor(env_ids, device=self.device)] = True
         self._reset(mask)
-        self.commands.draw(self.state.command, mask)
+        self.commands.start(mask)
         self.state.refresh_pose()
         self._observation_table.draw_noise()
-        self._observe()
+        self._set_observations(self._observation_table(self.state, self._observations, mask, same_step=True))
         return self._observations
 
     def step(self, actions: Tensor) -> StepResult:
@@ -101,9 +97,9 @@ class LeggedRobot(VecEnv):
         terms = self._rewards.compute()
         reward = terms.sum(dim=0)
         self._observation_table.draw_noise()
-        final_obs = self._observation_table(state)
+        final_obs = self._observation_table(state, self._observations)
         found, broken = faults.find_faults(state, cfg.terminations, reward, final_obs)
-        terminated = self._terminated()
+        terminated = self._terminations(state)
         if broken is not None:
             rows = {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
             self._recorder.after_step(torch.stack(tuple(found.values())), rows)
@@ -120,38 +116,22 @@ class LeggedRobot(VecEnv):
 
         state.end_step()
         self._reset(done)
-        self.commands.draw(state.command, self.commands.due() | done)
-        if cfg.randomization.push_interval > 0:
-            push(self.sim, cfg.randomization, cfg.sim.control_dt, self._generator)
-        if none_on_cpu(done):  # no reset, so only commands and pushes changed something
-            state.refresh_velocity()
-            self._set_observations(self._observation_table.update(state))
-        else:
-            state.refresh_pose()
-            self._observe()
+        self.commands.step(done)
+        self._events.interval()
+        state.refresh_pose()
+        started = None if none_on_cpu(done) else done
+        self._set_observations(self._observation_table(state, self._observations, started))
         self.rew_buf, self.reset_buf = reward, done
         return StepResult(self._observations, reward, done, self.extras)
 
-    def _terminated(self) -> Tensor:
-        cfg, state = self.cfg.terminations, self.state
-        return terminations.forbidden_contact(state, cfg) | terminations.tilted(state, cfg)
-
     def _reset(self, mask: Tensor) -> None:
         """Reset the robots marked in mask [N] to random start states."""
-        start = self._start_distribution()
+        self._events.reset(mask)
         if none_on_cpu(mask):
             return
-        heading, lin_vel, ang_vel, joint_pos = start.split([1, 3, 3, self.num_actions], dim=1)
-        joint_pos = joint_pos.clamp(*self.sim.joint_limits.unbind(dim=1))
-        self.sim.reset(
-            mask, RobotPoseVel(self._start_pos, from_yaw(heading[:, 0]), lin_vel, ang_vel, joint_pos, self._zero_vel)
-        )
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._rewards.reset(mask)
         self.state.reset(mask)
-
-    def _observe(self) -> None:
-        self._set_observations(self._observation_table(self.state))
 
     def _set_observations(self, groups: Dict[str, Tensor]) -> None:
         self._observations = groups
@@ -160,6 +140,7 @@ class LeggedRobot(VecEnv):
 
     def state_dict(self) -> Dict[str, Any]:
         """Return everything that the next steps depend on: physics, episodes, commands, random generator."""
+        events = self._events.state_dict()
         return {
             "sim": self.sim.state_dict(),
             "robots": self.state.state_dict(),
@@ -168,6 +149,7 @@ class LeggedRobot(VecEnv):
             "episode_sums": self._rewards.state_dict(),
             "observations": {name: group.clone() for name, group in self._observations.items()},
             "generator": self._generator.get_state(),
+            **({"events": events} if events else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -175,6 +157,7 @@ class LeggedRobot(VecEnv):
         self.sim.load_state_dict(state["sim"])
         self.state.load_state_dict(state["robots"])
         self.commands.load_state_dict(state["commands"])
+        self._events.load_state_dict(state.get("events", {}))
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
         self._rewards.load_state_dict(state["episode_sums"])
         generator_state = state["generator"].cpu()
@@ -220,12 +203,12 @@ class LeggedRobot(VecEnv):
 
     def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
         """Return the interface of a policy that reads these groups, for deployment: SI units, radians, joint order."""
-        control, commands, largest = self.cfg.control, self.cfg.commands, self.cfg.terminations
+        control, largest = self.cfg.control, self.cfg.terminations
         limits = {"observation": largest.max_observation, "base_lin_vel": largest.max_speed}
         limits.update(dict.fromkeys(("base_ang_vel", "joint_vel"), largest.max_turning_speed))
         return {
             "control_period": self.cfg.sim.control_dt,
-            "command_ranges": [list(commands.lin_vel_x), list(commands.lin_vel_y), list(commands.yaw_rate)],
+            "command_ranges": [list(bounds) for bounds in self.commands.sources["velocity"].ranges],
             "observations": [term for group in actor_groups for term in self._groups[group].describe()],
             "joint_names": list(self.sim.joint_names),
             "default_joint_pos": list(self.robot.default_joint_pos),

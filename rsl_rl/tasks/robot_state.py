@@ -41,10 +41,11 @@ class RobotState:
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(num_envs, *shape, dtype=dtype, device=sim.device)
 
-        self.command = zeros(3)  # [N, 3] vx, vy [m/s] in the base frame, yaw rate [rad/s]
+        self.commands: Dict[str, Tensor] = {"velocity": zeros(3)}  # [N, k] of each term of env.commands
         self.action = zeros(num_joints)  # [N, J] the last one taken
         self.previous_action = zeros(num_joints)  # [N, J] the one before
         self.last_joint_vel = zeros(num_joints)  # [N, J] one control step ago
+        self.joint_acc = zeros(num_joints)  # [N, J] of the last control step [rad/s^2]
         self.foot_contact = zeros(num_feet, dtype=torch.bool)  # [N, F] now or one step ago, as a filter
         self.foot_touchdown = zeros(num_feet, dtype=torch.bool)  # [N, F] a swing ended in this step
         self.air_time = zeros(num_feet)  # [N, F] of the current swing; at a touchdown, of the swing that ended [s]
@@ -60,6 +61,15 @@ class RobotState:
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
 
+    @property
+    def command(self) -> Tensor:
+        """Commanded vx, vy [m/s] and yaw rate [rad/s] in the base frame, [N, 3]."""
+        return self.commands["velocity"]
+
+    @command.setter
+    def command(self, value: Tensor) -> None:
+        self.commands["velocity"] = value
+
     def state_dict(self) -> Dict[str, Tensor]:
         """Return the part of the state that cannot be computed from the simulation."""
         return {name: getattr(self, name).clone() for name in _STORED}
@@ -71,9 +81,10 @@ class RobotState:
         self.refresh_pose()
 
     def refresh_pose(self) -> None:
-        """Update the attributes that depend on the simulation only; call it after a step and after a reset."""
-        self.refresh_velocity()
+        """Update the attributes that depend on the simulation only; call it after a step, a reset and an event."""
         sim = self.sim
+        self.base_lin_vel = rotate_inverse(sim.root_quat, sim.root_lin_vel)  # [N, 3] base frame
+        self.base_ang_vel = sim.root_ang_vel  # [N, 3] base frame
         self.gravity = rotate_inverse(sim.root_quat, self._down)  # [N, 3] unit vector of gravity in the base frame
         self.base_height = sim.root_pos[:, 2]  # [N]
         self.joint_pos = sim.joint_pos  # [N, J]
@@ -83,11 +94,6 @@ class RobotState:
         self.foot_pos = sim.foot_pos  # [N, F, 3] world
         self.foot_vel = sim.foot_vel  # [N, F, 3] world
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
-
-    def refresh_velocity(self) -> None:
-        """Update the attributes that depend on the trunk's velocity; call it after a push."""
-        self.base_lin_vel = rotate_inverse(self.sim.root_quat, self.sim.root_lin_vel)  # [N, 3] base frame
-        self.base_ang_vel = self.sim.root_ang_vel  # [N, 3] base frame
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
         """Return the contact force on each of the links after the last step, [N, len(links), 3] in world axes [N]."""
@@ -108,7 +114,7 @@ class RobotState:
         self.refresh_pose()
         self._contact_strength = _length(self.sim.contact_force)
         self.moving = (self.command.square().sum(dim=1) > 0.1**2).float()
-        self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt  # [N, J]
+        self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt
         touching = self.foot_force[:, :, 2] > 1.0
         contact = touching | self._touching
         self._touching = touching

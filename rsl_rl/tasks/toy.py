@@ -25,6 +25,7 @@ class ToyEnv(VecEnv):
         self.max_episode_length = cfg.episode_steps
         self.device = torch.device(device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
+        self._group_size = 1
         self.x = self._draw()
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self.extras: Dict[str, Any] = {}
@@ -65,9 +66,14 @@ class ToyEnv(VecEnv):
         self._reset(self.reset_buf)
         return StepResult(self.get_observations(), self.rew_buf, self.reset_buf, self.extras)
 
+    def share_starts(self, group_size: int) -> None:
+        """Start those of each ``group_size`` consecutive environments that are reset together in the same state."""
+        self._group_size = group_size
+
     def _reset(self, mask: Tensor) -> None:
         rows = mask.reshape(-1, *[1] * (self.x.dim() - 1))  # [N, 1, ...]
-        self.x = torch.where(rows, self._draw(), self.x)
+        first_of_group = torch.arange(self.num_envs, device=self.device) // self._group_size * self._group_size
+        self.x = torch.where(rows, self._draw()[first_of_group], self.x)
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._groups = self._observe_groups()
 

@@ -34,7 +34,7 @@ def to_dict(cfg: Any) -> Dict[str, Any]:
 
 
 def _to_plain(value: Any, declared: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
+    if _is_config(value):
         hints = _hints(type(value))
         kind = {} if type(value) is declared else {"kind": type(value).__name__}
         return {**kind, **{f.name: _to_plain(getattr(value, f.name), hints.get(f.name)) for f in fields(value)}}
@@ -74,6 +74,7 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
     elif not is_dataclass(cls):
         raise ValueError(f"{prefix}kind is missing; name one of {', '.join(sorted(_kinds(cls)))}")
     hints = declared_types(cls)
+    values = _without_aliases(getattr(cls, "aliases", {}), values, prefix)
     for key in values:
         if key not in hints:
             name = _key_text(key)
@@ -91,6 +92,14 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
         if where in ("", section):  # the message has the path already
             raise
         raise ValueError(str(error).replace(f"{section}.", prefix)) from error
+
+
+def _without_aliases(aliases: Mapping[str, str], values: Mapping[str, Any], prefix: str) -> Dict[str, Any]:
+    """Return the values with the names of fields; a field that is given by both names is a ValueError."""
+    for alias, name in aliases.items():
+        if alias in values and name in values:
+            raise ValueError(f"{prefix}{alias} is another name of {prefix}{name}, and both are given; leave out one")
+    return {aliases.get(key, key): value for key, value in values.items()}
 
 
 @functools.lru_cache(maxsize=None)
@@ -132,11 +141,14 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         options = [option for option in arguments if option is not type(None)]
         if value is None and len(options) < len(arguments):
             return None
+        # Only configs and dicts are made of mappings, so that the message is about what the value can be.
+        fitting = [option for option in options if _takes_mapping(option) == isinstance(value, Mapping)]
+        options = fitting if fitting and not _is_config(value) else options
         for option in options[:-1]:
             with contextlib.suppress(ValueError):
                 return convert(option, value, where)
         return convert(options[-1], value, where)
-    if origin is not None or not isinstance(hint, type):
+    if hint is Any or origin is not None or not isinstance(hint, type):
         return value
     if hint in (int, float):
         return _convert_number(hint, value, where)
@@ -145,6 +157,14 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint) or (isinstance(value, Mapping) and _kinds(hint)):
         return from_dict(hint, value, where)  # type: ignore[arg-type]
     raise _mismatch(hint, value, where)
+
+
+def _takes_mapping(hint: Any) -> bool:
+    return getattr(hint, "__origin__", None) is dict or (isinstance(hint, type) and bool(_kinds(hint)))
+
+
+def _is_config(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
 
 
 def _convert_number(hint: Type, value: Any, where: str) -> Any:

@@ -18,7 +18,7 @@ def test_unknown_command_is_one_line(run_script):
     assert done.returncode == 2 and "unknown command 'tarin'; known: train, play, evaluate" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["train", "play", "evaluate", "list", "check-env"])
+@pytest.mark.parametrize("command", ["train", "play", "evaluate", "sweep", "list", "check-env"])
 def test_help_of_a_command_imports_no_torch(run_script, command):
     began = time.perf_counter()
     done = run_script("-X", "importtime", "-m", "rsl_rl", command, "--help")

@@ -69,7 +69,7 @@ class Watched:
             judged = build_evaluation_env(cfg.env, progress, "cpu", 7)
             best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
             runner.after_update.append(
-                EvaluationCallback(judged, progress, last, runner.get_inference_policy, best.save_if_better)
+                EvaluationCallback(judged, progress, last, runner.get_inference_policy, [best.save_if_better])
             )
         if progress.video_interval:
             filmed = build_video_env(cfg.env, progress, "cpu", 7)
@@ -142,7 +142,7 @@ def test_a_killed_training_that_goes_on_is_judged_as_if_never_stopped(tmp_path, 
 def test_each_evaluation_meets_the_same_robots_and_commands():
     env = build_evaluation_env(Go2Flat().env, SHORT, "cpu", 7)
     policies, offered = iter([Steady(0.1), Steady(-0.4), Steady(0.1)]), []
-    judge = EvaluationCallback(env, SHORT, 5, lambda: next(policies), lambda *offer: offered.append(offer))
+    judge = EvaluationCallback(env, SHORT, 5, lambda: next(policies), [lambda *offer: offered.append(offer)])
     results = [judge(iteration) for iteration in range(1, 6)]
     assert results[0] == results[2] == {} and results[1] == results[4] != results[3]
     fresh = for_evaluation(Go2Flat().env, 8, 0.5).build(seed=7)

@@ -95,3 +95,15 @@ def test_a_policy_that_senses_what_no_robot_can_is_exported_with_a_warning(playe
     out = capsys.readouterr().out
     assert code == 0 and "not for robots: no robot senses friction, air_time; train a policy on some of" in out
     assert json.loads((folder / "parity.json").read_text())["formats"]["ONNX"]["joint_targets"] is None
+
+
+def test_a_policy_with_a_history_is_exported_and_the_robots_program_stacks_the_same_steps(played, tmp_path, capsys):
+    past = {name: ObservationTerm(history=3) for name in ("gravity", "joint_pos", "action")}
+    code, folder = played(small_run(tmp_path, **past))
+    out = capsys.readouterr().out
+    assert code == 0 and "not for robots" not in out
+    described = json.loads((folder / "policy.json").read_text())
+    assert {term["name"] for term in described["observations"] if term["history"] == 3} == set(past)
+    assert described["inputs"]["obs"] == [1, 48 + 2 * (3 + 12 + 12)]
+    parity = json.loads((folder / "parity.json").read_text())
+    assert parity["resets"] >= 4 and all(x["joint_targets"] < 1e-5 for x in parity["formats"].values())

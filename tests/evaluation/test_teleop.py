@@ -125,7 +125,7 @@ def test_the_page_serves_its_own_files_to_holders_of_its_token_only(page):
 def test_the_policy_sees_the_persons_command_and_no_other(env):
     first, second = (0.5, 0.0, 0.0), (-0.3, 0.2, 0.4)
     policy, display = Standing(env), Script(*[(first, False, False)] * 200, *[(second, False, False)] * 5)
-    env.commands._steps = 3  # the task would draw another command by now
+    env.commands.sources["velocity"]._steps = 3  # the task would draw another command by now
     teleoperate(env, policy, display)
     np.testing.assert_allclose(policy.commands[:200], [first] * 200)
     np.testing.assert_allclose(policy.commands[201:], [second] * 4, rtol=1e-6)
@@ -133,7 +133,7 @@ def test_the_policy_sees_the_persons_command_and_no_other(env):
 
 
 def test_a_fallen_robot_goes_on_with_the_same_command(env):
-    env.commands = TeleopCommands(env, (0.7, 0.0, 0.0))
+    env.commands.sources["velocity"] = TeleopCommands(env, (0.7, 0.0, 0.0))
     upside_down = env.sim.pose_vel()._replace(
         root_pos=torch.tensor([[0.0, 0, 0.2]]), root_quat=torch.tensor([[0.0, 1, 0, 0]])
     )
@@ -240,7 +240,7 @@ def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
     first.close()
     second.get_by_text("pause", exact=True).click()  # one has gone, the other steers on
     until(lambda: page.paused)
-    second.get_by_text("go on", exact=True).click()
+    second.get_by_text("resume", exact=True).click()
     until(lambda: not page.paused)
     second.get_by_text("reset", exact=True).click()
     until(page.wants_reset)

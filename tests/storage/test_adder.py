@@ -5,7 +5,8 @@ from collections import deque
 import pytest
 import torch
 
-from rsl_rl.storage import Adder
+from rsl_rl.storage import Adder, list_split, lists_to_dicts
+from rsl_rl.storage import adder as adder_module
 from rsl_rl.storage.chunking import gather_chunks, plan_chunks
 from rsl_rl.storage.returns import gae, n_step_rewards
 
@@ -230,3 +231,31 @@ def test_adder_with_empty_data_or_no_steps_raises():
         Adder(False, 2).get_gae_with_default_last_value([], False, 0.9, 0.8)
     with pytest.raises(ValueError, match="nstep=0"):
         Adder(False, 2).get_nstep_return_data(episode(2), 0)
+
+
+def test_lists_to_dicts_converts_nested_dicts_only_with_recursive():
+    data = [{"a": 1, "b": {"c": 2}}, {"a": 3, "b": {"c": 4}}]
+    assert lists_to_dicts(data) == {"a": [1, 3], "b": [{"c": 2}, {"c": 4}]}
+    assert lists_to_dicts(data, recursive=True) == {"a": [1, 3], "b": {"c": [2, 4]}}
+    with pytest.raises(ValueError, match="no dicts in the list"):
+        lists_to_dicts([])
+
+
+@pytest.mark.parametrize(
+    ("length", "parts", "residual"),
+    [(4, [[0, 1], [2, 3]], None), (5, [[0, 1], [2, 3]], [4]), (1, [], [0]), (0, [], None)],
+)
+def test_list_split_returns_full_parts_and_the_rest(length, parts, residual):
+    assert list_split(list(range(length)), step=2) == (parts, residual)
+    assert list_split(deque(range(length)), 2) == (parts, residual)
+
+
+def test_list_split_without_a_length_raises():
+    with pytest.raises(ValueError, match="step=0"):
+        list_split([1], 0)
+
+
+def test_gae_of_gae_data_equals_the_definition():
+    data = adder_module.gae_data(torch.tensor([10.0, 11.0, 12.0]), torch.tensor([0.5, 1.5]))
+    expected = naive_gae([0.5, 1.5], [10, 11, 12], 0.9, 0.8)
+    assert adder_module.gae(data, 0.9, 0.8).tolist() == pytest.approx(expected, abs=ROUNDING)

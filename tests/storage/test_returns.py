@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsl_rl.storage.returns import bootstrap_timeouts, gae
+from rsl_rl.storage.returns import bootstrap_timeouts, gae, group_advantages, n_step_returns
 
 
 def naive_gae(rewards, values, last_values, dones, gamma, lam):
@@ -53,3 +53,76 @@ def test_bootstrap_timeouts_where_not_done_adds_nothing():
     )  # rows that do not count hold junk
     time_outs, dones = torch.tensor([True, True, False]), torch.tensor([True, False, True])
     assert bootstrap_timeouts(rewards, final, time_outs, dones, 0.9).tolist() == pytest.approx([9.0, 0.0, 0.0])
+
+
+def naive_n_step_returns(rewards, values, last_values, dones, gamma, n):
+    """The definition, one environment and one step at a time."""
+    num_steps, num_envs = rewards.shape
+    returns = torch.zeros(num_steps, num_envs)
+    for env in range(num_envs):
+        for first in range(num_steps):
+            total, factor, t = 0.0, 1.0, first
+            while t < min(first + n, num_steps):
+                total, factor = total + factor * rewards[t, env], factor * gamma
+                t += 1
+                if dones[t - 1, env]:
+                    break
+            if not dones[t - 1, env]:
+                total = total + factor * (last_values[env] if t == num_steps else values[t, env])
+            returns[first, env] = total
+    return returns
+
+
+def test_n_step_returns_of_known_rewards_are_those_on_paper():
+    rewards = torch.tensor([1.0, 2.0, 4.0, 8.0]).unsqueeze(1)
+    values = torch.tensor([100.0, 200.0, 400.0, 800.0]).unsqueeze(1)
+    dones = torch.tensor([False, False, True, False]).unsqueeze(1)
+    returns = n_step_returns(rewards, values, torch.tensor([1600.0]), dones, gamma=0.5, n=2)
+    assert returns[:, 0].tolist() == [1 + 1 + 100, 2 + 2, 4, 8 + 800]
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.floats(0, 1), st.integers(1, 12), st.integers(0, 2**31))
+def test_n_step_returns_of_random_rollouts_equal_the_naive_loop(num_steps, num_envs, gamma, n, seed):
+    generator = torch.Generator().manual_seed(seed)
+    rewards, values = (torch.randn(num_steps, num_envs, generator=generator) for _ in range(2))
+    dones = torch.rand(num_steps, num_envs, generator=generator) < 0.3
+    last = torch.randn(num_envs, generator=generator)
+    expected = naive_n_step_returns(rewards, values, last, dones, gamma, n)
+    torch.testing.assert_close(n_step_returns(rewards, values, last, dones, gamma, n), expected)
+    column = [x.unsqueeze(-1) for x in (rewards, values, last, dones)]
+    torch.testing.assert_close(n_step_returns(*column, gamma, n), expected.unsqueeze(-1))
+
+
+def test_n_step_returns_of_one_step_and_of_all_steps_are_advantages_with_lambda_zero_and_one():
+    rewards, values, last = torch.randn(6, 3), torch.randn(6, 3), torch.randn(3)
+    dones = torch.rand(6, 3) < 0.3
+    for n, lam in ((1, 0.0), (6, 1.0)):
+        expected = gae(rewards, values, last, dones, 0.9, lam) + values
+        torch.testing.assert_close(n_step_returns(rewards, values, last, dones, 0.9, n), expected)
+    with pytest.raises(ValueError, match="n=0: give a whole number of at least 1"):
+        n_step_returns(rewards, values, last, dones, 0.9, 0)
+
+
+def test_group_advantages_of_known_returns_are_those_on_paper():
+    returns = torch.tensor([[1.0, 3.0, 10.0, 10.0], [0.0, 6.0, 5.0, 7.0]])
+    mask = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 0.0]])
+    expected = torch.tensor([[-1.0, 1.0, 0.0, 0.0], [-1.0, 1.0, 0.0, 0.0]])
+    torch.testing.assert_close(group_advantages(returns, mask, 2), expected)
+    expected = torch.tensor([[-1.0, 1.0, 0.0, 0.0], [-3.0, 3.0, 0.0, 0.0]])
+    torch.testing.assert_close(group_advantages(returns, mask, 2, scale=False), expected)
+
+
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(2, 4), st.booleans(), st.integers(0, 2**31))
+def test_group_advantages_of_random_returns_equal_the_naive_loop(num_steps, num_groups, size, scale, seed):
+    generator = torch.Generator().manual_seed(seed)
+    returns = torch.randn(num_steps, num_groups * size, generator=generator)
+    mask = (torch.rand(num_steps, num_groups * size, generator=generator) < 0.7).float()
+    expected = torch.zeros_like(returns)
+    for t in range(num_steps):
+        for group in range(num_groups):
+            members = [i for i in range(group * size, (group + 1) * size) if mask[t, i]]
+            mean = sum(returns[t, i].item() for i in members) / max(1, len(members))
+            variance = sum((returns[t, i].item() - mean) ** 2 for i in members) / max(1, len(members))
+            for i in members:
+                expected[t, i] = (returns[t, i] - mean) / (variance**0.5 + 1e-6 if scale else 1.0)
+    torch.testing.assert_close(group_advantages(returns, mask, size, scale), expected, rtol=1e-3, atol=1e-4)

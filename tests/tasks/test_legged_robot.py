@@ -11,9 +11,10 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks import faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.mdp import commands, rewards
-from rsl_rl.tasks.mdp.events import start_distribution
+from rsl_rl.tasks.mdp import commands, events, rewards
+from rsl_rl.tasks.mdp.events import StartState
 from rsl_rl.tasks.mdp.observations import TERMS
+from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
 
 CFG = Go2Flat().env
 
@@ -124,7 +125,7 @@ def test_what_a_quiet_step_leaves_out_changes_nothing(monkeypatch):
             yield env.step(0.5 * torch.randn(6, 12)), env.state.base_lin_vel, env.state.command.clone()
 
     looking = list(rollout())
-    for module in (commands, faults, legged_robot, step_log):
+    for module in (commands, events, faults, legged_robot, step_log):
         monkeypatch.setattr(module, "none_on_cpu", lambda mask: False)
     quiet = 0
     for (step, *state), (other, *others) in zip(looking, rollout()):
@@ -151,8 +152,9 @@ def test_an_environment_leaves_torchs_threads_as_they_were(set_torchs_threads):
 
 
 def test_robots_start_within_their_bounds_with_joints_that_bend_either_way():
-    cfg = RandomizationConfig(initial_joint_scale=(0.5, 2.0), initial_velocity=0.3)
-    start = start_distribution(cfg, (0.1, -1.0, 0.0), 5000, torch.Generator().manual_seed(0))()
+    context = make(5000).context
+    context = replace(context, robot=replace(context.robot, default_joint_pos=(0.1, -1.0, 0.0)))
+    start = StartState(context, initial_joint_scale=(0.5, 2.0), initial_velocity=0.3).draw()
     low = torch.tensor([-math.pi, *[-0.3] * 6, 0.05, -2.0, 0.0])
     high = torch.tensor([math.pi, *[0.3] * 6, 0.2, -0.5, 0.0])
     assert (start >= low).all() and (start <= high).all()
@@ -179,6 +181,7 @@ def test_the_final_observation_is_that_of_the_episode_that_ended():
     torch.testing.assert_close(final[:, 9:12], 2.0 * command)  # still the old command
     assert (final[:, 36:] == 1).all() and (first[:, 36:] == 0).all()  # and the last action; the new episode has none
     assert (first[:, 24:36] == 0).all()  # joints at rest
+    assert first[:, 12:24].abs().max() < 1e-6 < final[:, 12:24].abs().max()  # in the default pose
 
 
 def test_draws_of_another_kind_of_device_are_refused():
@@ -243,16 +246,15 @@ def test_the_reward_is_the_weighted_sum_of_the_terms():
     env = make(
         randomization=RandomizationConfig.none(), rewards=replace(CFG.rewards, weights=weights, only_positive=False)
     )
-    seen = {}
-    env.observers.append(
-        lambda state, done: seen.update({name: getattr(rewards, name)(state, CFG.rewards) for name in weights})
-    )
+    seen, terms = {}, bind_rewards(CFG.rewards)
+    env.observers.append(lambda state, done: seen.update({name: terms[name](state) for name in weights}))
     _, reward, _, _ = env.step(torch.randn(8, 12))
     torch.testing.assert_close(reward, 0.02 * (2.0 * seen["track_yaw_rate"] - 0.01 * seen["torques"]))
 
 
 def twice_alive(state, cfg):
-    return 2 * rewards.alive(state, cfg)
+    assert cfg.tracking_sigma == 0.25
+    return 2 * rewards.alive(state)
 
 
 def test_a_reward_term_of_another_package_is_found_by_its_path():

@@ -15,7 +15,7 @@ from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks import faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.mdp import commands
+from rsl_rl.tasks.mdp import commands, events
 from rsl_rl.utils import first_occurrence
 
 WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
@@ -26,7 +26,7 @@ def as_on_a_gpu(monkeypatch):
     """Have nobody look at numbers, as nobody does on a GPU."""
     for module in (faults, step_validator):
         monkeypatch.setattr(module, "all_within_on_cpu", lambda x, limit: False)
-    for module in (faults, step_validator, commands, legged_robot, step_log, first_occurrence):
+    for module in (faults, step_validator, commands, events, legged_robot, step_log, first_occurrence):
         monkeypatch.setattr(module, "none_on_cpu", lambda mask: False)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from configs.train_config import TrainConfig
-from rsl_rl.config import mdp, task
+from rsl_rl.config import mdp, task, terms
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, SymmetricActorCriticConfig
@@ -55,8 +55,9 @@ def test_any_config_survives_the_round_trip(cfg):
 
 
 def test_task_config_module_reexports_every_mdp_config():
-    classes = {name: value for name, value in vars(mdp).items() if getattr(value, "__module__", "") == mdp.__name__}
-    assert len(classes) == 6 and classes.items() <= vars(task).items()
+    modules = (mdp.__name__, terms.__name__)
+    classes = {name: value for name, value in vars(mdp).items() if getattr(value, "__module__", "") in modules}
+    assert len(classes) == 10 and classes.items() <= vars(task).items()
     assert {*classes, "Range", "LeggedRobotConfig", "ToyConfig", "RecallConfig"} <= set(task.__all__)
 
 
@@ -337,3 +338,12 @@ def test_configs_of_others_with_enumerations_numpy_and_unknown_types_can_be_writ
     path = tmp_path / "config.yaml"
     write_yaml({"env": Foreign()}, path)
     assert read_yaml(path)["env"] == {"kind": "joint", "gain": 2.5, "number": 3}
+
+
+def test_another_name_of_a_field_sets_the_field():
+    assert from_dict(PPOConfig, {"bptt_length": 8}).unroll_len == 8
+
+
+def test_both_names_of_a_field_are_an_error_that_names_them():
+    with pytest.raises(ValueError, match=r"bptt_length is another name of .*unroll_len, and both are given"):
+        from_dict(PPOConfig, {"bptt_length": 8, "unroll_len": 8})

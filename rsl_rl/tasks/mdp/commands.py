@@ -1,26 +1,52 @@
-"""Velocity commands."""
+"""Sources of commands: classes that draw the command of each robot.
+
+To add a source, derive a class from :class:`CommandSource` and name it in ``env.commands.terms``. Its command is
+``state.commands[name]``, [N, k], for observations and rewards. The source of the name "velocity" gives
+``state.command``: vx, vy [m/s] and yaw rate [rad/s] in the base frame.
+"""
 
 from __future__ import annotations
 
-from typing import Dict, Mapping
+from abc import ABC, abstractmethod
+from typing import Any, Dict, Mapping, Sequence, Type
 
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import CommandConfig
+from rsl_rl.config.mdp import CommandConfig, Range
+from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
+from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.uniform import Uniform
 
 
-class VelocityCommands:
-    """Draw commands [N, 3] (vx, vy [m/s], yaw rate [rad/s]) uniformly from their ranges, again after a fixed time."""
+class CommandSource(ABC):
+    """Draw the commands of N robots, [N, k], at the start of each episode and again after a fixed time.
 
-    def __init__(self, cfg: CommandConfig, num_envs: int, control_dt: float, generator: torch.Generator):
-        ranges = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.yaw_rate)
-        self._draw = Uniform(num_envs, (*ranges, (0.0, 1.0)), generator)
-        self._standing_fraction = cfg.standing_fraction
-        self._steps = max(1, round(cfg.resampling_time / control_dt))
-        self._age = torch.zeros(num_envs, dtype=torch.long, device=generator.device)
+    ``ranges`` are the lowest and highest value of each of the k numbers.
+    """
+
+    def __init__(self, task: TaskContext, ranges: Sequence[Range], resampling_time: float):
+        self.ranges = tuple(ranges)
+        self._steps = max(1, round(resampling_time / task.control_dt))
+        self._age = torch.zeros(task.num_envs, dtype=torch.long, device=task.device)
+
+    @abstractmethod
+    def sample(self) -> Tensor:
+        """Return new commands of all robots, [N, k]; it is called in every step."""
+
+    def due(self) -> Tensor:
+        """Count one control step; return which robots need a new command, [N] bool."""
+        self._age += 1
+        return self._age >= self._steps
+
+    def draw(self, command: Tensor, mask: Tensor) -> None:
+        """Write new commands of the robots marked in mask [N] to command [N, k]."""
+        drawn = self.sample()
+        if none_on_cpu(mask):
+            return
+        torch.where(mask.unsqueeze(1), drawn, command, out=command)
+        self._age.masked_fill_(mask, 0)
 
     def state_dict(self) -> Dict[str, Tensor]:
         """Return the age of each robot's command."""
@@ -30,17 +56,73 @@ class VelocityCommands:
         """Restore what :meth:`state_dict` returned."""
         self._age.copy_(state["age"])
 
-    def due(self) -> Tensor:
-        """Count one control step; return which robots need a new command, [N] bool."""
-        self._age += 1
-        return self._age >= self._steps
 
-    def draw(self, command: Tensor, mask: Tensor) -> None:
-        """Draw new commands for the robots marked in mask [N]."""
-        drawn = self._draw()
-        if none_on_cpu(mask):
+class VelocityCommands(CommandSource):
+    """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero."""
+
+    def __init__(
+        self,
+        task: TaskContext,
+        *,
+        lin_vel_x: Range,
+        lin_vel_y: Range,
+        yaw_rate: Range,
+        resampling_time: float,
+        standing_fraction: float,
+    ):
+        super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), resampling_time)
+        self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0)), task.generator)
+        self._standing_fraction = standing_fraction
+
+    def sample(self) -> Tensor:
+        velocity, chance = self._draw().split([3, 1], dim=1)
+        return velocity.masked_fill(chance < self._standing_fraction, 0.0)
+
+
+TERMS: Dict[str, Type[CommandSource]] = {"velocity": VelocityCommands}
+"""Every source of this file by its name."""
+
+
+class Commands:
+    """The command sources of a task, which write to ``state.commands``."""
+
+    def __init__(self, cfg: CommandConfig, task: TaskContext):
+        self._commands = task.state.commands  # [N, k] of each source, changed in place
+        self.sources: Dict[str, CommandSource] = {}
+        for name, term in cfg.all_terms.items():
+            where = f"env.commands.terms.{name}"
+            function = find_function(term.func or name, TERMS, "command term")
+            source = bind_term(function, term.params, where, settings_of(cfg))(task)
+            if not isinstance(source, CommandSource):
+                raise ValueError(f"{where} is a {type(source).__name__}; derive it from {CommandSource.__module__}")
+            if name == "velocity" and len(source.ranges) != 3:
+                raise ValueError(f"{where} has {len(source.ranges)} ranges; give those of vx, vy and yaw rate")
+            self.sources[name] = source
+            self._commands.setdefault(name, torch.zeros(task.num_envs, len(source.ranges), device=task.device))
+
+    def start(self, mask: Tensor) -> None:
+        """Draw new commands of the robots marked in mask [N]."""
+        for name, source in self.sources.items():
+            source.draw(self._commands[name], mask)
+
+    def step(self, mask: Tensor) -> None:
+        """Count one control step; draw new commands of the robots marked in mask [N] and of those that need one."""
+        for name, source in self.sources.items():
+            source.draw(self._commands[name], source.due() | mask)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Return the command and the state of each source."""
+        return {
+            name: {"command": self._commands[name].clone(), **source.state_dict()}
+            for name, source in self.sources.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned; a source that the state does not have keeps its command."""
+        if "age" in state:  # of a checkpoint with velocity commands only
+            self.sources["velocity"].load_state_dict(state)
             return
-        drawn, chance = drawn.split([3, 1], dim=1)
-        drawn = drawn.masked_fill(chance < self._standing_fraction, 0.0)
-        torch.where(mask.unsqueeze(1), drawn, command, out=command)
-        self._age.masked_fill_(mask, 0)
+        for name, source in self.sources.items():
+            if name in state:
+                self._commands[name].copy_(state[name]["command"])
+                source.load_state_dict(state[name])

@@ -1,47 +1,156 @@
-"""Domain randomisation: parameters of the robots, start states, pushes."""
+"""Events: functions that randomise parameters of the robots, set start states and disturb the robots.
+
+An event is a function ``event(task, mask, **params)``, or a class with ``__init__(task, **params)`` and
+``__call__(mask)``. ``task`` is a :class:`TaskContext`; the event concerns the robots marked in mask [N], which may be
+none. A class may have ``state_dict`` and ``load_state_dict`` for checkpoints, and ``due(probability)``, which returns
+the robots that an event of the mode interval happens to in a step, [N] bool.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from typing import Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import torch
+from torch import Tensor
 
-from rsl_rl.config.mdp import ControlConfig, RandomizationConfig
-from rsl_rl.sim.base import Sim
-from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.config.mdp import RandomizationConfig, Range
+from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
+from rsl_rl.tasks.mdp.context import TaskContext
+from rsl_rl.utils.cpu_checks import none_on_cpu
+from rsl_rl.utils.rotations import from_yaw
 from rsl_rl.utils.uniform import Uniform
 
 
-def randomize_models(
-    sim: Sim, state: RobotState, cfg: RandomizationConfig, control: ControlConfig, generator: torch.Generator
+def model_parameters(
+    task: TaskContext, mask: Tensor, *, friction: Range, payload: Range, stiffness_scale: Range, damping_scale: Range
 ) -> None:
-    """Draw friction, payload and gains of each robot, once; ``state`` keeps the first two as observations."""
+    """Draw the friction, the payload [kg] and the factors of the gains of each joint."""
+    sim, state, control = task.sim, task.state, task.cfg.control
     num_envs, num_joints = state.action.shape
-    gain_scales = (cfg.stiffness_scale,) * num_joints + (cfg.damping_scale,) * num_joints
-    drawn = Uniform(num_envs, (cfg.friction, cfg.payload, *gain_scales), generator)()
-    state.friction, state.payload = drawn[:, 0].clone(), drawn[:, 1].clone()
-    stiffness_scale, damping_scale = drawn[:, 2:].split(num_joints, dim=1)
+    gain_scales = (stiffness_scale,) * num_joints + (damping_scale,) * num_joints
+    drawn = Uniform(num_envs, (friction, payload, *gain_scales), task.generator)()
+    if none_on_cpu(mask):
+        return
+    last = sim.parameters()
+    state.friction = _where(mask, drawn[:, 0], last.get("friction"))
+    state.payload = _where(mask, drawn[:, 1], last.get("payload"))
+    stiffness, damping = drawn[:, 2:].split(num_joints, dim=1)
     sim.set_friction(state.friction)
     sim.set_root_payload(state.payload)
-    sim.set_gains(control.stiffness * stiffness_scale, control.damping * damping_scale)
+    sim.set_gains(
+        _where(mask, control.stiffness * stiffness, last.get("stiffness")),
+        _where(mask, control.damping * damping, last.get("damping")),
+    )
 
 
-def start_distribution(
-    cfg: RandomizationConfig, default_joint_pos: Sequence[float], num_envs: int, generator: torch.Generator
-) -> Uniform:
-    """Return the distribution of start states: heading [rad], linear and angular velocity of the trunk, and joint
-    angles, [N, 7 + J]."""
-    low, high = cfg.initial_joint_scale
-    velocity = (-cfg.initial_velocity, cfg.initial_velocity)
-    joints = [(low * angle, high * angle) for angle in default_joint_pos]
-    return Uniform(num_envs, [(-math.pi, math.pi), *(velocity,) * 6, *joints], generator)
+def _where(mask: Tensor, new: Tensor, old: Optional[Tensor]) -> Tensor:
+    """Return ``new`` [N, ...] for the robots marked in mask [N], and for all if there is no old value."""
+    if old is None:
+        return new.clone()
+    return torch.where(mask.view(-1, *[1] * (new.dim() - 1)), new, old)
 
 
-def push(sim: Sim, cfg: RandomizationConfig, control_dt: float, generator: torch.Generator) -> None:
-    """Change the horizontal velocity of random robots; the mean time between pushes is ``push_interval``."""
-    draw = torch.rand(sim.num_envs, 3, device=generator.device, generator=generator)
-    pushed = draw[:, 2] < control_dt / cfg.push_interval
-    change = draw.sub_(0.5).mul_(2 * cfg.push_velocity)
-    change[:, 2] = 0.0
-    sim.set_root_velocity(pushed, change.add_(sim.root_lin_vel), sim.root_ang_vel)
+class StartState:
+    """Set the start state: a random heading, velocity of the trunk and joint angles."""
+
+    def __init__(self, task: TaskContext, *, initial_joint_scale: Range, initial_velocity: float):
+        low, high = initial_joint_scale
+        velocity = (-initial_velocity, initial_velocity)
+        joints = [(low * angle, high * angle) for angle in task.robot.default_joint_pos]
+        bounds = [(-math.pi, math.pi), *(velocity,) * 6, *joints]
+        self.draw = Uniform(task.num_envs, bounds, task.generator)
+        self._sim = task.sim
+        start = torch.tensor([0.0, 0.0, task.robot.standing_height], device=task.device)
+        self._pos = start.expand(task.num_envs, 3)
+        self._joint_vel = torch.zeros(task.num_envs, len(joints), device=task.device)
+
+    def __call__(self, mask: Tensor) -> None:
+        drawn = self.draw()
+        if none_on_cpu(mask):
+            return
+        heading, lin_vel, ang_vel, joint_pos = drawn.split([1, 3, 3, self._joint_vel.shape[1]], dim=1)
+        joint_pos = joint_pos.clamp(*self._sim.joint_limits.unbind(dim=1))
+        pose_vel = RobotPoseVel(self._pos, from_yaw(heading[:, 0]), lin_vel, ang_vel, joint_pos, self._joint_vel)
+        self._sim.reset(mask, pose_vel)
+
+
+class Push:
+    """Change the horizontal velocity of the trunk, by at most ``push_velocity`` [m/s] in x and in y."""
+
+    def __init__(self, task: TaskContext, *, push_velocity: float):
+        self._sim, self._generator, self._largest = task.sim, task.generator, push_velocity
+
+    def due(self, probability: float) -> Tensor:
+        """Draw the pushes of all robots, and who is pushed [N]."""
+        self._drawn = torch.rand(self._sim.num_envs, 3, device=self._sim.device, generator=self._generator)
+        return self._drawn[:, 2] < probability
+
+    def __call__(self, mask: Tensor) -> None:
+        change = self._drawn.sub_(0.5).mul_(2 * self._largest)
+        change[:, 2] = 0.0
+        self._sim.set_root_velocity(mask, change.add_(self._sim.root_lin_vel), self._sim.root_ang_vel)
+
+
+TERMS: Dict[str, Callable] = {"model_parameters": model_parameters, "start_state": StartState, "push": Push}
+"""Every event of this file by its name."""
+
+
+class Events:
+    """The events of a task by their modes."""
+
+    def __init__(self, cfg: RandomizationConfig, task: TaskContext):
+        self._task = task
+        self._terms: Dict[str, Callable[[Tensor], Any]] = {}
+        self._of_mode: Dict[str, List[Callable[[Tensor], Any]]] = {"startup": [], "reset": []}
+        self._intervals: List[Tuple[Callable[[float], Tensor], float, Callable[[Tensor], Any]]] = []
+        for name, term in cfg.all_terms.items():
+            function = find_function(term.func or name, TERMS, "event term")
+            num_arguments = 1 if inspect.isclass(function) else 2
+            where = f"env.randomization.terms.{name}"
+            bound = bind_term(function, term.params, where, settings_of(cfg), num_arguments)
+            event = bound(task) if inspect.isclass(function) else functools.partial(bound, task)
+            if not callable(event):
+                raise ValueError(f"{where}: {function.__qualname__} has no method __call__(mask); write one")
+            self._terms[name] = event
+            if term.mode == "interval":
+                probability = task.control_dt / term.period
+                self._intervals.append((getattr(event, "due", self._due), probability, event))
+            else:
+                self._of_mode[term.mode].append(event)
+
+    def _due(self, probability: float) -> Tensor:
+        task = self._task
+        return torch.rand(task.num_envs, device=task.device, generator=task.generator) < probability
+
+    def startup(self) -> None:
+        """Run the events of the mode startup for all robots."""
+        mask = torch.ones(self._task.num_envs, dtype=torch.bool, device=self._task.device)
+        for event in self._of_mode["startup"]:
+            event(mask)
+
+    def reset(self, mask: Tensor) -> None:
+        """Run the events of the mode reset for the robots marked in mask [N]."""
+        for event in self._of_mode["reset"]:
+            event(mask)
+
+    def interval(self) -> None:
+        """Run the events of the mode interval that happen in this step."""
+        for due, probability, event in self._intervals:
+            event(due(probability))
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Return the state of each event that has one."""
+        return {name: event.state_dict() for name, event in self._stateful().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned; an event that the state does not have keeps its own."""
+        for name, event in self._stateful().items():
+            if name in state:
+                event.load_state_dict(state[name])
+
+    def _stateful(self) -> Dict[str, Any]:
+        return {name: event for name, event in self._terms.items() if hasattr(event, "state_dict")}

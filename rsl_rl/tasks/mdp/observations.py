@@ -1,7 +1,7 @@
 """Observation terms: functions of the robots' state, each [N, k], in SI units.
 
-A term is a function and an entry of ``TERMS``, which says how the term is mirrored and whether a push or a new command
-changes it. Another package names its own term by "package.module:function"; it may be a ``Term`` too.
+A term is a function and an entry of ``TERMS``, which says how the term is mirrored. Another package names its own term
+by "package.module:function"; it may be a ``Term`` too.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import Callable, Dict, NamedTuple, Tuple
 
 from torch import Tensor
 
+from rsl_rl.config.mdp import ObservationTerm
 from rsl_rl.robots import Robot
+from rsl_rl.tasks.mdp.binding import bind_term, find_function
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.registry import import_object, suggest
 
 
 def base_lin_vel(state: RobotState) -> Tensor:
@@ -83,17 +84,16 @@ def payload(state: RobotState) -> Tensor:
 class Term(NamedTuple):
     """A term, how it is mirrored, and its frame."""
 
-    function: Callable[[RobotState], Tensor]
+    function: Callable[..., Tensor]
     mirror_type: str  # a key of mirrors_by_type; empty: unknown
     frame: str
-    changes_after_step: bool = False  # by pushes and new commands, which follow the final observation of a step
 
 
 TERMS: Dict[str, Term] = {
-    "base_lin_vel": Term(base_lin_vel, "vector", "base", changes_after_step=True),
-    "base_ang_vel": Term(base_ang_vel, "axial_vector", "base", changes_after_step=True),
+    "base_lin_vel": Term(base_lin_vel, "vector", "base"),
+    "base_ang_vel": Term(base_ang_vel, "axial_vector", "base"),
     "gravity": Term(gravity, "vector", "base"),
-    "command": Term(command, "command", "base", changes_after_step=True),
+    "command": Term(command, "command", "base"),
     "joint_pos": Term(joint_pos, "joints", "joint"),
     "joint_vel": Term(joint_vel, "joints", "joint"),
     "action": Term(action, "joints", "joint"),
@@ -106,14 +106,11 @@ TERMS: Dict[str, Term] = {
 }
 
 
-def find_observation_term(name: str) -> Term:
-    """Find an observation term by the name of its function, or by "package.module:function"."""
-    if ":" in name:
-        term = import_object(name)
-        return term if isinstance(term, Term) else Term(term, mirror_type="", frame="", changes_after_step=True)
-    if name not in TERMS:
-        raise ValueError(f"unknown observation term '{name}'; known: {', '.join(sorted(TERMS))}.{suggest(name, TERMS)}")
-    return TERMS[name]
+def bind_observation(name: str, term: ObservationTerm, where: str) -> Term:
+    """Find the function of a term of the config and bind its parameters."""
+    found = find_function(term.func or name, TERMS, "observation term")
+    found = found if isinstance(found, Term) else Term(found, mirror_type="", frame="")
+    return found._replace(function=bind_term(found.function, term.params, where, {}))
 
 
 def mirrors_by_type(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[float, ...]]]:

@@ -1,119 +1,118 @@
-"""Reward terms: functions of the robots' state and the reward settings, each [N]; penalties have a negative weight.
+"""Reward terms: functions of the robots' state, each [N]; penalties have a negative weight.
 
 To add a term, write a function here and give it a weight in the config. Public functions of this file are terms. A term
-of another package is named "package.module:function".
+of another package is named "package.module:function". Parameters without a default are settings of ``env.rewards``.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Callable, Dict
+from typing import Callable, Dict, Tuple
 
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import RewardConfig
 from rsl_rl.tasks.robot_state import RobotState
 
-RewardTerm = Callable[[RobotState, RewardConfig], Tensor]
+RewardFunction = Callable[..., Tensor]
 
 
-def track_lin_vel(state: RobotState, cfg: RewardConfig) -> Tensor:
+def track_lin_vel(state: RobotState, *, tracking_sigma: float) -> Tensor:
     """exp(-error^2 / tracking_sigma) of the horizontal velocity: 1 without error."""
     error = state.command[:, :2] - state.base_lin_vel[:, :2]
-    return error.square().sum(dim=1).div_(-cfg.tracking_sigma).exp_()
+    return error.square().sum(dim=1).div_(-tracking_sigma).exp_()
 
 
-def track_yaw_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
+def track_yaw_rate(state: RobotState, *, tracking_sigma: float) -> Tensor:
     """exp(-error^2 / tracking_sigma) of the yaw rate: 1 without error."""
     error = state.command[:, 2] - state.base_ang_vel[:, 2]
-    return error.square().div_(-cfg.tracking_sigma).exp_()
+    return error.square().div_(-tracking_sigma).exp_()
 
 
-def lin_vel_z(state: RobotState, cfg: RewardConfig) -> Tensor:
+def lin_vel_z(state: RobotState) -> Tensor:
     """Squared vertical velocity [(m/s)^2]."""
     return state.base_lin_vel[:, 2].square()
 
 
-def ang_vel_xy(state: RobotState, cfg: RewardConfig) -> Tensor:
+def ang_vel_xy(state: RobotState) -> Tensor:
     """Squared roll and pitch rates [(rad/s)^2]."""
     return state.base_ang_vel[:, :2].square().sum(dim=1)
 
 
-def orientation(state: RobotState, cfg: RewardConfig) -> Tensor:
+def orientation(state: RobotState) -> Tensor:
     """Squared sine of the trunk's tilt."""
     return state.gravity[:, :2].square().sum(dim=1)
 
 
-def base_height(state: RobotState, cfg: RewardConfig) -> Tensor:
+def base_height(state: RobotState, *, base_height_target: float) -> Tensor:
     """Squared difference between the trunk's height and its target [m^2]."""
-    return (state.base_height - cfg.base_height_target).square()
+    return (state.base_height - base_height_target).square()
 
 
-def torques(state: RobotState, cfg: RewardConfig) -> Tensor:
+def torques(state: RobotState) -> Tensor:
     """Squared joint torques [(N m)^2]."""
     return state.joint_torque.square().sum(dim=1)
 
 
-def energy(state: RobotState, cfg: RewardConfig) -> Tensor:
+def energy(state: RobotState) -> Tensor:
     """Sum of the absolute mechanical power of the joints [W]."""
     return (state.joint_torque * state.joint_vel).abs().sum(dim=1)
 
 
-def joint_acc(state: RobotState, cfg: RewardConfig) -> Tensor:
+def joint_acc(state: RobotState) -> Tensor:
     """Squared joint accelerations [(rad/s^2)^2]."""
     return state.joint_acc.square().sum(dim=1)
 
 
-def joint_vel(state: RobotState, cfg: RewardConfig) -> Tensor:
+def joint_vel(state: RobotState) -> Tensor:
     """Squared joint velocities [(rad/s)^2]."""
     return state.joint_vel.square().sum(dim=1)
 
 
-def action_rate(state: RobotState, cfg: RewardConfig) -> Tensor:
+def action_rate(state: RobotState) -> Tensor:
     """Squared change of the action."""
     return (state.action - state.previous_action).square().sum(dim=1)
 
 
-def joint_limits(state: RobotState, cfg: RewardConfig) -> Tensor:
+def joint_limits(state: RobotState, *, soft_joint_limit: float) -> Tensor:
     """Sum of the distances of joints beyond their soft limits [rad]."""
     distance = (state.joint_pos - state.joint_middle).abs_()
-    return distance.sub_(state.joint_half_range, alpha=cfg.soft_joint_limit).clamp_(min=0.0).sum(dim=1)
+    return distance.sub_(state.joint_half_range, alpha=soft_joint_limit).clamp_(min=0.0).sum(dim=1)
 
 
-def joint_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
+def joint_deviation(state: RobotState) -> Tensor:
     """Squared distance of the joints from the default pose [rad^2]."""
     return state.joint_offset.square().sum(dim=1)
 
 
-def abduction_deviation(state: RobotState, cfg: RewardConfig) -> Tensor:
+def abduction_deviation(state: RobotState) -> Tensor:
     """Squared distance of the abduction joints, the first of each leg, from the default pose [rad^2]."""
     return state.joint_offset[:, 0::3].square().sum(dim=1)
 
 
-def collision(state: RobotState, cfg: RewardConfig) -> Tensor:
+def collision(state: RobotState, *, collision_links: Tuple[str, ...]) -> Tensor:
     """Number of ``collision_links`` that touch the floor."""
-    return (state.contact_strength(cfg.collision_links) > 0.1).sum(dim=1, dtype=torch.float32)
+    return (state.contact_strength(collision_links) > 0.1).sum(dim=1, dtype=torch.float32)
 
 
-def feet_air_time(state: RobotState, cfg: RewardConfig) -> Tensor:
+def feet_air_time(state: RobotState, *, air_time_target: float) -> Tensor:
     """Duration of each finished swing minus ``air_time_target`` [s]; 0 while no motion is commanded."""
-    excess = (state.air_time - cfg.air_time_target).clamp(max=0.2) * state.foot_touchdown
+    excess = (state.air_time - air_time_target).clamp(max=0.2) * state.foot_touchdown
     return excess.sum(dim=1) * state.moving
 
 
-def foot_clearance(state: RobotState, cfg: RewardConfig) -> Tensor:
+def foot_clearance(state: RobotState, *, foot_clearance_target: float) -> Tensor:
     """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
-    error = (state.foot_pos[:, :, 2] - cfg.foot_clearance_target).square()
+    error = (state.foot_pos[:, :, 2] - foot_clearance_target).square()
     return (error * state.foot_vel[:, :, :2].norm(dim=-1)).sum(dim=1)
 
 
-def foot_slip(state: RobotState, cfg: RewardConfig) -> Tensor:
+def foot_slip(state: RobotState) -> Tensor:
     """Squared horizontal speed of the feet on the floor [(m/s)^2]."""
     return (state.foot_vel[:, :, :2].square().sum(dim=-1) * state.foot_contact).sum(dim=1)
 
 
-def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
+def trot(state: RobotState) -> Tensor:
     """1 if diagonal feet have equal contact and feet of one side differ, 0 in the opposite case; 0 while no motion is
     commanded.
 
@@ -124,17 +123,17 @@ def trot(state: RobotState, cfg: RewardConfig) -> Tensor:
     return (1 - left * right) / 2 * state.moving
 
 
-def stand_still(state: RobotState, cfg: RewardConfig) -> Tensor:
+def stand_still(state: RobotState) -> Tensor:
     """Distance of the joints from the default pose while no motion is commanded [rad]."""
     return state.joint_offset.abs().sum(dim=1) * (1 - state.moving)
 
 
-def alive(state: RobotState, cfg: RewardConfig) -> Tensor:
+def alive(state: RobotState) -> Tensor:
     """1 in every step."""
     return torch.ones_like(state.base_height)
 
 
-TERMS: Dict[str, RewardTerm] = {
+TERMS: Dict[str, RewardFunction] = {
     name: function
     for name, function in list(globals().items())
     if inspect.isfunction(function) and function.__module__ == __name__ and not name.startswith("_")

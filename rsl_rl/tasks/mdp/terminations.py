@@ -1,35 +1,62 @@
-"""Terminations: functions of the robots' state and the settings that end an episode as a failure, each [N] bool."""
+"""Terminations: functions of the robots' state that end an episode as a failure.
+
+A function returns [N] bool, or a dict of them by cause. To add a termination, name a function in
+``env.terminations.terms``.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Dict
+from typing import Callable, Dict, Tuple, Union
 
+import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import TerminationConfig
+from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
 from rsl_rl.tasks.robot_state import RobotState
 
-
-def forbidden_contact(state: RobotState, cfg: TerminationConfig) -> Tensor:
-    """One of the ``contact_links`` touches the floor."""
-    return _touching(state, cfg).any(dim=1)
+Termination = Callable[[RobotState], Union[Tensor, Dict[str, Tensor]]]
 
 
-def tilted(state: RobotState, cfg: TerminationConfig) -> Tensor:
-    """The tilt of the trunk exceeds ``max_tilt``."""
-    return state.gravity[:, 2] > -math.cos(cfg.max_tilt)
+def forbidden_contact(state: RobotState, *, contact_links: Tuple[str, ...], contact_force: float) -> Dict[str, Tensor]:
+    """A contact force of more than ``contact_force`` [N]: "<link>_contact" for each of the ``contact_links``."""
+    touching = state.contact_strength(contact_links) > contact_force  # [N, links]
+    return {f"{link}_contact": touching[:, i] for i, link in enumerate(contact_links)}
 
 
-def failures(state: RobotState, cfg: TerminationConfig) -> Dict[str, Tensor]:
-    """Return each failure by name, [N] bool: "<link>_contact" for each of the ``contact_links``, and "tilt".
-
-    Several failures may occur at once.
-    """
-    links = (f"{link}_contact" for link in cfg.contact_links)
-    return {**dict(zip(links, _touching(state, cfg).unbind(dim=1))), "tilt": tilted(state, cfg)}
+def tilt(state: RobotState, *, max_tilt: float) -> Tensor:
+    """An angle between the trunk's and the world's vertical of more than ``max_tilt`` [rad]."""
+    return state.gravity[:, 2] > -math.cos(max_tilt)
 
 
-def _touching(state: RobotState, cfg: TerminationConfig) -> Tensor:
-    """Return which of the ``contact_links`` touch the floor, [N, links] bool."""
-    return state.contact_strength(cfg.contact_links) > cfg.contact_force
+TERMS: Dict[str, Callable] = {"forbidden_contact": forbidden_contact, "tilt": tilt}
+"""Every termination of this file by its name."""
+
+
+class Terminations:
+    """The terminations of a task. Several may occur at once."""
+
+    def __init__(self, cfg: TerminationConfig, state: RobotState):
+        self._terms: Dict[str, Termination] = {}
+        for name, term in cfg.all_terms.items():
+            function = find_function(term.func or name, TERMS, "termination term")
+            where = f"env.terminations.terms.{name}"
+            self._terms[name] = bind_term(function, term.params, where, settings_of(cfg))
+        for cause, mask in self.causes(state).items():
+            if mask.dtype != torch.bool or mask.shape != state.command[:, 0].shape:
+                got = f"{mask.dtype} of shape {list(mask.shape)}"
+                raise ValueError(f"the termination '{cause}' returns {got}; return [N] bool, N={len(state.command)}")
+
+    def causes(self, state: RobotState) -> Dict[str, Tensor]:
+        """Return which robots fail by each cause, [N] bool."""
+        causes: Dict[str, Tensor] = {}
+        for name, term in self._terms.items():
+            result = term(state)
+            causes.update(result if isinstance(result, dict) else {name.rpartition(":")[2]: result})
+        return causes
+
+    def __call__(self, state: RobotState) -> Tensor:
+        """Return which robots fail, [N] bool."""
+        return functools.reduce(torch.logical_or, self.causes(state).values())

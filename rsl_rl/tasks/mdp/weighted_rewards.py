@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping
+from typing import Callable, Dict, Mapping
 
 import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import RewardConfig
-from rsl_rl.tasks.mdp.rewards import TERMS, RewardTerm
+from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
+from rsl_rl.tasks.mdp.rewards import TERMS
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.registry import import_object, suggest
 
 
 class WeightedRewards:
@@ -19,16 +19,19 @@ class WeightedRewards:
     def __init__(self, cfg: RewardConfig, state: RobotState, control_dt: float):
         if not cfg.weights:
             raise ValueError(f"rewards.weights is empty; give a weight to some of {', '.join(sorted(TERMS))}")
-        self._cfg, self._state = cfg, state
-        self._terms = [find_reward_term(name) for name in cfg.weights]
+        self._state, self._terms = state, bind_rewards(cfg)
         device, num_envs = state.command.device, len(state.command)
-        step_weights = [weight * control_dt for weight in cfg.weights.values()]
+        for name, term in self._terms.items():
+            shape = list(term(state).shape)
+            if shape != [num_envs]:
+                raise ValueError(f"the reward '{name}' returns {shape}; return [N], here N={num_envs}")
+        step_weights = [term.weight * control_dt for term in cfg.all_terms.values()]
         self._weights = torch.tensor(step_weights, device=device).unsqueeze(1)  # [terms, 1]
         self.episode_sums = torch.zeros(len(self._terms), num_envs, device=device)  # the caller adds each step's terms
 
     def compute(self) -> Tensor:
         """Return each term of the current state times its weight and the control period [terms, N]."""
-        return torch.stack([term(self._state, self._cfg) for term in self._terms]).mul_(self._weights)
+        return torch.stack([term(self._state) for term in self._terms.values()]).mul_(self._weights)
 
     def reset(self, mask: Tensor) -> None:
         """Set the sums of the environments marked in mask [N] to zero."""
@@ -36,19 +39,22 @@ class WeightedRewards:
 
     def state_dict(self) -> Dict[str, Tensor]:
         """Return the sum of each term by name, each [N]."""
-        return dict(zip(self._cfg.weights, self.episode_sums.clone()))
+        return dict(zip(self._terms, self.episode_sums.clone()))
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore the sums; a term that the state does not have starts from zero."""
-        for own, name in zip(self.episode_sums, self._cfg.weights):
+        for own, name in zip(self.episode_sums, self._terms):
             own.copy_(state.get(name, torch.zeros_like(own)))
 
 
-def find_reward_term(name: str) -> RewardTerm:
-    """Find a reward term by the name of its function, or by "package.module:function"."""
-    if ":" in name:
-        return import_object(name)
-    if name not in TERMS:
-        known = ", ".join(sorted(TERMS))
-        raise ValueError(f"unknown reward term '{name}'; known: {known}.{suggest(name, TERMS)}")
-    return TERMS[name]
+def bind_rewards(cfg: RewardConfig) -> Dict[str, Callable[[RobotState], Tensor]]:
+    """Return the function of each reward term by name, with its parameters bound."""
+    return {
+        name: bind_term(
+            find_function(term.func or name, TERMS, "reward term"),
+            term.params,
+            f"env.rewards.weights.{name}",
+            settings_of(cfg),
+        )
+        for name, term in cfg.all_terms.items()
+    }

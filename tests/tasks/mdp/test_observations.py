@@ -69,7 +69,7 @@ def flat(state):
     return state.base_height
 
 
-MIRRORED = Term(lambda state: state.base_lin_vel, mirror_type="vector", frame="base", changes_after_step=True)
+MIRRORED = Term(lambda state: state.base_lin_vel, mirror_type="vector", frame="base")
 
 
 def test_observation_term_by_path_is_scaled_described_and_changed_by_pushes():
@@ -78,7 +78,9 @@ def test_observation_term_by_path_is_scaled_described_and_changed_by_pushes():
     for _ in range(3):
         result = env.step(torch.zeros(4, 12))
         torch.testing.assert_close(result.obs["own"], 2.0 * height_and_speed(env.state))
-    assert env.describe_interface(["own"])["observations"] == [{"name": path, "size": 2, "scale": 2.0, "frame": ""}]
+    assert env.describe_interface(["own"])["observations"] == [
+        {"name": path, "size": 2, "scale": 2.0, "frame": "", "history": 1}
+    ]
 
 
 def test_observation_term_by_path_without_a_mirror_image_is_refused_by_a_symmetric_policy_only():

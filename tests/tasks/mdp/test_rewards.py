@@ -8,8 +8,9 @@ import torch
 
 from rsl_rl.config.mdp import RewardConfig
 from rsl_rl.tasks.mdp import rewards
+from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
 
-CFG = RewardConfig(collision_links=("thigh",))
+CFG = RewardConfig(weights=dict.fromkeys(rewards.TERMS, 1.0), collision_links=("thigh",))
 
 
 def state(**changes):
@@ -66,7 +67,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_a_term_gives_what_it_should(name):
-    assert rewards.TERMS[name](state(), CFG).tolist() == pytest.approx(BY_HAND[name], abs=1e-6)
+    assert bind_rewards(CFG)[name](state()).tolist() == pytest.approx(BY_HAND[name], abs=1e-6)
 
 
 def test_every_term_is_worked_out_above():
@@ -75,18 +76,18 @@ def test_every_term_is_worked_out_above():
 
 def test_standing_still_means_the_default_pose():
     still = state(moving=torch.zeros(2))
-    assert rewards.stand_still(still, CFG).tolist() == pytest.approx([1.3, 0.0])
+    assert rewards.stand_still(still).tolist() == pytest.approx([1.3, 0.0])
 
 
 def test_a_pace_is_no_trot():
     lateral = state(
         foot_contact=torch.tensor([[True, False, True, False], [True, True, True, True]]), moving=torch.ones(2)
     )
-    assert rewards.trot(lateral, CFG).tolist() == [0.5, 0.5]
+    assert rewards.trot(lateral).tolist() == [0.5, 0.5]
 
 
 def test_a_trot_is_counted_pair_by_pair():
     feet = list(itertools.product((False, True), repeat=4))
     pairs = [((fl == rr) + (fr == rl) + (fl != fr) + (rl != rr)) / 4 for fl, fr, rl, rr in feet]
     every = state(foot_contact=torch.tensor(feet), moving=torch.ones(16))
-    assert rewards.trot(every, CFG).tolist() == pairs
+    assert rewards.trot(every).tolist() == pairs

@@ -1,0 +1,130 @@
+"""Settings of one term of a task: an observation, a reward, a termination, a command or an event.
+
+A term is a function with its parameters. The key of a term in the config is its name. ``func`` is the name of a shipped
+function, or "package.module:function"; empty: the key of the term. ``params`` are the parameters of the function by
+name. A parameter without a default that ``params`` lacks is the setting of the same name in the section of the config,
+such as ``env.rewards.tracking_sigma``; a parameter called ``cfg`` is the section itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Mapping
+
+from rsl_rl.config.base import (
+    Settings,
+    require_choice,
+    require_counts,
+    require_field,
+    require_not_negative,
+    require_positive,
+)
+from rsl_rl.utils.config_io import convert, short_repr
+
+MODES = ("startup", "reset", "interval")
+"""When an event happens: once before the first episode, at the start of each episode, or at random times."""
+
+MAX_HISTORY = 1000
+"""Largest number of control steps in an observation."""
+
+
+class Term(Settings):
+    """Base class of terms."""
+
+    func: str
+    """Name of the function; empty: the name of the term."""
+    params: Dict[str, Any]
+    """Parameters of the function by name."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "params", {name: _plain(x, f"params.{name}") for name, x in self.params.items()})
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Convert a parameter to what a config file can hold: lists become tuples, numbers must be finite."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(item, f"{where}[{i}]") for i, item in enumerate(value))
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        return convert(type(value), value, where)
+    kind = type(value).__name__
+    raise ValueError(f"{where}={short_repr(value)} is a {kind}; give numbers, texts, true, false, or lists of them")
+
+
+@dataclass(frozen=True)
+class ObservationTerm(Term):
+    """One term of an observation group."""
+
+    scale: float = 1.0
+    """Factor of the term's SI value."""
+    noise: float = 0.0
+    """Uniform noise in [-noise, noise], in the term's SI unit."""
+    history: int = 0
+    """Control steps in the observation, the oldest first; 0: the history of the group in env.observation_history."""
+    func: str = ""
+    """Function of rsl_rl.tasks.mdp.observations, or "package.module:function"; empty: the name of the term."""
+    params: Dict[str, Any] = field(default_factory=dict)
+    """Parameters of the function by name."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_not_negative(self, "noise")
+        require_counts(self, 0, "history", high=MAX_HISTORY)
+
+
+@dataclass(frozen=True)
+class RewardTerm(Term):
+    """One term of the reward."""
+
+    weight: float
+    """Factor of the term; the reward of a control step is the weighted sum times the control period."""
+    func: str = ""
+    """Function of rsl_rl.tasks.mdp.rewards, or "package.module:function"; empty: the name of the term."""
+    params: Dict[str, Any] = field(default_factory=dict)
+    """Parameters of the function by name."""
+
+
+@dataclass(frozen=True)
+class TerminationTerm(Term):
+    """A condition that ends an episode as a failure."""
+
+    func: str = ""
+    """Function of rsl_rl.tasks.mdp.terminations, or "package.module:function"; empty: the name of the term."""
+    params: Dict[str, Any] = field(default_factory=dict)
+    """Parameters of the function by name."""
+
+
+@dataclass(frozen=True)
+class CommandTerm(Term):
+    """A source of commands."""
+
+    func: str = ""
+    """Class of rsl_rl.tasks.mdp.commands, or "package.module:Class"; empty: the name of the term."""
+    params: Dict[str, Any] = field(default_factory=dict)
+    """Parameters of the class by name."""
+
+
+@dataclass(frozen=True)
+class EventTerm(Term):
+    """Something that happens to random robots, such as a change of a parameter or a push."""
+
+    mode: str
+    """When it happens: startup, reset (at the start of each episode) or interval (at random times)."""
+    period: float = 0.0
+    """Mean time between two events of a robot in the mode interval [s]."""
+    func: str = ""
+    """Function or class of rsl_rl.tasks.mdp.events, or "package.module:function"; empty: the name of the term."""
+    params: Dict[str, Any] = field(default_factory=dict)
+    """Parameters of the function by name."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_choice(self, MODES, "mode")
+        if self.mode == "interval":
+            require_positive(self, "period")
+        else:
+            require_field(self, "period", self.period == 0, f" has no effect in the mode {self.mode}; leave it out")

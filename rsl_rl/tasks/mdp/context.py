@@ -1,0 +1,41 @@
+"""What the commands and events of a task can read and change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, List
+
+import torch
+from torch import Tensor
+
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.robots import Robot
+from rsl_rl.sim.base import Sim
+from rsl_rl.tasks.robot_state import RobotState
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """The parts of a task, the first argument of its commands and events."""
+
+    cfg: LeggedRobotConfig
+    robot: Robot
+    sim: Sim
+    state: RobotState
+    generator: torch.Generator
+    """Source of all random numbers of the task; its state is saved in checkpoints."""
+    observers: List[Callable[[RobotState, Tensor], None]] = field(default_factory=list)
+    """Called in every step with the state and the mask of the episodes that end [N], before the resets."""
+
+    @property
+    def num_envs(self) -> int:
+        return self.cfg.num_envs
+
+    @property
+    def device(self) -> torch.device:
+        return self.sim.device
+
+    @property
+    def control_dt(self) -> float:
+        """Control period [s]."""
+        return self.cfg.sim.control_dt
