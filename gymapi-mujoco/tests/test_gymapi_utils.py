@@ -63,7 +63,7 @@ def test_quaternion_functions_agree_with_rotation_matrices(utils, seed):
         torch.testing.assert_close(utils.quat_axis(a, i), matrix(a)[:, :, i], **close)
 
 
-def test_functions_can_be_called_from_compiled_ones(utils):
+def test_functions_can_be_called_from_compiled_ones(utils, tmp_path):
     source = """
 def total(q: Tensor, v: Tensor, low: Tensor, high: Tensor, shape: Tuple[int, int], device: str) -> Tensor:
     r, p, y = get_euler_xyz(q)
@@ -72,16 +72,12 @@ def total(q: Tensor, v: Tensor, low: Tensor, high: Tensor, shape: Tuple[int, int
     angle = normalize_angle(r) + scale(p, low, high) + torch_rand_float(0.0, 1.0, shape, device).sum()
     return turned.sum() + quat_from_angle_axis(angle, v).sum() + copysign(1.0, angle).sum() + q.sum()
 """
-    folder = Path(os.environ.get("TMPDIR", "/tmp"))
-    path = folder / f"compiled_{os.getpid()}.py"
+    path = tmp_path / "compiled.py"  # TorchScript reads the source
     path.write_text("import torch\nfrom isaacgym.torch_utils import *\n@torch.jit.script" + source)
-    try:
-        module = types.ModuleType("compiled")
-        exec(compile(path.read_text(), str(path), "exec"), vars(module))
-        q = torch.tensor([[0.0, 0, 0, 1]])
-        assert torch.isfinite(module.total(q, torch.ones(1, 3), torch.zeros(1), torch.ones(1), (2, 3), "cpu"))
-    finally:
-        path.unlink()
+    module = types.ModuleType("compiled")
+    exec(compile(path.read_text(), str(path), "exec"), vars(module))
+    q = torch.tensor([[0.0, 0, 0, 1]])
+    assert torch.isfinite(module.total(q, torch.ones(1, 3), torch.zeros(1), torch.ones(1), (2, 3), "cpu"))
 
 
 def test_small_helpers_give_their_numbers(utils):
