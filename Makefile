@@ -36,6 +36,7 @@ check: .venv/installed
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	.venv/bin/vermin --quiet --no-tips --target=3.8- --violations rsl_rl
+	.venv/bin/vermin --quiet --no-tips --target=3.9- --violations gymapi-mujoco/gymapi_mujoco
 	$(RUN) pyright
 
 format: .venv/installed

@@ -132,6 +132,11 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx": "tests/deploy/test_sim_to_sim.py",
     "robot/bin/python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 256 "
     "--friction 0.4 1.25 --payload -1 2 --gains 0.9 1.1": "tests/deploy/test_sim_to_sim.py",
+    "git clone https://github.com/leggedrobotics/legged_gym.git && cd legged_gym": "a repository of others",
+    "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",
+    "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512": "by hand",
+    "python -m gymapi_mujoco legged_gym/scripts/play.py --task anymal_c_flat --num_envs 16": "by hand",
+    "python benchmarks/gym_interface.py --num_envs 512 4096": "by hand",
     "make walk": "tests/test_walk.py, slow",
     "make test": ".ci/run",
     "make check": ".ci/run",

@@ -1,10 +1,10 @@
 """Physics of NVIDIA's Isaac Gym, Preview 4: PhysX through its tensor interface, on a GPU or on the CPU.
 
 **This backend has never run on the real engine**, which is no longer maintained and not available. Pyright checks every
-call against isaacgym-stubs. In tests the code runs on a test double, which checks signatures, order of calls and shapes
-of tensors, and simulates with MuJoCo. Not verified on the engine: that the damping of a joint acts in effort mode, that
-PhysX uses the mean of two frictions, that the velocity of the trunk is that of its centre of mass, the order of height
-samples, and contact forces.
+call against isaacgym-stubs. It runs on the package gymapi-mujoco of this repository, which has the same interface and
+simulates with MuJoCo; so do its tests. Not verified on the engine: that the damping of a joint acts in effort mode,
+that PhysX uses the mean of two frictions, that the velocity of the trunk is that of its centre of mass, the order of
+height samples, and contact forces.
 
 Conventions of Isaac Gym that differ from :class:`Sim` are converted here: quaternions x y z w; angular velocity in
 world axes; linear velocity of the trunk's centre of mass, not of its origin; another order of DoFs and bodies; robots
@@ -28,7 +28,8 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError(
         "No module named 'isaacgym': the backend 'isaacgym' is NVIDIA's Isaac Gym Preview 4 for Python 3.6 to 3.8; "
-        "download it from developer.nvidia.com/isaac-gym and run 'pip install -e isaacgym/python'",
+        "download it from developer.nvidia.com/isaac-gym and run 'pip install -e isaacgym/python', or run the same "
+        "interface on MuJoCo: 'pip install ./gymapi-mujoco' and 'python -m gymapi_mujoco --install'",
         name="isaacgym",
     ) from error
 except ImportError as error:

@@ -1,0 +1,155 @@
+"""An asset: a tree of bodies with joints, inertia and collision shapes, in the order of Isaac Gym."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional
+
+import numpy as np
+
+from gymapi_mujoco.enums import DofDriveMode
+from gymapi_mujoco.params import AssetOptions, RigidShapeProperties
+
+DOF_DTYPE = np.dtype(
+    [
+        ("hasLimits", "?"),
+        ("lower", "<f4"),
+        ("upper", "<f4"),
+        ("driveMode", "<i4"),
+        ("velocity", "<f4"),
+        ("effort", "<f4"),
+        ("stiffness", "<f4"),
+        ("damping", "<f4"),
+        ("friction", "<f4"),
+        ("armature", "<f4"),
+    ],
+    align=True,
+)
+"""One row of ``get_asset_dof_properties``, with a C struct's alignment, so that torch can read its columns."""
+
+NO_LIMIT = float(np.finfo(np.float32).max)
+"""What a limit reads as where there is none."""
+
+
+def identity() -> np.ndarray:
+    """Return the quaternion w x y z of no rotation."""
+    return np.array([1.0, 0.0, 0.0, 0.0])
+
+
+@dataclass
+class Shape:
+    """A collision shape in the frame of its body."""
+
+    kind: str
+    """box, sphere, capsule, cylinder, plane or mesh."""
+    size: np.ndarray
+    """Half sizes [3], radius, or radius and half length [m]; MuJoCo's sizes. Of a mesh: its scale [3]."""
+    pos: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    quat: np.ndarray = field(default_factory=identity)
+    mesh: str = ""
+    """Path of the mesh's file."""
+    vertices: Optional[np.ndarray] = None
+    """Points [V, 3] of a mesh without a file."""
+
+
+@dataclass
+class Joint:
+    """A degree of freedom between a body and its parent; the anchor is in the body's frame."""
+
+    name: str
+    sliding: bool
+    axis: np.ndarray
+    anchor: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    lower: float = 0.0
+    upper: float = 0.0
+    limited: bool = False
+    effort: float = 0.0
+    velocity: float = 0.0
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+
+
+@dataclass
+class Body:
+    """A rigid body; ``pos`` and ``quat`` place it in its parent's frame, where all its joints are at zero."""
+
+    name: str
+    parent: int
+    """Index of the parent among the bodies, -1 for the root."""
+    pos: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    quat: np.ndarray = field(default_factory=identity)
+    joints: List[Joint] = field(default_factory=list)
+    fixed_joint: str = ""
+    """Name of the fixed joint that holds the body, if one does."""
+    mass: float = 0.0
+    com: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    inertia: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
+    """About the centre of mass, in the body's axes [kg m^2]."""
+    shapes: List[Shape] = field(default_factory=list)
+
+
+@dataclass
+class ForceSensor:
+    body: int
+    pos: np.ndarray
+    quat: np.ndarray
+    world_frame: bool
+    contact: bool
+    dynamics: bool
+
+
+class Asset:
+    """What ``load_asset`` returns."""
+
+    def __init__(self, name: str, bodies: List[Body], options: AssetOptions):
+        self.name, self.bodies, self.options = name, bodies, options
+        self.body_names = [body.name for body in bodies]
+        self.joints = [joint for body in bodies for joint in body.joints]
+        self.dof_names = [joint.name for joint in self.joints]
+        self.joint_names = [body.fixed_joint or joint for body in bodies[1:] for joint in _names_of(body)]
+        self.dof_properties = np.array([_dof_row(joint, options) for joint in self.joints], dtype=DOF_DTYPE)
+        self.shapes = [(i, shape) for i, body in enumerate(bodies) for shape in body.shapes]
+        self.shape_properties = [RigidShapeProperties() for _ in self.shapes]
+        self.masses = np.array([body.mass for body in bodies])
+        self.coms = np.array([body.com for body in bodies]).reshape(-1, 3)
+        self.inertias = np.array([body.inertia for body in bodies]).reshape(-1, 3, 3)
+        self.sensors: List[ForceSensor] = []
+        self.colors: Dict[int, np.ndarray] = {}
+        self.floating = not options.fix_base_link
+
+    def frictions(self) -> np.ndarray:
+        """Return the friction of each shape [S] as it is set now."""
+        return np.array([props.friction for props in self.shape_properties])
+
+
+def _names_of(body: Body) -> List[str]:
+    return [joint.name for joint in body.joints] or [body.fixed_joint]
+
+
+def _dof_row(joint: Joint, options: AssetOptions) -> tuple:
+    limits = (joint.lower, joint.upper) if joint.limited else (-NO_LIMIT, NO_LIMIT)
+    mode = int(DofDriveMode(options.default_dof_drive_mode))
+    armature = joint.armature or options.armature
+    return (joint.limited, *limits, mode, joint.velocity, joint.effort, 0.0, joint.damping, joint.friction, armature)
+
+
+def combine(body: Body, other: Body) -> None:
+    """Merge a body into the one that it is fixed to; ``other.pos`` and ``other.quat`` place it there."""
+    from gymapi_mujoco.vectors import multiply, rotation_matrix
+
+    turn = rotation_matrix(other.quat)
+    com, inertia = turn @ other.com + other.pos, turn @ other.inertia @ turn.T
+    total = body.mass + other.mass
+    if total > 0:
+        centre = (body.mass * body.com + other.mass * com) / total
+        body.inertia = _moved(body.inertia, body.mass, body.com - centre) + _moved(inertia, other.mass, com - centre)
+        body.mass, body.com = total, centre
+    for shape in other.shapes:
+        shape.pos, shape.quat = turn @ shape.pos + other.pos, multiply(other.quat, shape.quat)
+        body.shapes.append(shape)
+
+
+def _moved(inertia: np.ndarray, mass: float, offset: np.ndarray) -> np.ndarray:
+    """Return an inertia about a point at ``offset`` from the centre of mass (parallel axes)."""
+    return inertia + mass * (offset @ offset * np.eye(3) - np.outer(offset, offset))

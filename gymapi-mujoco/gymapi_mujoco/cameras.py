@@ -1,0 +1,179 @@
+"""Cameras: depth and segmentation by rays, which need no OpenGL; colour by MuJoCo's renderer.
+
+A camera looks along x of its frame, y is to the left, z is up.
+"""
+
+# pyright: reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import Any, Dict, List, Optional, Tuple
+
+import mujoco
+import numpy as np
+
+from gymapi_mujoco.engine import Engine
+from gymapi_mujoco.enums import CameraFollowMode, ImageType
+from gymapi_mujoco.params import CameraProperties
+from gymapi_mujoco.scene import Env
+from gymapi_mujoco.tensors import Tensor
+from gymapi_mujoco.vectors import Transform, Vec3, as_array, from_wxyz, multiply, rotation_matrix, to_wxyz
+
+
+class Camera:
+    """A camera of one environment; its pose is in the environment, or relative to a body."""
+
+    def __init__(self, env: Env, props: CameraProperties):
+        if props.width < 1 or props.height < 1 or not 0 < props.horizontal_fov < 180:
+            raise ValueError(
+                f"create_camera_sensor: {props.width} x {props.height} pixels with {props.horizontal_fov:g} degrees; "
+                "give a positive size and a field of view between 0 and 180"
+            )
+        self.env, self.props = env, props
+        self.pos, self.quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
+        self.body: Optional[int] = None
+        self.mode = CameraFollowMode.FOLLOW_TRANSFORM
+        self.tensors: Dict[ImageType, Tensor] = {}
+
+    def place(self, pos: np.ndarray, quat: np.ndarray) -> None:
+        """Place the camera in its environment."""
+        self.body, self.pos, self.quat = None, pos, quat / np.linalg.norm(quat)
+
+    def attach(self, body: int, pose: Transform, mode: CameraFollowMode) -> None:
+        self.env.locate(body)
+        self.body, self.mode = body, CameraFollowMode(mode)
+        self.pos, self.quat = as_array(pose.p), to_wxyz(pose.r)
+
+    def pose(self, engine: Optional[Engine]) -> Tuple[np.ndarray, np.ndarray]:
+        """Return position and quaternion w x y z in the world."""
+        if self.body is None or engine is None:
+            return self.env.origin + self.pos, self.quat
+        pos, quat = (x[self.env.index, 1 + self.body].numpy().copy() for x in engine.kinematics("xpos", "xquat"))
+        if self.mode == CameraFollowMode.FOLLOW_POSITION:
+            return pos + self.pos, self.quat
+        return pos + rotation_matrix(quat) @ self.pos, multiply(quat, self.quat)
+
+    def directions(self) -> np.ndarray:
+        """Return the ray of each pixel [height, width, 3] in the camera's frame, one metre deep."""
+        width, height = self.props.width, self.props.height
+        focal = 0.5 * width / math.tan(math.radians(self.props.horizontal_fov) / 2)
+        across = -(np.arange(width) + 0.5 - width / 2) / focal
+        down = -(np.arange(height) + 0.5 - height / 2) / focal
+        rays = np.ones((height, width, 3))
+        rays[..., 1], rays[..., 2] = across[None, :], down[:, None]
+        return rays
+
+    def image(self, engine: Engine, kind: ImageType) -> np.ndarray:
+        """Return a picture: colour uint8 [height, width * 4], depth float32 [height, width] in metres, negative, and
+        -inf where nothing is; segmentation uint32 [height, width]."""
+        if kind == ImageType.IMAGE_COLOR:
+            rgb = Renderers.of(engine).draw(self.env.index, *self.pose(engine), self.props)
+            opaque = np.full((*rgb.shape[:2], 1), 255, np.uint8)
+            return np.concatenate([rgb, opaque], axis=-1).reshape(rgb.shape[0], -1)
+        if kind not in (ImageType.IMAGE_DEPTH, ImageType.IMAGE_SEGMENTATION):
+            raise NotImplementedError(f"{kind.name} is not provided; IMAGE_COLOR, IMAGE_DEPTH, IMAGE_SEGMENTATION are")
+        return cast_rays(engine, [self], kind)[0]
+
+
+def cast_rays(engine: Engine, cameras: List[Camera], kind: ImageType) -> np.ndarray:
+    """Return depth or segmentation of cameras of one size, one per environment, [cameras, height, width]."""
+    props = cameras[0].props
+    poses = [camera.pose(engine) for camera in cameras]
+    starts = np.stack([pos for pos, _ in poses])
+    turns = rotation_matrix(np.stack([quat for _, quat in poses]))
+    rays = cameras[0].directions().reshape(-1, 3) @ turns.transpose(0, 2, 1)
+    lengths = np.linalg.norm(rays, axis=2)
+    ids = np.array([camera.env.index for camera in cameras])
+    points = np.repeat(starts[:, None], rays.shape[1], axis=1)
+    distance, geoms = engine.batch.ray(points, rays / lengths[..., None], ids=ids)
+    depth = distance / lengths
+    missed = (distance < 0) | (depth < props.near_plane) | (depth > props.far_plane)
+    shape = (len(cameras), props.height, props.width)
+    if kind == ImageType.IMAGE_DEPTH:
+        return np.where(missed, -np.inf, -depth).astype(np.float32).reshape(shape)
+    owners = np.zeros(engine.model.ngeom + 1, dtype=np.uint32)
+    for actor in cameras[0].env.actors:
+        first = 1 + actor.body_start
+        bodies = engine.model.geom_bodyid
+        owners[:-1][(bodies >= first) & (bodies < first + len(actor.asset.bodies))] = actor.segmentation
+    return np.where(missed, 0, owners[geoms]).astype(np.uint32).reshape(shape)
+
+
+def render_tensors(engine: Engine) -> None:
+    """Draw what cameras show into the tensors that were asked for."""
+    groups: Dict[tuple, List[Camera]] = {}
+    for env in engine.sim.envs:
+        for i, camera in enumerate(env.cameras):
+            for kind in camera.tensors:
+                props = camera.props
+                key = (i, kind, props.width, props.height, props.horizontal_fov, props.near_plane, props.far_plane)
+                groups.setdefault(key, []).append(camera)
+    for (_, kind, *_), cameras in groups.items():
+        if kind == ImageType.IMAGE_COLOR:
+            images = np.stack([camera.image(engine, kind) for camera in cameras])
+        else:
+            images = cast_rays(engine, cameras, kind)
+        for camera, image in zip(cameras, images):
+            target = camera.tensors[kind].torch.numpy()
+            target[...] = image.reshape(target.shape)
+
+
+def look_at(pos: Vec3, target: Vec3) -> np.ndarray:
+    """Return the quaternion w x y z of a camera that looks from a point to another, with z up."""
+    x, y, z = as_array(target) - as_array(pos)
+    yaw, pitch = math.atan2(y, x), -math.atan2(z, math.hypot(x, y))
+    turn = np.array([math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)])
+    return multiply(turn, np.array([math.cos(pitch / 2), 0.0, math.sin(pitch / 2), 0.0]))
+
+
+def transform_of(pos: np.ndarray, quat: np.ndarray) -> Transform:
+    return Transform(Vec3(*pos), from_wxyz(quat))
+
+
+class Renderers:
+    """MuJoCo's offscreen renderers of an engine, one per size."""
+
+    def __init__(self, engine: Engine):
+        self._engine, self._made = engine, {}
+        self._data = mujoco.MjData(engine.model)
+
+    @staticmethod
+    def of(engine: Engine) -> Renderers:
+        """Return the engine's renderers, made at the first call."""
+        if "renderers" not in engine.extras:
+            engine.extras["renderers"] = Renderers(engine)
+        return engine.extras["renderers"]
+
+    def draw(self, env: int, pos: np.ndarray, quat: np.ndarray, props: CameraProperties) -> np.ndarray:
+        """Return a colour picture [height, width, 3] uint8 of one environment."""
+        model = self._engine.model
+        renderer = self._renderer(props.width, props.height)
+        self._engine.batch.get_data(env, self._data)
+        mujoco.mj_forward(self._engine.batch.get_model(env), self._data)
+        forward = rotation_matrix(quat)[:, 0]
+        camera = mujoco.MjvCamera()
+        camera.type, camera.lookat, camera.distance = mujoco.mjtCamera.mjCAMERA_FREE, pos + forward, 1.0
+        camera.azimuth = math.degrees(math.atan2(forward[1], forward[0]))
+        camera.elevation = math.degrees(math.asin(np.clip(forward[2], -1, 1)))
+        half = math.tan(math.radians(props.horizontal_fov) / 2)
+        model.vis.global_.fovy = math.degrees(2 * math.atan(half * props.height / props.width))
+        renderer.update_scene(self._data, camera)
+        return renderer.render()
+
+    def _renderer(self, width: int, height: int) -> Any:
+        key = (width, height)
+        if key not in self._made:
+            if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+                os.environ.setdefault("MUJOCO_GL", "egl")
+            visual = self._engine.model.vis.global_
+            visual.offwidth, visual.offheight = max(visual.offwidth, width), max(visual.offheight, height)
+            try:
+                self._made[key] = mujoco.Renderer(self._engine.model, height, width)
+            except Exception as error:  # PyOpenGL raises errors of its own
+                raise RuntimeError(
+                    f"a colour picture needs OpenGL, which fails here ({error}); install libegl1 and run with "
+                    "MUJOCO_GL=egl, or use IMAGE_DEPTH, which needs none"
+                ) from error
+        return self._made[key]

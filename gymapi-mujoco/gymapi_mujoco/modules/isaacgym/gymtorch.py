@@ -1,0 +1,27 @@
+"""Torch tensors of ``gymapi``'s buffers, and back."""
+
+import torch
+from gymapi_mujoco.tensors import Tensor
+
+
+def wrap_tensor(gym_tensor: Tensor, offsets=None, counts=None) -> torch.Tensor:
+    """Return the torch tensor of a buffer; both have the same memory for as long as either lives."""
+    if offsets is not None or counts is not None:
+        raise NotImplementedError("gymtorch.wrap_tensor: offsets and counts; slice the tensor that it returns")
+    if not isinstance(gym_tensor, Tensor):
+        raise TypeError(f"gymtorch.wrap_tensor: got {type(gym_tensor).__name__}; pass what an acquire_ call returned")
+    return gym_tensor.torch
+
+
+def unwrap_tensor(torch_tensor: torch.Tensor) -> Tensor:
+    """Return a handle of a contiguous torch tensor in the CPU's memory."""
+    if not isinstance(torch_tensor, torch.Tensor):
+        raise TypeError(f"gymtorch.unwrap_tensor: got {type(torch_tensor).__name__}; pass a torch tensor")
+    if torch_tensor.device.type != "cpu":
+        raise ValueError(
+            f"gymtorch.unwrap_tensor: the tensor is on {torch_tensor.device}, and this engine runs on the CPU; use "
+            "--sim_device cpu"
+        )
+    if not torch_tensor.is_contiguous():
+        raise ValueError("gymtorch.unwrap_tensor: the tensor is not contiguous; call .contiguous() first")
+    return Tensor(torch_tensor.detach())

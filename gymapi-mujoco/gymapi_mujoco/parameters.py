@@ -1,0 +1,157 @@
+"""Parameters of each actor in the batch: friction, mass, centre of mass, DoF properties, gravity, fixed bases.
+
+A field of the model gets values of its own per environment only where environments differ.
+"""
+
+# pyright: reportAttributeAccessIssue=false
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import mujoco
+import numpy as np
+import torch
+from mujoco import batch as mujoco_batch
+from torch import Tensor
+
+from gymapi_mujoco.enums import DofDriveMode
+from gymapi_mujoco.scene import Actor, Sim
+from gymapi_mujoco.vectors import as_array
+from gymapi_mujoco.world import ground_friction
+
+_POS, _VEL = int(DofDriveMode.DOF_MODE_POS), int(DofDriveMode.DOF_MODE_VEL)
+
+
+class Parameters:
+    """Writes what the actors have to the model's fields; ``update`` makes derived constants follow."""
+
+    def __init__(self, sim: Sim, model: mujoco.MjModel, batch: mujoco_batch.Batch):
+        self._sim, self._model, self._batch = sim, model, batch
+        self._stale = False
+        self._ground = ground_friction(sim)
+        self._shapes: List[np.ndarray] = []
+        self._dofs: List[np.ndarray] = []
+        self._com: Dict[int, Tensor] = {}
+        num_dofs = sim.envs[0].num_dofs
+        self.gains = (torch.zeros(len(sim.envs), num_dofs), torch.zeros(len(sim.envs), num_dofs))
+        for actor in sim.envs[0].actors:
+            names = [f"{actor.index}/{body}/{i}" for i, (body, _) in enumerate(actor.asset.shapes)]
+            self._shapes.append(np.array([model.geom(name).id for name in names], dtype=np.int64))
+            joints = [model.joint(f"{actor.index}/{name}") for name in actor.asset.dof_names]
+            self._dofs.append(np.array([joint.dofadr[0] for joint in joints], dtype=np.int64))
+        everyone = np.arange(len(sim.envs))
+        for index in range(len(sim.envs[0].actors)):
+            self.apply_friction(index, everyone)
+            self.apply_masses(index, everyone)
+            self.apply_dofs(index, everyone)
+
+    def update(self) -> None:
+        """Recompute the constants that follow from masses, inertias and poses."""
+        if self._stale:
+            self._batch.set_const()
+            self._stale = False
+
+    def _write(
+        self, name: str, worlds: np.ndarray, columns: np.ndarray, values: np.ndarray, component: Any = ()
+    ) -> bool:
+        """Write values [W, columns, ...] of a field; return whether anything changed.
+
+        ``component`` picks one number of each entry, as friction's first of three.
+        """
+        place: Any = (columns, component) if component != () else (columns,)
+        own: Any = self._batch.expanded(name)
+        before = getattr(self._model, name)[place][None] if own is None else own[(worlds[:, None], *place)]
+        if np.array_equal(np.broadcast_to(before, values.shape), values):
+            return False
+        fields: Any = self._batch.expand(name)
+        fields[(worlds[:, None], *place)] = values
+        return True
+
+    def _actors(self, index: int, worlds: np.ndarray) -> List[Actor]:
+        return [self._sim.envs[i].actors[index] for i in worlds]
+
+    def apply_friction(self, index: int, worlds: np.ndarray) -> None:
+        """Use the mean of the shape's and the ground's friction, as PhysX does."""
+        own = np.stack([actor.friction for actor in self._actors(index, worlds)])
+        if own.size:
+            self._write("geom_friction", worlds, self._shapes[index], (own + self._ground) / 2, 0)
+
+    def apply_masses(self, index: int, worlds: np.ndarray) -> None:
+        """Write masses, centres of mass and inertias where they differ from the asset's."""
+        actors = self._actors(index, worlds)
+        asset, first = actors[0].asset, 1 + actors[0].body_start
+        bodies = np.arange(first, first + len(asset.bodies))
+        mass, com = np.stack([actor.mass for actor in actors]), np.stack([actor.com for actor in actors])
+        inertia = np.stack([actor.inertia for actor in actors])
+        model = self._model
+        heavy = asset.masses > 0
+        values = np.where(heavy | (mass > 0), mass, model.body_mass[bodies])
+        self._stale |= self._write("body_mass", worlds, bodies, values)
+        self._stale |= self._write("body_ipos", worlds, bodies, com)
+        trace, own = np.trace(asset.inertias, axis1=1, axis2=2), np.trace(inertia, axis1=2, axis2=3)
+        growth = np.where(trace > 0, own / np.where(trace > 0, trace, 1.0), 1.0)
+        scaled = growth[..., None, None] * asset.inertias
+        reshaped = np.abs(inertia - scaled).max(axis=(2, 3)) > 1e-6 * np.maximum(own, 1e-12)
+        principal = growth[..., None] * model.body_inertia[bodies]
+        axes = np.broadcast_to(model.body_iquat[bodies], (*principal.shape[:2], 4)).copy()
+        for world, body in zip(*np.nonzero(reshaped)):
+            principal[world, body], vectors = np.linalg.eigh(inertia[world, body])
+            vectors[:, 2] *= np.sign(np.linalg.det(vectors))
+            mujoco.mju_mat2Quat(axes[world, body], vectors.ravel())
+        self._stale |= self._write("body_inertia", worlds, bodies, principal)
+        if reshaped.any():
+            self._stale |= self._write("body_iquat", worlds, bodies, axes)
+        own_com = self._batch.expanded("body_ipos")
+        source = model.body_ipos[first] if own_com is None else own_com[:, first]
+        self._com[first] = torch.from_numpy(np.array(source)).float()
+
+    def com(self, body: int) -> Tensor:
+        """Return the centre of mass of a root body, [3] or [N, 3], in its frame."""
+        return self._com[body]
+
+    def apply_dofs(self, index: int, worlds: np.ndarray) -> None:
+        """Write damping, armature, limits and gains of the DoFs."""
+        actors = self._actors(index, worlds)
+        dofs = self._dofs[index]
+        if not len(dofs):
+            return
+        props = np.stack([actor.dof_properties for actor in actors])
+        driven = np.isin(props["driveMode"], (_POS, _VEL))
+        damping = props["damping"].astype(float)
+        self._write("dof_damping", worlds, dofs, np.where(driven, 0.0, damping))
+        self._stale |= self._write("dof_armature", worlds, dofs, props["armature"].astype(float))
+        joints = self._model.dof_jntid[dofs]
+        limits = np.stack([props["lower"], props["upper"]], axis=-1).astype(float)
+        limits = np.where(props["hasLimits"][..., None], limits, self._model.jnt_range[joints])
+        self._write("jnt_range", worlds, joints, limits)
+        if not self._model.nu:
+            if driven.any():
+                raise ValueError(
+                    "set_actor_dof_properties: a drive after prepare_sim, and no DoF had one before; set driveMode to "
+                    "DOF_MODE_POS or DOF_MODE_VEL before prepare_sim"
+                )
+            return
+        start = actors[0].dof_start
+        columns = np.arange(start, start + len(dofs))
+        stiffness = np.where(props["driveMode"] == _POS, props["stiffness"], 0.0)
+        damping = np.where(driven, damping, 0.0)
+        ones = np.where(driven, 1.0, 0.0)
+        self._write("actuator_gainprm", worlds, columns, ones, 0)
+        self._write("actuator_biasprm", worlds, columns, -stiffness, 1)
+        self._write("actuator_biasprm", worlds, columns, -damping, 2)
+        limit = np.where(props["effort"] > 0, props["effort"], 1e30).astype(float)
+        self._write("actuator_forcerange", worlds, columns, np.stack([-limit, limit], axis=-1))
+        rows = torch.from_numpy(worlds)
+        self.gains[0][rows, start : start + len(dofs)] = torch.from_numpy(stiffness).float()
+        self.gains[1][rows, start : start + len(dofs)] = torch.from_numpy(damping).float()
+
+    def apply_gravity(self) -> None:
+        self._batch.expand("opt.gravity")[:] = as_array(self._sim.params.gravity)
+
+    def place_base(self, body: int, pos: np.ndarray, quat: np.ndarray, worlds: Optional[np.ndarray] = None) -> None:
+        """Place fixed bases."""
+        worlds = np.arange(len(self._sim.envs)) if worlds is None else worlds
+        quat = quat / np.linalg.norm(quat, axis=1, keepdims=True)
+        moved = self._write("body_pos", worlds, np.array([body]), pos[:, None])
+        moved |= self._write("body_quat", worlds, np.array([body]), quat[:, None])
+        self._stale |= moved

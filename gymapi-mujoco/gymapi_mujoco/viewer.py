@@ -1,0 +1,124 @@
+"""The viewer: MuJoCo's window where there is a display, else an object that takes the calls and shows nothing."""
+
+# pyright: reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, List, Optional, Tuple
+
+import mujoco
+import numpy as np
+
+from gymapi_mujoco.cameras import look_at
+from gymapi_mujoco.enums import KeyboardInput
+from gymapi_mujoco.params import CameraProperties
+from gymapi_mujoco.scene import Sim
+from gymapi_mujoco.vectors import Vec3, as_array
+
+_GLFW_NAMES = {
+    32: "SPACE", 39: "APOSTROPHE", 44: "COMMA", 45: "MINUS", 46: "PERIOD", 47: "SLASH", 59: "SEMICOLON", 61: "EQUAL",
+    91: "LEFT_BRACKET", 92: "BACKSLASH", 93: "RIGHT_BRACKET", 96: "GRAVE_ACCENT", 256: "ESCAPE", 257: "ENTER",
+    258: "TAB", 259: "BACKSPACE", 260: "INSERT", 261: "DEL", 262: "RIGHT", 263: "LEFT", 264: "DOWN", 265: "UP",
+    266: "PAGE_UP", 267: "PAGE_DOWN", 268: "HOME", 269: "END",
+}  # fmt: skip
+"""GLFW's numbers of keys; letters and digits are their ASCII codes, F1 is 290."""
+
+
+class ActionEvent:
+    """A key that was pressed: the action that was subscribed, and its value."""
+
+    def __init__(self, action: str = "", value: float = 0.0) -> None:
+        self.action, self.value = action, value
+
+
+class Viewer:
+    """What ``create_viewer`` returns. It shows the environment of ``viewer_camera_look_at``, at first number 0."""
+
+    def __init__(self, sim: Sim, props: CameraProperties):
+        self.sim, self.props = sim, props
+        self.pos, self.quat = np.array([3.0, 3.0, 2.0]), look_at(Vec3(3, 3, 2), Vec3(0, 0, 0.5))
+        self.env, self.target = 0, np.array([0.0, 0.0, 0.5])
+        self.actions: Dict[int, str] = {}
+        self.events: List[ActionEvent] = []
+        self.lines: List[Tuple[np.ndarray, np.ndarray]] = []
+        self.closed = False
+        self._window: Any = None
+        self._data: Any = None
+        self._moved, self._told = True, False
+
+    def look(self, env: Optional[int], pos: Vec3, target: Vec3, origin: np.ndarray) -> None:
+        self.env = self.env if env is None else env
+        self.pos, self.target = as_array(pos) + origin, as_array(target) + origin
+        self.quat, self._moved = look_at(pos, target), True
+
+    def press(self, key: int) -> None:
+        """Take a key as GLFW numbers it."""
+        name = _GLFW_NAMES.get(key) or (f"F{key - 289}" if 290 <= key <= 301 else chr(key) if 48 <= key <= 90 else "")
+        number = KeyboardInput.__members__.get(f"KEY_{name}", -1)
+        if int(number) in self.actions:
+            self.events.append(ActionEvent(self.actions[int(number)], 1.0))
+
+    def draw(self) -> None:
+        """Show the present state, and open the window at the first call."""
+        engine = self.sim.engine
+        if self.closed or engine is None or not self._open(engine):
+            return
+        if not self._window.is_running():
+            self.closed = True
+            return
+        engine.batch.get_data(self.env, self._data)
+        mujoco.mj_forward(engine.model, self._data)
+        if self._moved:
+            self._place_camera()
+        self._draw_lines()
+        self._window.sync()
+
+    def _open(self, engine: Any) -> bool:
+        if self._window is not None:
+            return True
+        if self.sim.graphics_device < 0 or not has_display():
+            if not self._told:
+                print("isaacgym: there is no display, so no window is shown", file=sys.stderr)
+            self._told = True
+            return False
+        from mujoco import viewer as window
+
+        self._data = mujoco.MjData(engine.model)
+        self._window = window.launch_passive(engine.model, self._data, key_callback=self.press)
+        return True
+
+    def _place_camera(self) -> None:
+        self._moved = False
+        camera, offset = self._window.cam, self.target - self.pos
+        camera.lookat[:], camera.distance = self.target, max(0.1, float(np.linalg.norm(offset)))
+        camera.azimuth = np.degrees(np.arctan2(offset[1], offset[0]))
+        camera.elevation = np.degrees(np.arcsin(offset[2] / camera.distance))
+
+    def _draw_lines(self) -> None:
+        scene = self._window.user_scn
+        scene.ngeom = 0
+        for ends, colors in self.lines:
+            for (start, end), color in zip(ends, colors):
+                if scene.ngeom == scene.maxgeom:
+                    return
+                geom = scene.geoms[scene.ngeom]
+                kind, rgba = mujoco.mjtGeom.mjGEOM_LINE, np.array([*color, 1.0], dtype=np.float32)
+                mujoco.mjv_initGeom(geom, kind, np.zeros(3), np.zeros(3), np.zeros(9), rgba)
+                mujoco.mjv_connector(geom, kind, 2.0, start.astype(float), end.astype(float))
+                scene.ngeom += 1
+
+    @property
+    def showing(self) -> bool:
+        """Return whether a window is open."""
+        return self._window is not None and not self.closed
+
+    def close(self) -> None:
+        if self._window is not None:
+            self._window.close()
+        self.closed = True
+
+
+def has_display() -> bool:
+    """Return whether a window can be opened."""
+    return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,153 @@
+"""The MuJoCo model of one environment: ground and actors; bodies and DoFs have the order of the client's indices."""
+
+# pyright: reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import warnings
+from typing import Dict, List, Tuple
+
+import mujoco
+import numpy as np
+
+from gymapi_mujoco.enums import DofDriveMode
+from gymapi_mujoco.inertia import add_geom, new_spec
+from gymapi_mujoco.scene import Actor, Sim
+from gymapi_mujoco.vectors import as_array, multiply, rotation_matrix
+
+CONTACT_TIME = 0.01
+"""Time constant of contacts [s]: a standing robot of 15 kg sinks in by 1 mm. MuJoCo needs at least two time steps."""
+
+_DRIVEN = (int(DofDriveMode.DOF_MODE_POS), int(DofDriveMode.DOF_MODE_VEL))
+
+
+def build_model(sim: Sim) -> mujoco.MjModel:
+    """Compile the ground and the actors of environment 0."""
+    spec = new_spec()
+    spec.option.timestep = sim.params.dt / sim.params.substeps
+    spec.option.gravity = as_array(sim.params.gravity)
+    spec.option.iterations, spec.option.ls_iterations = 20, 20
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
+    # Euler treats the damping of joints implicitly, implicitfast that of drives too.
+    driven = has_drives(sim)
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST if driven else mujoco.mjtIntegrator.mjINT_EULER
+    for i, ground in enumerate(sim.grounds):
+        geom = ground.add_to(spec, f"ground{i}")
+        geom.contype, geom.conaffinity, geom.condim = 1, 0, 3
+        geom.friction[0] = ground.friction
+    classes = _collision_bits(sim.envs[0].actors)
+    meshes: Dict[tuple, str] = {}
+    for actor in sim.envs[0].actors:
+        _add_actor(spec, actor, classes, meshes, driven)
+    model = spec.compile()
+    assert model.nbody == 1 + sim.envs[0].num_bodies, "MuJoCo has merged bodies"
+    return model
+
+
+def ground_friction(sim: Sim) -> float:
+    return sim.grounds[0].friction if sim.grounds else 1.0
+
+
+def has_drives(sim: Sim) -> bool:
+    """Return whether a DoF of any actor has a position or velocity drive."""
+    return any(np.isin(actor.dof_properties["driveMode"], _DRIVEN).any() for env in sim.envs for actor in env.actors)
+
+
+def _add_actor(
+    spec: mujoco.MjSpec,
+    actor: Actor,
+    classes: Dict[Tuple[int, int], Tuple[int, int]],
+    meshes: Dict[tuple, str],
+    driven: bool,
+) -> None:
+    asset, parts = actor.asset, []
+    shape_index = 0
+    for i, body in enumerate(asset.bodies):
+        above = spec.worldbody if body.parent < 0 else parts[body.parent]
+        pos, quat = body.pos, body.quat
+        if body.parent < 0:  # an asset from MJCF has an offset of its own
+            pos, quat = actor.pos + rotation_matrix(actor.quat) @ pos, multiply(actor.quat, quat)
+        part = above.add_body(name=f"{actor.index}/{body.name}", pos=pos, quat=quat)
+        parts.append(part)
+        _add_inertia(part, body.mass, body.com, body.inertia)
+        part.gravcomp = 1.0 if asset.options.disable_gravity else 0.0
+        if body.parent < 0 and asset.floating:
+            part.add_freejoint(name=f"{actor.index}/free")
+        for joint in body.joints:
+            _add_joint(part, actor, joint.name)
+        for shape in body.shapes:
+            geom = add_geom(spec, part, shape, meshes, density=0.0)
+            geom.name = f"{actor.index}/{i}/{shape_index}"
+            geom.contype, geom.conaffinity = classes[actor.index, int(actor.filters[shape_index])]
+            geom.condim, geom.priority = 3, 1  # the friction of the actor's shape is used, see Parameters
+            geom.solref[0] = max(2 * spec.option.timestep, CONTACT_TIME)
+            geom.friction[0] = (actor.friction[shape_index] + ground_friction(actor.env.sim)) / 2
+            if i in asset.colors:
+                geom.rgba = [*asset.colors[i], 1.0]
+            shape_index += 1
+    if driven:
+        for joint in asset.joints:
+            spec.add_actuator(
+                name=f"{actor.index}/{joint.name}",
+                target=f"{actor.index}/{joint.name}",
+                trntype=mujoco.mjtTrn.mjTRN_JOINT,
+                gaintype=mujoco.mjtGain.mjGAIN_FIXED,
+                biastype=mujoco.mjtBias.mjBIAS_AFFINE,
+                forcelimited=True,
+                forcerange=[-1e30, 1e30],
+            )
+    if actor.index == 0:  # MuJoCo computes the forces on bodies if a sensor asks for one
+        parts[0].add_site(name="probe")
+        site = mujoco.mjtObj.mjOBJ_SITE
+        spec.add_sensor(name="probe", type=mujoco.mjtSensor.mjSENS_FORCE, objtype=site, objname="probe")
+
+
+def _add_inertia(part: mujoco.MjsBody, mass: float, com: np.ndarray, inertia: np.ndarray) -> None:
+    part.explicitinertial = True
+    part.mass, part.ipos = mass, com
+    part.fullinertia = [*np.diag(inertia), inertia[0, 1], inertia[0, 2], inertia[1, 2]]
+    if mass <= 0 or np.linalg.eigvalsh(inertia).min() <= 0:
+        part.fullinertia = [np.nan] * 6  # unset: the smallest one that MuJoCo takes
+        part.mass, part.inertia = max(mass, 1e-6), np.full(3, max(1e-9, 1e-4 * mass))
+
+
+def _add_joint(part: mujoco.MjsBody, actor: Actor, name: str) -> None:
+    index = actor.asset.dof_names.index(name)
+    joint, props = actor.asset.joints[index], actor.dof_properties[index]
+    kind = mujoco.mjtJoint.mjJNT_SLIDE if joint.sliding else mujoco.mjtJoint.mjJNT_HINGE
+    added = part.add_joint(name=f"{actor.index}/{name}", type=kind, axis=joint.axis, pos=joint.anchor)
+    added.limited = bool(props["hasLimits"])
+    if added.limited:
+        added.range = [float(props["lower"]), float(props["upper"])]
+    added.armature = float(props["armature"])
+    added.damping[0] = float(props["damping"])
+
+
+def _collision_bits(actors: List[Actor]) -> Dict[Tuple[int, int], Tuple[int, int]]:
+    """Return contype and conaffinity by actor and filter: shapes touch if their filters have no bit in common and
+    their groups are equal, or one of them is -1. All touch the ground, which has the first bit."""
+    classes = [(actor.index, int(mask)) for actor in actors for mask in np.unique(actor.filters)]
+    if len(classes) > 30:
+        raise NotImplementedError(
+            f"an environment with {len(classes)} collision filters of actors; MuJoCo has bits for 30: use fewer actors"
+        )
+    bits = {}
+    for i, (actor, mask) in enumerate(classes):
+        touches = 1
+        for j, (other, filter_) in enumerate(classes):
+            groups = actors[actor].group, actors[other].group
+            if not mask & filter_ and (-1 in groups or groups[0] == groups[1]):
+                touches |= 2 << j
+        bits[actor, mask] = (2 << i, touches)
+    return bits
+
+
+def warn_unused(sim: Sim) -> None:
+    """Warn once of settings that change PhysX's result and not this engine's."""
+    actors = [actor for env in sim.envs for actor in env.actors]
+    if any(actor.restitution.any() for actor in actors):
+        warnings.warn("restitution of shapes is not used: contacts do not bounce", stacklevel=4)
+    if any(actor.dof_properties["friction"].any() for actor in actors):
+        warnings.warn("friction of DoFs is not used: joints have damping only", stacklevel=4)
+    options = {id(actor.asset): actor.asset.options for actor in sim.envs[0].actors}.values()
+    if any(option.linear_damping or option.angular_damping for option in options):
+        warnings.warn("linear_damping and angular_damping of assets are not used", stacklevel=4)

@@ -1,0 +1,182 @@
+"""Jacobians, mass matrices, force sensors, DoF forces, several actors, cameras."""
+
+import numpy as np
+import pytest
+import torch
+from robots import ARM, World, box_urdf
+
+
+@pytest.fixture
+def arm(tmp_path):
+    (tmp_path / "arm.urdf").write_text(ARM)
+    return tmp_path / "arm.urdf"
+
+
+@pytest.fixture
+def box(tmp_path):
+    (tmp_path / "box.urdf").write_text(box_urdf(2.0))
+    return tmp_path / "box.urdf"
+
+
+def moving(gymapi, arm, fixed):
+    world = World(gymapi, arm, 2, height=3.0, fix_base_link=fixed).prepare()
+    torch.manual_seed(1)
+    root = world.root.clone()
+    root[:, 3:7] = torch.nn.functional.normalize(torch.randn(2, 4), dim=1)
+    root[:, 7:] = torch.randn(2, 6)
+    world.dof[..., 0], world.dof[..., 1] = 0.1 * torch.rand(2, 3), torch.randn(2, 3)
+    if not fixed:
+        world.gym.set_actor_root_state_tensor(world.sim, world.unwrap(root))
+    world.gym.set_dof_state_tensor(world.sim, world.unwrap(world.dof.view(-1, 2)))
+    world.refresh()
+    return world
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_jacobian_times_velocities_is_the_velocity_of_the_bodies(gymapi, arm, fixed):
+    world = moving(gymapi, arm, fixed)
+    jacobian = world.torch.wrap_tensor(world.gym.acquire_jacobian_tensor(world.sim, "robot"))
+    world.gym.refresh_jacobian_tensors(world.sim)
+    assert jacobian.shape == ((2, 4, 6, 3) if fixed else (2, 5, 6, 9))
+    speeds = world.dof[..., 1] if fixed else torch.cat((world.root[:, 7:], world.dof[..., 1]), dim=1)
+    velocity = (jacobian @ speeds[:, None, :, None]).squeeze(-1)
+    torch.testing.assert_close(velocity, world.body[:, int(fixed) :, 7:], atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_mass_matrix_gives_the_kinetic_energy(gymapi, arm, fixed):
+    world = moving(gymapi, arm, fixed)
+    matrix = world.torch.wrap_tensor(world.gym.acquire_mass_matrix_tensor(world.sim, "robot"))
+    world.gym.refresh_mass_matrix_tensors(world.sim)
+    speeds = world.dof[..., 1] if fixed else torch.cat((world.root[:, 7:], world.dof[..., 1]), dim=1)
+    energy = 0.5 * torch.einsum("ni,nij,nj->n", speeds, matrix, speeds)
+    expected = torch.zeros(2)
+    for i, (mass, inertia) in enumerate(zip(world.asset.masses, world.asset.inertias)):
+        x, y, z, w = world.body[:, i, 3:7].unbind(1)
+        turn = torch.stack(
+            [
+                torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], -1),
+                torch.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], -1),
+                torch.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], -1),
+            ],
+            1,
+        )
+        spin = (turn.transpose(1, 2) @ world.body[:, i, 10:, None]).squeeze(-1)
+        expected += 0.5 * mass * world.body[:, i, 7:10].square().sum(1)
+        expected += 0.5 * torch.einsum("ni,ij,nj->n", spin, torch.tensor(inertia).float(), spin)
+    torch.testing.assert_close(energy, expected, rtol=1e-3, atol=1e-5)  # MuJoCo balances the tool's inertia
+
+
+def test_force_sensor_gives_the_contact_force_at_its_place(gymapi, box):
+    """A box of 2 kg rests; the sensor is at its side, with its axes turned by 90 degrees about z."""
+
+    def change(world, env, i):
+        pass
+
+    world = World(gymapi, box, 1, height=0.1, change=change)
+    props = gymapi.ForceSensorProperties()
+    props.enable_forward_dynamics_forces = False
+    pose = gymapi.Transform(gymapi.Vec3(0.1, 0, 0), gymapi.Quat(0, 0, np.sqrt(0.5), np.sqrt(0.5)))
+    assert world.gym.create_asset_force_sensor(world.asset, 0, pose, props) == 0
+    assert world.gym.create_asset_force_sensor(world.asset, 7, pose, props) == -1
+    both = gymapi.ForceSensorProperties()
+    world.gym.create_asset_force_sensor(world.asset, 0, gymapi.Transform(), both)
+    world.prepare()
+    sensor = world.torch.wrap_tensor(world.gym.acquire_force_sensor_tensor(world.sim))
+    world.step(300)
+    world.gym.refresh_force_sensor_tensor(world.sim)
+    weight = 2 * 9.81
+    assert sensor.shape == (2, 6)
+    # The force acts below the centre: torque (-0.1, 0, 0) x (0, 0, F) = (0, 0.1 F, 0), which is x of the sensor.
+    torch.testing.assert_close(sensor[0], torch.tensor([0, 0, weight, 0.1 * weight, 0, 0]), atol=0.05, rtol=0)
+    assert sensor[1].abs().max() < 0.05  # contact and weight cancel
+
+
+def test_dof_force_is_the_effort_of_the_last_step(gymapi, arm):
+    world = World(gymapi, arm, 2, height=3.0).prepare()
+    force = world.torch.wrap_tensor(world.gym.acquire_dof_force_tensor(world.sim))
+    effort = torch.tensor([[1.0, 0.5, 100.0], [0.0, 0.0, -3.0]])
+    world.step(1, effort)
+    world.gym.refresh_dof_force_tensor(world.sim)
+    assert force.tolist() == [1.0, 0.5, 50.0, 0.0, 0.0, -3.0]
+
+
+def two_actors(gymapi, arm, group=0):
+    """An arm with a fixed base and a box, two environments of 4 m."""
+    world = World(gymapi, arm, 0, fix_base_link=True)
+    side = gymapi.AssetOptions()
+    side.density, side.angular_damping = 500.0, 0.0
+    box = world.gym.create_box(world.sim, 0.2, 0.2, 0.2, side)
+    for i in range(2):
+        env = world.gym.create_env(world.sim, gymapi.Vec3(-2, -2, 0), gymapi.Vec3(2, 2, 2), 2)
+        world.gym.create_actor(env, world.asset, gymapi.Transform(gymapi.Vec3(0, 0, 1)), "arm", i, 0)
+        world.gym.create_actor(env, box, gymapi.Transform(gymapi.Vec3(0, 0, 1.2)), "box", i + group, 0)
+        world.envs.append(env)
+    world.num_envs = 2
+    return world.prepare()
+
+
+def test_several_actors_have_rows_of_their_own_and_touch(gymapi, arm):
+    world = two_actors(gymapi, arm)
+    gym, env = world.gym, world.envs[1]
+    assert gym.get_sim_actor_count(world.sim) == 4 and gym.find_actor_handle(env, "box") == 1
+    assert gym.find_actor_index(env, "box", gymapi.DOMAIN_SIM) == 3
+    assert gym.find_actor_rigid_body_index(env, 1, "box", gymapi.DOMAIN_SIM) == 11
+    assert world.root[:, 0].tolist() == [0, 0, 4, 4] and gym.get_env_origin(env).x == 4
+    state = world.root.clone()
+    state[:, 2] += 0.5
+    one = torch.tensor([3], dtype=torch.int32)
+    gym.set_actor_root_state_tensor_indexed(world.sim, world.unwrap(state), world.unwrap(one), 1)
+    world.refresh()
+    torch.testing.assert_close(world.root[:, 2], torch.tensor([1.0, 1.2, 1.0, 1.7]))
+    world.step(100)
+    torch.testing.assert_close(world.force[0, 5, 2], torch.tensor(4 * 9.81), atol=0.2, rtol=0)  # rests on the arm
+    torch.testing.assert_close(world.force[0, 0, 2], torch.tensor(-4 * 9.81), atol=0.2, rtol=0)
+    apart = two_actors(gymapi, arm, group=10)
+    apart.step(100)
+    assert float(apart.root[1, 2]) < 1.0  # other groups do not touch
+
+
+def test_fixed_base_moves_where_it_is_set(gymapi, arm):
+    world = two_actors(gymapi, arm)
+    state = world.root.clone()
+    state[2, :3] += torch.tensor([0.5, 0.0, 0.3])
+    index = torch.tensor([2], dtype=torch.int32)
+    world.gym.set_actor_root_state_tensor_indexed(world.sim, world.unwrap(state), world.unwrap(index), 1)
+    world.step(1)
+    torch.testing.assert_close(world.body[1, 0, :3], torch.tensor([4.5, 0.0, 1.3]))
+    torch.testing.assert_close(world.body[0, 0, :3], torch.tensor([0.0, 0.0, 1.0]))
+
+
+def test_depth_camera_measures_distances_without_opengl(gymapi, box):
+    def change(world, env, i):
+        props = gymapi.CameraProperties()
+        props.width, props.height, props.horizontal_fov, props.far_plane = 40, 20, 90.0, 30.0
+        camera = world.gym.create_camera_sensor(env, props)
+        world.gym.set_camera_location(camera, env, gymapi.Vec3(0.5 * i - 2, 0, 1), gymapi.Vec3(0.5 * i, 0, 1))
+        down = gymapi.Transform(gymapi.Vec3(0, 0, -0.2), gymapi.Quat.from_euler_zyx(0, np.pi / 2, 0))
+        below = world.gym.create_camera_sensor(env, props)
+        world.gym.attach_camera_to_body(below, env, 0, down, gymapi.FOLLOW_TRANSFORM)
+
+    world = World(gymapi, box, 2, height=1.0, change=change).prepare()
+    tensor = world.torch.wrap_tensor(
+        world.gym.get_camera_image_gpu_tensor(world.sim, world.envs[1], 1, gymapi.IMAGE_DEPTH)
+    )
+    for i in range(2):
+        depth = world.gym.get_camera_image(world.sim, world.envs[i], 0, gymapi.IMAGE_DEPTH)
+        assert depth.shape == (20, 40) and depth.dtype == np.float32
+        np.testing.assert_allclose(depth[9:11, 19:21], -1.9, atol=1e-5)  # the box's side is 0.1 m before its centre
+        assert np.isneginf(depth[0, 0])
+        row = depth[19, 0]  # the ground: a plane at depth 1 / tan of the ray's angle down
+        np.testing.assert_allclose(row, -1.0 / (9.5 / 20), rtol=1e-4)
+    world.gym.render_all_camera_sensors(world.sim)
+    np.testing.assert_allclose(tensor.numpy(), -0.8, atol=1e-5)
+
+
+def test_unprovided_image_and_unknown_camera_are_refused(gymapi, box):
+    world = World(gymapi, box, 1).prepare()
+    with pytest.raises(IndexError, match="camera 0; environment 0 has 0 cameras"):
+        world.gym.get_camera_image(world.sim, world.envs[0], 0, gymapi.IMAGE_DEPTH)
+    camera = world.gym.create_camera_sensor(world.envs[0], gymapi.CameraProperties())
+    with pytest.raises(NotImplementedError, match="IMAGE_OPTICAL_FLOW is not provided"):
+        world.gym.get_camera_image(world.sim, world.envs[0], camera, gymapi.IMAGE_OPTICAL_FLOW)

@@ -1,0 +1,207 @@
+"""torch_utils against rotation matrices, the command line of gymutil, old names, the launcher."""
+
+import math
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def utils(gymapi):
+    from isaacgym import torch_utils
+
+    return torch_utils
+
+
+def matrix(q):
+    """Return rotation matrices of quaternions x y z w, by the sum of powers of the cross product's matrix."""
+    axis, w = q[:, :3], q[:, 3]
+    cross = torch.zeros(len(q), 3, 3)
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        cross[:, i, j], cross[:, j, i] = -axis[:, k], axis[:, k]
+    return torch.eye(3) + 2 * w[:, None, None] * cross + 2 * cross @ cross
+
+
+def apply(m, v):
+    return (m @ v.unsqueeze(-1)).squeeze(-1)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6))
+def test_quaternion_functions_agree_with_rotation_matrices(utils, seed):
+    torch.manual_seed(seed)
+    a, b = (torch.nn.functional.normalize(torch.randn(5, 4), dim=1) for _ in "ab")
+    v, t, s = torch.randn(5, 3), torch.randn(5, 3), torch.randn(5, 3)
+    close = {"atol": 2e-5, "rtol": 1e-4}
+    torch.testing.assert_close(utils.quat_rotate(a, v), apply(matrix(a), v), **close)
+    torch.testing.assert_close(utils.quat_apply(a, v), apply(matrix(a), v), **close)
+    torch.testing.assert_close(utils.quat_rotate_inverse(a, v), apply(matrix(a).transpose(1, 2), v), **close)
+    torch.testing.assert_close(matrix(utils.quat_mul(a, b)), matrix(a) @ matrix(b), **close)
+    torch.testing.assert_close(matrix(utils.quat_conjugate(a)), matrix(a).transpose(1, 2), **close)
+    angles = (torch.rand(3, 5) - 0.5) * torch.tensor([6.2, 3.0, 6.2])[:, None]
+    q = utils.quat_from_euler_xyz(*angles)
+    turns = [torch.nn.functional.one_hot(torch.tensor(i), 3).float() for i in range(3)]
+    parts = [matrix(utils.quat_from_angle_axis(angle, turn.expand(5, 3))) for angle, turn in zip(angles, turns)]
+    torch.testing.assert_close(matrix(q), parts[2] @ parts[1] @ parts[0], **close)
+    found = torch.stack(utils.get_euler_xyz(q))
+    torch.testing.assert_close(utils.normalize_angle(found), angles, atol=2e-3, rtol=1e-3)
+    assert (found >= 0).all() and (found <= 2 * math.pi + 1e-6).all()
+    qc, tc = utils.tf_combine(a, t, b, s)
+    torch.testing.assert_close(utils.tf_apply(qc, tc, v), apply(matrix(a), apply(matrix(b), v) + s) + t, **close)
+    torch.testing.assert_close(utils.tf_apply(*utils.tf_inverse(a, t), utils.tf_apply(a, t, v)), v, **close)
+    for i in range(3):
+        torch.testing.assert_close(utils.quat_axis(a, i), matrix(a)[:, :, i], **close)
+
+
+def test_functions_can_be_called_from_compiled_ones(utils, tmp_path):
+    source = """
+def total(q: Tensor, v: Tensor, low: Tensor, high: Tensor, shape: Tuple[int, int], device: str) -> Tensor:
+    r, p, y = get_euler_xyz(q)
+    turned = quat_rotate_inverse(q, quat_apply(q, quat_rotate(q, v))) + normalize(v)
+    q = quat_mul(quat_conjugate(q), quat_from_euler_xyz(r, p, y))
+    angle = normalize_angle(r) + scale(p, low, high) + torch_rand_float(0.0, 1.0, shape, device).sum()
+    return turned.sum() + quat_from_angle_axis(angle, v).sum() + copysign(1.0, angle).sum() + q.sum()
+"""
+    path = tmp_path / "compiled.py"  # TorchScript reads the source
+    path.write_text("import torch\nfrom isaacgym.torch_utils import *\n@torch.jit.script" + source)
+    module = types.ModuleType("compiled")
+    exec(compile(path.read_text(), str(path), "exec"), vars(module))
+    q = torch.tensor([[0.0, 0, 0, 1]])
+    assert torch.isfinite(module.total(q, torch.ones(1, 3), torch.zeros(1), torch.ones(1), (2, 3), "cpu"))
+
+
+def test_small_helpers_give_their_numbers(utils):
+    assert utils.get_axis_params(-1.0, 2) == [0.0, 0.0, -1.0]
+    assert utils.get_axis_params(0.5, 1, x_value=2.0) == [2.0, 0.5, 0.0]
+    assert utils.scale(torch.tensor(0.0), torch.tensor(1.0), torch.tensor(3.0)) == 2.0
+    assert utils.unscale(torch.tensor(2.5), torch.tensor(1.0), torch.tensor(3.0)) == 0.5
+    assert utils.to_torch([1, 2]).dtype == torch.float32 and utils.to_torch([1, 2]).device.type == "cpu"
+    numbers = utils.torch_rand_float(2.0, 3.0, (100, 2), "cpu")
+    assert numbers.shape == (100, 2) and numbers.min() >= 2 and numbers.max() <= 3
+    assert utils.copysign(2.0, torch.tensor([-0.5, 3.0])).tolist() == [-2.0, 2.0]
+    assert utils.normalize(torch.zeros(1, 3)).tolist() == [[0, 0, 0]]
+    assert utils.torch is torch and utils.np is np  # clients import them by *
+
+
+def test_command_line_uses_the_cpu_where_there_is_no_cuda(gymapi, monkeypatch, capsys):
+    from isaacgym import gymutil
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["x", "--sim_device", "cuda:1", "--headless", "--seed", "3", "--num_threads", "2"])
+    own = [
+        {"name": "--headless", "action": "store_true", "default": False},
+        {"name": "--rl_device", "type": str, "default": "cuda:0"},
+        {"name": "--seed", "type": int},
+    ]
+    args = gymutil.parse_arguments(custom_parameters=own)
+    assert (args.sim_device_type, args.compute_device_id, args.rl_device) == ("cpu", 0, "cpu")
+    assert args.headless and args.seed == 3 and args.num_threads == 2 and args.physics_engine == gymapi.SIM_PHYSX
+    assert not args.use_gpu and not args.use_gpu_pipeline and args.device == "cpu"
+    assert "cpu instead of sim_device=cuda:1, rl_device=cuda:0" in capsys.readouterr().err
+    assert gymutil.parse_device_str("cuda:2") == ("cuda", 2) and gymutil.parse_device_str("cpu") == ("cpu", 0)
+    with pytest.raises(ValueError, match="device 'tpu'"):
+        gymutil.parse_device_str("tpu")
+
+
+def test_settings_are_written_to_sim_params(gymapi, capsys):
+    from isaacgym import gymutil
+
+    params = gymapi.SimParams()
+    settings_ = {"dt": 0.002, "gravity": [0, 0, -3], "up_axis": 1, "physx": {"num_threads": 3}, "colour": 1}
+    gymutil.parse_sim_config(settings_, params)
+    assert params.gravity.z == -3 and params.physx.num_threads == 3 and params.up_axis is gymapi.UP_AXIS_Z
+    assert "'colour' is not known" in capsys.readouterr().err
+
+
+def run(code, **environment):
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE), **environment}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+
+
+OLD = """
+import sys, warnings
+{torch}
+sys.path.insert(0, {modules!r})
+{first}
+import numpy as np, collections, inspect
+import imp, distutils.util
+assert np.zeros(2, dtype=np.float).dtype == np.float64 and np.int is int and np.Inf == np.inf
+assert np.product([2, 3]) == 6 and np.in1d([1, 2], [2]).tolist() == [False, True]
+assert issubclass(dict, collections.Mapping) and inspect.getargspec(lambda a, b=1: 0).args == ["a", "b"]
+"""
+
+
+def test_old_names_are_there_after_the_import_and_not_without_it():
+    import gymapi_mujoco
+
+    names = {"modules": str(gymapi_mujoco.MODULES), "first": "import isaacgym"}
+    done = run(OLD.format(torch="import torch  # which NVIDIA's module forbids before isaacgym", **names))
+    assert done.returncode == 0, done.stderr
+    off = run(OLD.format(torch="", **names), GYMAPI_MUJOCO_LEGACY="0")
+    assert off.returncode != 0 and "np.float" in off.stderr
+    plain = run(
+        "import gymapi_mujoco, numpy as np, sys; assert not hasattr(np, 'product'); assert 'torch' not in sys.modules"
+    )
+    assert plain.returncode == 0, plain.stderr
+
+
+def test_launcher_refuses_a_missing_script_and_explains_itself(tmp_path):
+    command = [sys.executable, "-m", "gymapi_mujoco"]
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    missing = subprocess.run([*command, "no.py"], capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
+    assert missing.returncode == 1 and "there is no file" in missing.stderr and "Traceback" not in missing.stderr
+    usage = subprocess.run([*command, "--help"], capture_output=True, text=True, env=env, check=False)
+    assert usage.returncode == 0 and "--cuda-as-cpu" in usage.stdout
+
+
+def test_launcher_takes_cuda_names_as_the_cpu_on_request_and_finds_the_repository(tmp_path):
+    project = tmp_path / "robots"
+    (project / "scripts").mkdir(parents=True)
+    (project / "walker").mkdir()
+    (project / "setup.py").write_text("")
+    (project / "walker" / "__init__.py").write_text("NAME = 'walker'\n")
+    (project / "scripts" / "train.py").write_text(
+        "import isaacgym, torch, sys\nfrom walker import NAME\n"
+        "x = torch.zeros(2, device='cuda:0'); y = torch.ones(2).cuda().to('cuda')\n"
+        "m = torch.nn.Linear(2, 2).to(torch.device('cuda:0')).cuda()\n"
+        "print(NAME, (m(x) + y).device, isaacgym.__engine__, sys.argv[1:])\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    command = [
+        sys.executable,
+        "-m",
+        "gymapi_mujoco",
+        "--cuda-as-cpu",
+        str(project / "scripts" / "train.py"),
+        "--a",
+        "1",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "walker cpu gymapi-mujoco 0.1.0 ['--a', '1']\n"
+
+
+def test_install_writes_a_path_file_that_uninstall_removes(tmp_path, monkeypatch):
+    import gymapi_mujoco
+    from gymapi_mujoco import __main__ as launcher
+
+    monkeypatch.setattr(launcher, "_path_file", lambda: tmp_path / "gymapi_mujoco_modules.pth")
+    assert launcher.uninstall().startswith("nothing to remove")
+    assert "--uninstall removes it" in launcher.install()
+    (line,) = (tmp_path / "gymapi_mujoco_modules.pth").read_text().splitlines()
+    assert (Path(line) / "isaacgym" / "gymapi.py").is_file() and Path(line) == gymapi_mujoco.MODULES
+    assert launcher.uninstall().startswith("removed") and not list(tmp_path.iterdir())
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "isaacgym.py").write_text("")
+    with pytest.raises(SystemExit, match="there is an isaacgym already"):
+        launcher.install()
