@@ -155,7 +155,7 @@ def robots(monkeypatch):
     """What makes robots whose terms can be broken while they walk."""
     late = {"joint_vel": JOINT_VEL.function, "torques": rewards.torques}
     monkeypatch.setitem(observations.TERMS, "joint_vel", JOINT_VEL._replace(function=lambda s: late["joint_vel"](s)))
-    monkeypatch.setitem(rewards.TERMS, "torques", lambda s, cfg: late["torques"](s, cfg))
+    monkeypatch.setitem(rewards.TERMS, "torques", lambda s: late["torques"](s))
     return lambda: replace(Go2Flat().env, num_envs=NUM_ROBOTS).build(seed=0), late
 
 

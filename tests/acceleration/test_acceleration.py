@@ -77,7 +77,7 @@ def test_graphed_training_gives_equal_bits(kind, settings):
     graphed.policy_step = GraphOnCpu(graphed.policy_step, graphed.actor_critic)
     graphed.learning_step = GraphOnCpu(graphed.learning_step, graphed.actor_critic)
     for expected, got in zip(train(plain), train(graphed)):
-        assert all(torch.equal(expected[name], got[name]) for name in expected)
+        assert all(torch.equal(value, got[name]) for name, value in expected.items())
     assert len(graphed.learning_step._recordings) == (
         1 if kind == "mlp" else 2
     )  # 3 x 20 steps; 3, 3 and 4 of 10 robots
@@ -91,8 +91,8 @@ def test_compiled_loss_trains_to_equal_weights(kind):
     plain, compiled = make(kind), make(kind, AccelerationConfig(compile=True))
     assert "compiled closed-form loss" in compiled.description and "compiled" not in plain.description
     for expected, got in zip(train(plain, 2), train(compiled, 2)):
-        for name in expected:
-            torch.testing.assert_close(got[name], expected[name], atol=1e-6, rtol=1e-4)
+        for name, value in expected.items():
+            torch.testing.assert_close(got[name], value, atol=1e-6, rtol=1e-4)
     for a, b in zip(plain.actor_critic.parameters(), compiled.actor_critic.parameters()):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 

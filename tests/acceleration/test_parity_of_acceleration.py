@@ -110,7 +110,7 @@ def update_both(pair):
     metrics = []
     for ppo in pair:
         torch.manual_seed(7)  # equal mini-batches
-        metrics.append(ppo.update())
+        metrics.append(dict(ppo.update().items()))
     assert set(metrics[0]) == set(metrics[1])
     return metrics
 
