@@ -131,6 +131,9 @@ RUNS = {
     "no time": ("evaluate --task go2_flat --seconds 0.005", "less than one control step of 0.02 s"),
     "time that is no number": ("evaluate --task go2_flat --seconds nan", "--seconds=nan: give a finite number"),
     "time without end": ("evaluate --task go2_flat --seconds 1e30", "give a time in seconds, from one control step"),
+    "no time between commands": (
+        "evaluate --task go2_flat --command_period 0", "--command_period 0.0: give a positive number",
+    ),
     "no seeds": ("evaluate --task go2_flat --num_seeds 0", "--num_seeds 0: give a positive number"),
     "device of the physics": ("evaluate --task go2_flat --sim_device gpu", "sim_device='gpu' is no device"),
     "checkpoint to evaluate": ("evaluate --task go2_flat --checkpoint 7", "no checkpoint of iteration 7"),

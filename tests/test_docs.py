@@ -55,6 +55,7 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     ),
     "scripts/evaluate.py --task go2_flat --num_seeds 3": SHORT,
     "scripts/evaluate.py --task go2_flat --pushes": SHORT,
+    "scripts/evaluate.py --task go2_flat --command_period 5": SHORT,
     "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5": (
         *("--checkpoints", "1", "2", "--num_seeds", "2", *SHORT),
     ),
@@ -71,6 +72,7 @@ SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which oth
     "scripts/train.py --task go2_flat --deterministic",
     "scripts/train.py --task go2_flat --acceleration.no_fused",
     "scripts/evaluate.py --task go2_flat --pushes",
+    "scripts/evaluate.py --task go2_flat --command_period 5",
 }
 
 TERM_KINDS = ("reward", "observation", "termination", "command", "event")  # a program of own-task.md each

@@ -40,6 +40,8 @@ class Flags:
     """Number of evaluations, each with other commands and robots."""
     pushes: bool = False
     """Push the robots as in training."""
+    command_period: float = 10.0
+    """Time after which the robots get new commands [s]."""
     log_root: str = ""
     """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     report: str = ""
@@ -67,6 +69,8 @@ def main(argv: Sequence[str]) -> int:
 
     eval_results = [evaluate_candidate(candidate, flags, seed) for candidate in candidates]
     conditions = f"{flags.num_envs} robots, {flags.seconds:g} s, {flags.num_seeds} seed(s)"
+    if flags.command_period != Flags.command_period:
+        conditions += f", new commands every {flags.command_period:g} s"
     if flags.pushes:
         conditions += ", with pushes"
     print_tables(eval_results, conditions)
@@ -93,7 +97,7 @@ def command_lines(argv: Sequence[str]) -> List[List[str]]:
 
 
 def require_positive_flags(flags: Any) -> None:
-    for name in ("num_envs", "seconds", "num_seeds"):
+    for name in ("num_envs", "seconds", "num_seeds", "command_period"):
         if getattr(flags, name) <= 0:
             raise ValueError(f"--{name} {getattr(flags, name)}: give a positive number")
 
@@ -123,7 +127,7 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     for (flags, cfg, run, _), path in found:
         assert run is not None
         require_device("sim_device", cfg.sim_device)
-        env_cfg = for_evaluation(cfg.env, flags.num_envs, flags.seconds, flags.pushes)
+        env_cfg = for_evaluation(cfg.env, flags.num_envs, flags.seconds, flags.pushes, flags.command_period)
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)  # for the sizes of the policy; each seed builds its own
         loaded = load_policy(cfg, env, run, checkpoint_id(path))
         name = f"{run.name}/{path.stem}" if several_runs else path.stem

@@ -18,7 +18,8 @@ from rsl_rl.evaluation.recorder import Recorder
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.utils.registry import suggest
 
-_COMMAND_PERIOD = 10.0  # [s], for every task
+COMMAND_PERIOD = 10.0
+"""Time after which robots get new commands in an evaluation [s], for every task."""
 
 RESAMPLES = 10_000
 """Resamples of each bootstrap interval."""
@@ -32,7 +33,13 @@ class ActingPolicy(Protocol):
     def reset(self, dones: Optional[Tensor] = None) -> None: ...
 
 
-def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes: bool = False) -> LeggedRobotConfig:
+def for_evaluation(
+    cfg: LeggedRobotConfig,
+    num_envs: int,
+    seconds: float,
+    pushes: bool = False,
+    command_period: float = COMMAND_PERIOD,  # [s]
+) -> LeggedRobotConfig:
     """Return the task for evaluation: no observation noise, no standing commands, and pushes and other events at random
     times only with ``pushes``.
 
@@ -58,7 +65,7 @@ def for_evaluation(cfg: LeggedRobotConfig, num_envs: int, seconds: float, pushes
         episode_length=2 * seconds,  # no time-outs during the evaluation
         policy_observations=noiseless,
         randomization=randomization,
-        commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=_COMMAND_PERIOD),
+        commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=command_period),
     )
 
 

@@ -67,6 +67,16 @@ def test_the_gate_is_without_noise_and_pushes():
     assert for_evaluation(CFG, 4, 20.0, pushes=True).randomization.push_interval == CFG.randomization.push_interval
 
 
+@pytest.mark.parametrize(("periods", "changes"), [({}, 0), ({"command_period": 0.1}, 3)])
+def test_evaluation_changes_commands_after_its_period(periods, changes):
+    env = for_evaluation(CFG, num_envs=4, seconds=0.4, **periods).build(seed=1)
+    commands = [env.state.command.clone()]
+    for _ in range(19):  # 0.38 s
+        env.step(torch.zeros(4, env.num_actions))
+        commands.append(env.state.command.clone())
+    assert sum(not torch.equal(a, b) for a, b in zip(commands, commands[1:])) == changes
+
+
 def test_every_repetition_has_to_pass():
     limits = {"a": 1.0}
     assert unmet_criteria([{"a": 0.5}, {"a": 1.0}], limits) == []
