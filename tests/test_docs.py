@@ -73,6 +73,8 @@ SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which oth
     "scripts/train.py --task go2_flat --acceleration.no_fused",
     "scripts/evaluate.py --task go2_flat --pushes",
     "scripts/evaluate.py --task go2_flat --command_period 5",
+    "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5",
+    "scripts/train.py --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda",
 }
 
 TERM_KINDS = ("reward", "observation", "termination", "command", "event")  # a program of own-task.md each

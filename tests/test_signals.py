@@ -62,8 +62,8 @@ def train(root, experiment, phase, *signals):
         ("update", signal.SIGTERM, 143),
         ("save", signal.SIGTERM, 143),
         ("rollout", signal.SIGINT, 130),
-        ("update", signal.SIGUSR1, 143),
-        ("rollout", signal.SIGHUP, 143),
+        pytest.param("update", signal.SIGUSR1, 143, marks=pytest.mark.slow),
+        pytest.param("rollout", signal.SIGHUP, 143, marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_ends_the_iteration_and_the_run_goes_on_later(run_script, root, experiment, phase, number, code):

@@ -60,7 +60,7 @@ def rsl_rl(project, root):
     return run
 
 
-@pytest.mark.parametrize("name", ["mine", "mine:Mine"])
+@pytest.mark.parametrize("name", ["mine", pytest.param("mine:Mine", marks=pytest.mark.slow)])
 def test_task_with_an_inherited_name_is_resumed_and_played(rsl_rl, project, name):
     where = ("--task", name, "--log_root", str(project / "runs"))
     done = rsl_rl("train", *where, *TINY, "--max_iterations", "1")

@@ -23,6 +23,7 @@ def rows_of(folder):
     return list(csv.DictReader((folder / "sweep.csv").read_text().splitlines()))
 
 
+@pytest.mark.slow
 def test_failed_training_is_a_failed_trial_and_the_sweep_goes_to_its_end(run_script, tmp_path):
     arguments = (*TINY, "--max_iterations", "2", "--space", "num_envs=3,16", "--log_root", str(tmp_path))
     done = run_script("-m", "rsl_rl", "sweep", *arguments)

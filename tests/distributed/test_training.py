@@ -95,6 +95,7 @@ def compare(a, b, iteration):
     assert metrics_of(a) == metrics_of(b)
 
 
+@pytest.mark.slow
 def test_resume_with_the_same_ranks_is_bit_equal_and_with_others_starts_new_episodes(logs, tmp_path):
     whole = finished(tmp_path / "whole" / "logs", *TOY, "--max_iterations", "4")
     first = finished(logs, *TOY, "--max_iterations", "2")
@@ -127,6 +128,7 @@ def test_resume_with_the_same_ranks_is_bit_equal_and_with_others_starts_new_epis
     assert "new episodes of PointEnv are started: model_4.pt is of 2 ranks, and this training has 1" in alone.stdout
 
 
+@pytest.mark.slow
 def test_a_wrong_flag_is_one_line_for_all_ranks(logs):
     ranks = Ranks(logs, *TOY, "--num_envs", "1")
     assert ranks.wait() != 0
