@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rsl_rl.config.algorithm import GRPOConfig
 from rsl_rl.config.experiment import TrainConfig
@@ -48,16 +48,9 @@ class Reverse(TrainConfig):
 
 
 @dataclass(frozen=True)
-class TargetSum(TrainConfig):
+class TargetSum(Reverse):
     """Digits that must add up to a number: an answer is right or wrong, and has the reward 1 or 0."""
 
     task: str = "target_sum"
-    env: TargetSumConfig = field(default_factory=TargetSumConfig)
-    policy: ActorCriticConfig = ActorCriticConfig(
-        actor_hidden_dims=(64,), critic_hidden_dims=(), distribution="categorical"
-    )
-    algorithm: GRPOConfig = GRPOConfig(credit="sequence", desired_kl=0.03)
-    runner: RunnerConfig = RunnerConfig(
-        num_steps_per_env=4, max_iterations=150, save_interval=50, experiment_name="target_sum",
-        init_at_random_ep_len=False,
-    )  # fmt: skip
+    env: TargetSumConfig = field(default_factory=TargetSumConfig)  # type: ignore[assignment]  # another task
+    runner: RunnerConfig = replace(Reverse.runner, experiment_name="target_sum")

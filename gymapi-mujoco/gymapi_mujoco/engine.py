@@ -270,8 +270,8 @@ class Engine:
     def set_efforts(self, efforts: Tensor, actors: Optional[Tensor] = None) -> None:
         """Apply joint forces [N * D] for one time step, limited to the DoFs' ``effort`` where it is above zero."""
         torch.clamp(efforts.view(self.num_envs, self.num_dofs), -self._limits, self._limits, out=self._effort)
-        if not self._effort_given:
-            self.qfrc_applied.zero_() if actors is not None else None
+        if actors is not None and not self._effort_given:
+            self.qfrc_applied.zero_()
         for part in self.parts:
             if actors is None:
                 self.qfrc_applied[:, part.vel] = self._effort[:, part.dofs]

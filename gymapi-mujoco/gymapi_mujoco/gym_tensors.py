@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Optional
+from typing import Callable, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -78,71 +78,38 @@ class Tensors:
         return True
 
     def set_actor_root_state_tensor(self, sim: Sim, state: Tensor) -> bool:
-        engine = engine_of(sim, "set_actor_root_state_tensor")
-        engine.set_root(floats(state, engine.root_state.numel(), "set_actor_root_state_tensor", "the state"), None)
-        return True
+        return _write(_ROOT, sim, state, "set_actor_root_state_tensor")
 
     def set_actor_root_state_tensor_indexed(self, sim: Sim, state: Tensor, actors: Tensor, count: int) -> bool:
         """Write the root states of the first ``count`` actors in ``actors``, out of a tensor of all states."""
-        call = "set_actor_root_state_tensor_indexed"
-        engine = engine_of(sim, call)
-        rows = _actors(engine, actors, count, call)
-        engine.set_root(floats(state, engine.root_state.numel(), call, "the state"), rows)
-        return True
+        return _write(_ROOT, sim, state, "set_actor_root_state_tensor_indexed", (actors, count))
 
     def set_dof_state_tensor(self, sim: Sim, state: Tensor) -> bool:
-        engine = engine_of(sim, "set_dof_state_tensor")
-        engine.set_dofs(floats(state, engine.dof_state.numel(), "set_dof_state_tensor", "the state"), None)
-        return True
+        return _write(_DOFS, sim, state, "set_dof_state_tensor")
 
     def set_dof_state_tensor_indexed(self, sim: Sim, state: Tensor, actors: Tensor, count: int) -> bool:
-        call = "set_dof_state_tensor_indexed"
-        engine = engine_of(sim, call)
-        rows = _actors(engine, actors, count, call)
-        engine.set_dofs(floats(state, engine.dof_state.numel(), call, "the state"), rows)
-        return True
+        return _write(_DOFS, sim, state, "set_dof_state_tensor_indexed", (actors, count))
 
     # Efforts, targets and forces.
 
     def set_dof_actuation_force_tensor(self, sim: Sim, forces: Tensor) -> bool:
         """Apply forces [DoFs] for the next ``simulate``, limited to the DoFs' ``effort`` where it is above zero."""
-        engine = engine_of(sim, "set_dof_actuation_force_tensor")
-        count = engine.num_envs * engine.num_dofs
-        engine.set_efforts(floats(forces, count, "set_dof_actuation_force_tensor", "the tensor of forces"))
-        return True
+        return _write(_EFFORTS, sim, forces, "set_dof_actuation_force_tensor")
 
     def set_dof_actuation_force_tensor_indexed(self, sim: Sim, forces: Tensor, actors: Tensor, count: int) -> bool:
-        call = "set_dof_actuation_force_tensor_indexed"
-        engine = engine_of(sim, call)
-        rows = _actors(engine, actors, count, call)
-        engine.set_efforts(floats(forces, engine.num_envs * engine.num_dofs, call, "the tensor of forces"), rows)
-        return True
+        return _write(_EFFORTS, sim, forces, "set_dof_actuation_force_tensor_indexed", (actors, count))
 
     def set_dof_position_target_tensor(self, sim: Sim, targets: Tensor) -> bool:
-        engine = engine_of(sim, "set_dof_position_target_tensor")
-        return self._set_targets(engine, engine.position_target, targets, None, "set_dof_position_target_tensor")
+        return _write(_POSITIONS, sim, targets, "set_dof_position_target_tensor")
 
     def set_dof_position_target_tensor_indexed(self, sim: Sim, targets: Tensor, actors: Tensor, count: int) -> bool:
-        call = "set_dof_position_target_tensor_indexed"
-        engine = engine_of(sim, call)
-        rows = _actors(engine, actors, count, call)
-        return self._set_targets(engine, engine.position_target, targets, rows, call)
+        return _write(_POSITIONS, sim, targets, "set_dof_position_target_tensor_indexed", (actors, count))
 
     def set_dof_velocity_target_tensor(self, sim: Sim, targets: Tensor) -> bool:
-        engine = engine_of(sim, "set_dof_velocity_target_tensor")
-        return self._set_targets(engine, engine.velocity_target, targets, None, "set_dof_velocity_target_tensor")
+        return _write(_VELOCITIES, sim, targets, "set_dof_velocity_target_tensor")
 
     def set_dof_velocity_target_tensor_indexed(self, sim: Sim, targets: Tensor, actors: Tensor, count: int) -> bool:
-        call = "set_dof_velocity_target_tensor_indexed"
-        engine = engine_of(sim, call)
-        rows = _actors(engine, actors, count, call)
-        return self._set_targets(engine, engine.velocity_target, targets, rows, call)
-
-    def _set_targets(
-        self, engine: Engine, own: torch.Tensor, targets: Tensor, rows: Optional[torch.Tensor], call: str
-    ) -> bool:
-        engine.set_targets(own, floats(targets, engine.num_envs * engine.num_dofs, call, "the tensor of targets"), rows)
-        return True
+        return _write(_VELOCITIES, sim, targets, "set_dof_velocity_target_tensor_indexed", (actors, count))
 
     def apply_rigid_body_force_tensors(
         self,
@@ -252,8 +219,34 @@ class Tensors:
         return rows.view(RigidBodyState.dtype).reshape(-1)
 
 
-def _actors(engine: Engine, actors: Tensor, count: int, call: str) -> torch.Tensor:
-    return indices(actors, int(count), engine.num_envs * engine.num_actors, call)
+class _Writer(NamedTuple):
+    """How a tensor of a caller is written: its name in messages, its number of values, and the function."""
+
+    what: str
+    size: Callable[[Engine], int]
+    write: Callable[[Engine, torch.Tensor, Optional[torch.Tensor]], None]  # values, and flat indices of actors or None
+
+
+def _num_dofs(engine: Engine) -> int:
+    return engine.num_envs * engine.num_dofs
+
+
+_ROOT = _Writer("the state", lambda engine: engine.root_state.numel(), Engine.set_root)
+_DOFS = _Writer("the state", lambda engine: engine.dof_state.numel(), Engine.set_dofs)
+_EFFORTS = _Writer("the tensor of forces", _num_dofs, Engine.set_efforts)
+_POSITIONS = _Writer("the tensor of targets", _num_dofs, lambda e, x, rows: e.set_targets(e.position_target, x, rows))
+_VELOCITIES = _Writer("the tensor of targets", _num_dofs, lambda e, x, rows: e.set_targets(e.velocity_target, x, rows))
+
+
+def _write(writer: _Writer, sim: Sim, values: Tensor, call: str, chosen: Optional[Tuple[Tensor, int]] = None) -> bool:
+    """Write the values of all actors, or those of the chosen ones: a tensor of actors, and how many of them."""
+    engine = engine_of(sim, call)
+    rows = None
+    if chosen is not None:
+        actors, count = chosen
+        rows = indices(actors, int(count), engine.num_envs * engine.num_actors, call)
+    writer.write(engine, floats(values, writer.size(engine), call, writer.what), rows)
+    return True
 
 
 def _vectors(engine: Engine, tensor: Optional[Tensor], call: str) -> Optional[torch.Tensor]:

@@ -24,3 +24,21 @@ def gymapi():
         legacy.remove()
     finally:
         gymapi_mujoco.deactivate()
+
+
+@pytest.fixture
+def arm(tmp_path):
+    """The file of an arm."""
+    from robots import ARM
+
+    (tmp_path / "arm.urdf").write_text(ARM)
+    return tmp_path / "arm.urdf"
+
+
+@pytest.fixture
+def box(tmp_path):
+    """The file of a box of 2 kg."""
+    from robots import box_urdf
+
+    (tmp_path / "box.urdf").write_text(box_urdf(2.0))
+    return tmp_path / "box.urdf"

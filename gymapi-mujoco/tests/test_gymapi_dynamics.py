@@ -3,19 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from robots import ARM, World, box_urdf
-
-
-@pytest.fixture
-def arm(tmp_path):
-    (tmp_path / "arm.urdf").write_text(ARM)
-    return tmp_path / "arm.urdf"
-
-
-@pytest.fixture
-def box(tmp_path):
-    (tmp_path / "box.urdf").write_text(box_urdf(2.0))
-    return tmp_path / "box.urdf"
+from robots import World
 
 
 def moving(gymapi, arm, fixed):

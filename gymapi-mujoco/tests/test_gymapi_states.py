@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from robots import ARM, GO2, World, box_urdf
+from robots import ARM, GO2, World
 
 
 def rotate(quat, vector):
@@ -13,18 +13,6 @@ def rotate(quat, vector):
     axis, w = quat[..., :3], quat[..., 3:]
     twice = 2 * torch.linalg.cross(axis, vector.expand(axis.shape))
     return vector + w * twice + torch.linalg.cross(axis, twice)
-
-
-@pytest.fixture
-def arm(tmp_path):
-    (tmp_path / "arm.urdf").write_text(ARM)
-    return tmp_path / "arm.urdf"
-
-
-@pytest.fixture
-def box(tmp_path):
-    (tmp_path / "box.urdf").write_text(box_urdf(2.0))
-    return tmp_path / "box.urdf"
 
 
 def test_states_before_the_first_step_are_those_of_create_actor(gymapi, arm):

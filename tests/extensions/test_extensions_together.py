@@ -280,7 +280,7 @@ def test_an_iteration_with_extensions_asks_the_device_for_nothing(make_runner, p
 def test_an_iteration_with_extensions_waits_for_no_gpu(make_runner, policy):
     runner = make_runner(policy, device="cuda")
     runner.learn(2)
-    torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode("error")  # a synchronisation raises
     try:
         iterate(runner.alg, runner.env, runner.env.get_observations())
     finally:
