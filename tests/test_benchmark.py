@@ -118,7 +118,7 @@ def test_engines_and_numbers_of_robots_take_turns(run_script):
         assert real_time["median"] == pytest.approx(0.02 * steps["median"])
 
 
-@pytest.mark.parametrize("limit", [9, 0])
+@pytest.mark.parametrize("limit", [pytest.param(9, marks=pytest.mark.slow), 0])
 def test_a_training_is_timed_until_its_gate(run_script, root, limit):
     before = set((root / "logs").iterdir())
     gate = (f"env.gate.{name}={limit}" for name in ("fall_rate", "lin_vel_error", "yaw_rate_error"))
