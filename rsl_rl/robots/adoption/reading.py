@@ -33,7 +33,7 @@ class SourceModel(NamedTuple):
     path: Path
     model: Any  # mujoco.MjModel
     base: int  # body with the free joint
-    pose: np.ndarray  # [nq] reference pose: the first keyframe of the file, or zero, within the joints' ranges
+    poses: Tuple[np.ndarray, ...]  # [nq] zero angles, middles of ranges, the file's initial pose and keyframes
     notes: Tuple[str, ...]  # what was left out or replaced
 
 
@@ -62,7 +62,7 @@ def read_model(path: Path) -> SourceModel:
         raise ValueError(f"{path} cannot be compiled: {error}") from error
     except mujoco.FatalError as error:
         raise ValueError(f"{path} cannot be compiled: {error}") from error
-    return SourceModel(path, model, model.body(base).id, _reference_pose(model), tuple(notes))
+    return SourceModel(path, model, model.body(base).id, _poses(model), tuple(notes))
 
 
 # URDF
@@ -85,6 +85,8 @@ def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
         for part in [part for part in link if part.tag in ("visual", "collision")]:
             mesh = part.find("geometry/mesh")
             if mesh is None:
+                if _is_empty(part):
+                    link.remove(part)
                 continue
             found = find_mesh(path, mesh.get("filename", ""))
             if found is None:
@@ -104,6 +106,15 @@ def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
     else:
         notes.append("no link has an <inertial>; masses are those of the shapes, filled with water")
     return spec
+
+
+def _is_empty(part: ElementTree.Element) -> bool:
+    """Return whether a shape is missing or has the size zero, which marks a frame in some files."""
+    shape = part.find("geometry/*")
+    if shape is None:
+        return True
+    sizes = " ".join(shape.get(name, "") for name in ("size", "radius", "length")).split()
+    return not sizes or any(float(size) <= 0 for size in sizes)
 
 
 def _require_joint_types(path: Path, root: ElementTree.Element) -> None:
@@ -206,10 +217,14 @@ def _mend_inertia(body: Any, notes: List[str]) -> None:
         notes.append(f"link '{body.name}' has an impossible inertia; that of a sphere of water is used")
 
 
-def _reference_pose(model: Any) -> np.ndarray:
-    pose = np.array(model.key_qpos[0] if model.nkey else model.qpos0)
+def _poses(model: Any) -> Tuple[np.ndarray, ...]:
+    poses = [np.array(model.qpos0) for _ in range(3)] + list(np.array(model.key_qpos))
     for joint in range(model.njnt):
-        if model.jnt_limited[joint] and model.jnt_type[joint] != mujoco.mjtJoint.mjJNT_BALL:
-            address = model.jnt_qposadr[joint]
-            pose[address] = np.clip(pose[address], *model.jnt_range[joint])
-    return pose
+        address = model.jnt_qposadr[joint]
+        if model.jnt_type[joint] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+            poses[0][address] = 0.0
+            poses[1][address] = model.jnt_range[joint].mean()
+            for pose in poses:
+                if model.jnt_limited[joint]:
+                    pose[address] = np.clip(pose[address], *model.jnt_range[joint])
+    return tuple(poses)

@@ -4,7 +4,7 @@
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 import mujoco
 import numpy as np
@@ -40,12 +40,13 @@ class Skeleton(NamedTuple):
 def find_skeleton(source: SourceModel) -> Skeleton:
     """Return the parts of a robot; a model that is no legged robot is a ValueError."""
     model, path = source.model, source.path
-    data = posed(model, source.pose)
     chains = _chains(model, source.base)
     if not chains:
         raise ValueError(f"{path} has no joints between links; a legged robot has legs with at least two joints each")
+    data = posed(model, source.poses[0])
+    up = _up(data, source.base, {leaf: link_points(model, data, leaf) for leaf in chains})
+    data = max((posed(model, pose) for pose in source.poses), key=lambda d: _depth(model, d, source.base, chains, up))
     points = {leaf: link_points(model, data, leaf) for leaf in chains}
-    up = _up(data, source.base, points)
     legs = _legs(source, data, chains, points, up)
     _require_legs(source, data, legs, up)
     used = {joint for leg in legs for joint in leg.joints}
@@ -119,6 +120,12 @@ def _up(data: Any, base: int, points: Dict[int, np.ndarray]) -> np.ndarray:
         axis = 2
     up[axis] = 1.0 if axis == 2 else -np.sign(down[axis])
     return up
+
+
+def _depth(model: Any, data: Any, base: int, chains: Iterable[int], up: np.ndarray) -> float:
+    """Return how far the last links reach below the base link [m]."""
+    lowest = min(float((link_points(model, data, leaf) @ up).min()) for leaf in chains)
+    return float(data.xpos[base] @ up) - lowest
 
 
 def _legs(
