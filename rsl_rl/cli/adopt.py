@@ -20,6 +20,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("model", help="URDF or MJCF file")
     parser.add_argument("--name", help="name of the robot and of its folder (default: that of the file)")
     parser.add_argument("--folder", default=".", help="where to write the folder (default: here)")
+    parser.add_argument("--no-pictures", "--no_pictures", action="store_true", help="write the report without pictures")
     parser.add_argument("--train", action="store_true", help="train it afterwards")
     flags = parser.parse_args(argv)
     with usage_errors():
@@ -38,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
             (part / "__init__.py").write_text(f'"""The robot {name}; see flat.py."""\n')
             (part / "flat.py").write_text(write_config(robot))
             (part / f"{name}.xml").write_text(robot.mjcf)
-            remarks = write_report(robot, part)
+            remarks = write_report(robot, part, pictures=not flags.no_pictures)
             os.replace(part, folder)
     task = f"{name}.flat:{class_name(name)}"
     for line in (*summary(robot), *remarks, f"config: {folder / 'flat.py'}", f"report: {folder / 'report.html'}"):

@@ -17,25 +17,29 @@ from rsl_rl.viz.video import VideoError
 
 _VIEWS = ((125.0, "from the front left"), (90.0, "from the right"), (180.0, "from the front"))
 
+_FAR = 1.5
+"""Largest angle from the standing pose in the pictures of the ranges [rad]."""
+
 _PAIRS = 3
 """Random poses with their mirror images."""
 
 
-def write_report(robot: AdoptedRobot, folder: Path) -> List[str]:
+def write_report(robot: AdoptedRobot, folder: Path, pictures: bool = True) -> List[str]:
     """Write report.html with its pictures and return remarks, such as that no picture could be rendered."""
     remarks: List[str] = []
-    made = {name: _try(draw, robot, folder / f"{name}.png", remarks) for name, draw in _DRAWINGS.items()}
+    drawings = _DRAWINGS if pictures else {}
+    made = [name for name, draw in drawings.items() if _draw(draw, robot, folder / f"{name}.png", remarks)]
     parts = [f"<h1>{escape(robot.name)}</h1>", f"<p>Prepared from <code>{escape(str(robot.source.path))}</code>.</p>"]
     if robot.notes:
         parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in robot.notes), "</ul>"]
-    for title, text, pictures in _sections(robot):
+    for title, text, names in _sections(robot):
         parts += [f"<h2>{title}</h2>", text]
-        parts += [f'<p><img src="{name}.png" alt="{name}"></p>' for name in pictures if made[name]]
+        parts += [f'<p><img src="{name}.png" alt="{name}"></p>' for name in names if name in made]
     (folder / "report.html").write_text(page_html(robot.name, "\n".join(parts)), encoding="utf-8")
     return sorted(set(remarks))
 
 
-def _try(draw: Callable, robot: AdoptedRobot, path: Path, remarks: List[str]) -> bool:
+def _draw(draw: Callable, robot: AdoptedRobot, path: Path, remarks: List[str]) -> bool:
     try:
         draw(robot, path)
     except (VideoError, ModuleNotFoundError) as error:
@@ -61,7 +65,7 @@ def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
     motor = next(iter(robot.choice.motors.values()))
     gains = (
         f"<p>Stiffness {motor.stiffness:g} N m/rad, damping {motor.damping:g} N m s/rad; the weight on one leg times its "
-        f"length is {robot.choice.torque_scale:.1f} N m. Poses below: all joints of one kind at their limits.</p>"
+        f"length is {robot.choice.torque_scale:.1f} N m. Poses below: all joints of one kind at their limits, or {_FAR} rad from standing.</p>"
     )
     return [
         ("Parts", f"<p>{tree.mass:.2f} kg, base {escape(tree.links[0].name)}.</p>{table_html(legs)}", ()),
@@ -82,14 +86,15 @@ def _draw_standing(robot: AdoptedRobot, path: Path) -> None:
 
 
 def _draw_ranges(robot: AdoptedRobot, path: Path) -> None:
-    """Draw the robot in the air with the joints of one kind at each end of their ranges."""
+    """Draw the robot in the air with the joints of one kind at each end of their ranges, or far from standing."""
     pictures: List[Picture] = []
     ranges = robot.model.jnt_range[1:]
     for k in range(len(robot.tree.legs[0].joints)):
         columns = [robot.model.joint(leg.joints[k]).id - 1 for leg in robot.tree.legs if k < len(leg.joints)]
         for end, word in enumerate(("lowest", "highest")):
             angles = robot.stance.angles.copy()
-            angles[columns] = ranges[columns, end]
+            away = robot.stance.angles[columns] + (_FAR if end else -_FAR)
+            angles[columns] = np.clip(away, *ranges[columns].T)
             caption = f"{robot.tree.legs[0].joints[k]} and alike: {word}"
             pictures.append(Picture(_pose(robot, angles, 2 * robot.reach), caption))
     write_pictures(path, path.parent / f"{robot.name}.xml", pictures, 4)

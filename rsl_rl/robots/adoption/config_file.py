@@ -12,8 +12,9 @@ import numpy as np
 from rsl_rl.robots.adoption.adopt import AdoptedRobot
 from rsl_rl.robots.adoption.mjcf import contact_links
 
-_GO2 = {"mass": 15.2, "reach": 0.43, "torque_scale": 16.0}
-"""Of the Unitree Go2, with which the values of the task were found: mass [kg], leg length [m], torque scale [N m]."""
+_GO2 = {"mass": 15.0, "reach": 0.40, "torque_scale": 14.8}
+"""Of the Unitree Go2, with which the values of the task were found, as this package measures them: mass [kg], leg length
+[m], torque scale [N m]."""
 
 _ACTION_TORQUE = 0.45
 """Torque of one unit of action in units of the torque scale, as that of the Go2."""
@@ -220,7 +221,7 @@ _TEMPLATE = '''"""{name} on flat ground, following velocity commands. Written by
 
 All values are guesses from the model: check them against report.html, and change what you know better. "Go2" below
 means that a value is that of the Unitree Go2 (configs/go2_flat.py), scaled where a comment says so: {mass} kg against
-15.2 kg, legs of {reach} m against 0.43 m, weight on one leg times its length {torque_scale} N m against 16 N m.
+15 kg, legs of {reach} m against 0.4 m, weight on one leg times its length {torque_scale} N m against 14.8 N m.
 
 Found in the source:
 {notes}

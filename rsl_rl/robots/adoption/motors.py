@@ -10,7 +10,7 @@ from rsl_rl.robots.adoption.mjcf import Motor
 
 GRAVITY = 9.81
 
-_GO2_REACH = 0.43
+_GO2_REACH = 0.40
 """Length of a leg of the Unitree Go2 [m], on which the constants below were chosen."""
 
 _STIFFNESS = 1.8
