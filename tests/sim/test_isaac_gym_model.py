@@ -105,6 +105,6 @@ def test_the_feet_are_where_mujoco_has_them_and_as_fast():
     pose = torch.tensor(GO2.default_joint_pos) + 0.3 * torch.randn(n, 12)
     state = (torch.randn(n, 3), quat, torch.randn(n, 3), torch.randn(n, 3), pose, torch.randn(n, 12))
     sim.reset(torch.ones(n, dtype=torch.bool), RobotPoseVel(*state))
-    pos, vel = FootKinematics(URDF, sim.foot_names, sim.joint_names, torch.device("cpu"))(RobotPoseVel(*state))
+    pos, vel, _ = FootKinematics(URDF, sim.foot_names, sim.joint_names, torch.device("cpu"))(RobotPoseVel(*state))
     torch.testing.assert_close(pos, sim.foot_pos, atol=2e-6, rtol=0)
     torch.testing.assert_close(vel, sim.foot_vel, atol=5e-6, rtol=0)
