@@ -11,8 +11,8 @@ H1 = Robot(
     model_path=Path(__file__).parent / "h1.xml",
     default_joint_pos={
         ".*_hip_(yaw|roll)_joint": 0.0,
-        ".*_hip_pitch_joint": -0.2,
-        ".*_knee_joint": 0.5,
+        ".*_hip_pitch_joint": -0.16,
+        ".*_knee_joint": 0.46,
         ".*_ankle_joint": -0.3,
     },
     standing_height=1.02,
