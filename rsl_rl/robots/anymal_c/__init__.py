@@ -9,7 +9,13 @@ from rsl_rl.robots.robot import Robot
 
 ANYMAL_C = Robot(
     model_path=Path(__file__).parent / "anymal_c.xml",
-    default_joint_pos={".*_HAA": 0.0, ".F_HFE": 0.4, ".H_HFE": -0.4, ".F_KFE": -0.8, ".H_KFE": 0.8},
+    default_joint_pos={  # type: ignore[arg-type]  # by pattern
+        ".*_HAA": 0.0,
+        ".F_HFE": 0.4,
+        ".H_HFE": -0.4,
+        ".F_KFE": -0.8,
+        ".H_KFE": 0.8,
+    },
     standing_height=0.57,
     foot_radius=0.03,
     mirrored_joints=(3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8),

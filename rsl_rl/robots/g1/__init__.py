@@ -9,7 +9,7 @@ from rsl_rl.robots.robot import Robot
 
 G1 = Robot(
     model_path=Path(__file__).parent / "g1.xml",
-    default_joint_pos={
+    default_joint_pos={  # type: ignore[arg-type]  # by pattern
         ".*_hip_pitch_joint": -0.2,
         ".*_hip_(roll|yaw)_joint": 0.0,
         ".*_knee_joint": 0.42,

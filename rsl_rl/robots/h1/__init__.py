@@ -9,7 +9,7 @@ from rsl_rl.robots.robot import Robot
 
 H1 = Robot(
     model_path=Path(__file__).parent / "h1.xml",
-    default_joint_pos={
+    default_joint_pos={  # type: ignore[arg-type]  # by pattern
         ".*_hip_(yaw|roll)_joint": 0.0,
         ".*_hip_pitch_joint": -0.16,
         ".*_knee_joint": 0.46,
