@@ -1,7 +1,7 @@
 """Adopt a robot of others: `rsl-rl adopt robot.urdf`.
 
-Reads a URDF or an MJCF file, finds base, legs, feet and symmetry, chooses a standing pose and gains, and writes a folder
-with a prepared model, a config that can be trained, and a report with pictures. Wheels, arms without legs and files
+Reads a URDF or an MJCF file, finds base, legs, feet and symmetry, chooses a standing pose and gains, and writes a
+folder with a prepared model, a config that can be trained, and a report with pictures. Robots on wheels, arms and files
 without a robot are refused.
 """
 
@@ -84,5 +84,3 @@ def summary(robot) -> Sequence[str]:
         f"{settled.tilt:.3f} rad, drift {settled.drift:.3f} m",
     ]
     return lines
-
-

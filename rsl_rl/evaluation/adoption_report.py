@@ -57,15 +57,16 @@ def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
         legs.append([escape(text) for text in (leg.name, ", ".join(leg.joints), ", ".join(leg.links), kind)])
     stands = "It keeps standing" if robot.stands else "<b>It does not keep standing</b>"
     standing = (
-        f"<p>{stands} for 5 s with constant joint targets: height {settled.height:.3f} m (wanted {stance.height:.3f} m), "
-        f"tilt {np.degrees(settled.tilt):.1f} deg, drift {settled.drift:.3f} m.</p>"
+        f"<p>{stands} for 5 s with constant joint targets: height {settled.height:.3f} m (wanted "
+        f"{stance.height:.3f} m), tilt {np.degrees(settled.tilt):.1f} deg, drift {settled.drift:.3f} m.</p>"
     )
     error = f"The largest error is {1000 * robot.symmetry.error:.1f} mm."
     mirror = f"Each row is a random pose and its mirror image. {error}" if robot.symmetry.holds else "None was found."
     motor = next(iter(robot.choice.motors.values()))
     gains = (
-        f"<p>Stiffness {motor.stiffness:g} N m/rad, damping {motor.damping:g} N m s/rad; the weight on one leg times its "
-        f"length is {robot.choice.torque_scale:.1f} N m. Poses below: all joints of one kind at their limits, or {_FAR} rad from standing.</p>"
+        f"<p>Stiffness {motor.stiffness:g} N m/rad, damping {motor.damping:g} N m s/rad; the weight on one leg times "
+        f"its length is {robot.choice.torque_scale:.1f} N m. Poses below: all joints of one kind at their limits, or "
+        f"{_FAR} rad from standing.</p>"
     )
     return [
         ("Parts", f"<p>{tree.mass:.2f} kg, base {escape(tree.links[0].name)}.</p>{table_html(legs)}", ()),
@@ -136,4 +137,3 @@ _DRAWINGS = {
     "symmetry": _draw_symmetry,
 }
 """Drawings of the report by the name of their file."""
-

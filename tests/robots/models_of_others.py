@@ -25,11 +25,16 @@ def quadruped_urdf(
         "<transmission name='t'><type>SimpleTransmission</type></transmission>",
         '<link name="root"/>',
         _fixed("root", "trunk", "0 0 0"),
-        _link("trunk", 0.6 * mass, (0.02, 0.1, 0.1), mesh="package://dog_description/meshes/trunk.dae"),
+        _link(
+            "trunk",
+            0.6 * mass,
+            _box(0.6 * mass, length, 0.8 * width, 0.1),
+            mesh="package://dog_description/meshes/trunk.dae",
+        ),
         _fixed("trunk", "camera", f"{length / 2} 0 0.05"),
         '<link name="camera"/>',
         _joint("neck", "trunk", "head", f"{length / 2} 0 0.08", "0 1 0", 5.0),
-        _link("head", 0.02 * mass, (1e-3, 1e-3, 1e-3), shape='<box size="0.08 0.06 0.05"/>'),
+        _link("head", 0.02 * mass, _box(0.02 * mass, 0.08, 0.06, 0.05), shape='<box size="0.08 0.06 0.05"/>'),
     ]
     for leg in legs[::order]:
         x = length / 2 if leg[1] == "F" else -length / 2
@@ -37,18 +42,31 @@ def quadruped_urdf(
         sign = -1 if flipped and leg[0] == "R" else 1
         parts += [
             _joint(f"{leg}_HAA", "trunk", f"{leg}_HIP", f"{x} {y} 0", f"{sign} 0 0", effort),
-            _link(f"{leg}_HIP", 0.02 * mass, (1e-3, 1e-3, 1e-3)),
+            _link(f"{leg}_HIP", 0.02 * mass, _box(0.02 * mass, 0.05, 0.05, 0.05)),
             _joint(f"{leg}_HFE", f"{leg}_HIP", f"{leg}_THIGH", f"0 {0.3 * y} 0", f"0 {sign} 0", effort),
-            _link(f"{leg}_THIGH", 0.06 * mass, (2e-3, 2e-3, 5e-4), mesh="package://dog_description/meshes/thigh.stl"),
+            _link(
+                f"{leg}_THIGH",
+                0.06 * mass,
+                _box(0.06 * mass, 0.05, 0.05, upper),
+                mesh="package://dog_description/meshes/thigh.stl",
+            ),
             _joint(f"{leg}_KFE", f"{leg}_THIGH", f"{leg}_SHANK", f"0 0 {-upper}", f"0 {sign} 0", effort),
             _link(
-                f"{leg}_SHANK", 0.015 * mass, (5e-4, 5e-4, 5e-5),
-                shape=f'<cylinder radius="0.012" length="{0.8 * lower}"/>', at=f"0 0 {-lower / 2}",
-            ),  # fmt: skip
+                f"{leg}_SHANK",
+                0.015 * mass,
+                _box(0.015 * mass, 0.02, 0.02, lower),
+                shape=f'<cylinder radius="0.012" length="{0.8 * lower}"/>',
+                at=f"0 0 {-lower / 2}",
+            ),
             _fixed(f"{leg}_SHANK", f"{leg}_FOOT", f"0 0 {-lower}"),
             f'<link name="{leg}_FOOT"><collision><geometry><sphere radius="0.02"/></geometry></collision></link>',
         ]
     return "\n".join([*parts, "</robot>"])
+
+
+def _box(mass: float, x: float, y: float, z: float) -> tuple:
+    """Return the inertia of a box [kg m^2]."""
+    return mass / 12 * (y * y + z * z), mass / 12 * (x * x + z * z), mass / 12 * (x * x + y * y)
 
 
 def _link(name, mass, inertia, shape="", mesh="", at="0 0 0") -> str:
@@ -87,8 +105,8 @@ def wheeled_urdf() -> str:
             _joint(f"{side}_knee", f"{side}_thigh", f"{side}_calf", "0 0 -0.2", "0 1 0", 16),
             _link(f"{side}_calf", 0.3, (1e-3, 1e-3, 1e-4), shape='<box size="0.03 0.03 0.2"/>', at="0 0 -0.1"),
             _joint(f"{side}_axle", f"{side}_calf", f"{side}_tire", "0 0 -0.2", "0 0 1", 2, "continuous").replace(
-                '<axis xyz="0 0 1"/>', '<axis xyz="0 0 1"/>'
-            ).replace('<origin xyz="0 0 -0.2"/>', '<origin xyz="0 0 -0.2" rpy="1.5707963 0 0"/>'),
+                '<origin xyz="0 0 -0.2"/>', '<origin xyz="0 0 -0.2" rpy="1.5707963 0 0"/>'
+            ),
             _link(f"{side}_tire", 0.2, (2e-4, 2e-4, 4e-4), shape='<cylinder radius="0.06" length="0.03"/>'),
         ]
     return "\n".join([*parts, "</robot>"])
@@ -149,7 +167,7 @@ def biped_mjcf(include: str = "defaults.xml") -> str:
   </worldbody>
   <actuator>{motors}</actuator>
   <sensor><gyro name="gyro" site="imu"/><touch name="lost" site="imu"/></sensor>
-  <keyframe><key name="home" qpos="0 0 0.8 1 0 0 0 {'0 0 -0.3 0.6 -0.3 0 ' * 2} 0 0"/></keyframe>
+  <keyframe><key name="home" qpos="0 0 0.8 1 0 0 0 {"0 0 -0.3 0.6 -0.3 0 " * 2} 0 0"/></keyframe>
 </mujoco>"""
 
 

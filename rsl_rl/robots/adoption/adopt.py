@@ -66,15 +66,15 @@ def adopt_model(path: Path, name: str) -> AdoptedRobot:
     source = read_model(path)
     skeleton = find_skeleton(source)
     tree = build_links(source, skeleton)
-    draft = mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choose_motors(tree, 0.5).motors, 1.0, ""))
+    draft = _compile(name, tree, choose_motors(tree, 0.5))
     symmetry = find_symmetry(draft, tree)
     search = Search(draft, symmetry)
     reach = find_reach(draft, tree, search)
-    hints = _hints(source, tree)
+    search.model = _compile(name, tree, choose_motors(tree, reach))
+    stance = find_stance(search.model, tree, search, reach, _hints(source, tree))
     for factor in GAIN_FACTORS:
         choice = choose_motors(tree, reach, factor)
-        search.model = model = mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
-        stance = find_stance(model, tree, search, reach, hints)
+        model = _compile(name, tree, choice)
         targets = compensate(model, tree, search, stance)
         settled = settle(model, tree, targets)
         if stands(stance, settled, reach):
@@ -83,9 +83,11 @@ def adopt_model(path: Path, name: str) -> AdoptedRobot:
     mjcf = write_mjcf(name, tree, choice.motors, stance.height, comment)
     notes = (*source.notes, *_notes(tree, symmetry, choice))
     model = mujoco.MjModel.from_xml_string(mjcf)
-    return AdoptedRobot(
-        name, source, tree, symmetry, reach, choice, stance, targets, settled, model, mjcf, notes
-    )
+    return AdoptedRobot(name, source, tree, symmetry, reach, choice, stance, targets, settled, model, mjcf, notes)
+
+
+def _compile(name: str, tree: LinkTree, choice: MotorChoice) -> Any:
+    return mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
 
 
 def _hints(source: SourceModel, tree: LinkTree) -> List[np.ndarray]:

@@ -120,7 +120,7 @@ def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
 
 def _name_legs(source: SourceModel, data: Any, skeleton: Skeleton) -> List[Tuple[str, Leg]]:
     """Return the legs with names, front before rear and left before right."""
-    model, base = source.model, source.base
+    base = source.base
     to_base = (data.xmat[base].reshape(3, 3) @ skeleton.frame).T
     places = [(to_base @ (data.xanchor[list(leg.joints)].mean(axis=0) - data.xpos[base])) for leg in skeleton.legs]
     order = sorted(range(len(places)), key=lambda i: -places[i][0])

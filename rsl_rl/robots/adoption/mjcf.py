@@ -29,7 +29,8 @@ _MAX_CONTACTS = 4
 
 _FRAME = """<mujoco model="{name}">
   <compiler angle="radian" autolimits="true"/>
-  <option timestep="0.005" integrator="implicitfast" solver="Newton" iterations="10" ls_iterations="20" cone="pyramidal">
+  <option timestep="0.005" integrator="implicitfast" solver="Newton" iterations="10" ls_iterations="20"
+    cone="pyramidal">
     <flag island="disable" midphase="disable"/>
   </option>
   <default>
@@ -38,7 +39,8 @@ _FRAME = """<mujoco model="{name}">
     <site size="0.005" group="4"/>
   </default>
   <asset>
-    <texture name="sky" type="skybox" builtin="gradient" rgb1="0.75 0.84 0.93" rgb2="0.97 0.98 1" width="256" height="1536"/>
+    <texture name="sky" type="skybox" builtin="gradient" rgb1="0.75 0.84 0.93" rgb2="0.97 0.98 1" width="256"
+      height="1536"/>
     <texture name="tiles" type="2d" builtin="checker" rgb1="0.86 0.88 0.9" rgb2="0.78 0.8 0.83" mark="edge"
       markrgb="0.68 0.7 0.73" width="512" height="512"/>
     <material name="floor" texture="tiles" texrepeat="1 1" texuniform="true"/>
@@ -97,7 +99,8 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
         if link.foot is not None:
             foot = feet[link.name]
             _geom(body, foot, link.foot.shape, "rubber")
-            ElementTree.SubElement(body, "site", name=foot, pos=_text(link.foot.shape.pos))
+            turn = _turn(link.foot.shape.mat) if link.foot.is_flat else {}
+            ElementTree.SubElement(body, "site", name=foot, pos=_text(link.foot.shape.pos), **turn)
             ElementTree.SubElement(contact, "pair", geom1="floor", geom2=foot)
             _contact(sensor, foot, "geom1")
         for hinge in link.joints:
@@ -111,7 +114,8 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
                 kv=_text([motor.damping]),
                 forcerange=_text([-motor.effort, motor.effort]),
             )
-    for kind, element in (("pos", "framepos"), ("vel", "framelinvel")):
+    flat = any(link.foot is not None and link.foot.is_flat for link in tree.links)
+    for kind, element in (("pos", "framepos"), ("vel", "framelinvel"), *([("up", "framezaxis")] if flat else [])):
         for leg in tree.legs:
             ElementTree.SubElement(sensor, element, name=f"{leg.foot}_{kind}", objtype="site", objname=leg.foot)
     return f"<!--\n{comment}\n-->\n{_indented(root)}\n"

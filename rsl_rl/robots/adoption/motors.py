@@ -64,7 +64,8 @@ def choose_motors(tree: LinkTree, reach: float, factor: float = 1.0) -> MotorCho
     notes = []
     if guessed:
         of = "all joints" if len(guessed) == len(motors) else ", ".join(guessed)
-        notes.append(f"torque limit of {of}: {_DEFAULT_LIMIT:g} times the torque scale, the source has none or a huge one")
+        limit = f"{_DEFAULT_LIMIT:g} times the torque scale"
+        notes.append(f"torque limit of {of}: {limit}, because the source has none or a huge one")
     return MotorChoice(motors, scale, tuple(notes))
 
 
