@@ -89,10 +89,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--folder", type=Path, default=Path("models"), help="where to install the packages")
     flags = parser.parse_args(argv)
     flags.folder.mkdir(parents=True, exist_ok=True)
-    print(
-        "| model | legs | joints + locked | mass [kg] | symmetric | stands | height (wanted) [m] | tilt [rad] | drift [m] |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+    columns = ["model", "legs", "joints + locked", "mass [kg]", "symmetric", "stands", "height (wanted) [m]"]
+    columns += ["tilt [rad]", "drift [m]"]
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     results = {}
     for package, files in MODELS.items():
         target = install(package, flags.folder)

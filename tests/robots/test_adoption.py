@@ -25,6 +25,8 @@ from tests.robots.models_of_others import (
     wheeled_urdf,
 )
 
+XACRO = "http://www.ros.org/wiki/xacro"
+
 QUADRUPED_MASS = 10 * (0.6 + 0.02 + 4 * (0.02 + 0.06 + 0.015))
 
 
@@ -151,10 +153,7 @@ def test_quadrupeds_of_any_size_are_understood(tmp_path_factory, length, width, 
         ("no xml", "not readable as XML"),
         ("<html/>", "root element <html>"),
         ('<robot name="r"/>', "no <link>"),
-        (
-            '<robot name="r" xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:include filename="a"/><link name="a"/></robot>',
-            "xacro",
-        ),
+        (f'<robot name="r" xmlns:xacro="{XACRO}"><xacro:arg name="a"/><link name="a"/></robot>', "xacro"),
         ('<robot name="r"><link name="a"/></robot>', "no joints between links"),
         ("<mujoco><worldbody/></mujoco>", "no bodies"),
         ("<mujoco><worldbody><body><geom/></body></worldbody></mujoco>", "cannot be compiled"),
