@@ -132,6 +132,15 @@ def test_joints_without_a_plausible_limit_get_one_from_the_weight(tmp_path):
     assert any("torque limit of all joints" in note for note in robot.notes)
 
 
+def test_names_that_the_prepared_model_needs_are_free(tmp_path):
+    text = quadruped_urdf()
+    for old, new in (("LF_SHANK", "FL_foot"), ("RF_SHANK", "FR_foot"), ("LH_THIGH", "floor")):
+        text = text.replace(f'"{old}"', f'"{new}"')
+    robot = adopt_model(save(tmp_path, text), "dog")
+    assert [leg.links[-1] for leg in robot.tree.legs] == ["FL_foot_link", "FR_foot_link", "LH_SHANK", "RH_SHANK"]
+    assert robot.tree.legs[2].links[1] == "floor_link" and robot.stands
+
+
 @settings(max_examples=4)
 @given(
     length=st.floats(0.3, 0.8), width=st.floats(0.15, 0.4), upper=st.floats(0.1, 0.35), lower=st.floats(0.1, 0.35),

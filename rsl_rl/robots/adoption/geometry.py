@@ -12,7 +12,8 @@ import numpy as np
 
 _GEOM = mujoco.mjtGeom
 _CORNERS = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
-_SPHERE = np.array([d / np.linalg.norm(d) for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
+_DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
+_SPHERE = _DIRECTIONS / np.linalg.norm(_DIRECTIONS, axis=1, keepdims=True)
 _MAX_VERTICES = 400
 """Vertices used of a mesh."""
 

@@ -8,6 +8,7 @@ fixed to a link becomes part of it.
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -111,7 +112,7 @@ def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
             hinges = tuple(_hinge(model, joint, efforts) for joint in leg.joints if model.jnt_bodyid[joint] == link)
             foot = find_foot(model, data, leg, up) if link == leg.link else None
             links.append(_link(model, data, link, parent, frames, owner, foot, hinges, base))
-            names.append(model.body(link).name)
+            names.append(link_name(model, link))
             parent = link
         infos.append(LegInfo(name, tuple(model.joint(joint).name for joint in leg.joints), tuple(names)))
     locked = {model.joint(j).name: float(qpos[model.jnt_qposadr[j]]) for j in skeleton.other_joints}
@@ -172,8 +173,8 @@ def _link(
     else:
         shapes = [s for body in bodies for s in _shapes(model, data, body, origin, mat, _HEAVY * total)]
     return Link(
-        name=model.body(link).name,
-        parent="" if parent is None else model.body(parent).name,
+        name=link_name(model, link),
+        parent="" if parent is None else link_name(model, parent),
         pos=turned.T @ (origin - above),
         mat=turned.T @ mat,
         mass=mass,
@@ -210,6 +211,12 @@ def _hinge(model: Any, joint: int, efforts: Dict[int, float]) -> Hinge:
         armature=float(model.dof_armature[dof]),
         damping=float(np.ravel(model.dof_damping[dof])[0]),
     )
+
+
+def link_name(model: Any, link: int) -> str:
+    """Return the name of a link; one that the prepared model uses for something else gets an ending."""
+    name = model.body(link).name
+    return f"{name}_link" if re.fullmatch(r"world|floor|(FL|FR|RL|RR|left|right|[LR]\d+)_foot", name) else name
 
 
 def efforts_of(model: Any) -> Dict[int, float]:

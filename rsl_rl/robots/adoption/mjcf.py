@@ -4,7 +4,7 @@
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple, Union
 from xml.dom import minidom
 from xml.etree import ElementTree
 
@@ -93,19 +93,19 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
         for geom, shape in zip(names, link.shapes):
             _geom(body, geom, shape, "shell" if not link.parent else "dark")
             if any(shape is large for large in _largest(link.shapes)):
-                ElementTree.SubElement(contact, "pair", geom1="floor", geom2=geom)
+                _add(contact, "pair", geom1="floor", geom2=geom)
         if link.shapes:
             _contact(sensor, link.name, "body1" if len(link.shapes) > 1 else "geom1")
         if link.foot is not None:
             foot = feet[link.name]
             _geom(body, foot, link.foot.shape, "rubber")
             turn = _turn(link.foot.shape.mat) if link.foot.is_flat else {}
-            ElementTree.SubElement(body, "site", name=foot, pos=_text(link.foot.shape.pos), **turn)
-            ElementTree.SubElement(contact, "pair", geom1="floor", geom2=foot)
+            _add(body, "site", name=foot, pos=_text(link.foot.shape.pos), **turn)
+            _add(contact, "pair", geom1="floor", geom2=foot)
             _contact(sensor, foot, "geom1")
         for hinge in link.joints:
             motor = motors[hinge.name]
-            ElementTree.SubElement(
+            _add(
                 actuator,
                 "position",
                 name=hinge.name,
@@ -117,13 +117,17 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
     flat = any(link.foot is not None and link.foot.is_flat for link in tree.links)
     for kind, element in (("pos", "framepos"), ("vel", "framelinvel"), *([("up", "framezaxis")] if flat else [])):
         for leg in tree.legs:
-            ElementTree.SubElement(sensor, element, name=f"{leg.foot}_{kind}", objtype="site", objname=leg.foot)
+            _add(sensor, element, name=f"{leg.foot}_{kind}", objtype="site", objname=leg.foot)
     return f"<!--\n{comment}\n-->\n{_indented(root)}\n"
 
 
 def contact_links(tree: LinkTree) -> Tuple[str, ...]:
     """Return the names of the links with contact sensors, without the feet."""
     return tuple(link.name for link in tree.links if link.shapes)
+
+
+def _add(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTree.Element:
+    return ElementTree.SubElement(parent, tag, attributes)
 
 
 def _indented(root: ElementTree.Element) -> str:
@@ -146,19 +150,19 @@ def _child(root: ElementTree.Element, tag: str) -> ElementTree.Element:
 
 def _contact(sensor: ElementTree.Element, name: str, kind: str) -> None:
     fixed = {"geom2": "floor", "num": "1", "reduce": "netforce", "data": "force"}
-    ElementTree.SubElement(sensor, "contact", {"name": f"{name}_contact", kind: name, **fixed})
+    _add(sensor, "contact", **{"name": f"{name}_contact", kind: name, **fixed})
 
 
 def _body(link: Link, parent: ElementTree.Element, height: float) -> ElementTree.Element:
     if not link.parent:
-        body = ElementTree.SubElement(parent, "body", name=link.name, pos=_text([0, 0, height]))
-        ElementTree.SubElement(body, "freejoint", name="root")
+        body = _add(parent, "body", name=link.name, pos=_text([0, 0, height]))
+        _add(body, "freejoint", name="floating_base")
         return body
-    return ElementTree.SubElement(parent, "body", name=link.name, pos=_text(link.pos), **_turn(link.mat))
+    return _add(parent, "body", name=link.name, pos=_text(link.pos), **_turn(link.mat))
 
 
 def _joint(body: ElementTree.Element, hinge: Hinge, motor: Motor) -> None:
-    ElementTree.SubElement(
+    _add(
         body,
         "joint",
         name=hinge.name,
@@ -173,16 +177,14 @@ def _joint(body: ElementTree.Element, hinge: Hinge, motor: Motor) -> None:
 def _inertial(body: ElementTree.Element, link: Link) -> None:
     i = link.inertia
     full = [i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2]]
-    ElementTree.SubElement(body, "inertial", pos=_text(link.com), mass=_text([link.mass]), fullinertia=_text(full, 9))
+    _add(body, "inertial", pos=_text(link.com), mass=_text([link.mass]), fullinertia=_text(full, 9))
 
 
 def _geom(body: ElementTree.Element, name: str, shape: Shape, material: str) -> None:
     kind, count = _KINDS[shape.kind]
     turn = {} if kind == "sphere" else _turn(shape.mat)
     size = _text(shape.size[:count])
-    ElementTree.SubElement(
-        body, "geom", name=name, type=kind, size=size, pos=_text(shape.pos), material=material, **turn
-    )
+    _add(body, "geom", name=name, type=kind, size=size, pos=_text(shape.pos), material=material, **turn)
 
 
 def _turn(mat: np.ndarray) -> Dict[str, str]:
@@ -191,5 +193,5 @@ def _turn(mat: np.ndarray) -> Dict[str, str]:
     return {} if abs(quat[0]) > 1 - 1e-9 else {"quat": _text(quat)}
 
 
-def _text(values: Sequence[float], digits: int = 6) -> str:
+def _text(values: Union[Sequence[float], np.ndarray], digits: int = 6) -> str:
     return " ".join(f"{float(x):.{digits}g}" if abs(x) > 1e-13 else "0" for x in values)
