@@ -6,11 +6,13 @@ without a robot are refused.
 """
 
 import argparse
+import importlib.util
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 from rsl_rl.cli.errors import FlagParser, print_line, program, usage_errors
 
@@ -45,12 +47,10 @@ def main(argv: Sequence[str]) -> int:
     for line in (*summary(robot), *remarks, f"config: {folder / 'flat.py'}", f"report: {folder / 'report.html'}"):
         print_line(line)
     if flags.train:
-        import sys
-
-        from rsl_rl.cli.train import main as train
+        from rsl_rl.cli import train
 
         sys.path.insert(0, str(Path(flags.folder).resolve()))
-        return train(["--task", task])
+        return train.main(["--task", task])
     away = "" if Path(flags.folder).resolve() == Path.cwd() else f"PYTHONPATH={Path(flags.folder).resolve()} "
     print_line(f"train it: {away}rsl-rl train --task {task}")
     return 0
@@ -64,14 +64,12 @@ def require_free(name: str, folder: Path) -> None:
         raise ValueError(f"--folder {folder.parent} is no folder; create it, or give another one")
     if folder.exists():
         raise ValueError(f"{folder} exists already; remove it, or give another name with --name")
-    import importlib.util
-
     found = importlib.util.find_spec(name)
     if found is not None:
         raise ValueError(f"--name {name} is the name of an installed package ({found.origin}); give another one")
 
 
-def summary(robot) -> Sequence[str]:
+def summary(robot: Any) -> Sequence[str]:
     """Return lines on what was found."""
     tree, settled = robot.tree, robot.settled
     lines = [f"note: {note}" for note in robot.notes]

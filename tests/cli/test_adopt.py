@@ -80,6 +80,17 @@ def test_refused_file_leaves_one_line_and_nothing_else(here, capsys):
     assert [path.name for path in here.iterdir()] == ["roller.urdf"]
 
 
+def test_flag_train_trains_the_task_that_was_written(here, monkeypatch):
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    (here / "robots").mkdir()
+    given = []
+    monkeypatch.setattr("rsl_rl.cli.train.main", lambda argv: given.append(argv) or 0)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert adopt("dog.urdf", "--folder", "robots", "--train") == 0
+    assert given == [["--task", "dog.flat:DogFlat"]]
+    assert importlib.import_module("dog.flat").DogFlat().task == "dog.flat:DogFlat"
+
+
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [

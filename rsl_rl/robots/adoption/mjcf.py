@@ -48,6 +48,7 @@ _FRAME = """<mujoco model="{name}">
     <material name="dark" rgba="0.3 0.32 0.36 1"/>
     <material name="rubber" rgba="0.05 0.05 0.06 1"/>
   </asset>
+  <statistic center="0 0 {center:.3g}" extent="{extent:.3g}"/>
   <visual>
     <headlight ambient="0.45 0.45 0.45" diffuse="0.4 0.4 0.4" specular="0.1 0.1 0.1"/>
     <global offwidth="1280" offheight="720"/>
@@ -78,7 +79,7 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
 
     ``height`` is that of the base above the floor [m].
     """
-    root = ElementTree.fromstring(_FRAME.format(name=name))
+    root = ElementTree.fromstring(_FRAME.format(name=name, center=height, extent=5 * height))
     bodies: Dict[str, ElementTree.Element] = {}
     world, actuator = _child(root, "worldbody"), _child(root, "actuator")
     contact, sensor = _child(root, "contact"), _child(root, "sensor")
