@@ -132,6 +132,16 @@ def test_joints_without_a_plausible_limit_get_one_from_the_weight(tmp_path):
     assert any("torque limit of all joints" in note for note in robot.notes)
 
 
+@pytest.mark.parametrize(("rpy", "forward", "up"), [("0 0 1.5707963", 1, 2), ("-1.5707963 0 0", 0, 1)])
+def test_base_frame_is_turned_to_forward_left_and_up(tmp_path, rpy, forward, up):
+    fixed = '<child link="trunk"/><origin xyz="0 0 0"'
+    text = quadruped_urdf().replace(fixed, f'{fixed} rpy="{rpy}"')
+    source = read_model(save(tmp_path, text))
+    frame = find_skeleton(source).frame
+    np.testing.assert_allclose(frame[:, [0, 2]], np.eye(3)[:, [forward, up]], atol=1e-6)
+    assert adopt_model(source.path, "dog").tree.legs[0].joints[0] == "LF_HAA"
+
+
 def test_names_that_the_prepared_model_needs_are_free(tmp_path):
     text = quadruped_urdf()
     for old, new in (("LF_SHANK", "FL_foot"), ("RF_SHANK", "FR_foot"), ("LH_THIGH", "floor")):

@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 
 from rsl_rl.robots.adoption.adopt import AdoptedRobot
+from rsl_rl.robots.adoption.structure import knee_of
 
 GO2 = {"mass": 15.0, "reach": 0.40, "torque_scale": 14.8}
 """Of the Unitree Go2, with which the values of the task were found, as this package measures them: mass [kg], leg
@@ -23,17 +24,12 @@ def joint_groups(robot: AdoptedRobot) -> Dict[str, List[str]]:
     mujoco.mj_kinematics(model, data)
     groups: Dict[str, List[str]] = {"abduction": [], "hip_yaw": [], "hip": [], "knee": [], "ankle": []}
     for leg in robot.tree.legs:
-        knee = _knee(len(leg.joints))
+        knee = knee_of(len(leg.joints))
         for i, joint in enumerate(leg.joints):
             axis = int(np.abs(data.xaxis[model.joint(joint).id]).argmax())
             before = ("abduction", "hip", "hip_yaw")[axis]
             groups[before if i < knee else "knee" if i == knee else "ankle"].append(joint)
     return {group: names for group, names in groups.items() if names}
-
-
-def _knee(count: int) -> int:
-    """Return the position of the knee in a leg of ``count`` joints."""
-    return 3 if count >= 5 else count - 1
 
 
 def quadruped_weights(robot: AdoptedRobot, size: float) -> List[str]:

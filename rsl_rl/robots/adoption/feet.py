@@ -10,13 +10,10 @@ import mujoco
 import numpy as np
 
 from rsl_rl.robots.adoption.geometry import Shape, geoms_of, rotation
-from rsl_rl.robots.adoption.structure import Leg, link_points, members
+from rsl_rl.robots.adoption.structure import ANKLE_JOINTS, Leg, link_points, members
 
 _BALL, _BOX = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_BOX)
 _CAPSULE = int(mujoco.mjtGeom.mjGEOM_CAPSULE)
-
-_ANKLE_JOINTS = 5
-"""A leg with this many joints has an ankle, and its foot is flat."""
 
 _RADIUS = (0.06, 0.15)
 """Smallest and largest radius of a ball foot, as fractions of the length of its link."""
@@ -37,7 +34,7 @@ def find_foot(model: Any, data: Any, leg: Leg, frame: np.ndarray) -> Foot:
     """Return the foot of a leg. ``frame`` are forward, left and up in the world, and ``data`` has zero joint angles."""
     origin, mat = data.xpos[leg.link], data.xmat[leg.link].reshape(3, 3)
     anchor = data.xanchor[leg.joints[-1]]
-    if len(leg.joints) >= _ANKLE_JOINTS:
+    if len(leg.joints) >= ANKLE_JOINTS:
         foot = _flat_foot(link_points(model, data, leg.link), anchor, frame)
     else:
         foot = _ball_foot(model, data, leg.link, anchor)

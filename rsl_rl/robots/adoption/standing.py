@@ -13,6 +13,7 @@ import mujoco
 import numpy as np
 
 from rsl_rl.robots.adoption.links import LinkTree
+from rsl_rl.robots.adoption.structure import knee_of
 from rsl_rl.robots.adoption.symmetry import Symmetry
 
 _BALL_HEIGHT, _FLAT_HEIGHT = 0.75, 0.96
@@ -138,8 +139,7 @@ def find_stance(model: Any, tree: LinkTree, search: Search, reach: float, hints:
     """Return a standing pose; ``hints`` are poses [J] of the source to start from."""
     hips, feet = _hips(model, tree), _feet(model, tree)
     flat = next(link.foot.is_flat for link in tree.links if link.foot is not None)
-    # The knee is the fourth joint of a leg with an ankle, and the last one of other legs.
-    knees = [model.joint(leg.joints[3 if flat else -1]).id for leg in tree.legs]
+    knees = [model.joint(leg.joints[knee_of(len(leg.joints))]).id for leg in tree.legs]
     planes = [model.joint(leg.joints[len(leg.joints) // 2]).id for leg in tree.legs]
     boxes = [model.geom(leg.foot).id for leg in tree.legs]
     drop = reach * (_FLAT_HEIGHT if flat else _BALL_HEIGHT)

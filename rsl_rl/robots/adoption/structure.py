@@ -21,6 +21,12 @@ below its base, is an arm and no leg."""
 _ROUND = 0.15
 """A last link is a wheel if its lowest point moves by less than this fraction of its radius in a turn."""
 
+_ALONG = 0.9
+"""Smallest cosine between an axis and one that counts as parallel."""
+
+ANKLE_JOINTS = 5
+"""A leg with this many joints has an ankle, and its foot is flat."""
+
 
 class Leg(NamedTuple):
     """A chain of hinges from the base to a foot."""
@@ -202,21 +208,28 @@ def is_wheel(model: Any, data: Any, leg: Leg) -> bool:
 def _frame(model: Any, data: Any, base: int, legs: Sequence[Leg], up: np.ndarray) -> np.ndarray:
     """Return forward, left and up in the frame of the base link.
 
-    Left is the horizontal axis whose mirror image the hips match, y before x; forward follows.
+    Knees turn about the sideways axis. Where they do not agree, it is y, or the other horizontal axis if only that is
+    the axis of a mirror image of the hips. Forward is the positive direction of the remaining axis.
     """
-    origin = data.xpos[base]
-    hips = np.array([data.xanchor[leg.joints[0]] - origin for leg in legs])
+    knees = np.array([data.xaxis[leg.joints[knee_of(len(leg.joints))]] for leg in legs])
+    hips = np.array([data.xanchor[leg.joints[0]] - data.xpos[base] for leg in legs])
     size = np.linalg.norm(hips, axis=1).max() + 1e-6
     axes = [axis for axis in np.eye(3)[[1, 0, 2]] if abs(axis @ up) < 0.5]
+    agree = [float(np.abs(knees @ axis).min()) for axis in axes]
     errors = [_mirror_error(hips, axis) / size for axis in axes]
-    left = axes[0] if errors[0] < 0.1 or errors[0] <= errors[1] else axes[1]
-    forward = np.cross(left, up)
-    world = np.stack([forward, left, up], axis=1)
+    first = agree[0] > _ALONG or (agree[1] < _ALONG and (errors[0] < 0.1 or errors[0] <= errors[1]))
+    forward = axes[1] if first else axes[0]
+    world = np.stack([forward, np.cross(up, forward), up], axis=1)
     return data.xmat[base].reshape(3, 3).T @ world
 
 
+def knee_of(count: int) -> int:
+    """Return the position of the knee in a leg of ``count`` joints: the last one, or the fourth one with an ankle."""
+    return 3 if count >= ANKLE_JOINTS else count - 1
+
+
 def _mirror_error(points: np.ndarray, axis: np.ndarray) -> float:
-    """Return the largest distance of a mirrored point from the nearest point that lies on the other side."""
+    """Return the largest distance of a mirrored point from the nearest other point."""
     mirrored = points - 2 * np.outer(points @ axis, axis)
     distance = np.linalg.norm(mirrored[:, None] - points[None], axis=2)
     np.fill_diagonal(distance, np.inf)
