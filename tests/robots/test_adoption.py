@@ -15,6 +15,7 @@ from rsl_rl.robots.adoption.config_file import common_pattern, write_config
 from rsl_rl.robots.adoption.geometry import fit, points_of_shape
 from rsl_rl.robots.adoption.meshes import find_mesh
 from rsl_rl.robots.adoption.reading import read_model
+from rsl_rl.robots.adoption.standing import gravity_torques
 from rsl_rl.robots.adoption.structure import find_skeleton
 from tests.robots.models_of_others import (
     BIPED_DEFAULTS,
@@ -112,6 +113,17 @@ def test_quadruped_stands_level_with_its_weight_on_four_feet(quadruped):
     assert settled.forces.min() > 0.15 * settled.forces.sum()
     assert 0.6 * 0.42 < stance.height < 0.42
     assert (np.abs(settled.torques) < 0.6 * quadruped.model.actuator_forcerange[:, 1]).all()
+
+
+def test_torques_against_gravity_are_those_of_the_standing_robot(quadruped):
+    model, data = quadruped.model, mujoco.MjData(quadruped.model)
+    data.qpos[7:] = quadruped.settled.angles
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    torques = gravity_torques(model, data, [model.site(leg.foot).id for leg in quadruped.tree.legs])
+    measured = quadruped.settled.torques
+    np.testing.assert_allclose(torques, measured, atol=0.35 * np.abs(measured).max())
+    assert np.corrcoef(torques, measured)[0, 1] > 0.95
 
 
 def test_biped_with_a_world_of_its_own_stands_on_flat_feet(biped):
