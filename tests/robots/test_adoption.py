@@ -144,6 +144,14 @@ def test_joints_without_a_plausible_limit_get_one_from_the_weight(tmp_path):
     assert any("torque limit of all joints" in note for note in robot.notes)
 
 
+def test_what_is_left_out_is_noted(tmp_path):
+    mimic = '<mimic joint="LF_HAA"/><limit lower="-2.6" upper="2.6" effort="5.0"'
+    text = quadruped_urdf().replace('<limit lower="-2.6" upper="2.6" effort="5.0"', mimic)
+    notes = "\n".join(read_model(save(tmp_path, text)).notes)
+    for part in ("gazebo (2), transmission (1)", "trunk.dae, thigh.stl", "couplings between joints (mimic)"):
+        assert all(word in notes for word in part.split(", ")), notes
+
+
 @pytest.mark.parametrize(("rpy", "forward", "up"), [("0 0 1.5707963", 1, 2), ("-1.5707963 0 0", 0, 1)])
 def test_base_frame_is_turned_to_forward_left_and_up(tmp_path, rpy, forward, up):
     fixed = '<child link="trunk"/><origin xyz="0 0 0"'

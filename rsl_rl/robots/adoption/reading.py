@@ -158,6 +158,9 @@ def _note_missing(missing: List[str], notes: List[str]) -> None:
 def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
     """Leave only what the analysis needs, with a free joint at the root; return the name of the base."""
     _require_open_chains(path, spec)
+    coupled = [equality.name1 for equality in spec.equalities if equality.type == mujoco.mjtEq.mjEQ_JOINT]
+    if coupled:
+        notes.append(f"couplings between joints (mimic) are left out; each moves by itself: {', '.join(coupled)}")
     for things in (spec.sensors, spec.tendons, spec.excludes, spec.pairs, spec.skins, spec.equalities):
         for thing in list(things):
             spec.delete(thing)
