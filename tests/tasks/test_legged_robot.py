@@ -1,5 +1,8 @@
+import copy
+import functools
 import itertools
 import math
+import operator
 from dataclasses import replace
 
 import pytest
@@ -188,6 +191,28 @@ def test_draws_of_another_kind_of_device_are_refused():
     state = make().state_dict()
     with pytest.raises(ValueError, match=r"of another type of device than cpu; .*\(--fresh_episodes\)"):
         make().load_state_dict({**state, "generator": torch.zeros(16, dtype=torch.uint8)})  # a GPU's has 16 bytes
+
+
+def test_load_state_dict_refuses_every_tensor_of_another_shape():
+    env = make()
+    state = env.state_dict()
+    for path in list(tensors_of(state)):
+        if path == ("generator",):
+            continue
+        wrong = copy.deepcopy(state)
+        *parents, name = path
+        entry = functools.reduce(operator.getitem, parents, wrong)
+        entry[name] = entry[name][:1]  # what copy_ would take for all robots
+        with pytest.raises(ValueError, match=rf"{'.'.join(path)} has the shape \[1.* and this simulation needs \[8"):
+            env.load_state_dict(wrong)
+
+
+def tensors_of(state, path=()):
+    for name, value in state.items():
+        if isinstance(value, dict):
+            yield from tensors_of(value, (*path, name))
+        elif isinstance(value, torch.Tensor):
+            yield (*path, name)
 
 
 def test_a_robot_on_its_back_has_failed():
