@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
+from rsl_rl.robots.robot import read_joint_names
 from rsl_rl.sim.base import RobotPoseVel
 
 
@@ -37,7 +38,7 @@ def read_facts(mjcf: Path) -> RobotFacts:
         raise ValueError(f"{mjcf} has no body, or no default for joint, geom and position; write it like go2.xml")
     return RobotFacts(
         root_name=trunk.get("name", ""),
-        joint_names=tuple(motor.get("joint", "") for motor in tree.iterfind("actuator/position")),
+        joint_names=read_joint_names(mjcf),
         link_names=tuple(name[: -len("_contact")] for name in sensors if name.endswith("_contact")),
         foot_names=tuple(name[: -len("_pos")] for name in sensors if name.endswith("_pos")),
         start_height=float(trunk.get("pos", "0 0 0").split()[2]),

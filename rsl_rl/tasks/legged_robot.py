@@ -44,9 +44,9 @@ class LeggedRobot(VecEnv):
         self.max_episode_length = max(1, round(cfg.episode_length / cfg.sim.control_dt))
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
-        self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
+        self.state = RobotState(self.sim, self.robot, cfg.sim.control_dt)
+        self._default_joint_pos = self.state.default_joint_pos
         self.joint_targets = self._default_joint_pos.expand(self.num_envs, -1)  # [N, J] of the last step [rad]
-        self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
         self.context = TaskContext(cfg, self.robot, self.sim, self.state, self._generator)
         self.action_scale = self.context.per_joint("action_scale")  # [J] [rad] per unit of action
         self.observers: List[Callable[[RobotState, Tensor], None]] = self.context.observers

@@ -12,6 +12,7 @@ from typing import Callable, Dict, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.robots.robot import Names
 from rsl_rl.tasks.robot_state import RobotState
 
 RewardFunction = Callable[..., Tensor]
@@ -80,14 +81,14 @@ def joint_limits(state: RobotState, *, soft_joint_limit: float) -> Tensor:
     return distance.sub_(state.joint_half_range, alpha=soft_joint_limit).clamp_(min=0.0).sum(dim=1)
 
 
-def joint_deviation(state: RobotState) -> Tensor:
-    """Squared distance of the joints from the default pose [rad^2]."""
-    return state.joint_offset.square().sum(dim=1)
+def joint_deviation(state: RobotState, *, joints: Names = ".*") -> Tensor:
+    """Squared distance of joints from the default pose [rad^2]."""
+    return state.joints(state.joint_offset, joints).square().sum(dim=1)
 
 
-def abduction_deviation(state: RobotState) -> Tensor:
-    """Squared distance of the abduction joints, the first of each leg, from the default pose [rad^2]."""
-    return state.joint_offset[:, 0::3].square().sum(dim=1)
+def abduction_deviation(state: RobotState, *, joints: Names = "abduction") -> Tensor:
+    """Squared distance of the abduction joints from the default pose [rad^2]."""
+    return joint_deviation(state, joints=joints)
 
 
 def collision(state: RobotState, *, collision_links: Tuple[str, ...]) -> Tensor:
@@ -95,21 +96,21 @@ def collision(state: RobotState, *, collision_links: Tuple[str, ...]) -> Tensor:
     return (state.contact_strength(collision_links) > 0.1).sum(dim=1, dtype=torch.float32)
 
 
-def feet_air_time(state: RobotState, *, air_time_target: float) -> Tensor:
+def feet_air_time(state: RobotState, *, air_time_target: float, feet: Names = ".*") -> Tensor:
     """Duration of each finished swing minus ``air_time_target`` [s]; 0 while no motion is commanded."""
     excess = (state.air_time - air_time_target).clamp(max=0.2) * state.foot_touchdown
-    return excess.sum(dim=1) * state.moving
+    return state.feet(excess, feet).sum(dim=1) * state.moving
 
 
-def foot_clearance(state: RobotState, *, foot_clearance_target: float) -> Tensor:
+def foot_clearance(state: RobotState, *, foot_clearance_target: float, feet: Names = ".*") -> Tensor:
     """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
     error = (state.foot_pos[:, :, 2] - foot_clearance_target).square()
-    return (error * state.foot_vel[:, :, :2].norm(dim=-1)).sum(dim=1)
+    return state.feet(error * state.foot_vel[:, :, :2].norm(dim=-1), feet).sum(dim=1)
 
 
-def foot_slip(state: RobotState) -> Tensor:
+def foot_slip(state: RobotState, *, feet: Names = ".*") -> Tensor:
     """Squared horizontal speed of the feet on the floor [(m/s)^2]."""
-    return (state.foot_vel[:, :, :2].square().sum(dim=-1) * state.foot_contact).sum(dim=1)
+    return state.feet(state.foot_vel[:, :, :2].square().sum(dim=-1) * state.foot_contact, feet).sum(dim=1)
 
 
 def trot(state: RobotState) -> Tensor:
