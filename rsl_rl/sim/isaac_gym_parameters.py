@@ -1,0 +1,209 @@
+"""Parameters of each robot in Isaac Gym."""
+
+# pyright: reportMissingModuleSource=false
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+import isaacgym.gymtorch as gymtorch
+import torch
+from isaacgym import gymapi
+from torch import Tensor
+
+from rsl_rl.sim.base import Sim
+from rsl_rl.sim.isaac_gym_ground import FRICTION as GROUND_FRICTION
+from rsl_rl.sim.isaac_gym_model import RobotFacts
+
+FRICTION_STEPS = 512
+"""Number of frictions per unit. PhysX allows 65536 materials, so frictions are rounded."""
+
+
+class ActorParameters:
+    """Friction, restitution, masses and centre of mass of N actors of one asset."""
+
+    def __init__(self, gym: Any, envs: List[gymapi.Env], actors: List[int], trunk: int):
+        self._gym, self._actors, self._trunk = gym, list(zip(envs, actors)), trunk
+        bodies = gym.get_actor_rigid_body_properties(*self._actors[0])
+        self.masses = torch.tensor([body.mass for body in bodies])  # [bodies] [kg]
+        com = bodies[trunk].com
+        self.trunk_com = torch.tensor([com.x, com.y, com.z])  # in the trunk's frame
+
+    def set_friction(self, friction: Tensor) -> None:
+        """Set the friction [N] between each robot and the ground, rounded to 1/FRICTION_STEPS."""
+        self._set_shapes("friction", [shape_friction(value) for value in friction.tolist()])
+
+    def set_restitution(self, restitution: Tensor) -> None:
+        """Set the restitution [N] between each robot and the ground, which has none: PhysX uses the mean."""
+        if not bool(((restitution >= 0) & (restitution <= 0.5)).all()):
+            low, high = float(restitution.min()), float(restitution.max())
+            raise ValueError(f"restitutions from {low:g} to {high:g}; 'isaacgym' takes 0 to 0.5")
+        self._set_shapes("restitution", [2 * value for value in restitution.tolist()])
+
+    def _set_shapes(self, name: str, values: List[float]) -> None:
+        for actor, value in zip(self._actors, values):
+            shapes = self._gym.get_actor_rigid_shape_properties(*actor)
+            for shape in shapes:
+                setattr(shape, name, value)
+            self._gym.set_actor_rigid_shape_properties(*actor, shapes)
+
+    def set_masses(self, masses: Tensor, trunk_com: Tensor) -> None:
+        """Set the masses [N, bodies] in kg, with which inertias are scaled, and the trunk's centre of mass [N, 3]."""
+        if float(masses.min()) <= 0:
+            raise ValueError(
+                f"a link would have a mass of {float(masses.min()):g} kg: a payload takes off all of the trunk's "
+                f"{float(self.masses[self._trunk]):g} kg, or a factor is not positive; take off less"
+            )
+        for actor, own, com in zip(self._actors, masses.tolist(), trunk_com.tolist()):
+            bodies = self._gym.get_actor_rigid_body_properties(*actor)
+            for body, mass in zip(bodies, own):
+                growth = mass / body.mass if body.mass else 1.0
+                body.mass *= growth
+                body.invMass /= growth
+                _scale(body.inertia, growth)
+                _scale(body.invInertia, 1 / growth)
+            bodies[self._trunk].com = gymapi.Vec3(*com)
+            # False: otherwise the engine computes the inertia from the shapes.
+            self._gym.set_actor_rigid_body_properties(*actor, bodies, False)
+
+    def set_armature(self, armature: Tensor) -> None:
+        """Set the inertia of the rotors [N, DoFs], in the engine's order [kg m^2]."""
+        for actor, own in zip(self._actors, armature.cpu().numpy()):
+            properties = self._gym.get_actor_dof_properties(*actor)
+            properties["armature"] = own
+            self._gym.set_actor_dof_properties(*actor, properties)
+
+
+def shape_friction(friction: float) -> float:
+    """Return the friction of a robot's shape whose mean with that of the ground is ``friction``, rounded."""
+    return 2 * round(friction * FRICTION_STEPS) / FRICTION_STEPS - GROUND_FRICTION
+
+
+def _scale(matrix: gymapi.Mat33, factor: float) -> None:
+    for row in (matrix.x, matrix.y, matrix.z):
+        row.x, row.y, row.z = row.x * factor, row.y * factor, row.z * factor
+
+
+class IsaacGymParameters(Sim):
+    """The part of the Isaac Gym engine that sets parameters.
+
+    PD loop, joint friction and torque limits are computed in torch before each physics step, and gravity of a robot's
+    own is a force on each of its links.
+    """
+
+    _scene: Any
+    _gym: Any
+    _sim: Any
+    _facts: RobotFacts
+    _dofs: Tensor  # [J] index of joints in the engine
+    _prepared: bool  # whether the first step was made
+
+    def _start_parameters(self) -> None:
+        """Set the parameters of the model."""
+        self.body_names = tuple(self._scene.body_names)
+        self._actors: ActorParameters = self._scene.parameters
+        self._masses = self._actors.masses.expand(self.num_envs, -1)  # [N, bodies] on the CPU
+        self.total_mass = self._masses.sum(dim=1).to(self.device)
+        self._com = self._actors.trunk_com.to(self.device).expand(self.num_envs, 3)  # of the trunk, in its frame
+        self._stiffness, self._damping = (self.nominal_parameter(name) for name in ("stiffness", "damping"))
+
+    def _setters(self) -> Dict[str, Callable[[Tensor], None]]:
+        return {
+            "friction": self.set_friction,
+            "restitution": self._set_restitution,
+            "payload": self.set_root_payload,
+            "link_mass": lambda value: self._set_inertia(link_mass=value),
+            "trunk_com": lambda value: self._set_inertia(trunk_com=value),
+            "motor_strength": lambda value: self._store(motor_strength=value),
+            "torque_limit": lambda value: self._store(torque_limit=value),
+            "armature": self._set_armature,
+            "joint_friction": lambda value: self._store(joint_friction=value),
+            "gravity": lambda value: self._store(gravity=value),
+            "trunk_force": lambda value: self._store(trunk_force=value),
+        }
+
+    def _model_value(self, name: str) -> Any:
+        own = {"friction": self._facts.friction, "stiffness": self._facts.stiffness, "damping": self._facts.damping}
+        own.update(armature=self._facts.armature, torque_limit=self.torque_limits, gravity=[0.0, 0.0, -9.81])
+        return {**own, "link_mass": 1.0, "motor_strength": 1.0}.get(name, 0.0)
+
+    def set_friction(self, friction: Tensor) -> None:
+        self._store(friction=friction)
+        self._actors.set_friction(friction)
+
+    def _set_restitution(self, restitution: Tensor) -> None:
+        self._store(restitution=restitution)
+        self._actors.set_restitution(restitution)
+
+    def set_root_payload(self, mass: Tensor) -> None:
+        """Add mass [N] to the trunk; on a GPU only before the first step, because PhysX ignores later changes."""
+        self._set_inertia(payload=mass)
+
+    def _set_inertia(self, **values: Tensor) -> None:
+        """Set masses or the trunk's centre of mass."""
+        if self._prepared and self._scene.on_gpu:
+            if all(
+                torch.equal(value, self._parameters.get(name, self.nominal_parameter(name).expand_as(value)))
+                for name, value in values.items()
+            ):
+                return  # a resumed run sets the same values
+            raise ValueError(
+                f"{' and '.join(values)} differ from those of the first step, and Isaac Gym cannot change masses on a "
+                "GPU after it; use the mode startup, or --sim_device cpu"
+            )
+        own = {**self._parameters, **values}
+        trunk = self._scene.trunk
+        masses = self._actors.masses * own.get("link_mass", torch.ones(())).cpu()
+        masses = masses.expand(self.num_envs, -1).clone()
+        masses[:, trunk] += own.get("payload", torch.zeros(())).cpu()
+        com = self._actors.trunk_com + own.get("trunk_com", torch.zeros(3)).cpu()
+        com = com.expand(self.num_envs, 3)
+        self._actors.set_masses(masses, com)
+        self._store(**values)
+        self._masses, self._com = masses, com.to(self.device)
+        self.total_mass.copy_(masses.sum(dim=1))
+
+    def _set_armature(self, armature: Tensor) -> None:
+        self._store(armature=armature)
+        ordered = torch.zeros_like(armature)
+        ordered[:, self._dofs] = armature
+        self._actors.set_armature(ordered)
+
+    def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
+        self._store(stiffness=stiffness, damping=damping)
+        self._stiffness, self._damping = self._parameters["stiffness"], self._parameters["damping"]
+
+    def use_torques(self) -> None:
+        self._takes_torques = True
+
+    def _torque(self, targets: Tensor) -> Tensor:
+        """Return the torques [N, J] of joint targets, or of the torques that were asked for."""
+        wanted = targets
+        if not self._takes_torques:
+            wanted = self._stiffness * (targets - self.joint_pos) - self._damping * self.joint_vel
+        limit = self._parameters.get("torque_limit", self.torque_limits)
+        torque = torch.maximum(torch.minimum(wanted, limit), -limit)
+        return torque * self._parameters["motor_strength"] if "motor_strength" in self._parameters else torque
+
+    def _friction_torque(self) -> Any:
+        """Return the torque of dry friction [N, J]: at most what stops a joint's rotor in a physics step."""
+        if "joint_friction" not in self._parameters:
+            return 0.0
+        friction = self._parameters["joint_friction"]
+        stopping = self._parameters.get("armature", self.nominal_parameter("armature")) * self.joint_vel / self.dt
+        return torch.maximum(torch.minimum(stopping, friction), -friction)
+
+    def _apply_forces(self) -> None:
+        """Apply the force on the trunk and the difference of gravity from the scene's, for one physics step."""
+        own = self._parameters
+        if "gravity" not in own and "trunk_force" not in own:
+            return
+        forces = torch.zeros(self.num_envs, len(self.body_names), 3, device=self.device)
+        if "gravity" in own:
+            change = own["gravity"] - self.nominal_parameter("gravity")
+            forces += self._masses.to(self.device).unsqueeze(-1) * change.unsqueeze(1)
+        if "trunk_force" in own:
+            forces[:, self._scene.trunk] += own["trunk_force"]
+        self._force_buffer = forces.view(-1, 3)  # stored because the engine reads it later
+        self._gym.apply_rigid_body_force_tensors(
+            self._sim, gymtorch.unwrap_tensor(self._force_buffer), None, gymapi.ENV_SPACE
+        )
