@@ -133,8 +133,9 @@ class ExplicitActuator(Actuator):
     def _pd(self, targets: Tensor) -> Tensor:
         """Return the torque of the PD loop [N, J]."""
         sim = self._sim
-        gains = sim.parameters()
-        return gains["stiffness"] * (targets - sim.joint_pos) - gains["damping"] * sim.joint_vel
+        own = sim.parameters()
+        stiffness, damping = (own.get(name, sim.nominal_parameter(name)) for name in ("stiffness", "damping"))
+        return stiffness * (targets - sim.joint_pos) - damping * sim.joint_vel
 
 
 class DCMotor(ExplicitActuator):
