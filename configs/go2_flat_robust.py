@@ -23,6 +23,8 @@ def robust_task() -> LeggedRobotConfig:
     privileged = ("motor_strength", "action_delay", "trunk_com", "trunk_force")
     return replace(
         task,
+        commands=replace(task.commands, standing_fraction=0.1, dead_zone=0.05),
+        rewards=replace(task.rewards, weights={**task.rewards.weights, "stand_still": -0.5, "standing_steps": -1.0}),
         policy_observations=observations,
         critic_observations={**task.critic_observations, **{name: ObservationTerm() for name in privileged}},
         randomization=replace(

@@ -14,6 +14,7 @@ from torch import Tensor
 from rsl_rl.config.mdp import ObservationTerm
 from rsl_rl.robots import Robot
 from rsl_rl.tasks.mdp.binding import bind_term, find_function
+from rsl_rl.tasks.mdp.randomization import nominal_values
 from rsl_rl.tasks.robot_state import RobotState
 
 
@@ -83,13 +84,9 @@ def payload(state: RobotState) -> Tensor:
 
 
 def parameter(state: RobotState, *, name: str) -> Tensor:
-    """A parameter that an event of rsl_rl.tasks.mdp.randomization draws, by its name there."""
+    """A parameter that an event of rsl_rl.tasks.mdp.randomization draws, by its name; the nominal value without it."""
     if name not in state.parameters:
-        known = ", ".join(state.parameters) or "no parameter by an event"
-        raise ValueError(
-            f"the observation '{name}' needs the event '{name}'; this task randomises {known}: add the event to "
-            "env.randomization.terms"
-        )
+        state.parameters[name] = nominal_values(name, state.sim).expand(state.sim.num_envs, -1).clone()
     return state.parameters[name]
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import Range
 from rsl_rl.config.terms import ScheduleConfig
+from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.utils.by_name import values_by_name
@@ -43,8 +44,8 @@ class RandomParameter:
         where = f"the randomisation of {self.parameter}"
         for name in self.of_engine:
             task.sim.require_parameter(name, where)
-        names = self.names(task)
-        neutral = [self.nominal_of(task)] * len(names)
+        names = self.names(task.sim)
+        neutral = [self.nominal_of(task.sim)] * len(names)
         pairs = values_by_name(range, names, where, others=None)
         self.bounds = [
             checked_range(pair, self.low, where) if pair is not None else (x, x) for pair, x in zip(pairs, neutral)
@@ -58,13 +59,15 @@ class RandomParameter:
         self.prepare(task)
         self._set(self._neutral.expand(task.num_envs, -1).clone())
 
-    def names(self, task: TaskContext) -> Sequence[str]:
+    @classmethod
+    def names(cls, sim: Sim) -> Sequence[str]:
         """Return the names of the parameter's numbers."""
-        return (self.parameter,)
+        return (cls.parameter,)
 
-    def nominal_of(self, task: TaskContext) -> float:
+    @classmethod
+    def nominal_of(cls, sim: Sim) -> float:
         """Return the number that changes nothing."""
-        return self.nominal
+        return cls.nominal
 
     def _drawn_bounds(self) -> List[Range]:
         return self.bounds
@@ -123,5 +126,6 @@ def checked_range(pair: Any, least: float, where: str) -> Range:
 class JointParameter(RandomParameter):
     """Base class of parameters of each joint."""
 
-    def names(self, task: TaskContext) -> Sequence[str]:
-        return task.sim.joint_names
+    @classmethod
+    def names(cls, sim: Sim) -> Sequence[str]:
+        return sim.joint_names

@@ -15,10 +15,12 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import Range
 from rsl_rl.config.terms import ScheduleConfig
+from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.random_parameter import JointParameter, RandomParameter, checked_range
 from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.uniform import Uniform
 
 
@@ -27,8 +29,9 @@ class Friction(RandomParameter):
 
     parameter, low, of_engine = "friction", 0.0, ("friction",)
 
-    def nominal_of(self, task: TaskContext) -> float:
-        return float(task.sim.nominal_parameter("friction"))
+    @classmethod
+    def nominal_of(cls, sim: Sim) -> float:
+        return float(sim.nominal_parameter("friction"))
 
     def apply(self, value: Tensor) -> None:
         self._task.sim.set_friction(value[:, 0])
@@ -57,8 +60,9 @@ class LinkMass(RandomParameter):
 
     parameter, nominal, low, of_engine = "link_mass", 1.0, 1e-3, ("link_mass",)
 
-    def names(self, task: TaskContext) -> Sequence[str]:
-        return task.sim.body_names
+    @classmethod
+    def names(cls, sim: Sim) -> Sequence[str]:
+        return sim.body_names
 
     def apply(self, value: Tensor) -> None:
         self._task.sim.set_parameters({"link_mass": value})
@@ -69,7 +73,8 @@ class TrunkCom(RandomParameter):
 
     parameter, of_engine = "trunk_com", ("trunk_com",)
 
-    def names(self, task: TaskContext) -> Sequence[str]:
+    @classmethod
+    def names(cls, sim: Sim) -> Sequence[str]:
         return ("x", "y", "z")
 
     def apply(self, value: Tensor) -> None:
@@ -81,7 +86,8 @@ class Gravity(RandomParameter):
 
     parameter, of_engine = "gravity_change", ("gravity",)
 
-    def names(self, task: TaskContext) -> Sequence[str]:
+    @classmethod
+    def names(cls, sim: Sim) -> Sequence[str]:
         return ("x", "y", "z")
 
     def apply(self, value: Tensor) -> None:
@@ -127,8 +133,9 @@ class Armature(JointParameter):
 
     parameter, low, of_engine = "armature", 0.0, ("armature",)
 
-    def nominal_of(self, task: TaskContext) -> float:
-        return float(task.sim.nominal_parameter("armature").mean())
+    @classmethod
+    def nominal_of(cls, sim: Sim) -> float:
+        return float(sim.nominal_parameter("armature").mean())
 
     def apply(self, value: Tensor) -> None:
         self._task.sim.set_parameters({"armature": value})
@@ -225,3 +232,15 @@ _PARAMETERS: Tuple[Any, ...] = (
 
 TERMS: Dict[str, Callable] = {**{kind.parameter: kind for kind in _PARAMETERS}, "push_force": PushForce}
 """Every event of this file by its name."""
+
+
+def nominal_values(name: str, sim: Sim) -> Tensor:
+    """Return a parameter of ``state.parameters`` without randomisation, [k]; an unknown name is a ValueError."""
+    kinds = {kind.parameter: kind for kind in _PARAMETERS}
+    if name == "trunk_force":
+        return torch.zeros(3, device=sim.device)
+    if name not in kinds:
+        known = (*kinds, "trunk_force")
+        raise ValueError(f"unknown parameter '{name}'; known: {', '.join(known)}.{suggest(name, known)}")
+    values = [kinds[name].nominal_of(sim)] * len(kinds[name].names(sim))
+    return torch.tensor(values, device=sim.device)

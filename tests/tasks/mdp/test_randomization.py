@@ -134,9 +134,11 @@ def test_every_event_is_logged_and_can_be_observed_with_its_mirror_image():
     assert strength[0] == env.robot.mirrored_joints and set(strength[1]) == {1.0}
 
 
-def test_observation_of_a_parameter_that_is_not_randomised_is_refused():
-    with pytest.raises(ValueError, match="the observation 'motor_strength' needs the event 'motor_strength'"):
-        make(observations={"motor_strength": ObservationTerm()})
+def test_observation_of_a_parameter_that_is_not_randomised_is_its_nominal_value():
+    env = make(observations={"motor_strength": ObservationTerm(), "trunk_force": ObservationTerm()})
+    assert env.get_observations()["more"][0].tolist() == [1.0] * 12 + [0.0] * 3
+    with pytest.raises(ValueError, match=r"parameter 'motor'; known: friction, .*Did you mean 'motor_strength'"):
+        make(observations={"parameter": ObservationTerm(params={"name": "motor"})})
 
 
 def test_modes_draw_at_their_times_for_the_robots_concerned():
