@@ -61,7 +61,7 @@ class ScheduleConfig(Settings):
     """A factor that grows, or falls, during the training: of a range about its nominal value, or of commands."""
 
     steps: int
-    """Control steps from ``start`` to ``end``; iterations times rollout.num_steps."""
+    """Control steps from ``start`` to ``end``; iterations times runner.num_steps_per_env."""
     start: float = 0.0
     """Factor at the start."""
     end: float = 1.0

@@ -20,6 +20,7 @@ import torch
 from configs import EXPERIMENTS
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
+from rsl_rl.config.actuators import DCMotorConfig
 from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
@@ -63,14 +64,18 @@ def exported(request, tmp_path_factory):
     torch.manual_seed(0)
     nets = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
     policies = {"mlp": ActorCriticConfig(**nets), "gru": ActorCriticRecurrentConfig(rnn_hidden_size=8, **nets)}
-    task = replace(flat_task(), num_envs=8)
-    runner = OnPolicyRunner(task.build(seed=1), TrainConfig(task="go2_flat", policy=policies[request.param], env=task))
-    runner.learn(2)
+    return export(replace(flat_task(), num_envs=8), policies[request.param], tmp_path_factory.mktemp("exported"))
+
+
+def export(task, policy, folder, iterations=2):
+    """Train for a short time; return the runner and the ONNX file."""
+    runner = OnPolicyRunner(task.build(seed=1), TrainConfig(task="go2_flat", policy=policy, env=task))
+    runner.learn(iterations)
     content = {
         **describe_module(policy_module(runner.alg.actor_critic)),
         **runner.env.describe_interface(["policy"]),
     }
-    return runner, runner.export_policy_to_onnx(tmp_path_factory.mktemp("exported"), metadata=content)
+    return runner, runner.export_policy_to_onnx(folder, metadata=content)
 
 
 def test_plain_mujoco_gives_the_same_numbers_as_the_package(exported, root, tmp_path):
@@ -84,6 +89,30 @@ def test_plain_mujoco_gives_the_same_numbers_as_the_package(exported, root, tmp_
     assert result["robots"] == 4 and result["lin_vel_error"] > 0.01
     for name in GATE:
         assert result[name] == pytest.approx(expected[name], rel=1e-2, abs=1e-9), name  # contacts magnify rounding
+
+
+def test_policy_of_dc_motors_is_simulated_with_them(root, tmp_path):
+    task = replace(flat_task(), num_envs=8)
+    motors = DCMotorConfig(stall_torque=12.0, no_load_speed={".*_calf_joint": 8.0, ".*_(hip|thigh)_joint": 6.0})
+    policy = ActorCriticConfig(actor_hidden_dims=(8,), critic_hidden_dims=(8,))
+    task = replace(task, control=replace(task.control, actuator=motors))
+    runner, path = export(task, policy, tmp_path, iterations=1)
+    expected, commands = evaluated(task, runner.get_inference_policy(), 2, 0.5)
+    (tmp_path / "commands.json").write_text(json.dumps(commands))
+    arguments = (path, "--seconds", 0.5, "--commands", tmp_path / "commands.json")
+    done = run_without(("torch", "rsl_rl"), root / "deploy" / "sim_to_sim.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    for name in GATE:
+        assert json.loads(done.stdout)[name] == pytest.approx(expected[name], rel=1e-2, abs=1e-9), name
+    ideal = replace(task, control=flat_task().control)
+    assert evaluated(ideal, runner.get_inference_policy(), 2, 0.5)[0]["lin_vel_error"] != pytest.approx(
+        expected["lin_vel_error"], rel=0.02
+    )
+
+
+def test_actuator_that_the_script_cannot_simulate_is_refused(script):
+    with pytest.raises(ValueError, match="actuator is 'network'; this script simulates pd and dc_motor"):
+        script.dc_motor({"actuator": {"type": "network"}}, ())
 
 
 def test_each_robot_starts_anew(exported, root, tmp_path):
