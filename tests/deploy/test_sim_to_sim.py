@@ -93,7 +93,7 @@ def test_plain_mujoco_gives_the_same_numbers_as_the_package(exported, root, tmp_
 
 def test_policy_of_dc_motors_is_simulated_with_them(root, tmp_path):
     task = replace(flat_task(), num_envs=8)
-    motors = DCMotorConfig(stall_torque=12.0, no_load_speed={".*_calf_joint": 8.0, ".*_(hip|thigh)_joint": 6.0})
+    motors = DCMotorConfig(stall_torque=4.0, no_load_speed={".*_calf_joint": 3.0, ".*_(hip|thigh)_joint": 2.0})
     policy = ActorCriticConfig(actor_hidden_dims=(8,), critic_hidden_dims=(8,))
     task = replace(task, control=replace(task.control, actuator=motors))
     runner, path = export(task, policy, tmp_path, iterations=1)
