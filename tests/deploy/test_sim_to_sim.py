@@ -64,18 +64,14 @@ def exported(request, tmp_path_factory):
     torch.manual_seed(0)
     nets = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
     policies = {"mlp": ActorCriticConfig(**nets), "gru": ActorCriticRecurrentConfig(rnn_hidden_size=8, **nets)}
-    return export(replace(flat_task(), num_envs=8), policies[request.param], tmp_path_factory.mktemp("exported"))
-
-
-def export(task, policy, folder, iterations=2):
-    """Train for a short time; return the runner and the ONNX file."""
-    runner = OnPolicyRunner(task.build(seed=1), TrainConfig(task="go2_flat", policy=policy, env=task))
-    runner.learn(iterations)
+    task = replace(flat_task(), num_envs=8)
+    runner = OnPolicyRunner(task.build(seed=1), TrainConfig(task="go2_flat", policy=policies[request.param], env=task))
+    runner.learn(2)
     content = {
         **describe_module(policy_module(runner.alg.actor_critic)),
         **runner.env.describe_interface(["policy"]),
     }
-    return runner, runner.export_policy_to_onnx(folder, metadata=content)
+    return runner, runner.export_policy_to_onnx(tmp_path_factory.mktemp("exported"), metadata=content)
 
 
 def test_plain_mujoco_gives_the_same_numbers_as_the_package(exported, root, tmp_path):
@@ -89,30 +85,6 @@ def test_plain_mujoco_gives_the_same_numbers_as_the_package(exported, root, tmp_
     assert result["robots"] == 4 and result["lin_vel_error"] > 0.01
     for name in GATE:
         assert result[name] == pytest.approx(expected[name], rel=1e-2, abs=1e-9), name  # contacts magnify rounding
-
-
-def test_policy_of_dc_motors_is_simulated_with_them(root, tmp_path):
-    task = replace(flat_task(), num_envs=8)
-    motors = DCMotorConfig(stall_torque=4.0, no_load_speed={".*_calf_joint": 3.0, ".*_(hip|thigh)_joint": 2.0})
-    policy = ActorCriticConfig(actor_hidden_dims=(8,), critic_hidden_dims=(8,))
-    task = replace(task, control=replace(task.control, actuator=motors))
-    runner, path = export(task, policy, tmp_path, iterations=1)
-    expected, commands = evaluated(task, runner.get_inference_policy(), 2, 0.5)
-    (tmp_path / "commands.json").write_text(json.dumps(commands))
-    arguments = (path, "--seconds", 0.5, "--commands", tmp_path / "commands.json")
-    done = run_without(("torch", "rsl_rl"), root / "deploy" / "sim_to_sim.py", *arguments)
-    assert done.returncode == 0, done.stderr
-    for name in GATE:
-        assert json.loads(done.stdout)[name] == pytest.approx(expected[name], rel=1e-2, abs=1e-9), name
-    ideal = replace(task, control=flat_task().control)
-    assert evaluated(ideal, runner.get_inference_policy(), 2, 0.5)[0]["lin_vel_error"] != pytest.approx(
-        expected["lin_vel_error"], rel=0.02
-    )
-
-
-def test_actuator_that_the_script_cannot_simulate_is_refused(script):
-    with pytest.raises(ValueError, match="actuator is 'network'; this script simulates pd and dc_motor"):
-        script.dc_motor({"actuator": {"type": "network"}}, ())
 
 
 def test_each_robot_starts_anew(exported, root, tmp_path):
@@ -134,6 +106,34 @@ def script(root, monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield importlib.import_module("sim_to_sim")
     sys.modules.pop("sim_to_sim"), sys.modules.pop("onnx_policy")
+
+
+def test_dc_motors_are_simulated_as_in_the_package(script, monkeypatch):
+    """One robot, with motors that saturate."""
+    motors = DCMotorConfig(stall_torque=4.0, no_load_speed={".*_calf_joint": 3.0, ".*_(hip|thigh)_joint": 2.0})
+    task = replace(flat_task(), num_envs=1, randomization=RandomizationConfig.none())
+    env = replace(task, control=replace(task.control, actuator=motors)).build()
+    sensed = env.get_observations()["policy"].shape[1]
+    description = {**env.describe_interface(["policy"]), "inputs": {"obs": [1, sensed]}}
+    actions = iter(np.random.default_rng(0).normal(size=(20, 1, 12)).astype(np.float32))
+    policy = importlib.import_module("onnx_policy").Policy
+    names = description["joint_names"]
+    monkeypatch.setattr(script, "OnnxPolicy", lambda *_: policy(description, lambda obs: [next(actions)], names))
+    walker = script.Walker(mujoco, script.MODEL, "", 0.32)
+    walker.set_body(0.8, 0.0)
+    walker.reset()
+    start = torch.from_numpy(np.concatenate((walker.data.qpos, walker.data.qvel, walker.data.qacc_warmstart)))
+    env.sim.set_physics_state(torch.nn.functional.pad(start, (0, env.sim.physics_state().shape[1] - len(start)))[None])
+    for action in np.random.default_rng(0).normal(size=(20, 12)).astype(np.float32):
+        walker.step((0.0, 0.0, 0.0))
+        env.actuator.step(env.state.default_joint_pos + 0.25 * torch.from_numpy(action)[None])
+    np.testing.assert_allclose(walker.data.qpos[7:], env.sim.joint_pos[0], atol=1e-3)
+    assert np.abs(walker.data.actuator_force).max() > 2.0
+
+
+def test_actuator_that_the_script_cannot_simulate_is_refused(script):
+    with pytest.raises(ValueError, match="actuator is 'network'; this script simulates pd and dc_motor"):
+        script.dc_motor({"actuator": {"type": "network"}}, ())
 
 
 def test_the_friction_asked_for_is_that_of_every_contact(exported, script):
