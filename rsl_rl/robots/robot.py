@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import List, Mapping, Sequence, Tuple, Union
 from xml.etree import ElementTree
 
+from rsl_rl.utils.by_name import names_of_pattern, values_by_name
 from rsl_rl.utils.registry import Registry, suggest
 
 Names = Union[str, Sequence[str]]
@@ -41,7 +41,8 @@ class Robot:
     def __post_init__(self):
         if isinstance(self.default_joint_pos, Mapping):
             joints = read_joint_names(self.model_path)
-            object.__setattr__(self, "default_joint_pos", _by_pattern(self.default_joint_pos, joints, self.model_path))
+            angles = values_by_name(self.default_joint_pos, joints, f"default_joint_pos of {self.model_path.name}")
+            object.__setattr__(self, "default_joint_pos", angles)
 
     def joint_indices(self, names: Names, joint_names: Sequence[str]) -> List[int]:
         """Return the indices of joints among ``joint_names``; a name without a joint is a ValueError."""
@@ -58,20 +59,6 @@ def read_joint_names(mjcf: Path) -> Tuple[str, ...]:
     return tuple(motor.get("joint", "") for motor in motors)
 
 
-def _by_pattern(values: Mapping[str, float], joint_names: Sequence[str], model: Path) -> Tuple[float, ...]:
-    """Return the value of the only pattern that matches each joint."""
-    found = []
-    for joint in joint_names:
-        matching = [pattern for pattern in values if re.fullmatch(pattern, joint)]
-        if len(matching) != 1:
-            raise ValueError(
-                f"default_joint_pos: joint '{joint}' of {model} matches {matching or 'no pattern'}; "
-                f"give patterns of which exactly one matches, not {', '.join(values)}"
-            )
-        found.append(float(values[matching[0]]))
-    return tuple(found)
-
-
 def _indices(names: Names, groups: Mapping[str, Names], known: Sequence[str], kind: str) -> List[int]:
     """Return the indices of all names of ``known`` that a group or a pattern means, in the order of ``known``."""
     found = set()
@@ -79,7 +66,7 @@ def _indices(names: Names, groups: Mapping[str, Names], known: Sequence[str], ki
         if name in groups:
             matching = _indices(groups[name], {}, known, kind)
         else:
-            matching = [i for i, other in enumerate(known) if re.fullmatch(name, other)]
+            matching = [known.index(other) for other in names_of_pattern(name, known)]
         if not matching:
             every = [*groups, *known]
             raise ValueError(f"no {kind} has the name '{name}'; known: {', '.join(every)}.{suggest(name, every)}")
@@ -87,4 +74,12 @@ def _indices(names: Names, groups: Mapping[str, Names], known: Sequence[str], ki
     return sorted(found)
 
 
-ROBOTS = Registry("robot", {"go2": "rsl_rl.robots.go2:GO2"})
+ROBOTS = Registry(
+    "robot",
+    {
+        "anymal_c": "rsl_rl.robots.anymal_c:ANYMAL_C",
+        "g1": "rsl_rl.robots.g1:G1",
+        "go2": "rsl_rl.robots.go2:GO2",
+        "h1": "rsl_rl.robots.h1:H1",
+    },
+)

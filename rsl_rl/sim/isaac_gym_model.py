@@ -64,7 +64,7 @@ def rotation_matrix(quat: Tensor) -> Tensor:
 
 
 class FootKinematics:
-    """Position and velocity of the feet from the state of the trunk and the joints.
+    """Position, velocity and z axis of the feet from the state of the trunk and the joints.
 
     The engine has body states only after a step: not after a reset, and not before the last physics step. They are
     computed here from the tree of the URDF.
@@ -87,8 +87,8 @@ class FootKinematics:
         self._cross2 = self._cross @ self._cross
         self._eye = torch.eye(3, device=device)
 
-    def __call__(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor]:
-        """Return position and velocity of the feet, [N, F, 3] each."""
+    def __call__(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor, Tensor]:
+        """Return position, velocity and z axis of the feet, [N, F, 3] each."""
         root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = pose_vel
         turn = rotation_matrix(root_quat).unsqueeze(1)  # [N, 1 or F, 3, 3], link to world
         pos, vel = root_pos.unsqueeze(1), root_lin_vel.unsqueeze(1)
@@ -100,7 +100,7 @@ class FootKinematics:
             spin = spin + axis * joint_vel[:, joints].unsqueeze(-1)
             angle = joint_pos[:, joints][..., None, None]
             turn = turn @ (self._eye + angle.sin() * self._cross[level] + (1 - angle.cos()) * self._cross2[level])
-        return pos, vel
+        return pos, vel, turn[..., 2]
 
 
 def _chain(above: Dict[str, ElementTree.Element], link: str, urdf: Path) -> List[ElementTree.Element]:

@@ -118,6 +118,7 @@ class RobotState:
         self.joint_torque = sim.joint_torque  # [N, J]
         self.foot_pos = sim.foot_pos  # [N, F, 3] world
         self.foot_vel = sim.foot_vel  # [N, F, 3] world
+        self.foot_up = sim.foot_up  # [N, F, 3] z axis of the feet, world; [N, 0, 3] if the model has no sensor of it
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:

@@ -124,6 +124,25 @@ def trot(state: RobotState) -> Tensor:
     return (1 - left * right) / 2 * state.moving
 
 
+def single_stance(state: RobotState, *, air_time_target: float) -> Tensor:
+    """Time of the current swing [s], at most ``air_time_target``, while all feet but one are on the floor.
+
+    A swing of more than twice the target does not count, so that standing on one leg is not rewarded; 0 while no motion
+    is commanded.
+    """
+    swinging = ~state.foot_contact
+    swing_time = (state.air_time * swinging).sum(dim=1)
+    counts = (swinging.sum(dim=1) == 1) & (swing_time < 2 * air_time_target)
+    return swing_time.clamp(max=air_time_target) * counts * state.moving
+
+
+def foot_tilt(state: RobotState, *, feet: Names = ".*") -> Tensor:
+    """Sum of the squared sines of the angles between the soles and the floor; for models with ``<foot>_up`` sensors."""
+    if not state.foot_up.shape[1]:
+        raise ValueError("the reward foot_tilt needs a sensor <foot>_up (framezaxis) of each foot in the model; add it")
+    return state.feet(state.foot_up[:, :, :2].square().sum(dim=-1), feet).sum(dim=1)
+
+
 def stand_still(state: RobotState) -> Tensor:
     """Distance of the joints from the default pose while no motion is commanded [rad]."""
     return state.joint_offset.abs().sum(dim=1) * (1 - state.moving)
