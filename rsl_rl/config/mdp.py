@@ -4,7 +4,7 @@ randomization."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Dict, Optional, Tuple, Union
+from typing import ClassVar, Dict, Tuple, Union
 
 from rsl_rl.config.actuators import ActuatorConfig, PerJoint
 from rsl_rl.config.base import (
@@ -62,8 +62,8 @@ class CommandConfig(Settings):
     """Fraction of commands that are a heading: their yaw rate is heading_gain times the angle to a random heading."""
     heading_gain: float = 0.5
     """Yaw rate per angle to the heading [1/s], within the range of yaw_rate."""
-    schedule: Optional[ScheduleConfig] = None
-    """Factor of the ranges that changes during the training; None: the whole ranges."""
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    """Factor of the ranges, which may change during the training; the whole ranges by default."""
     terms: Dict[str, CommandTerm] = field(default_factory=dict)
     """Further commands by name. The term "velocity" replaces the source of velocity commands."""
 

@@ -60,8 +60,8 @@ def _plain(value: Any, where: str) -> Any:
 class ScheduleConfig(Settings):
     """A factor that grows, or falls, during the training: of a range about its nominal value, or of commands."""
 
-    steps: int
-    """Control steps from ``start`` to ``end``; iterations times runner.num_steps_per_env."""
+    steps: int = 0
+    """Control steps from ``start`` to ``end``; iterations times runner.num_steps_per_env. 0: ``end`` from the start."""
     start: float = 0.0
     """Factor at the start."""
     end: float = 1.0
@@ -72,7 +72,7 @@ class ScheduleConfig(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        require_counts(self, 1, "steps")
+        require_counts(self, 0, "steps")
         require_not_negative(self, "start", "end")
         require_within(self, 0, 1, "tracking")
 

@@ -58,6 +58,7 @@ def for_evaluation(
             f"gate names '{unknown[0]}'; known: {', '.join(GaitMetrics.NAMES)}.{suggest(unknown[0], GaitMetrics.NAMES)}"
         )
     randomization = cfg.randomization if pushes else without_disturbances(cfg.randomization)
+    final = replace(cfg.commands.schedule, steps=0)
     noiseless = {name: replace(term, noise=0.0, bias=0.0) for name, term in cfg.policy_observations.items()}
     return replace(
         cfg,
@@ -65,7 +66,7 @@ def for_evaluation(
         episode_length=2 * seconds,  # no time-outs during the evaluation
         policy_observations=noiseless,
         randomization=replace(randomization, terms=_without_schedules(randomization.terms)),
-        commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=command_period, schedule=None),
+        commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=command_period, schedule=final),
     )
 
 
@@ -74,7 +75,7 @@ def _without_schedules(terms: Mapping[str, EventTerm]) -> Dict[str, EventTerm]:
     ended = {}
     for name, term in terms.items():
         schedule = term.params.get("schedule")
-        final = {"schedule": {**schedule, "start": schedule.get("end", 1.0)}} if schedule else {}
+        final = {"schedule": {**schedule, "steps": 0}} if schedule else {}
         ended[name] = replace(term, params={**term.params, **final})
     return ended
 

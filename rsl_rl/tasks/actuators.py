@@ -36,6 +36,8 @@ class Actuator:
                 sim.require_parameter(parameter, f"{cfg.section}.{setting}")
                 value = self._per_joint(setting).expand(sim.num_envs, -1)
                 sim.set_parameters({parameter: value})
+        if cfg.torque_limit is not None:
+            sim.torque_limits = self._per_joint("torque_limit")
         self._past: Optional[Tensor] = None  # [control steps, N, J] the newest first, if there are delays
         self.inputs: List[
             Tensor
@@ -144,7 +146,7 @@ class DCMotor(ExplicitActuator):
     def __init__(self, cfg: DCMotorConfig, sim: Sim, state: RobotState, decimation: int):
         super().__init__(cfg, sim, state, decimation)
         self._stall, self._no_load = self._per_joint("stall_torque"), self._per_joint("no_load_speed")
-        self._limit = self._per_joint("torque_limit") if cfg.torque_limit is not None else sim.torque_limits
+        self._limit = sim.torque_limits
 
     def torque(self, targets: Tensor) -> Tensor:
         return self.saturate(self._pd(targets), self._sim.joint_vel)

@@ -117,6 +117,7 @@ def test_armature_friction_and_limit_by_pattern_reach_the_engine():
     )
     env = make(actuator)
     assert env.sim._field("actuator_forcerange")[2, :3, 1].tolist() == [20.0, 20.0, 30.0]
+    assert env.describe_interface(["policy"])["torque_limits"] == [20.0, 20.0, 30.0] * 4
     assert env.sim._field("dof_armature")[1, 6:].tolist() == pytest.approx([0.02] * 12)
     assert env.sim._field("dof_frictionloss")[1, 6:].tolist() == pytest.approx([0.3] * 12)
     slow, fast = walk(env, 5), walk(make(), 5)

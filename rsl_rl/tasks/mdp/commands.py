@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Dict, Mapping, Optional, Sequence, Type
+from typing import Any, Dict, Mapping, Sequence, Type
 
 import torch
 from torch import Tensor
@@ -85,15 +85,14 @@ class VelocityCommands(CommandSource):
         standing_fraction: float,
         heading_fraction: float,
         heading_gain: float,
-        schedule: Optional[ScheduleConfig],
+        schedule: ScheduleConfig,
     ):
         super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), resampling_time)
         heading = ((-math.pi, math.pi), (0.0, 1.0)) if heading_fraction else ()
         self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0), *heading), task.generator)
         self._standing_fraction, self._heading_fraction, self._gain = standing_fraction, heading_fraction, heading_gain
-        self._sim, self._schedule = task.sim, None
-        if schedule is not None:
-            self._schedule = Schedule(task, schedule, "env.commands.schedule")
+        self._sim = task.sim
+        self._schedule = Schedule(task, schedule, "env.commands.schedule") if schedule != ScheduleConfig() else None
         self._heading = torch.full((task.num_envs,), math.nan, device=task.device)  # [rad]; NaN: a yaw rate
 
     def sample(self) -> Tensor:

@@ -23,9 +23,10 @@ class Schedule:
         self.cfg = cfg if isinstance(cfg, ScheduleConfig) else from_dict(ScheduleConfig, cfg, where)
         self._width = task.cfg.rewards.tracking_sigma
         self._rate = task.control_dt / _MEMORY
-        self._progress = torch.zeros((), device=task.device)  # from 0 to 1
+        self._progress = torch.full((), 0.0 if self.cfg.steps else 1.0, device=task.device)  # from 0 to 1
         self.score = torch.zeros((), device=task.device)  # tracking of the last seconds, from 0 to 1
-        task.observers.append(self._advance)
+        if self.cfg.steps:
+            task.observers.append(self._advance)
 
     @property
     def factor(self) -> Tensor:

@@ -282,7 +282,7 @@ def test_restitution_is_the_ratio_of_speeds_of_a_fall():
         ({"motor_strength": startup(range={"knee": (1, 1)})}, "motor_strength: 'knee' matches none of FL_hip_joint"),
         ({"action_delay": startup(range=(0.5, 1))}, "give whole physics steps"),
         ({"payload": startup(range=(0, 1), schedule={"stepz": 3})}, "unknown setting .*stepz"),
-        ({"payload": startup(range=(0, 1), schedule={"steps": 0})}, "steps=0: give a whole number"),
+        ({"payload": startup(range=(0, 1), schedule={"steps": -1})}, "steps=-1: give a whole number"),
         ({"payload": startup()}, "needs 'range'"),
     ],
 )
