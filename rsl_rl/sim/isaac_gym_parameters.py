@@ -49,10 +49,7 @@ class ActorParameters:
     def set_masses(self, masses: Tensor, trunk_com: Tensor) -> None:
         """Set the masses [N, bodies] in kg, with which inertias are scaled, and the trunk's centre of mass [N, 3]."""
         if float(masses.min()) <= 0:
-            raise ValueError(
-                f"a link would have a mass of {float(masses.min()):g} kg: a payload takes off all of the trunk's "
-                f"{float(self.masses[self._trunk]):g} kg, or a factor is not positive; take off less"
-            )
+            raise ValueError(f"a link's mass would be {float(masses.min()):g} kg; give positive factors")
         for actor, own, com in zip(self._actors, masses.tolist(), trunk_com.tolist()):
             bodies = self._gym.get_actor_rigid_body_properties(*actor)
             for body, mass in zip(bodies, own):
@@ -136,6 +133,11 @@ class IsaacGymParameters(Sim):
 
     def set_root_payload(self, mass: Tensor) -> None:
         """Add mass [N] to the trunk; on a GPU only before the first step, because PhysX ignores later changes."""
+        trunk = float(self._actors.masses[self._scene.trunk])
+        if float(mass.min()) <= -trunk:
+            raise ValueError(
+                f"a payload of {float(mass.min()):g} kg takes off all of the trunk's {trunk:g} kg, or more; take off less"
+            )
         self._set_inertia(payload=mass)
 
     def _set_inertia(self, **values: Tensor) -> None:
@@ -147,8 +149,8 @@ class IsaacGymParameters(Sim):
             ):
                 return  # a resumed run sets the same values
             raise ValueError(
-                f"{' and '.join(values)} differ from those of the first step, and Isaac Gym cannot change masses on a "
-                "GPU after it; use the mode startup, or --sim_device cpu"
+                f"the values of {' and '.join(values)} differ from those of the first step, and Isaac Gym cannot change "
+                "masses on a GPU after it; use the mode startup, or --sim_device cpu"
             )
         own = {**self._parameters, **values}
         trunk = self._scene.trunk
