@@ -85,16 +85,16 @@ class ObservationTerm(Term):
     """Factor of the term's SI value."""
     noise: float = 0.0
     """Uniform noise in [-noise, noise], in the term's SI unit."""
-    bias: float = 0.0
-    """Uniform error in [-bias, bias] of each number, constant during an episode, in the term's SI unit."""
-    delay: Tuple[int, int] = (0, 0)
-    """Fewest and most control steps by which the term is late, constant during an episode."""
     history: int = 0
     """Control steps in the observation, the oldest first; 0: the history of the group in env.observation_history."""
     func: str = ""
     """Function of rsl_rl.tasks.mdp.observations, or "package.module:function"; empty: the name of the term."""
     params: Dict[str, Any] = field(default_factory=dict)
     """Parameters of the function by name."""
+    bias: float = 0.0
+    """Uniform error in [-bias, bias] of each number, constant during an episode, in the term's SI unit."""
+    delay: Tuple[int, int] = (0, 0)
+    """Fewest and most control steps by which the term is late, constant during an episode."""
 
     def __post_init__(self):
         super().__post_init__()

@@ -12,9 +12,9 @@ from isaacgym import gymapi
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim.isaac_gym_actors import ActorParameters, shape_friction
 from rsl_rl.sim.isaac_gym_ground import Ground, Plane
 from rsl_rl.sim.isaac_gym_model import RobotFacts
-from rsl_rl.sim.isaac_gym_parameters import ActorParameters, shape_friction
 from rsl_rl.utils.cpus import available_cpus
 
 SPACING = 3.0

@@ -270,7 +270,7 @@ def test_a_reward_term_of_another_package_is_found_by_its_path():
     [
         ({"rewards": replace(CFG.rewards, weights={"track_vel": 1.0})}, "'track_vel'.*Did you mean 'track_lin_vel'"),
         ({"policy_observations": {"gravitty": ObservationTerm()}}, "term 'gravitty'.*Did you mean 'gravity'"),
-        ({"robot": "go3"}, "unknown robot 'go3'; known: go2"),
+        ({"robot": "go3"}, "unknown robot 'go3'; known: anymal_c, .*go2"),
         ({"terminations": replace(CFG.terminations, contact_links=("tail",))}, r"unknown links \['tail'\]"),
     ],
 )  # fmt: skip

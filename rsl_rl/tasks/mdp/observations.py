@@ -112,7 +112,6 @@ TERMS: Dict[str, Term] = {
     "base_height": Term(base_height, "scalar", "world"),
     "friction": Term(friction, "scalar", "world"),
     "payload": Term(payload, "scalar", "base"),
-    "parameter": Term(parameter, "", ""),
     **{
         name: Term(functools.partial(parameter, name=name), mirror_type, frame)
         for name, mirror_type, frame in (

@@ -16,6 +16,7 @@ from rsl_rl.utils.rotations import yaw_of
 
 CFG = Go2Flat().env
 ZERO = torch.zeros(16, 12)
+PARAMETER = "rsl_rl.tasks.mdp.observations:parameter"
 
 
 def make(terms=None, num_envs=16, seed=0, observations=None, backend="mujoco", **changes):
@@ -138,7 +139,7 @@ def test_observation_of_a_parameter_that_is_not_randomised_is_its_nominal_value(
     env = make(observations={"motor_strength": ObservationTerm(), "trunk_force": ObservationTerm()})
     assert env.get_observations()["more"][0].tolist() == [1.0] * 12 + [0.0] * 3
     with pytest.raises(ValueError, match=r"parameter 'motor'; known: friction, .*Did you mean 'motor_strength'"):
-        make(observations={"parameter": ObservationTerm(params={"name": "motor"})})
+        make(observations={"friction": ObservationTerm(func=PARAMETER, params={"name": "motor"})})
 
 
 def test_modes_draw_at_their_times_for_the_robots_concerned():
