@@ -31,6 +31,7 @@ __all__ = [
     "Range",
     "RewardConfig",
     "RewardTerm",
+    "ScheduleConfig",
     "TerminationConfig",
     "TerminationTerm",
 ]
