@@ -55,7 +55,11 @@ class IsaacGymParameters(Sim):
         }
 
     def _model_value(self, name: str) -> Any:
-        own = {"friction": self._facts.friction, "stiffness": self._facts.stiffness, "damping": self._facts.damping}
+        own: Dict[str, Any] = {
+            "friction": self._facts.friction,
+            "stiffness": self._facts.stiffness,
+            "damping": self._facts.damping,
+        }
         own.update(armature=self._facts.armature, torque_limit=self.torque_limits, gravity=[0.0, 0.0, -9.81])
         return {**own, "link_mass": 1.0, "motor_strength": 1.0}.get(name, 0.0)
 
@@ -142,7 +146,9 @@ class IsaacGymParameters(Sim):
             forces += self._masses.to(self.device).unsqueeze(-1) * change.unsqueeze(1)
         if "trunk_force" in own:
             forces[:, self._scene.trunk] += own["trunk_force"]
-        self._force_buffer = forces.view(-1, 3)  # stored because the engine reads it later
-        self._gym.apply_rigid_body_force_tensors(
-            self._sim, gymtorch.unwrap_tensor(self._force_buffer), None, gymapi.ENV_SPACE
-        )
+        self._wrench = (
+            forces.view(-1, 3),
+            torch.zeros_like(forces).view(-1, 3),
+        )  # stored because the engine reads it later
+        force, torque = (gymtorch.unwrap_tensor(part) for part in self._wrench)
+        self._gym.apply_rigid_body_force_tensors(self._sim, force, torque, gymapi.ENV_SPACE)
