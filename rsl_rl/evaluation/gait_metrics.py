@@ -161,7 +161,7 @@ class GaitMetrics:
 
     def _add_feet(self, state: RobotState) -> None:
         contact = state.foot_contact
-        height = state.foot_pos[:, :, 2] - self._foot_radius
+        height = state.foot_height - self._foot_radius
         self._swing_height = torch.maximum(self._swing_height, height)
         self._add("slip", state.foot_vel[:, :, :2].norm(dim=-1) * contact)
         self._add("contact", contact)

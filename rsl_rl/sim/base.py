@@ -8,6 +8,8 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.utils.height_field import HeightField
+
 
 class RobotPoseVel(NamedTuple):
     """Pose and velocity of robots; frames and units are those of :class:`Sim`."""
@@ -25,7 +27,7 @@ _OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged",
 
 
 class Sim(ABC):
-    """N copies of one legged robot on a floor.
+    """N copies of one legged robot on a floor, which is the plane z = 0 or a height field.
 
     SI units and radians. Quaternions are w x y z and turn body coordinates into world coordinates. The world's z axis
     points up. State tensors are float32 on ``device``; ``step`` and the writing methods update them in place, so make a
@@ -35,6 +37,7 @@ class Sim(ABC):
 
     num_envs: int
     device: torch.device
+    ground: Optional[HeightField] = None  # None: the plane z = 0
     dt: float  # physics step [s]
     joint_names: Tuple[str, ...]
     link_names: Tuple[str, ...]

@@ -23,12 +23,13 @@ from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.mdp.weighted_rewards import WeightedRewards
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.step_log import StepLog
+from rsl_rl.terrain import build_levels, build_terrain
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.host import single_thread_if_small
 
 
 class LeggedRobot(VecEnv):
-    """N robots on a floor with velocity commands; terms and values are those of :class:`LeggedRobotConfig`.
+    """N robots on the ground with velocity commands; terms and values are those of :class:`LeggedRobotConfig`.
 
     The order of one control step is: joint targets from actions; physics; rewards, terminations and the observation
     after the physics, which is ``final_obs`` of episodes that end; resets, new commands and pushes; the next
@@ -38,7 +39,9 @@ class LeggedRobot(VecEnv):
     def __init__(self, cfg: LeggedRobotConfig, device: str = "cpu", seed: int = 0):
         self.cfg = cfg
         self.robot: Robot = ROBOTS.load(cfg.robot)
-        self.sim = make_sim(self.robot.model_path, cfg.num_envs, cfg.sim, device)
+        self.terrain = build_terrain(cfg.terrain)  # None: a plane
+        ground = None if self.terrain is None else self.terrain.ground
+        self.sim = make_sim(self.robot.model_path, cfg.num_envs, cfg.sim, device, ground)
         self.device = self.sim.device
         self.num_envs, self.num_actions = cfg.num_envs, len(self.sim.joint_names)
         self.max_episode_length = max(1, round(cfg.episode_length / cfg.sim.control_dt))
@@ -47,7 +50,9 @@ class LeggedRobot(VecEnv):
         self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
         self.joint_targets = self._default_joint_pos.expand(self.num_envs, -1)  # [N, J] of the last step [rad]
         self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
-        self.context = TaskContext(cfg, self.robot, self.sim, self.state, self._generator)
+        lengths = (self.max_episode_length, cfg.sim.control_dt)
+        self.levels = build_levels(cfg.terrain, self.terrain, self.num_envs, self._generator, *lengths)
+        self.context = TaskContext(cfg, self.robot, self.sim, self.state, self._generator, self.levels)
         self.observers: List[Callable[[RobotState, Tensor], None]] = self.context.observers
         self.commands = Commands(cfg.commands, self.context)
         self._events = Events(cfg.randomization, self.context)
@@ -107,9 +112,11 @@ class LeggedRobot(VecEnv):
             terminated |= broken
         reward = reward.clamp(min=0.0) if cfg.rewards.only_positive else reward
         self._rewards.episode_sums += terms
-        time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
+        over = (self.episode_length_buf >= self.max_episode_length) | self.levels.at_edge(self.sim.root_pos)
+        time_outs = state.timed_out = over & ~terminated
         done = terminated | time_outs
         log = self._step_log(state, self._rewards.episode_sums, done, time_outs, broken)
+        log.update(self.levels.step(self.sim.root_pos, self.sim.root_quat, state.command, done, time_outs))
         self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
         for observer in self.observers:
             observer(state, done)
@@ -132,6 +139,7 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._rewards.reset(mask)
         self.state.reset(mask)
+        self.levels.reset(mask)
 
     def _set_observations(self, groups: Dict[str, Tensor]) -> None:
         self._observations = groups
@@ -140,7 +148,7 @@ class LeggedRobot(VecEnv):
 
     def state_dict(self) -> Dict[str, Any]:
         """Return everything that the next steps depend on: physics, episodes, commands, random generator."""
-        events = self._events.state_dict()
+        events, levels = self._events.state_dict(), self.levels.state_dict()
         return {
             "sim": self.sim.state_dict(),
             "robots": self.state.state_dict(),
@@ -150,6 +158,7 @@ class LeggedRobot(VecEnv):
             "observations": {name: group.clone() for name, group in self._observations.items()},
             "generator": self._generator.get_state(),
             **({"events": events} if events else {}),
+            **({"levels": levels} if levels else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -158,6 +167,7 @@ class LeggedRobot(VecEnv):
         self.state.load_state_dict(state["robots"])
         self.commands.load_state_dict(state["commands"])
         self._events.load_state_dict(state.get("events", {}))
+        self.levels.load_state_dict(state.get("levels", {}))
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
         self._rewards.load_state_dict(state["episode_sums"])
         generator_state = state["generator"].cpu()

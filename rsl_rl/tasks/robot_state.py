@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Sim
+from rsl_rl.terrain.ground import ground_of
+from rsl_rl.terrain.scan import ScanGrid
 from rsl_rl.utils.column_selector import ColumnSelector
-from rsl_rl.utils.rotations import rotate_inverse
+from rsl_rl.utils.rotations import heading, rotate_inverse
 
 _STORED = (
     "command",
@@ -29,11 +31,12 @@ _STORED = (
 class RobotState:
     """Quantities of N robots with J joints and F feet, refreshed once per control step.
 
-    SI units. The base frame is the trunk's: x forward, y left, z up.
+    SI units. The base frame is the trunk's: x forward, y left, z up. Heights are above the ground underneath.
     """
 
     def __init__(self, sim: Sim, default_joint_pos: Tensor, control_dt: float):
         self.sim = sim
+        self.ground, self.scan_grid = ground_of(sim.ground, sim.device), ScanGrid(sim.device)
         self.control_dt = control_dt  # [s]
         self.default_joint_pos = default_joint_pos  # [J]
         num_envs, num_joints, num_feet = sim.num_envs, len(sim.joint_names), len(sim.foot_names)
@@ -52,6 +55,8 @@ class RobotState:
         self.moving = zeros()  # [N] 1 if the command of the last step was a motion, else 0
         self.friction = zeros()  # [N] randomised parameters, for the critic
         self.payload = zeros()  # [N] [kg]
+        self.scan_error = zeros(3)  # [N, 3] of the height scan: its shift along x and y, and added to each height [m]
+        self.timed_out = zeros(dtype=torch.bool)  # [N] the episode ends in this step without a fall
         self._touching = zeros(num_feet, dtype=torch.bool)
         lower, upper = sim.joint_limits.unbind(dim=1)
         self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] centre of the joint's range [rad]
@@ -86,14 +91,19 @@ class RobotState:
         self.base_lin_vel = rotate_inverse(sim.root_quat, sim.root_lin_vel)  # [N, 3] base frame
         self.base_ang_vel = sim.root_ang_vel  # [N, 3] base frame
         self.gravity = rotate_inverse(sim.root_quat, self._down)  # [N, 3] unit vector of gravity in the base frame
-        self.base_height = sim.root_pos[:, 2]  # [N]
+        self.base_height = self.ground.height_above(sim.root_pos)  # [N] of the trunk's origin [m]
         self.joint_pos = sim.joint_pos  # [N, J]
         self.joint_offset = sim.joint_pos - self.default_joint_pos  # [N, J]
         self.joint_vel = sim.joint_vel  # [N, J]
         self.joint_torque = sim.joint_torque  # [N, J]
         self.foot_pos = sim.foot_pos  # [N, F, 3] world
+        self.foot_height = self.ground.height_above(sim.foot_pos)  # [N, F] of the foot's centre [m]
         self.foot_vel = sim.foot_vel  # [N, F, 3] world
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
+
+    def heading(self) -> Tensor:
+        """Return the horizontal direction of the base's x axis in world axes, a unit vector [N, 2]."""
+        return heading(self.sim.root_quat)
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
         """Return the contact force on each of the links after the last step, [N, len(links), 3] in world axes [N]."""

@@ -12,6 +12,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.robots import Robot
 from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.terrain import Levels
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class TaskContext:
     state: RobotState
     generator: torch.Generator
     """Source of all random numbers of the task; its state is saved in checkpoints."""
+    levels: Levels
+    """Where the robots start."""
     observers: List[Callable[[RobotState, Tensor], None]] = field(default_factory=list)
     """Called in every step with the state and the mask of the episodes that end [N], before the resets."""
 

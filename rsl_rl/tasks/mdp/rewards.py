@@ -103,7 +103,7 @@ def feet_air_time(state: RobotState, *, air_time_target: float) -> Tensor:
 
 def foot_clearance(state: RobotState, *, foot_clearance_target: float) -> Tensor:
     """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
-    error = (state.foot_pos[:, :, 2] - foot_clearance_target).square()
+    error = (state.foot_height - foot_clearance_target).square()
     return (error * state.foot_vel[:, :, :2].norm(dim=-1)).sum(dim=1)
 
 
