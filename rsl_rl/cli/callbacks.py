@@ -31,6 +31,7 @@ def attach_callbacks(
     from rsl_rl.runners.gate_streak import GateStreak
     from rsl_rl.runners.superseded import METRICS
 
+    attach_terrain_report(runner)
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir
     assert folder is not None  # the runner was given one
@@ -47,3 +48,16 @@ def attach_callbacks(
     ]
     runner.after_update += video_callbacks
     return video_callbacks
+
+
+def attach_terrain_report(runner: "OnPolicyRunner") -> None:
+    """Write a picture of the terrain, and report a curriculum on which robots do not advance."""
+    from rsl_rl.config.task import LeggedRobotConfig
+
+    if not isinstance(runner.env.cfg, LeggedRobotConfig) or not runner.env.cfg.terrain.is_rough:
+        return
+    from rsl_rl.evaluation.curriculum_report import CurriculumReport, write_overview
+
+    if runner.collective.rank == 0:
+        runner.print_line(write_overview(runner.env, runner.log_dir))
+        runner.after_update.append(CurriculumReport(runner.env, runner.print_line))

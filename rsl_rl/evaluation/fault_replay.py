@@ -7,7 +7,7 @@ import math
 import re
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from rsl_rl.sim.base import Sim
 from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks.faults import broken_state
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.terrain import build_terrain
+from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.registry import suggest
 
 _FORMAT = 1
@@ -54,6 +56,7 @@ class FaultReplay(NamedTuple):
     """
 
     model_path: Path
+    ground: Optional[HeightField]  # None: a plane
     joint_names: Tuple[str, ...]
     dt: float  # physics step [s]
     end_states: Tensor  # [K, S] after each step
@@ -145,7 +148,9 @@ def _read(path: Path) -> Dict[str, Any]:
 def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -> FaultReplay:
     """Simulate all steps of a fault dump in parallel, with the physics of the task."""
     robot = ROBOTS.load(cfg.robot)
-    sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device)
+    terrain = build_terrain(cfg.terrain)
+    ground = None if terrain is None else terrain.ground
+    sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device, ground)
     state = RobotState(sim, torch.tensor(robot.default_joint_pos, device=sim.device), cfg.sim.control_dt)
     targets = dump.targets.to(sim.device)
     _restore(sim, dump)
@@ -163,6 +168,7 @@ def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -
     end_states = sim.physics_state().cpu()
     return FaultReplay(
         model_path=robot.model_path,
+        ground=ground,
         joint_names=sim.joint_names,
         dt=cfg.sim.dt,
         end_states=end_states,

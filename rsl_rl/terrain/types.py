@@ -137,7 +137,7 @@ def stepping_stones(
     return heights
 
 
-def gap(tile: Tile, difficulty: float, *, width: Pair = (0.1, 0.6), depth: float = 0.5) -> np.ndarray:
+def gap(tile: Tile, difficulty: float, *, width: Pair = (0.0, 0.5), depth: float = 0.5) -> np.ndarray:
     """A gap around the platform; ``width`` [m] is that of its bottom, and each wall is one cell long."""
     start, end = tile.inner + tile.cell, tile.inner + tile.cell + at_difficulty(width, difficulty)
     return np.where((tile.radius > start - 1e-6) & (tile.radius < end + 1e-6), -depth, 0.0)

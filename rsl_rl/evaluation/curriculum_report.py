@@ -1,0 +1,61 @@
+"""Training callback that reports a terrain curriculum on which robots do not advance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable, Dict
+
+from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.terrain.levels import Progress
+
+INTERVAL = 100
+"""Updates between two checks."""
+
+_LOW = 0.1
+"""Mean level below which robots are still on level 0."""
+
+
+class CurriculumReport:
+    """Print a line when the mean level is about 0 after every INTERVAL updates, with the reason."""
+
+    def __init__(self, env: LeggedRobot, print_line: Callable[[str], None], interval: int = INTERVAL):
+        self._env, self._print_line, self._interval = env, print_line, interval
+
+    def __call__(self, iteration: int) -> Dict[str, float]:
+        if iteration % self._interval == 0:
+            progress = self._env.levels.read_progress()
+            if progress is not None and progress.mean_level < _LOW:
+                self._print_line(describe(progress, self._env, self._interval))
+        return {}
+
+
+def describe(progress: Progress, env: LeggedRobot, updates: int) -> str:
+    """Return what the robots reached, what a promotion asks for, and what to change."""
+    terrain = env.cfg.terrain
+    needed, seconds = terrain.promotion_distance * terrain.tile_size, env.cfg.episode_length
+    reached = (
+        f"in the last {updates} updates robots walked {progress.walked:.2f} m in an episode on average and commands "
+        f"asked for {progress.commanded:.2f} m, a promotion needs {needed:.2f} m, and {100 * progress.fall_rate:.0f} % of "
+        f"{progress.episodes} episodes ended with a fall"
+    )
+    if progress.commanded < needed:
+        remedy = f"give faster commands or more than env.episode_length={seconds:g} s"
+    elif progress.fall_rate > 0.5:
+        remedy = "train longer, or make level 0 easier"
+    else:
+        remedy = "robots do not follow the commands: train longer, or raise the weights of tracking"
+    return f"terrain curriculum: the mean level is {progress.mean_level:.2f}: {reached}; {remedy}"
+
+
+def write_overview(env: LeggedRobot, folder: Path) -> str:
+    """Write terrain.png into a run's folder; return a line for the user, empty for a plane."""
+    if env.terrain is None:
+        return ""
+    try:
+        from rsl_rl.viz.terrain_picture import draw_terrain
+    except ModuleNotFoundError as error:
+        return f"no picture of the terrain: {error}; install the extra: pip install 'rsl-rl-lib[sim]'"
+    terrain, path = env.terrain, folder / "terrain.png"
+    names = [terrain.types[kind] for kind in terrain.column_types]
+    draw_terrain(terrain.ground, terrain.origins, names, env.cfg.terrain.level < 0, path)
+    return f"terrain: {path}"
