@@ -35,8 +35,8 @@ def describe(progress: Progress, env: LeggedRobot, updates: int) -> str:
     needed, seconds = terrain.promotion_distance * terrain.tile_size, env.cfg.episode_length
     reached = (
         f"in the last {updates} updates robots walked {progress.walked:.2f} m in an episode on average and commands "
-        f"asked for {progress.commanded:.2f} m, a promotion needs {needed:.2f} m, and {100 * progress.fall_rate:.0f} % of "
-        f"{progress.episodes} episodes ended with a fall"
+        f"asked for {progress.commanded:.2f} m, a promotion needs {needed:.2f} m, and "
+        f"{100 * progress.fall_rate:.0f} % of {progress.episodes} episodes ended with a fall"
     )
     if progress.commanded < needed:
         remedy = f"give faster commands or more than env.episode_length={seconds:g} s"

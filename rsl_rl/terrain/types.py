@@ -63,8 +63,9 @@ def flat(tile: Tile, difficulty: float) -> np.ndarray:
 
 
 def slope_up(tile: Tile, difficulty: float, *, slope: Pair = (0.05, 0.5)) -> np.ndarray:
-    """A slope of the given rise per length on all four sides."""
-    return at_difficulty(slope, difficulty) * (np.clip(tile.radius, tile.inner, tile.outer) - tile.outer)
+    """A cone of the given rise per length around the platform; a grid cannot show the ridges of a pyramid."""
+    radius = np.hypot(tile.x, tile.y)
+    return at_difficulty(slope, difficulty) * (np.clip(radius, tile.inner, tile.outer) - tile.outer)
 
 
 def slope_down(tile: Tile, difficulty: float, *, slope: Pair = (0.05, 0.5)) -> np.ndarray:

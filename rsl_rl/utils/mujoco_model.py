@@ -38,4 +38,6 @@ def load_model(path: Union[str, os.PathLike], ground: Optional[HeightField] = No
     spec.add_hfield(name=FLOOR, nrow=ny, ncol=nx, size=size, userdata=data.ravel())
     floor.type, floor.hfieldname = mujoco.mjtGeom.mjGEOM_HFIELD, FLOOR
     floor.pos = [ground.origin[0] + length / 2, ground.origin[1] + width / 2, low]
-    return spec.compile()
+    model = spec.compile()
+    model.vis.map.shadowclip *= 10  # beyond it, hills have black dots in pictures
+    return model
