@@ -151,7 +151,7 @@ def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -
     terrain = build_terrain(cfg.terrain)
     ground = None if terrain is None else terrain.ground
     sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device, ground)
-    state = RobotState(sim, torch.tensor(robot.default_joint_pos, device=sim.device), cfg.sim.control_dt)
+    state = RobotState(sim, robot, cfg.sim.control_dt)
     targets = dump.targets.to(sim.device)
     _restore(sim, dump)
     tracks: Dict[str, List[Tensor]] = {"pose": [], "root_speed": [], "joint_vel": [], "lost": []}

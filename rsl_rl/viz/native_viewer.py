@@ -16,6 +16,7 @@ import numpy as np
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.viz.camera import scale_of
 from rsl_rl.viz.dots import add_dots
 
 _STEP = 0.1  # by which a key changes the command [m/s] or [rad/s]
@@ -55,7 +56,7 @@ class NativeViewer:
         self._threads = set(threading.enumerate()) - others
         camera = self._window.cam
         camera.type, camera.trackbodyid = mujoco.mjtCamera.mjCAMERA_TRACKING, int(self._model.jnt_bodyid[0])
-        camera.distance, camera.elevation, camera.azimuth = 2.0, -16.0, 125.0
+        camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(self._model), -16.0, 125.0
 
     def on_key(self, key: int) -> None:
         """Handle one key press; runs in the window's thread."""

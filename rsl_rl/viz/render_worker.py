@@ -21,6 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.viz.camera import height_to_look_at, scale_of
 from rsl_rl.viz.dots import add_dots
 
 _SPACING = 1.5  # between the robots' starting points [m]
@@ -52,11 +53,11 @@ def render(
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
     offsets = grid(len(robots)) * (ground is None)
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
-    camera.distance, camera.elevation, camera.azimuth = 2.0, -16.0, 125.0
+    camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
     imageio_ffmpeg.get_ffmpeg_exe()  # fails early if there is none
     font = ImageFont.load_default(size=18)
     chosen: List[Image.Image] = []  # for the contact sheet
-    sheet_frames = evenly_spaced(len(poses))
+    sheet_frames, look_at = evenly_spaced(len(poses)), height_to_look_at(model)
     width, height = size
     with mujoco.Renderer(model, height, width) as renderer, imageio.get_writer(
         path,
@@ -73,7 +74,7 @@ def render(
                 mujoco.mj_kinematics(model, robot)
                 mujoco.mj_comPos(model, robot)
                 mujoco.mj_camlight(model, robot)
-            target = np.array([*robots[0].qpos[:2], 0.25 if ground is None else robots[0].qpos[2]])
+            target = np.array([*robots[0].qpos[:2], look_at if ground is None else robots[0].qpos[2]])
             camera.lookat[:] = target if i == 0 else 0.9 * camera.lookat + 0.1 * target
             renderer.update_scene(robots[0], camera, option)
             for robot in robots[1:]:

@@ -19,9 +19,10 @@ import trimesh
 import viser
 
 from rsl_rl.utils.height_field import HeightField
+from rsl_rl.viz.camera import height_to_look_at, scale_of
 from rsl_rl.viz.request_guard import RequestGuard, guarded_servers
 
-_CAMERA, _LOOK_AT = (0.9, -1.1, 0.7), (0.0, 0.0, 0.25)  # initial position and target of the camera [m]
+_CAMERA = (0.9, -1.1, 0.45)  # initial position of the camera for a Go2, from where it looks [m]
 _TEXT_STRIDE = 5  # frames between two updates of the text
 _TIMEOUT = 5.0  # for stopping the server [s]
 _GROUND_COLOR, _POINT_COLOR = (176, 168, 150), (230, 64, 26)
@@ -55,7 +56,11 @@ class WebViewer:
         self._ground, self._floor_height = ground, 0.0
         self._draw_scene()
         self._build_panel(ranges, command)
-        self.server.on_client_connect(_place_camera)
+        self.server.on_client_connect(self._place_camera)
+
+    def _place_camera(self, client: viser.ClientHandle) -> None:
+        target = np.array([0.0, 0.0, height_to_look_at(self._model)])
+        client.camera.position, client.camera.look_at = target + scale_of(self._model) * np.array(_CAMERA), target
 
     def _draw_scene(self) -> None:
         scene, model = self.server.scene, self._model
@@ -191,10 +196,6 @@ def ground_mesh(ground: HeightField) -> Tuple[np.ndarray, np.ndarray]:
         [np.stack(t, axis=1) for t in ((corner, corner + ny, opposite), (corner, opposite, corner + 1))]
     )
     return vertices.astype(np.float32), faces.astype(np.uint32)
-
-
-def _place_camera(client: viser.ClientHandle) -> None:
-    client.camera.position, client.camera.look_at = _CAMERA, _LOOK_AT
 
 
 def _text(command: Sequence[float], velocity: Sequence[float], here: np.ndarray, rewards: Mapping[str, float]) -> str:
