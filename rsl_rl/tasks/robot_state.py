@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Tuple
+from typing import Dict, Mapping, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from rsl_rl.sim.base import Sim
 from rsl_rl.terrain.ground import ground_of
 from rsl_rl.terrain.scan import ScanGrid
 from rsl_rl.utils.column_selector import ColumnSelector
-from rsl_rl.utils.rotations import heading, rotate_inverse
+from rsl_rl.utils.rotations import heading, rotate_inverse, turn
 
 _STORED = (
     "command",
@@ -38,6 +38,7 @@ class RobotState:
     def __init__(self, sim: Sim, robot: Robot, control_dt: float):
         self.sim, self.robot = sim, robot
         self.ground, self.scan_grid = ground_of(sim.ground, sim.device), ScanGrid(sim.device)
+        self._scans: Dict[bool, Tensor] = {}  # of this control step, with and without errors
         self.control_dt = control_dt  # [s]
         num_envs, num_joints, num_feet = sim.num_envs, len(sim.joint_names), len(sim.foot_names)
         angles = robot.default_joint_pos
@@ -91,6 +92,7 @@ class RobotState:
         for name in _STORED:
             setattr(self, name, state[name].to(self.sim.device, copy=True))
         self.refresh_pose()
+        self._scans.clear()
 
     def refresh_pose(self) -> None:
         """Update the attributes that depend on the simulation only; call it after a step, a reset and an event."""
@@ -109,9 +111,31 @@ class RobotState:
         self.foot_up = sim.foot_up  # [N, F, 3] z axis of the feet, world; [N, 0, 3] if the model has no sensor of it
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
 
-    def heading(self) -> Tensor:
-        """Return the horizontal direction of the base's x axis in world axes, a unit vector [N, 2]."""
-        return heading(self.sim.root_quat)
+    def trunk_above_scan(self, with_error: bool) -> Tensor:
+        """Return the height of the trunk above the ground at the points of the height scan [m], [N, points].
+
+        It is computed once in a control step, and again for robots that are reset.
+        """
+        if with_error not in self._scans:
+            self._scans[with_error] = self._scan(slice(None), with_error)
+        return self._scans[with_error]
+
+    def _scan(self, robots: Union[slice, Tensor], with_error: bool) -> Tensor:
+        position, direction = self.sim.root_pos[robots], heading(self.sim.root_quat[robots])
+        middle, height = position[:, :2], position[:, 2:]
+        if with_error:
+            shift, bias = self.scan_error[robots].split([2, 1], dim=1)
+            middle, height = middle + turn(direction, shift), height - bias
+        return height - self.ground.height_at(*self.scan_grid(middle, direction))
+
+    def _update_scans(self, mask: Tensor) -> None:
+        """Compute the height scans of robots marked in mask [N] again."""
+        if mask.device.type != "cpu":
+            self._scans.clear()  # selecting robots would synchronise
+            return
+        robots = mask.nonzero().squeeze(1)
+        for with_error, scan in self._scans.items():
+            scan[robots] = self._scan(robots, with_error)
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
         """Return the contact force on each of the links after the last step, [N, len(links), 3] in world axes [N]."""
@@ -147,6 +171,7 @@ class RobotState:
     def refresh(self) -> None:
         """Update all attributes after a control step."""
         self.refresh_pose()
+        self._scans.clear()
         self._contact_strength = _length(self.sim.contact_force)
         self.moving = (self.command.square().sum(dim=1) > 0.1**2).float()
         self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt
@@ -168,6 +193,7 @@ class RobotState:
             tensor.masked_fill_(column, 0.0)
         self.foot_contact = self.foot_contact | column
         self._touching = self._touching | column
+        self._update_scans(mask)
 
 
 def _length(x: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ def place(env, x, y, z, upright=True):
     quat[:, 0 if upright else 1] = 1.0
     joints, zeros = env.state.default_joint_pos.repeat(N, 1), torch.zeros(N, 3)
     env.sim.reset(torch.ones(N, dtype=torch.bool), RobotPoseVel(pos, quat, zeros, zeros, joints, torch.zeros(N, 12)))
-    env.state.refresh_pose()
+    env.state.refresh()
 
 
 def test_heights_are_above_the_ground_underneath():

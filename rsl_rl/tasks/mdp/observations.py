@@ -15,7 +15,6 @@ from rsl_rl.robots import Robot
 from rsl_rl.tasks.mdp.binding import bind_term, find_function
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain.scan import MIRROR
-from rsl_rl.utils.rotations import turn
 
 
 def base_lin_vel(state: RobotState) -> Tensor:
@@ -89,12 +88,7 @@ def height_scan(state: RobotState, *, trunk_height: float = 0.3, with_error: boo
     The points lie in a rectangle of 1.6 m along the heading and 1.0 m across it, see :class:`ScanGrid`. With
     ``with_error``, the scan has the errors of the event scan_error.
     """
-    position, heading = state.sim.root_pos, state.heading()
-    middle, lift = position[:, :2], position[:, 2:] - trunk_height
-    if with_error:
-        shift, bias = state.scan_error.split([2, 1], dim=1)
-        middle, lift = middle + turn(heading, shift), lift - bias
-    return (lift - state.ground.height_at(*state.scan_grid(middle, heading))).clamp_(-1.0, 1.0)
+    return (state.trunk_above_scan(with_error) - trunk_height).clamp_(-1.0, 1.0)
 
 
 class Term(NamedTuple):
