@@ -55,7 +55,10 @@ def rough_task() -> LeggedRobotConfig:
         terrain=TERRAIN,
         episode_length=10.0,
         policy_observations={**task.policy_observations, "height_scan": scan},
-        critic_observations={**task.critic_observations, "height_scan": ObservationTerm(scale=5.0)},
+        critic_observations={
+            **task.critic_observations,
+            "height_scan": replace(scan, noise=0.0),
+        },  # one look-up for both
         commands=CommandConfig(yaw_rate=(-0.4, 0.4), resampling_time=10.0),
         rewards=replace(task.rewards, weights={**weights, **softer}),
         randomization=RandomizationConfig(push_interval=8.0, terms={"scan_error": EventTerm("reset")}),

@@ -26,14 +26,19 @@ _UNKNOWN = ("height_scan", "base_lin_vel")
 def teacher_task() -> LeggedRobotConfig:
     """Return go2_rough with a height scan without errors."""
     task = rough_task()
-    return replace(task, policy_observations={**task.policy_observations, **_EXACT})
+    return replace(
+        task,
+        policy_observations={**task.policy_observations, **_EXACT},
+        critic_observations={**task.critic_observations, **_EXACT},
+    )
 
 
 def student_task() -> LeggedRobotConfig:
     """Return go2_rough for a policy without height scan and velocity, with the group "teacher"."""
-    teacher = teacher_task().policy_observations
+    task = teacher_task()
+    teacher = task.policy_observations
     return replace(
-        rough_task(),
+        task,
         policy_observations={name: term for name, term in teacher.items() if name not in _UNKNOWN},
         more_observations={"teacher": {name: replace(term, noise=0.0) for name, term in teacher.items()}},
     )
