@@ -31,7 +31,7 @@ def attach_callbacks(
     from rsl_rl.runners.gate_streak import GateStreak
     from rsl_rl.runners.superseded import METRICS
 
-    attach_terrain_report(runner)
+    attach_terrain_report(runner, cfg.runner.max_iterations)
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir
     assert folder is not None  # the runner was given one
@@ -50,8 +50,8 @@ def attach_callbacks(
     return video_callbacks
 
 
-def attach_terrain_report(runner: "OnPolicyRunner") -> None:
-    """Write a picture of the terrain, and report a curriculum on which robots do not advance."""
+def attach_terrain_report(runner: "OnPolicyRunner", last: int) -> None:
+    """Write a picture of the terrain; draw the levels, and report a curriculum on which robots do not advance."""
     from rsl_rl.config.task import LeggedRobotConfig
 
     if not isinstance(runner.env.cfg, LeggedRobotConfig) or not runner.env.cfg.terrain.is_rough:
@@ -60,4 +60,4 @@ def attach_terrain_report(runner: "OnPolicyRunner") -> None:
 
     if runner.collective.rank == 0:
         runner.print_line(write_overview(runner.env, runner.log_dir))
-        runner.after_update.append(CurriculumReport(runner.env, runner.print_line))
+        runner.after_update.append(CurriculumReport(runner.env, runner.log_dir, last, runner.print_line))
