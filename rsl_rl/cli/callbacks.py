@@ -31,7 +31,6 @@ def attach_callbacks(
     from rsl_rl.runners.gate_streak import GateStreak
     from rsl_rl.runners.superseded import METRICS
 
-    attach_terrain_report(runner, cfg.runner.max_iterations)
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir
     assert folder is not None  # the runner was given one
@@ -50,14 +49,16 @@ def attach_callbacks(
     return video_callbacks
 
 
-def attach_terrain_report(runner: "OnPolicyRunner", last: int) -> None:
-    """Write a picture of the terrain; draw the levels, and report a curriculum on which robots do not advance."""
+def attach_terrain_report(runner: "OnPolicyRunner", last: int) -> List[str]:
+    """Write a picture of the terrain; draw the levels, and report a curriculum on which robots do not advance. Return
+    notes for the user."""
     from rsl_rl.config.task import LeggedRobotConfig
 
-    if not isinstance(runner.env.cfg, LeggedRobotConfig) or not runner.env.cfg.terrain.is_rough:
-        return
+    env, folder = runner.env, runner.log_dir
+    rough = isinstance(env.cfg, LeggedRobotConfig) and env.cfg.terrain.is_rough
+    if not rough or folder is None or runner.collective.rank != 0:
+        return []
     from rsl_rl.evaluation.curriculum_report import CurriculumReport, write_overview
 
-    if runner.collective.rank == 0:
-        runner.print_line(write_overview(runner.env, runner.log_dir))
-        runner.after_update.append(CurriculumReport(runner.env, runner.log_dir, last, runner.print_line))
+    runner.after_update.append(CurriculumReport(env, folder, last, runner.print_line))
+    return write_overview(env, folder)

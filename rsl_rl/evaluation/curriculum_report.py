@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Callable, Dict
+from typing import Callable, Dict, List
 
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.terrain.levels import Progress
@@ -55,18 +55,17 @@ def describe(progress: Progress, env: LeggedRobot, updates: int) -> str:
     return f"terrain curriculum: the mean level is {progress.mean_level:.2f}: {reached}; {remedy}"
 
 
-def write_overview(env: LeggedRobot, folder: Path) -> str:
-    """Write terrain.png into a run's folder; return a line for the user, empty for a plane."""
-    if env.terrain is None:
-        return ""
+def write_overview(env: LeggedRobot, folder: Path) -> List[str]:
+    """Write terrain.png into a run's folder; return a note for the user if that is not possible."""
     try:
         from rsl_rl.viz.terrain_picture import draw_terrain
     except ModuleNotFoundError as error:
-        return f"no picture of the terrain: {error}; install the extra: pip install 'rsl-rl-lib[sim]'"
-    terrain, path = env.terrain, folder / "terrain.png"
+        return [f"no picture of the terrain: {error}; install the extra: pip install 'rsl-rl-lib[sim]'"]
+    terrain = env.terrain
+    assert terrain is not None  # the caller has checked
     names = [terrain.types[kind] for kind in terrain.column_types]
-    draw_terrain(terrain.ground, terrain.origins, names, env.cfg.terrain.level < 0, path)
-    return f"terrain: {path}"
+    draw_terrain(terrain.ground, terrain.origins, names, env.cfg.terrain.level < 0, folder / "terrain.png")
+    return []
 
 
 def write_curves(folder: Path) -> None:
