@@ -54,6 +54,8 @@ def render(
     offsets = grid(len(robots)) * (ground is None)
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
     camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
+    if ground is not None:  # from higher, so that hills do not hide the robot
+        camera.distance, camera.elevation = 1.5 * camera.distance, -30.0
     imageio_ffmpeg.get_ffmpeg_exe()  # fails early if there is none
     font = ImageFont.load_default(size=18)
     chosen: List[Image.Image] = []  # for the contact sheet
