@@ -105,7 +105,7 @@ class TerrainLevels(Levels):
 
     def _random_levels(self, count: int) -> Tensor:
         drawn = torch.rand(len(self.column), device=self.column.device, generator=self._generator)
-        return (drawn * count).long().clamp(max=count - 1)
+        return (drawn * count).to(torch.long).clamp(max=count - 1)
 
     def _start(self) -> None:
         self.origins = self._tiles[self.level, self.column]
