@@ -7,6 +7,7 @@ from rsl_rl.utils.registry import Registry
 
 PATHS = {
     "anymal_c_flat": "anymal_c_flat:AnymalCFlat",
+    "anymal_c_rough": "anymal_c_rough:AnymalCRough",
     "camera": "toy:Camera",
     "choice": "toy:Choice",
     "far_goal": "toy:FarGoal",

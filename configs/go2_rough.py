@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationTerm, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationTerm
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainConfig
@@ -42,26 +42,29 @@ _LEFT_OUT = ("base_height", "foot_slip")
 
 
 def rough_task() -> LeggedRobotConfig:
-    """Return go2_flat on rough ground, with a height scan for policy and critic.
+    """Return go2_flat on rough ground."""
+    return on_rough_ground(flat_task(), trunk_height=0.3)
+
+
+def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobotConfig:
+    """Return a task of a quadruped on rough ground, with a height scan for policy and critic.
 
     The command stays the same during an episode and turns slowly, so that the robot has to leave its tile.
+    ``trunk_height`` is that of a standing robot [m].
     """
-    task = flat_task()
     weights = {name: weight for name, weight in task.rewards.weights.items() if name not in _LEFT_OUT}
     softer = {"lin_vel_z": -1.0, "orientation": -0.2, "trot": 0.5, "abduction_deviation": -0.2}
-    scan = ObservationTerm(scale=5.0, noise=0.02, params={"with_error": True})
+    # Policy and critic have the same errors, so that there is one look-up.
+    scan = ObservationTerm(scale=5.0, noise=0.02, params={"with_error": True, "trunk_height": trunk_height})
     return replace(
         task,
         terrain=TERRAIN,
         episode_length=10.0,
         policy_observations={**task.policy_observations, "height_scan": scan},
-        critic_observations={
-            **task.critic_observations,
-            "height_scan": replace(scan, noise=0.0),
-        },  # one look-up for both
+        critic_observations={**task.critic_observations, "height_scan": replace(scan, noise=0.0)},
         commands=CommandConfig(yaw_rate=(-0.4, 0.4), resampling_time=10.0),
         rewards=replace(task.rewards, weights={**weights, **softer}),
-        randomization=RandomizationConfig(push_interval=8.0, terms={"scan_error": EventTerm("reset")}),
+        randomization=replace(task.randomization, push_interval=8.0, terms={"scan_error": EventTerm("reset")}),
         gate={"fall_rate": 0.1, "lin_vel_error": 0.3, "yaw_rate_error": 0.3},
     )
 

@@ -17,7 +17,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 
 from .go2_rough import Go2Rough, rough_task
 
-_EXACT = {"height_scan": ObservationTerm(scale=5.0)}
+_EXACT = {"height_scan": ObservationTerm(scale=5.0, params={"trunk_height": 0.3})}
 
 _UNKNOWN = ("height_scan", "base_lin_vel")
 """Observations of the teacher that the student does not have."""
