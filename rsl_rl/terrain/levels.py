@@ -161,7 +161,7 @@ class TerrainLevels(Levels):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         if not state:
             return  # of a run without a terrain
-        self.level.copy_(state["level"])
+        self.level.copy_(state["level"].clamp(max=len(self._tiles) - 1))  # the config may have fewer
         self._commanded.copy_(state["commanded"])
         self._age.copy_(state["age"])
         self._start()
