@@ -32,6 +32,6 @@ def test_train_play_and_evaluate(run_script, experiment, root):
     played = run_script("scripts/play.py", *where, "5", "--num_envs", "1", "--seconds", "0.1", "--no_video")
     assert played.returncode == 0, played.stderr
     result = run_script("scripts/evaluate.py", *where, "2", "--num_envs", "4", "--seconds", "0.1")
-    assert result.returncode == 0 and "on stairs_up, level 2" in result.stdout, result.stderr
+    assert result.returncode == 0 and "on stairs_up, level 2" in " ".join(result.stdout.split()), result.stderr
     wrong = run_script("scripts/play.py", *where, "99")
     assert wrong.returncode == 2 and "--level 99: give a level from 0 to 9" in wrong.stderr
