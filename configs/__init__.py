@@ -20,6 +20,7 @@ PATHS = {
     "go2_flat_mlp": "go2_flat_mlp:Go2FlatMlp",
     "go2_flat_mlp_augmented": "go2_flat_mlp:Go2FlatMlpAugmented",
     "go2_flat_mlp_mirror_loss": "go2_flat_mlp:Go2FlatMlpMirrorLoss",
+    "go2_flat_robust": "go2_flat_robust:Go2FlatRobust",
     "go2_flat_teacher": "go2_flat_distilled:Go2FlatTeacher",
     "go2_rough": "go2_rough:Go2Rough",
     "go2_rough_student": "go2_rough_distilled:Go2RoughStudent",

@@ -31,3 +31,9 @@ def turn(direction: Tensor, vector: Tensor) -> Tensor:
     """Turn horizontal vectors [..., 2] by the angle between x and a direction, unit vectors of the same shape."""
     (c, s), (x, y) = direction.unbind(dim=-1), vector.unbind(dim=-1)
     return torch.stack((c * x - s * y, s * x + c * y), dim=-1)
+
+
+def yaw_of(quat: Tensor) -> Tensor:
+    """Return the angle about the vertical [N] of the body's x axis, in (-pi, pi], of quaternions [N, 4]."""
+    w, x, y, z = quat.unbind(dim=-1)
+    return torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))

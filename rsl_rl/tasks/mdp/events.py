@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import RandomizationConfig, Range
 from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.tasks.mdp import randomization
 from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.scan_error import ScanError
@@ -106,8 +107,9 @@ TERMS: Dict[str, Callable] = {
     "start_state": StartState,
     "push": Push,
     "scan_error": ScanError,
+    **randomization.TERMS,
 }
-"""Every event of this file by its name."""
+"""Every event by its name."""
 
 
 class Events:
@@ -162,6 +164,11 @@ class Events:
         for name, event in self._stateful().items():
             if name in state:
                 event.load_state_dict(state[name])
+
+    def log(self) -> Dict[str, Tensor]:
+        """Return what the events report of the present parameters, for the log."""
+        logs = [event.log() for event in self._terms.values() if hasattr(event, "log")]
+        return {name: value for log in logs for name, value in log.items()}
 
     def _stateful(self) -> Dict[str, Any]:
         return {name: event for name, event in self._terms.items() if hasattr(event, "state_dict")}
