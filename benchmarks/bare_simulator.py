@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.serving import Figures, serve
 from rsl_rl.cli.experiments import Experiments
 from rsl_rl.utils.cpus import available_cpus
+from rsl_rl.utils.mujoco_model import load_model
 
 RANDOMISED = ("geom_friction", "pair_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
 
@@ -25,7 +26,7 @@ def build(settings: dict) -> Callable[[], Figures]:
         settings["seconds"],
     )
     env = replace(cfg, num_envs=num_envs, sim=replace(cfg.sim, backend="mujoco")).build("cpu", seed=settings["seed"])
-    model = mujoco.MjModel.from_xml_path(str(env.robot.model_path))
+    model = load_model(env.robot.model_path, env.sim.ground)
     model.opt.timestep = cfg.sim.dt
     if settings["bare_clock"]:
         mujoco.set_mjcb_time(None)  # restore the clock of the package, which building the robots has removed
@@ -34,7 +35,7 @@ def build(settings: dict) -> Callable[[], Figures]:
         worlds.expand(name)[:] = env.sim._field(name).numpy()
     worlds.set_const()
     qpos, ctrl = worlds.bind("qpos"), worlds.bind("ctrl")
-    qpos[:, 2], qpos[:, 7:] = env.robot.standing_height, env.robot.default_joint_pos
+    qpos[:, :3], qpos[:, 7:] = env.sim.root_pos.numpy(), env.robot.default_joint_pos
     shape = (settings["different_actions"], num_envs, model.nu)
     noise = np.random.default_rng(settings["seed"]).normal(scale=settings["action_std"], size=shape)
     targets = np.asarray(env.robot.default_joint_pos) + env.action_scale.numpy() * noise

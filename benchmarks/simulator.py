@@ -80,13 +80,24 @@ def measure(cfg: Simulator) -> Dict[str, Any]:
     control_dt = env_cfg.sim.control_dt
     table = Table(title=f"{cfg.task}, control period {control_dt:g} s, median (least-most) of {cfg.repeats}")
     share = ("share of the bare loop [%]",) if cfg.bare else ()
-    for column in ("engine", "device", "robots", "environment steps/s", "times real time", "peak memory [MB]", *share):
+    for column in (
+        "engine",
+        "device",
+        "robots",
+        "environment steps/s",
+        "times real time",
+        "peak memory [MB]",
+        "beside physics [%]",
+        *share,
+    ):
         table.add_column(column, justify="left" if column in ("engine", "device") else "right")
     results: List[Dict[str, Any]] = []
     for (backend, device, num_envs), own in figures.items():
         steps, memory = own["env_steps_per_s"], own["peak_mb"]
         real_time = steps.times(control_dt)
+        beside = own.get("beside_physics")
         cells = [str(num_envs), steps.text(), f"{real_time.median:.0f}", f"{memory.median:.0f}"]
+        cells.append("" if beside is None else beside.times(100).text())
         kept = (
             ratios(runs[BARE, "cpu", num_envs], runs[backend, device, num_envs])["env_steps_per_s"]
             if cfg.bare
@@ -103,6 +114,7 @@ def measure(cfg: Simulator) -> Dict[str, Any]:
                 "env_steps_per_s": steps._asdict(),
                 "times_real_time": real_time._asdict(),
                 "peak_mb": memory._asdict(),
+                **({} if beside is None else {"beside_physics": beside._asdict()}),
                 **({} if kept is None else {"share_of_bare": kept._asdict()}),
             }
         )

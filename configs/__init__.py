@@ -7,6 +7,7 @@ from rsl_rl.utils.registry import Registry
 
 PATHS = {
     "anymal_c_flat": "anymal_c_flat:AnymalCFlat",
+    "anymal_c_rough": "anymal_c_rough:AnymalCRough",
     "camera": "toy:Camera",
     "choice": "toy:Choice",
     "far_goal": "toy:FarGoal",
@@ -21,6 +22,9 @@ PATHS = {
     "go2_flat_mlp_mirror_loss": "go2_flat_mlp:Go2FlatMlpMirrorLoss",
     "go2_flat_robust": "go2_flat_robust:Go2FlatRobust",
     "go2_flat_teacher": "go2_flat_distilled:Go2FlatTeacher",
+    "go2_rough": "go2_rough:Go2Rough",
+    "go2_rough_student": "go2_rough_distilled:Go2RoughStudent",
+    "go2_rough_teacher": "go2_rough_distilled:Go2RoughTeacher",
     "h1_flat": "h1_flat:H1Flat",
     "recall": "toy:Recall",
     "reverse": "grpo:Reverse",

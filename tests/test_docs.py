@@ -151,6 +151,13 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/play.py --task anymal_c_flat --num_envs 16": "by hand",
     "python benchmarks/gym_interface.py --num_envs 512 4096": "by hand",
+    "python scripts/train.py --task go2_rough": "tests/cli/test_terrain.py",
+    "python scripts/evaluate.py --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_terrain.py",
+    "python scripts/play.py --task go2_rough --terrain stairs_up --level 5": "tests/cli/test_terrain.py",
+    "python scripts/train.py --task go2_rough_teacher": "tests/test_architecture.py",
+    "python scripts/train.py --task go2_rough_student --algorithm.teacher_run logs/go2_rough_teacher/<run>": (
+        "tests/test_architecture.py"
+    ),
     "make walk": "tests/test_walk.py, slow",
     "make test": ".ci/run",
     "make check": ".ci/run",
@@ -273,6 +280,17 @@ def test_programs_of_embed_train_load_and_export(root, saved_programs, capsys):
     assert scope["runner"].current_learning_iteration == 22
 
 
+def test_programs_of_terrain_give_ground_and_scan(root, saved_programs):
+    scope = run_untitled_blocks(root / "docs" / "terrain.md")
+    task = importlib.import_module("steep_walk").SteepWalk().env
+    randomization = dataclasses.replace(task.randomization, terms=scope["events"])
+    env = dataclasses.replace(
+        task, num_envs=4, more_observations={"scan": scope["scan"]}, randomization=randomization
+    ).build()
+    assert env.get_observations()["scan"].shape == (4, 187) and env.state.scan_error.any()
+    assert env.terrain.types == ("stairs_up", "slope_down", "ditch") and env.terrain.ground.heights.min() < -0.1
+
+
 def test_programs_of_migrating_check_an_environment_and_convert_a_checkpoint(root, saved_programs, capsys):
     (saved_programs / "my_package").mkdir()
     (saved_programs / "my_package" / "envs.py").write_text(
@@ -290,10 +308,10 @@ def test_every_program_is_run(root):
     """The tests name every page with programs without a file name, and every file."""
     untitled = {page.name for page in pages(root) for block in blocks(page, "python") if not block.title}
     titled = {block.title for page in pages(root) for block in blocks(page, "python")} - {""}
-    assert untitled == {"README.md", "embed.md", "migrating.md"}
+    assert untitled == {"README.md", "embed.md", "migrating.md", "terrain.md"}
     assert titled == {
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
-        *("rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py"),
+        *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
         *("motors.py", "randomised_task.py"),
     }

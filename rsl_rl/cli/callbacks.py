@@ -47,3 +47,18 @@ def attach_callbacks(
     ]
     runner.after_update += video_callbacks
     return video_callbacks
+
+
+def attach_terrain_report(runner: "OnPolicyRunner", last: int) -> List[str]:
+    """Write a picture of the terrain; draw the levels, and report a curriculum on which robots do not advance. Return
+    notes for the user."""
+    from rsl_rl.config.task import LeggedRobotConfig
+
+    env, folder = runner.env, runner.log_dir
+    rough = isinstance(env.cfg, LeggedRobotConfig) and env.cfg.terrain.is_rough
+    if not rough or folder is None or runner.collective.rank != 0:
+        return []
+    from rsl_rl.evaluation.curriculum_report import CurriculumReport, write_overview
+
+    runner.after_update.append(CurriculumReport(env, folder, last, runner.print_line))
+    return write_overview(env, folder)

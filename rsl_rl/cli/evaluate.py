@@ -47,6 +47,10 @@ class Flags:
     """Also measure how far robots drift in 10 s that are to stand [m]."""
     command_period: float = 10.0
     """Time after which the robots get new commands [s]."""
+    terrain: str = ""
+    """Type of ground for all robots, such as stairs_up; default: all types of the task."""
+    level: int = -1
+    """Level of the ground for all robots, from 0; default: all levels."""
     log_root: str = ""
     """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     report: str = ""
@@ -79,6 +83,10 @@ def main(argv: Sequence[str]) -> int:
         conditions += f", new commands every {flags.command_period:g} s"
     if flags.pushes:
         conditions += ", with pushes"
+    if flags.terrain:
+        conditions += f", on {flags.terrain}"
+    if flags.level >= 0:
+        conditions += f", level {flags.level}"
     print_tables(eval_results, conditions)
     print_gate_results(eval_results)
     if report is not None:
@@ -126,6 +134,7 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load all checkpoints, so that errors occur before the first evaluation."""
     from rsl_rl.evaluation.disturbances import disturbed
     from rsl_rl.evaluation.evaluate import for_evaluation
+    from rsl_rl.evaluation.terrain import on_terrain
     from rsl_rl.runners.loading import load_policy
     from rsl_rl.utils.checkpoints import checkpoint_id
     from rsl_rl.utils.seeding import require_device
@@ -134,7 +143,8 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     for (flags, cfg, run, _), path in found:
         assert run is not None
         require_device("sim_device", cfg.sim_device)
-        env_cfg = for_evaluation(cfg.env, flags.num_envs, flags.seconds, flags.pushes, flags.command_period)
+        task = on_terrain(cfg.env, flags.terrain, flags.level)
+        env_cfg = for_evaluation(task, flags.num_envs, flags.seconds, flags.pushes, flags.command_period)
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)  # for the sizes of the policy; each seed builds its own
         loaded = load_policy(cfg, env, run, checkpoint_id(path))
         name = f"{run.name}/{path.stem}" if several_runs else path.stem

@@ -33,6 +33,10 @@ class Flags:
     command: Optional[Tuple[float, float, float]] = None
     """Forward and left velocity [m/s] and yaw rate [rad/s] for all robots, separated by spaces or commas;
     default: random commands of the task."""
+    terrain: str = ""
+    """Type of ground for all robots, such as stairs_up; default: all types of the task."""
+    level: int = -1
+    """Level of the ground for all robots, from 0; default: all levels."""
     video: bool = True
     """Write the video."""
     plot: bool = True
@@ -66,6 +70,7 @@ def play(args: Arguments) -> int:
         from rsl_rl.cli.export import export
         from rsl_rl.config.task import LeggedRobotConfig
         from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
+        from rsl_rl.evaluation.terrain import on_terrain
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
@@ -75,10 +80,11 @@ def play(args: Arguments) -> int:
         require_device("sim_device", cfg.sim_device)
         has_robot = isinstance(cfg.env, LeggedRobotConfig)
         if has_robot:
-            env_cfg = for_playback(cfg.env, flags.num_envs, flags.seconds, flags.command)
+            task = on_terrain(cfg.env, flags.terrain, flags.level)
+            env_cfg = for_playback(task, flags.num_envs, flags.seconds, flags.command)
         else:
             no_robot = f"{type(cfg.env).__name__} is not the config of a legged robot, so there is nothing to show"
-            reject_changed_flags(flags, no_robot, "num_envs", "seconds", "command")
+            reject_changed_flags(flags, no_robot, "num_envs", "seconds", "command", "terrain", "level")
             env_cfg = cfg.env
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
@@ -100,6 +106,7 @@ def run_teleop(args: Arguments) -> int:
     assert run is not None  # parse() was told to find one
     with usage_errors():
         from rsl_rl.evaluation.teleop import for_teleop, open_native_viewer, open_web_viewer, teleoperate
+        from rsl_rl.evaluation.terrain import on_terrain
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.seeding import require_device
 
@@ -109,7 +116,7 @@ def run_teleop(args: Arguments) -> int:
             flags, "--viewer and --keyboard show one robot until they are closed", "num_envs", "seconds"
         )
         require_device("sim_device", cfg.sim_device)
-        env = for_teleop(cfg.env).build(cfg.sim_device, seed=cfg.seed)
+        env = for_teleop(on_terrain(cfg.env, flags.terrain, flags.level)).build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
         command = flags.command or (0.0, 0.0, 0.0)
         display, usage = open_web_viewer(env, command, flags.port) if flags.viewer else open_native_viewer(env, command)

@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 
-from rsl_rl.cli.callbacks import attach_callbacks, build_callback_envs
+from rsl_rl.cli.callbacks import attach_callbacks, attach_terrain_report, build_callback_envs
 from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.experiments import file_of
 
@@ -61,6 +61,7 @@ def set_up(args: Arguments, own: Any, collective: "Collective") -> Training:
         runner, more_notes = resume_run(env, args, own.rl_device, collective, checkpoint)
         notes += more_notes
     runner.add_git_repo_to_log(file_of(cfg))
+    notes += attach_terrain_report(runner, cfg.runner.max_iterations)
     return Training(runner, notes, attach_callbacks(runner, cfg, *callback_envs))
 
 

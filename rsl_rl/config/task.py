@@ -22,6 +22,7 @@ from rsl_rl.config.mdp import (
 )
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.config.terms import MAX_HISTORY
+from rsl_rl.config.terrain import TerrainConfig, TerrainType
 from rsl_rl.utils.registry import import_object, suggest
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
     "TaskConfig",
     "TerminationConfig",
     "TerminationTerm",
+    "TerrainConfig",
+    "TerrainType",
     "TokensConfig",
     "ToyConfig",
 ]
@@ -83,6 +86,7 @@ class LeggedRobotConfig(TaskConfig):
     episode_length: float = 20.0
     """Time limit of an episode [s]."""
     sim: SimConfig = field(default_factory=SimConfig)
+    terrain: TerrainConfig = field(default_factory=TerrainConfig)
     control: ControlConfig = field(default_factory=ControlConfig)
     commands: CommandConfig = field(default_factory=CommandConfig)
     rewards: RewardConfig = field(default_factory=RewardConfig)

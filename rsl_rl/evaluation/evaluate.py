@@ -40,8 +40,8 @@ def for_evaluation(
     pushes: bool = False,
     command_period: float = COMMAND_PERIOD,  # [s]
 ) -> LeggedRobotConfig:
-    """Return the task for evaluation: no noise and no bias of observations, no standing commands, and pushes and other
-    events at random times only with ``pushes``.
+    """Return the task for evaluation: no noise and no bias of observations, no standing commands, no curriculum of the
+    terrain, and pushes and other events at random times only with ``pushes``.
 
     Command ranges and the randomisation of friction, payload and gains are those of training.
     """
@@ -67,6 +67,7 @@ def for_evaluation(
         policy_observations=noiseless,
         randomization=replace(randomization, terms=_without_schedules(randomization.terms)),
         commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=command_period, schedule=final),
+        terrain=replace(cfg.terrain, curriculum=False),
     )
 
 
@@ -165,7 +166,7 @@ def differences(eval_results: Sequence[EvalResult]) -> List[str]:
     """Return the names of the task's settings that differ between the results."""
     first, compared = (
         eval_results[0].env_cfg,
-        ("robot", "sim", "control", "commands", "terminations", "randomization", "gate"),
+        ("robot", "sim", "terrain", "control", "commands", "terminations", "randomization", "gate"),
     )
     return [
         name for name in compared if any(getattr(one.env_cfg, name) != getattr(first, name) for one in eval_results)

@@ -92,7 +92,8 @@ def write_fault_report(dump: FaultDump, replay: FaultReplay, path: Path, video: 
     captions = [_caption(_step_summary(dump, replay, k, i)) for k, i in frames]
     fps, target = 1 / (_SLOW_MOTION * stride * replay.dt), path.with_suffix(".mp4")
     try:
-        write_video(target, VideoClip(replay.model_path, poses.unsqueeze(1).double().numpy(), captions, fps))
+        clip = VideoClip(replay.model_path, poses.unsqueeze(1).double().numpy(), captions, fps, replay.ground)
+        write_video(target, clip)
         yield f"video: {target}, {_SLOW_MOTION} times slower (contact sheet: {contact_sheet_path(target)})"
     except VideoError as error:
         yield str(error)

@@ -7,7 +7,7 @@ import math
 import re
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks.actuators import ExplicitActuator
 from rsl_rl.tasks.faults import broken_state
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.terrain import build_terrain
+from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.registry import import_object, suggest
 
 _FORMAT = 1
@@ -56,6 +58,7 @@ class FaultReplay(NamedTuple):
     """
 
     model_path: Path
+    ground: Optional[HeightField]  # None: a plane
     joint_names: Tuple[str, ...]
     dt: float  # physics step [s]
     end_states: Tensor  # [K, S] after each step
@@ -147,7 +150,9 @@ def _read(path: Path) -> Dict[str, Any]:
 def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -> FaultReplay:
     """Simulate all steps of a fault dump in parallel, with the physics of the task."""
     robot = ROBOTS.load(cfg.robot)
-    sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device)
+    terrain = build_terrain(cfg.terrain)
+    ground = None if terrain is None else terrain.ground
+    sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device, ground)
     state = RobotState(sim, robot, cfg.sim.control_dt)
     if issubclass(import_object(cfg.control.actuator.builds), ExplicitActuator):
         sim.use_torques()
@@ -168,6 +173,7 @@ def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -
     end_states = sim.physics_state().cpu()
     return FaultReplay(
         model_path=robot.model_path,
+        ground=ground,
         joint_names=sim.joint_names,
         dt=cfg.sim.dt,
         end_states=end_states,

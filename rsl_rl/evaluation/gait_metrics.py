@@ -125,9 +125,10 @@ class GaitMetrics:
             self._action_scale = torch.tensor(scale, device=state.action.device)  # [J] [rad] per unit of action
         self._steps += 1
         self._num_envs, self._num_joints = state.action.shape
-        self._add("falls", done)
-        if not none_on_cpu(done):
-            self._count_falls(state, done)
+        fallen = done & ~state.timed_out
+        self._add("falls", fallen)
+        if not none_on_cpu(fallen):
+            self._count_falls(state, fallen)
         self._add_tracking(state)
         self._add_actions(state, done)
         self._add_feet(state)
@@ -137,10 +138,10 @@ class GaitMetrics:
         self._add("distance", state.base_lin_vel[:, :2].norm(dim=1) * state.control_dt)
         self._add("weight", state.sim.total_mass * _GRAVITY / self._num_envs)
 
-    def _count_falls(self, state: RobotState, done: Tensor) -> None:
+    def _count_falls(self, state: RobotState, fallen: Tensor) -> None:
         """Count each fall under its first cause."""
         cfg = self._cfg.terminations
-        remaining = done
+        remaining = fallen
         broken = {"engine": state.sim.diverged | state.sim.overflowed, "state": faults.broken_state(state, cfg)}
         for cause, where in {**broken, **self._terminations.causes(state)}.items():
             self._add(f"falls by {cause}", remaining & where)
@@ -164,7 +165,7 @@ class GaitMetrics:
 
     def _add_feet(self, state: RobotState) -> None:
         contact = state.foot_contact
-        height = state.foot_pos[:, :, 2] - self._foot_radius
+        height = state.foot_height - self._foot_radius
         self._swing_height = torch.maximum(self._swing_height, height)
         self._add("slip", state.foot_vel[:, :, :2].norm(dim=-1) * contact)
         self._add("contact", contact)
@@ -202,7 +203,8 @@ class GaitMetrics:
 
         A fall is counted under the first matching cause: the engine diverged or its contact buffer overflowed
         ("engine"), the state is not finite or too fast ("state"), a termination ("<link>_contact", "tilt" and those of
-        the task), or "other": a reward or observation that is not finite or too large, or a time limit.
+        the task), or "other": a reward or observation that is not finite or too large. The end of an episode at a time
+        limit or at the edge of a terrain is no fall.
         """
         causes = ("engine", "state", *self._causes, "other")
         return {cause: float(self._sums.get(f"falls by {cause}", 0.0)) / self._num_envs for cause in causes}

@@ -12,6 +12,7 @@ from torch import Tensor
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy, for_evaluation
 from rsl_rl.evaluation.recorder import Recorder
+from rsl_rl.evaluation.terrain import scan_points
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
 
@@ -82,8 +83,11 @@ def make_clip(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = ""
         )
         for c, v in zip(recording["command"][::stride, 0].tolist(), recording["velocity"][::stride, 0].tolist())
     ]
-    poses = recording["pose"][::stride].double().numpy()
-    return VideoClip(env.robot.model_path, poses, captions, 1 / (stride * control_dt))
+    poses = recording["pose"][::stride]
+    clip = VideoClip(env.robot.model_path, poses.double().numpy(), captions, 1 / (stride * control_dt))
+    if env.terrain is None:
+        return clip
+    return clip._replace(ground=env.terrain.ground, points=scan_points(env.state, poses[:, 0]).cpu().numpy())
 
 
 def _write_video(recording: Mapping[str, Tensor], env: LeggedRobot, path: Path) -> str:

@@ -25,7 +25,7 @@ def plot_motion(recording: Mapping[str, Tensor], control_dt: float, foot_names: 
         axes[i].plot(seconds, robot["velocity"][:, i], color=_MEASURED, linewidth=1.2, label="measured")
         axes[i].plot(seconds, robot["command"][:, i], "--", color=_COMMANDED, linewidth=2, label="commanded")
         axes[i].set_ylabel(label)
-    axes[3].plot(seconds, robot["pose"][:, 2], color=_MEASURED, linewidth=1.2)
+    axes[3].plot(seconds, robot["base_height"], color=_MEASURED, linewidth=1.2)
     axes[3].set_ylabel("base height [m]")
     axes[4].plot(seconds, np.sqrt((robot["target_change"] ** 2).mean(axis=1)), color=_MEASURED, linewidth=1.0)
     axes[4].set_ylabel("action rate\n[rad/step]")

@@ -27,6 +27,7 @@ class Recorder:
             "velocity": torch.cat(
                 (state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1
             ),  # [n, 3] the same, measured
+            "base_height": state.base_height,  # [n] above the ground underneath [m]
             "foot_contact": state.foot_contact,  # [n, F]
             "target": state.default_joint_pos + self._action_scale * state.action,  # [n, J] [rad]
             "target_change": self._action_scale * (state.action - state.previous_action),  # [n, J] [rad] in this step

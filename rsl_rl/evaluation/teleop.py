@@ -13,6 +13,7 @@ from torch import Tensor
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy
 from rsl_rl.evaluation.playback import for_playback
+from rsl_rl.evaluation.terrain import scan_points
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import CommandSource
 from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
@@ -40,8 +41,11 @@ class TeleopDisplay(Protocol):
         """Return whether a reset was requested since the last call."""
         ...
 
-    def show(self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float]) -> None:
-        """Show a pose [7 + J], the measured velocity in the order of the command, and the reward terms [1/s]."""
+    def show(
+        self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float], points: np.ndarray
+    ) -> None:
+        """Show a pose [7 + J], the measured velocity in the order of the command, the reward terms [1/s], and points of
+        the height scan [K, 3], which are none on a plane."""
         ...
 
     def close(self) -> None: ...
@@ -53,7 +57,7 @@ def open_web_viewer(env: LeggedRobot, command: Command, port: int) -> Tuple[Tele
         from rsl_rl.viz.web_viewer import WebViewer
     except ModuleNotFoundError as error:
         raise ValueError(f"--viewer: {error}; install the extra: pip install 'rsl-rl-lib[viewer]'") from error
-    page = WebViewer(env.robot.model_path, _ranges(env), command, port)
+    page = WebViewer(env.robot.model_path, _ranges(env), command, port, ground=env.sim.ground)
     return page, f"viewer: {page.address} (Ctrl-C ends it)"
 
 
@@ -63,7 +67,7 @@ def open_native_viewer(env: LeggedRobot, command: Command) -> Tuple[TeleopDispla
         from rsl_rl.viz.native_viewer import HELP, NativeViewer
     except ModuleNotFoundError as error:
         raise ValueError(f"--keyboard: {error}; install the extra: pip install 'rsl-rl-lib[sim]'") from error
-    return NativeViewer(env.robot.model_path, _ranges(env), command), HELP
+    return NativeViewer(env.robot.model_path, _ranges(env), command, env.sim.ground), HELP
 
 
 def _ranges(env: LeggedRobot) -> Tuple[Tuple[float, float], ...]:
@@ -112,7 +116,7 @@ def teleoperate(env: LeggedRobot, policy: ActingPolicy, display: TeleopDisplay) 
     env.observers.append(recorder)
     obs = env.reset()
     policy.reset()
-    step, next_time = 0, time.perf_counter()
+    step, next_time, no_points = 0, time.perf_counter(), np.zeros((0, 3))
     while display.is_open():
         commands.command = display.command
         if display.wants_reset():
@@ -122,9 +126,10 @@ def teleoperate(env: LeggedRobot, policy: ActingPolicy, display: TeleopDisplay) 
             obs, _, done, _ = env.step(policy(obs))
             policy.reset(done)
         if step % stride == 0:
-            pose = torch.cat((sim.root_pos[0], sim.root_quat[0], sim.joint_pos[0])).double().cpu().numpy()
+            pose = torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1)[0]
+            points = scan_points(state, pose.unsqueeze(0))[0].cpu().numpy() if sim.ground else no_points
             vx, vy, yaw_rate = (*state.base_lin_vel[0, :2].tolist(), float(state.base_ang_vel[0, 2]))
-            display.show(pose, (vx, vy, yaw_rate), recorder.rewards)
+            display.show(pose.double().cpu().numpy(), (vx, vy, yaw_rate), recorder.rewards, points)
         step += 1
         next_time = max(next_time + dt, time.perf_counter() - _MAX_DELAY)
         time.sleep(max(0.0, next_time - time.perf_counter()))

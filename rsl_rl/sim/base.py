@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.sim.parameters import parameter_shape
+from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.state_shapes import require_same_shapes
 
 
@@ -32,7 +33,7 @@ Drive = Callable[[int], Tensor]
 
 
 class Sim(ABC):
-    """N copies of one legged robot on a floor.
+    """N copies of one legged robot on a floor, which is the plane z = 0 or a height field.
 
     SI units and radians. Quaternions are w x y z and turn body coordinates into world coordinates. The world's z axis
     points up. State tensors are float32 on ``device``; ``step`` and the writing methods update them in place, so make a
@@ -43,6 +44,7 @@ class Sim(ABC):
     engine: str  # name of the backend
     num_envs: int
     device: torch.device
+    ground: Optional[HeightField] = None  # None: the plane z = 0
     dt: float  # physics step [s]
     joint_names: Tuple[str, ...]
     link_names: Tuple[str, ...]

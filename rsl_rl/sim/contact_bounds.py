@@ -12,8 +12,8 @@ import mujoco
 _PLANE, _HFIELD = int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD)
 _SPHERE, _CAPSULE = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_CAPSULE)
 
-_MAX_HFIELD_CONTACTS = 50
-"""Contacts that MuJoCo keeps of one geom with a height field (mjMAXCONPAIR)."""
+_MAX_HFIELD_CONTACTS = 4
+"""Contacts that MuJoCo Warp keeps of one geom with a height field."""
 
 
 def max_contacts(model: Any) -> int:

@@ -40,11 +40,12 @@ from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Drive, RobotPoseVel
-from rsl_rl.sim.isaac_gym_ground import Ground, Plane
+from rsl_rl.sim.isaac_gym_ground import Ground, engine_ground
 from rsl_rl.sim.isaac_gym_model import FootKinematics, RobotFacts, read_facts, rotation_matrix
 from rsl_rl.sim.isaac_gym_parameters import IsaacGymParameters
 from rsl_rl.sim.isaac_gym_scene import Scene, usable_device
 from rsl_rl.sim.isaac_gym_viewer import IsaacGymViewer
+from rsl_rl.utils import height_field
 from rsl_rl.utils.rotations import rotate_inverse
 
 
@@ -65,14 +66,15 @@ class IsaacGymSim(IsaacGymParameters):
         num_envs: int,
         cfg: SimConfig,
         device: str = "cpu",
-        ground: Optional[Ground] = None,
+        ground: Union[Ground, height_field.HeightField, None] = None,
         headless: bool = True,
     ):
         mjcf = Path(model_path).resolve()
+        self.ground = ground if isinstance(ground, height_field.HeightField) else None
         self.num_envs, self.device, self.dt = num_envs, usable_device(device), cfg.dt
         facts, urdf = read_facts(mjcf), mjcf.with_suffix(".urdf")
         self.joint_names, self.link_names, self.foot_names = facts.joint_names, facts.link_names, facts.foot_names
-        self._scene = Scene(urdf, facts, num_envs, cfg, self.device, ground or Plane(), headless)
+        self._scene = Scene(urdf, facts, num_envs, cfg, self.device, engine_ground(ground), headless)
         self._gym, self._sim = self._scene.gym, self._scene.sim
         self._prepared = False
         try:

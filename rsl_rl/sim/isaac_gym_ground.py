@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Tuple, Union
+from typing import Any, Optional, Tuple, Union
 
 import numpy as np
 from isaacgym import gymapi
+
+from rsl_rl.utils import height_field
 
 FRICTION = 0.0
 """Friction of every ground. PhysX uses the mean of ground and robot, so the robot's shapes get twice the wanted
@@ -30,20 +32,15 @@ class Plane:
 
 
 @dataclass(frozen=True)
-class HeightField:
-    """Heights on a regular grid."""
+class HeightField(height_field.HeightField):
+    """Heights on a regular grid, which the engine rounds to VERTICAL_SCALE."""
 
-    heights: np.ndarray
-    """Height above z = 0 [m] of each grid point [points along x, points along y]."""
-    cell: float
-    """Distance between neighbouring points [m]."""
     origin: Tuple[float, float] = (0.0, 0.0)
     """World coordinates x, y of the first point [m]."""
 
     def __post_init__(self):
-        shape, limit = np.shape(self.heights), VERTICAL_SCALE * np.iinfo(np.int16).max
-        if len(shape) != 2 or min(shape) < 2:
-            raise ValueError(f"heights of shape {list(shape)}; give at least [2, 2] points along x and y")
+        super().__post_init__()
+        limit = VERTICAL_SCALE * np.iinfo(np.int16).max
         if not np.abs(self.heights).max() <= limit:
             raise ValueError(f"heights reach {np.abs(self.heights).max():g} m; the engine takes up to {limit:g} m")
 
@@ -88,3 +85,10 @@ class TriangleMesh:
 
 
 Ground = Union[Plane, HeightField, TriangleMesh]
+
+
+def engine_ground(ground: Optional[Union[Ground, height_field.HeightField]]) -> Ground:
+    """Return the ground in this engine's terms; None is the plane."""
+    if isinstance(ground, height_field.HeightField):
+        return HeightField(ground.heights, ground.cell, ground.origin)
+    return ground or Plane()

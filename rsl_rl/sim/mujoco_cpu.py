@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from typing import Iterator, Tuple, Union
+from typing import Iterator, Optional, Tuple, Union
 
 import mujoco
 import numpy as np
@@ -22,6 +22,7 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Drive, RobotPoseVel
 from rsl_rl.sim.mujoco_robots import NO_SENSORS, MujocoRobots
 from rsl_rl.utils.cpus import available_cpus
+from rsl_rl.utils.height_field import HeightField
 
 _START_TIME = 1.0
 """Time at the start of a step. MuJoCo resets a world that diverges to its default state and to time zero."""
@@ -35,10 +36,17 @@ class MujocoSim(MujocoRobots):
 
     engine = "mujoco"
 
-    def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cpu"):
+    def __init__(
+        self,
+        model_path: Union[str, os.PathLike],
+        num_envs: int,
+        cfg: SimConfig,
+        device: str = "cpu",
+        ground: Optional[HeightField] = None,
+    ):
         if torch.device(device).type != "cpu":
             raise ValueError(f"sim_device={device}: the backend 'mujoco' runs on the CPU; use --sim_device cpu")
-        super().__init__(model_path, num_envs, cfg.dt, torch.device("cpu"))
+        super().__init__(model_path, num_envs, cfg.dt, torch.device("cpu"), ground)
         _stop_timers()
         self._batch = mujoco_batch.Batch(self.model, num_envs, cfg.num_threads or available_cpus())
         self._state = torch.from_numpy(self._batch.state)  # [N, everything] float64

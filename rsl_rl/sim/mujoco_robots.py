@@ -4,7 +4,7 @@ A model has one free joint first, then hinges, one position actuator per hinge i
 ``<link>_contact`` (net force of the link on the floor), ``<foot>_pos`` and ``<foot>_vel`` (frame position and velocity
 of a foot in the world), and for feet with a sole ``<foot>_up`` (z axis of the frame in the world). The model defines
 which geoms collide, by ``contype`` and ``conaffinity`` or by pairs. The friction of a robot is set for all its geoms
-and all pairs.
+and all pairs. A height field replaces the geom "floor".
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -22,6 +22,8 @@ from torch import Tensor
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_parameters import MujocoParameters
 from rsl_rl.utils.column_selector import ColumnSelector
+from rsl_rl.utils.height_field import HeightField
+from rsl_rl.utils.mujoco_model import load_model
 
 NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 """Flag of all physics steps of a control step except the last one: sensors are not read in between."""
@@ -42,8 +44,15 @@ class MujocoRobots(MujocoParameters):
     _sensors: Tensor  # [N, everything]
     _torque: Tensor  # [N, J]
 
-    def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, dt: float, device: torch.device):
-        self.model = mujoco.MjModel.from_xml_path(str(model_path))
+    def __init__(
+        self,
+        model_path: Union[str, os.PathLike],
+        num_envs: int,
+        dt: float,
+        device: torch.device,
+        ground: Optional[HeightField] = None,
+    ):
+        self.model, self.ground = load_model(model_path, ground), ground
         self.model.opt.timestep = dt
         self.num_envs, self.device, self.dt = num_envs, device, dt
         self._trunk = int(self.model.jnt_bodyid[0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from typing import Any, Callable, ContextManager, Dict, Iterator, Sequence, Union
+from typing import Any, Callable, ContextManager, Dict, Iterator, Optional, Sequence, Union
 
 import mujoco_warp as mjw  # before warp, so that the error names this package if both are missing
 import torch
@@ -22,6 +22,7 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Drive, RobotPoseVel
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS, MujocoRobots
+from rsl_rl.utils.height_field import HeightField
 
 _RANDOMISED = ("geom_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
 _DERIVED = ("body_subtreemass", "dof_invweight0", "body_invweight0", "actuator_acc0")
@@ -53,10 +54,17 @@ class MujocoWarpSim(MujocoRobots):
 
     engine = "mujoco_warp"
 
-    def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cuda"):
+    def __init__(
+        self,
+        model_path: Union[str, os.PathLike],
+        num_envs: int,
+        cfg: SimConfig,
+        device: str = "cuda",
+        ground: Optional[HeightField] = None,
+    ):
         wp.config.log_level = wp.LOG_ERROR  # otherwise it prints a line for each kernel
         wp.init()
-        super().__init__(model_path, num_envs, cfg.dt, _usable_device(device))
+        super().__init__(model_path, num_envs, cfg.dt, _usable_device(device), ground)
         self._warp_device = wp.device_from_torch(self.device)
         self.model.opt.disableflags &= ~NO_MIDPHASE  # Warp does not support the flag
         contacts = cfg.max_contacts or max_contacts(self.model)

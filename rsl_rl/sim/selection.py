@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import NamedTuple, Union
+from typing import NamedTuple, Optional, Union
 
 import torch
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim import SIMS
 from rsl_rl.sim.base import Sim
+from rsl_rl.utils.height_field import HeightField
 
 AUTO = "auto"
 
@@ -58,6 +59,12 @@ def _installed(engine: str) -> bool:
     return engine not in _ON_GPU or importlib.util.find_spec(_ON_GPU[engine]) is not None
 
 
-def make_sim(model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str) -> Sim:
-    """Build the simulation with the engine of a config; "auto" depends on the device."""
-    return SIMS.load(choose_backend(cfg.backend, device).engine)(model_path, num_envs, cfg, device)
+def make_sim(
+    model_path: Union[str, os.PathLike],
+    num_envs: int,
+    cfg: SimConfig,
+    device: str,
+    ground: Optional[HeightField] = None,
+) -> Sim:
+    """Build the simulation with the engine of a config; "auto" depends on the device. No ground is a plane."""
+    return SIMS.load(choose_backend(cfg.backend, device).engine)(model_path, num_envs, cfg, device, ground)

@@ -24,6 +24,7 @@ from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.mdp.weighted_rewards import WeightedRewards
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.step_log import StepLog
+from rsl_rl.terrain import build_levels, build_terrain
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.host import single_thread_if_small
 from rsl_rl.utils.registry import import_object
@@ -31,7 +32,7 @@ from rsl_rl.utils.state_shapes import require_same_shapes
 
 
 class LeggedRobot(VecEnv):
-    """N robots on a floor with velocity commands; terms and values are those of :class:`LeggedRobotConfig`.
+    """N robots on the ground with velocity commands; terms and values are those of :class:`LeggedRobotConfig`.
 
     The order of one control step is: joint targets from actions; physics; rewards, terminations and the observation
     after the physics, which is ``final_obs`` of episodes that end; resets, new commands and pushes; the next
@@ -41,7 +42,9 @@ class LeggedRobot(VecEnv):
     def __init__(self, cfg: LeggedRobotConfig, device: str = "cpu", seed: int = 0):
         self.cfg = cfg
         self.robot: Robot = ROBOTS.load(cfg.robot)
-        self.sim = make_sim(self.robot.model_path, cfg.num_envs, cfg.sim, device)
+        self.terrain = build_terrain(cfg.terrain)  # None: a plane
+        ground = None if self.terrain is None else self.terrain.ground
+        self.sim = make_sim(self.robot.model_path, cfg.num_envs, cfg.sim, device, ground)
         self.device = self.sim.device
         self.num_envs, self.num_actions = cfg.num_envs, len(self.sim.joint_names)
         self.max_episode_length = max(1, round(cfg.episode_length / cfg.sim.control_dt))
@@ -50,10 +53,12 @@ class LeggedRobot(VecEnv):
         self.state = RobotState(self.sim, self.robot, cfg.sim.control_dt, cfg.commands.dead_zone)
         self._default_joint_pos = self.state.default_joint_pos
         self.joint_targets = self._default_joint_pos.expand(self.num_envs, -1)  # [N, J] of the last step [rad]
+        lengths = (self.max_episode_length, cfg.sim.control_dt)
+        self.levels = build_levels(cfg.terrain, self.terrain, self.num_envs, self._generator, *lengths)
         self.actuator: Actuator = import_object(cfg.control.actuator.builds)(
             cfg.control.actuator, self.sim, self.state, cfg.sim.decimation
         )
-        self.context = TaskContext(cfg, self.robot, self.sim, self.state, self.actuator, self._generator)
+        self.context = TaskContext(cfg, self.robot, self.sim, self.state, self.actuator, self._generator, self.levels)
         self.action_scale = self.context.per_joint("action_scale")  # [J] [rad] per unit of action
         self.observers: List[Callable[[RobotState, Tensor], None]] = self.context.observers
         self.commands = Commands(cfg.commands, self.context)
@@ -115,9 +120,11 @@ class LeggedRobot(VecEnv):
             terminated |= broken
         reward = reward.clamp(min=0.0) if cfg.rewards.only_positive else reward
         self._rewards.episode_sums += terms
-        time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
+        over = (self.episode_length_buf >= self.max_episode_length) | self.levels.at_edge(self.sim.root_pos)
+        time_outs = state.timed_out = over & ~terminated
         done = terminated | time_outs
         log = self._step_log(state, self._rewards.episode_sums, done, time_outs, broken)
+        log.update(self.levels.step(self.sim.root_pos, self.sim.root_quat, state.command, done, time_outs))
         log.update(self._events.log(), **self.commands.log())
         self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
         for observer in self.observers:
@@ -142,6 +149,7 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._rewards.reset(mask)
         self.state.reset(mask)
+        self.levels.reset(mask)
         self.actuator.reset(mask)
 
     def _set_observations(self, groups: Dict[str, Tensor]) -> None:
@@ -153,6 +161,7 @@ class LeggedRobot(VecEnv):
         """Return everything that the next steps depend on: physics, episodes, commands, random generator."""
         more = {"events": self._events.state_dict(), "actuator": self.actuator.state_dict()}
         more["observation_errors"] = self._observation_table.state_dict()
+        more["levels"] = self.levels.state_dict()
         return {
             "sim": self.sim.state_dict(),
             "robots": self.state.state_dict(),
@@ -172,6 +181,7 @@ class LeggedRobot(VecEnv):
         self.state.load_state_dict(state["robots"])
         self.commands.load_state_dict(state["commands"])
         self._events.load_state_dict(state.get("events", {}))
+        self.levels.load_state_dict(state.get("levels", {}))
         self.actuator.load_state_dict(state.get("actuator", {}))
         self._observation_table.load_state_dict(state.get("observation_errors", {}))
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from rsl_rl.robots.robot import Names, Robot
 from rsl_rl.sim.base import Sim
+from rsl_rl.terrain.ground import ground_of
+from rsl_rl.terrain.scan import ScanGrid
 from rsl_rl.utils.column_selector import ColumnSelector
-from rsl_rl.utils.rotations import rotate_inverse
+from rsl_rl.utils.rotations import heading, rotate_inverse, turn
 
 _STORED = (
     "command",
@@ -30,11 +32,13 @@ _STORED = (
 class RobotState:
     """Quantities of N robots with J joints and F feet, refreshed once per control step.
 
-    SI units. The base frame is the trunk's: x forward, y left, z up.
+    SI units. The base frame is the trunk's: x forward, y left, z up. Heights are above the ground underneath.
     """
 
     def __init__(self, sim: Sim, robot: Robot, control_dt: float, dead_zone: float = 0.1):
         self.sim, self.robot = sim, robot
+        self.ground, self.scan_grid = ground_of(sim.ground, sim.device), ScanGrid(sim.device)
+        self._scans: Dict[bool, Tensor] = {}  # of this control step, with and without errors
         self.control_dt, self.dead_zone = control_dt, dead_zone  # [s]; [m/s] and [rad/s]
         num_envs, num_joints, num_feet = sim.num_envs, len(sim.joint_names), len(sim.foot_names)
         angles = robot.default_joint_pos
@@ -59,6 +63,8 @@ class RobotState:
         self.moving = zeros()  # [N] 1 if the command of the last step was a motion, else 0
         self.friction = zeros()  # [N] randomised parameters, for the critic
         self.payload = zeros()  # [N] [kg]
+        self.scan_error = zeros(3)  # [N, 3] of the height scan: its shift along x and y, and added to each height [m]
+        self.timed_out = zeros(dtype=torch.bool)  # [N] the episode ends in this step without a fall
         self.parameters: Dict[str, Tensor] = {}  # [N, k] what each event of rsl_rl.tasks.mdp.randomization has drawn
         self._touching = zeros(num_feet, dtype=torch.bool)
         lower, upper = sim.joint_limits.unbind(dim=1)
@@ -104,6 +110,7 @@ class RobotState:
             if name in self.parameters:  # others belong to events that the task has no more
                 self.parameters[name] = value.to(self.sim.device, copy=True)
         self.refresh_pose()
+        self._scans.clear()
 
     def refresh_pose(self) -> None:
         """Update the attributes that depend on the simulation only; call it after a step, a reset and an event."""
@@ -111,15 +118,42 @@ class RobotState:
         self.base_lin_vel = rotate_inverse(sim.root_quat, sim.root_lin_vel)  # [N, 3] base frame
         self.base_ang_vel = sim.root_ang_vel  # [N, 3] base frame
         self.gravity = rotate_inverse(sim.root_quat, self._down)  # [N, 3] unit vector of gravity in the base frame
-        self.base_height = sim.root_pos[:, 2]  # [N]
+        self.base_height = self.ground.height_above(sim.root_pos)  # [N] of the trunk's origin [m]
         self.joint_pos = sim.joint_pos  # [N, J]
         self.joint_offset = sim.joint_pos - self.default_joint_pos  # [N, J]
         self.joint_vel = sim.joint_vel  # [N, J]
         self.joint_torque = sim.joint_torque  # [N, J]
         self.foot_pos = sim.foot_pos  # [N, F, 3] world
+        self.foot_height = self.ground.height_above(sim.foot_pos)  # [N, F] of the foot's centre [m]
         self.foot_vel = sim.foot_vel  # [N, F, 3] world
         self.foot_up = sim.foot_up  # [N, F, 3] z axis of the feet, world; [N, 0, 3] if the model has no sensor of it
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
+
+    def trunk_above_scan(self, with_error: bool) -> Tensor:
+        """Return the height of the trunk above the ground at the points of the height scan [m], [N, points].
+
+        It is computed once in a control step, and again for robots that are reset.
+        """
+        if with_error not in self._scans:
+            self._scans[with_error] = self._scan(slice(None), with_error)
+        return self._scans[with_error]
+
+    def _scan(self, robots: Union[slice, Tensor], with_error: bool) -> Tensor:
+        position, direction = self.sim.root_pos[robots], heading(self.sim.root_quat[robots])
+        middle, height = position[:, :2], position[:, 2:]
+        if with_error:
+            shift, bias = self.scan_error[robots].split([2, 1], dim=1)
+            middle, height = middle + turn(direction, shift), height - bias
+        return height - self.ground.height_at(*self.scan_grid(middle, direction))
+
+    def _update_scans(self, mask: Tensor) -> None:
+        """Compute the height scans of robots marked in mask [N] again."""
+        if mask.device.type != "cpu":
+            self._scans.clear()  # selecting robots would synchronise
+            return
+        robots = mask.nonzero().squeeze(1)
+        for with_error, scan in self._scans.items():
+            scan[robots] = self._scan(robots, with_error)
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
         """Return the contact force on each of the links after the last step, [N, len(links), 3] in world axes [N]."""
@@ -155,6 +189,7 @@ class RobotState:
     def refresh(self) -> None:
         """Update all attributes after a control step."""
         self.refresh_pose()
+        self._scans.clear()
         self._contact_strength = _length(self.sim.contact_force)
         self.moving = (self.command.square().sum(dim=1) > self.dead_zone**2).float()
         self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt
@@ -176,6 +211,7 @@ class RobotState:
             tensor.masked_fill_(column, 0.0)
         self.foot_contact = self.foot_contact | column
         self._touching = self._touching | column
+        self._update_scans(mask)
 
 
 def _length(x: Tensor) -> Tensor:

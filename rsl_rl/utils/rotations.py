@@ -20,6 +20,19 @@ def from_yaw(yaw: Tensor) -> Tensor:
     return torch.stack((torch.cos(half), zero, zero, torch.sin(half)), dim=-1)
 
 
+def heading(quat: Tensor) -> Tensor:
+    """Return the horizontal direction of the body's x axis, a unit vector [N, 2]; quat [N, 4]."""
+    w, x, y, z = quat.unbind(dim=-1)
+    forward = torch.stack((1 - 2 * (y * y + z * z), 2 * (x * y + w * z)), dim=-1)
+    return torch.nn.functional.normalize(forward, dim=-1)
+
+
+def turn(direction: Tensor, vector: Tensor) -> Tensor:
+    """Turn horizontal vectors [..., 2] by the angle between x and a direction, unit vectors of the same shape."""
+    (c, s), (x, y) = direction.unbind(dim=-1), vector.unbind(dim=-1)
+    return torch.stack((c * x - s * y, s * x + c * y), dim=-1)
+
+
 def yaw_of(quat: Tensor) -> Tensor:
     """Return the angle about the vertical [N] of the body's x axis, in (-pi, pi], of quaternions [N, 4]."""
     w, x, y, z = quat.unbind(dim=-1)

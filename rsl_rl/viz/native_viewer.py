@@ -8,13 +8,16 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, List, Mapping, Sequence, Tuple, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import mujoco
 import mujoco.viewer
 import numpy as np
 
+from rsl_rl.utils.height_field import HeightField
+from rsl_rl.utils.mujoco_model import load_model
 from rsl_rl.viz.camera import scale_of
+from rsl_rl.viz.dots import add_dots
 
 _STEP = 0.1  # by which a key changes the command [m/s] or [rad/s]
 _KEYS: Dict[int, Tuple[int, float]] = {  # GLFW key code: index in the command, and its change
@@ -38,10 +41,11 @@ class NativeViewer:
         model_path: Union[str, os.PathLike],
         ranges: Sequence[Tuple[float, float]],  # of vx, vy [m/s] and yaw rate [rad/s]
         command: Sequence[float],  # to begin with
+        ground: Optional[HeightField] = None,  # None: that of the model
     ):
         if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             raise ValueError("--keyboard needs a display and DISPLAY is not set; take --viewer, which is a web page")
-        self._model = mujoco.MjModel.from_xml_path(str(Path(model_path)))
+        self._model = load_model(Path(model_path), ground)
         self._data = mujoco.MjData(self._model)
         self._ranges, self._command = ranges, list(command)
         self.paused, self._reset = False, False
@@ -79,11 +83,17 @@ class NativeViewer:
         wanted, self._reset = self._reset, False
         return wanted
 
-    def show(self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float]) -> None:
-        """Show a pose [7 + J] and, in the corner, commanded against measured velocity and the reward terms."""
+    def show(
+        self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float], points: np.ndarray
+    ) -> None:
+        """Show a pose [7 + J], points [K, 3] and, in the corner, commanded against measured velocity and the reward
+        terms."""
         with self._window.lock():
             self._data.qpos[:] = pose
             mujoco.mj_forward(self._model, self._data)
+            if len(points):
+                self._window.user_scn.ngeom = 0
+                add_dots(self._window.user_scn, points)
         names = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
         left: List[str] = ["", *names, *rewards]
         right = ["commanded, measured", *(f"{c:+.2f} {v:+.2f}" for c, v in zip(self._command, velocity))]

@@ -19,7 +19,10 @@ import mujoco
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from rsl_rl.utils.height_field import HeightField
+from rsl_rl.utils.mujoco_model import load_model
 from rsl_rl.viz.camera import height_to_look_at, scale_of
+from rsl_rl.viz.dots import add_dots
 
 _SPACING = 1.5  # between the robots' starting points [m]
 
@@ -39,13 +42,20 @@ def render(
     size: Tuple[int, int],
     path: Path,
     parent: Optional[int] = None,
+    ground: Optional[HeightField] = None,
+    points: Optional[np.ndarray] = None,
 ) -> None:
-    """Render poses [frames, robots, nq] as a video and a contact sheet; the camera follows the first robot."""
-    model = mujoco.MjModel.from_xml_path(model_path)
+    """Render poses [frames, robots, nq] as a video and a contact sheet; the camera follows the first robot.
+
+    On a plane the robots are moved apart. ``points`` [frames, K, 3] are drawn as dots.
+    """
+    model = load_model(model_path, ground)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
-    offsets = grid(len(robots))
+    offsets = grid(len(robots)) * (ground is None)
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
     camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
+    if ground is not None:  # from higher, so that hills do not hide the robot
+        camera.distance, camera.elevation = 1.5 * camera.distance, -30.0
     imageio_ffmpeg.get_ffmpeg_exe()  # fails early if there is none
     font = ImageFont.load_default(size=18)
     chosen: List[Image.Image] = []  # for the contact sheet
@@ -66,11 +76,13 @@ def render(
                 mujoco.mj_kinematics(model, robot)
                 mujoco.mj_comPos(model, robot)
                 mujoco.mj_camlight(model, robot)
-            target = np.array([*robots[0].qpos[:2], look_at])
+            target = np.array([*robots[0].qpos[:2], look_at if ground is None else robots[0].qpos[2]])
             camera.lookat[:] = target if i == 0 else 0.9 * camera.lookat + 0.1 * target
             renderer.update_scene(robots[0], camera, option)
             for robot in robots[1:]:
                 mujoco.mjv_addGeoms(model, robot, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, renderer.scene)
+            if points is not None:
+                add_dots(renderer.scene, points[i])
             image = Image.fromarray(renderer.render())
             ImageDraw.Draw(image, "RGBA").rectangle((0, height - 32, width, height), fill=(255, 255, 255, 190))
             ImageDraw.Draw(image).text((12, height - 27), caption, fill=(20, 20, 20), font=font)
@@ -98,6 +110,9 @@ def main() -> None:
     recording, path = Path(sys.argv[1]), Path(sys.argv[2])
     parent = int(sys.argv[3]) if len(sys.argv) > 3 else None
     with np.load(recording) as data:
+        ground = None
+        if data["ground"]:
+            ground = HeightField(data["heights"], float(data["cell"]), (data["origin"][0], data["origin"][1]))
         render(
             str(data["model_path"]),
             data["poses"],
@@ -106,6 +121,8 @@ def main() -> None:
             (int(data["size"][0]), int(data["size"][1])),
             path,
             parent,
+            ground,
+            data.get("points"),
         )
 
 

@@ -11,9 +11,11 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+
+from rsl_rl.utils.height_field import HeightField
 
 _DRIVER_REMEDY = (
     "install an OpenGL driver, on Debian or Ubuntu: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri libgles2, or "
@@ -49,6 +51,15 @@ class VideoClip(NamedTuple):
     poses: np.ndarray  # [frames, robots, 7 + J] root position [m], quaternion w x y z, joint angles [rad]
     captions: Sequence[str]  # one for each frame
     fps: float
+    ground: Optional[HeightField] = None  # None: the ground of the model
+    points: Optional[np.ndarray] = None  # [frames, points, 3] in world coordinates, to be drawn as dots
+
+    def arrays(self) -> Dict[str, Any]:
+        """Return the contents of a file for the render process."""
+        content = {**self._asdict(), "model_path": str(self.model_path), "ground": self.ground is not None}
+        if self.ground is not None:
+            content.update(heights=self.ground.heights, cell=self.ground.cell, origin=self.ground.origin)
+        return {name: value for name, value in content.items() if value is not None}
 
 
 class Renderer:
@@ -119,7 +130,7 @@ def write_video(
     renderer = renderer or Renderer()
     with tempfile.TemporaryDirectory(prefix=f".{path.stem}.", suffix=PART_SUFFIX, dir=path.parent) as folder:
         recording, result = Path(folder) / "recording.npz", Path(folder) / path.name
-        np.savez(recording, **{**clip._asdict(), "model_path": str(clip.model_path)}, size=size)
+        np.savez(recording, **clip.arrays(), size=size)
         render(renderer, recording, result, len(clip.poses), "video")
         for made in (result, contact_sheet_path(result)):
             os.replace(made, path.parent / made.name)

@@ -11,19 +11,22 @@ import math
 import os
 import threading
 import time
-from typing import List, Mapping, Sequence, Tuple, Union
+from typing import List, Mapping, Optional, Sequence, Tuple, Union
 
 import mujoco
 import numpy as np
 import trimesh
 import viser
 
+from rsl_rl.utils.height_field import HeightField
 from rsl_rl.viz.camera import height_to_look_at, scale_of
 from rsl_rl.viz.request_guard import RequestGuard, guarded_servers
 
 _CAMERA = (0.9, -1.1, 0.45)  # initial position of the camera for a Go2, from where it looks [m]
 _TEXT_STRIDE = 5  # frames between two updates of the text
 _TIMEOUT = 5.0  # for stopping the server [s]
+_GROUND_COLOR, _POINT_COLOR = (176, 168, 150), (230, 64, 26)
+_MAX_VERTICES = 300_000  # of the ground, so that browsers can draw it
 _COMMAND_NAMES = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
 
 
@@ -40,6 +43,7 @@ class WebViewer:
         command: Sequence[float],  # to begin with
         port: int,
         host: str = "127.0.0.1",
+        ground: Optional[HeightField] = None,  # None: a plane
     ):
         if not 1 <= port <= 65535:
             raise ValueError(f"--port {port}: give a number from 1 to 65535, such as 8080")
@@ -49,6 +53,7 @@ class WebViewer:
         with contextlib.redirect_stdout(io.StringIO()), guarded_servers(guard):  # the caller prints the address
             self.server = viser.ViserServer(host=host, port=port, label="rsl_rl", verbose=False)
         self.address = f"http://{host}:{self.server.get_port()}/?token={guard.token}"
+        self._ground, self._floor_height = ground, 0.0
         self._draw_scene()
         self._build_panel(ranges, command)
         self.server.on_client_connect(self._place_camera)
@@ -59,7 +64,14 @@ class WebViewer:
 
     def _draw_scene(self) -> None:
         scene, model = self.server.scene, self._model
-        self._grid = scene.add_grid("/floor", width=40.0, height=40.0, cell_size=0.25, section_size=1.0)
+        self._grid = self._points = None
+        if self._ground is None:
+            self._grid = scene.add_grid("/floor", width=40.0, height=40.0, cell_size=0.25, section_size=1.0)
+        else:
+            vertices, faces = ground_mesh(self._ground)
+            self._floor = scene.add_mesh_simple("/floor", vertices, faces, color=_GROUND_COLOR, flat_shading=True)
+            dots = np.zeros((1, 3), dtype=np.float32)
+            self._points = scene.add_point_cloud("/scan", dots, _POINT_COLOR, point_size=0.03)
         moving = [body for body in range(1, model.nbody) if model.body_weldid[body] != 0]
         self._bodies = {body: scene.add_frame(f"/robot/{body}", show_axes=False) for body in moving}
         for geom in range(model.ngeom):
@@ -129,13 +141,22 @@ class WebViewer:
         self._wants_reset.clear()
         return wanted
 
-    def show(self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float]) -> None:
-        """Show a pose [7 + J], the measured velocity in the order of the command, and reward terms by name."""
+    def show(
+        self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float], points: np.ndarray
+    ) -> None:
+        """Show a pose [7 + J], the measured velocity in the order of the command, reward terms by name, and points [K,
+        3]."""
         self._data.qpos[:] = pose
         mujoco.mj_kinematics(self._model, self._data)
-        here = np.array([pose[0], pose[1], 0.0])
+        if len(points):  # follow the height of the ground slowly
+            self._floor_height += 0.1 * (float(points[:, 2].mean()) - self._floor_height)
+        here = np.array([pose[0], pose[1], self._floor_height])
         with self.server.atomic():
-            self._grid.position = -(here % 1.0)
+            if self._grid is not None:
+                self._grid.position = -(here % 1.0)
+            else:
+                self._floor.position = -here
+                self._points.points = (points - here).astype(np.float32)
             for body, frame in self._bodies.items():
                 frame.position = self._data.xpos[body] - here
                 frame.wxyz = self._data.xquat[body]
@@ -158,6 +179,23 @@ class WebViewer:
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks))
         loop.close()
+
+
+def ground_mesh(ground: HeightField) -> Tuple[np.ndarray, np.ndarray]:
+    """Return vertices [V, 3] in world coordinates and triangles [T, 3] of a height field, with fewer points if it is
+    large."""
+    stride = 1 + int(math.sqrt(ground.heights.size / _MAX_VERTICES))
+    heights = ground.heights[::stride, ::stride]
+    nx, ny = heights.shape
+    step = stride * ground.cell
+    x, y = (first + step * np.arange(count) for first, count in zip(ground.origin, (nx, ny)))
+    vertices = np.stack((*np.meshgrid(x, y, indexing="ij"), heights), axis=-1).reshape(-1, 3)
+    corner = (np.arange(nx - 1)[:, None] * ny + np.arange(ny - 1)).ravel()
+    opposite = corner + ny + 1
+    faces = np.concatenate(
+        [np.stack(t, axis=1) for t in ((corner, corner + ny, opposite), (corner, opposite, corner + 1))]
+    )
+    return vertices.astype(np.float32), faces.astype(np.uint32)
 
 
 def _text(command: Sequence[float], velocity: Sequence[float], here: np.ndarray, rewards: Mapping[str, float]) -> str:

@@ -152,9 +152,10 @@ def still_state(num_envs=2):
         joint_vel=sim.joint_vel,
         foot_contact=zeros(4).bool(),
         foot_touchdown=zeros(4).bool(),
-        foot_pos=zeros(4, 3),
+        foot_height=zeros(4),
         foot_vel=zeros(4, 3),
         air_time=zeros(4),
+        timed_out=zeros().bool(),
         forces=forces,
         contact_strength=lambda links: torch.stack([forces[link] for link in links], dim=1),
     )
@@ -173,7 +174,7 @@ def test_each_number_of_a_gait_has_its_paper_answer():
     state.foot_vel[:, :, 1] = 0.1 * torch.arange(1, 5)  # only the third touches
     for step in range(10):
         state.foot_touchdown[:, 1] = step in (3, 8)
-        state.foot_pos[:, 1, 2] = GO2.foot_radius + (0.06 if step == 2 else 0.0)
+        state.foot_height[:, 1] = GO2.foot_radius + (0.06 if step == 2 else 0.0)
         meter(state, NOBODY)
     result = meter.result()
     assert result["torque_saturation"] == pytest.approx(1 / 24)

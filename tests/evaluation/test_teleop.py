@@ -24,8 +24,10 @@ from configs.go2_flat import Go2Flat
 from rsl_rl.evaluation import teleop
 from rsl_rl.evaluation.teleop import TeleopCommands, for_teleop, open_native_viewer, open_web_viewer, teleoperate
 from rsl_rl.robots.go2 import GO2
+from rsl_rl.utils.height_field import HeightField
 
 RANGES = ((-1.0, 1.0), (-0.5, 0.5), (-1.0, 1.0))
+NO_POINTS = np.zeros((0, 3))
 POSE = np.array([3.3, -2.6, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])
 
 
@@ -62,7 +64,8 @@ class Script:
     def wants_reset(self):
         return self._now[2]
 
-    def show(self, pose, velocity, rewards):
+    def show(self, pose, velocity, rewards, points):
+        assert points.shape == (0, 3)  # on a plane
         self.shown.append((pose, velocity, dict(rewards)))
 
 
@@ -182,10 +185,30 @@ def test_every_geom_is_drawn_in_its_size(page):
 
 
 def test_the_robot_stays_in_the_middle_and_the_grid_moves(page):
-    page.show(POSE, (0.1, 0.0, 0.0), {"a_term": 0.25})
+    page.show(POSE, (0.1, 0.0, 0.0), {"a_term": 0.25}, NO_POINTS)
     np.testing.assert_allclose(page._bodies[1].position, (0.0, 0.0, 0.3), atol=1e-9)
     np.testing.assert_allclose(page._grid.position, (-0.3, -0.4, 0.0), atol=1e-6)
     assert "| a_term | +0.250 |" in page._text.content and "+0.20 | +0.10" in page._text.content
+
+
+def test_the_ground_and_the_scan_move_around_the_robot():
+    from rsl_rl.viz.web_viewer import WebViewer, ground_mesh
+
+    heights = np.zeros((21, 31), dtype=np.float32)
+    heights[10:, :] = 0.5
+    ground = HeightField(heights, 0.1, (-1.0, -1.5))
+    vertices, faces = ground_mesh(ground)
+    assert len(vertices) == 21 * 31 and len(faces) == 2 * 20 * 30 and faces.max() == len(vertices) - 1
+    np.testing.assert_allclose(vertices[[0, -1]], [[-1.0, -1.5, 0.0], [1.0, 1.5, 0.5]], atol=1e-6)
+    normals = np.cross(vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]])
+    assert (normals[:, 2] > 0).all()
+    viewer = WebViewer(GO2.model_path, RANGES, (0.2, 0.0, 0.0), 18124, ground=ground)
+    points = np.array([[0.5, 0.5, 0.5], [0.1, 0.0, 0.5]])
+    viewer.show(POSE, (0.1, 0.0, 0.0), {}, points)
+    here = -np.array(viewer._floor.position)
+    np.testing.assert_allclose(here[:2], POSE[:2])
+    np.testing.assert_allclose(viewer._points.points, points - here, atol=2e-3)  # sent as float16
+    viewer.close()
 
 
 def test_a_command_beyond_the_tasks_ranges_widens_a_slider(page):
@@ -229,7 +252,7 @@ def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
     for tab in (first, second):
         tab.goto(page.address)
         tab.get_by_text("pause", exact=True).wait_for(timeout=30_000)
-    page.show(POSE, (0.0, 0.0, 0.0), {"a_term": 0.25})
+    page.show(POSE, (0.0, 0.0, 0.0), {"a_term": 0.25}, NO_POINTS)
     first.get_by_text("a_term").wait_for(timeout=20_000)
     until(lambda: robot_in(first, tmp_path))
 
@@ -248,7 +271,7 @@ def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
     second.get_by_text("stop (all sliders to zero)").click()
     until(lambda: page.command == (0.0, 0.0, 0.0))
     second.close()
-    page.show(POSE, (0.0, 0.0, 0.0), {})
+    page.show(POSE, (0.0, 0.0, 0.0), {}, NO_POINTS)
 
 
 def robot_in(tab, folder) -> bool:

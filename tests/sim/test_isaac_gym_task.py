@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
+from configs.go2_rough import rough_task
 from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.config.task import RandomizationConfig, TerrainConfig
 from rsl_rl.env import check_vec_env
 from rsl_rl.runners import OnPolicyRunner
 from tests.sim.isaac_gym_package import instead_of_isaac_gym
@@ -77,3 +79,23 @@ def test_a_broken_robot_is_explained():
     case = env.postmortem("engine")
     assert case["environment"] == 3 and case["physics"]["states"].shape[1] == 37
     assert torch.isfinite(env.step(torch.zeros(8, 12)).obs["policy"]).all()
+
+
+def test_robots_stand_on_rough_ground_as_on_mujoco():
+    """With equal start states, and no noise."""
+    task = rough_task()
+    terrain = TerrainConfig(
+        types={"stairs_up": 1.0, "slope_down": 1.0}, tile_size=4.0, num_columns=2, num_levels=2, border=2.0
+    )
+    cfg = replace(config(), terrain=terrain, randomization=RandomizationConfig.none())
+    cfg = replace(cfg, more_observations={"scan": {"height_scan": task.critic_observations["height_scan"]}})
+    heights = []
+    for backend in (BACKEND, "mujoco"):
+        env = replace(cfg, sim=replace(cfg.sim, backend=backend)).build(seed=5)
+        for _ in range(40):
+            result = env.step(torch.zeros(8, 12))
+            assert not result.done.any()
+        assert (env.state.base_height - 0.275).abs().max() < 0.03
+        assert (env.state.foot_height - env.robot.foot_radius).abs().max() < 0.02
+        heights.append(result.obs["scan"])
+    assert (heights[0] - heights[1]).abs().median() < 0.1  # 2 cm before scaling

@@ -12,6 +12,7 @@ from rsl_rl.sim import SIMS
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
+from rsl_rl.utils.height_field import HeightField
 from tests.sim import standing
 from tests.sim.standing import stand
 from tests.sim.thorough_model import thorough_spec
@@ -24,8 +25,8 @@ POSE = standing.POSE.repeat(N, 1)
 def make(request):
     """Build N robots on each of the engines that read the same model file; Warp's on its CPU device."""
 
-    def build(num_envs: int = N, model_path: Path = GO2.model_path, **settings) -> MujocoRobots:
-        return request.param(model_path, num_envs, SimConfig(**settings), "cpu")
+    def build(num_envs: int = N, model_path: Path = GO2.model_path, ground=None, **settings) -> MujocoRobots:
+        return request.param(model_path, num_envs, SimConfig(**settings), "cpu", ground)
 
     return build
 
@@ -224,3 +225,28 @@ def test_all_numbers_of_the_motion_can_be_looked_at_at_once(make):
     own = torch.cat([x.flatten() for x in sim.pose_vel()])
     shown = torch.cat([x.flatten() for x in sim.state_buffers()])
     assert torch.equal(shown.sort().values, own.sort().values)
+
+
+def test_a_height_field_carries_the_robot(make):
+    """On a slope along x: the feet are on it, the floor's force is the weight, and the names are those of the plane."""
+    x = np.arange(-20, 21) * 0.1
+    slope = HeightField(np.repeat((0.1 * x)[:, None], 41, axis=1).astype(np.float32), 0.1, (-2.0, -2.0))
+    sim, plane = make(ground=slope), make()
+    assert sim.link_names == plane.link_names and sim.ground is slope
+    stand(sim, height=0.36)
+    sim.set_friction(torch.ones(N))
+    for _ in range(100):
+        sim.step(POSE, 4)
+    above = sim.foot_pos[:, :, 2] - 0.1 * sim.foot_pos[:, :, 0]
+    assert (above - 0.022).abs().max() < 0.005
+    weight = sim.total_mass * 9.81
+    torch.testing.assert_close(sim.contact_force[:, :, 2].sum(dim=1), weight, rtol=0.03, atol=0)
+    assert not sim.overflowed.any() and sim.foot_pos[:, :, 0].std() > 0.1
+
+
+def test_a_model_without_a_floor_cannot_have_a_height_field(make, tmp_path):
+    path = tmp_path / "no_floor.xml"
+    path.write_text(GO2.model_path.read_text().replace('"floor"', '"street"'))
+    flat = HeightField(np.zeros((2, 2), dtype=np.float32), 1.0, (0.0, 0.0))
+    with pytest.raises(ValueError, match="no geom named 'floor', which the terrain replaces"):
+        make(model_path=path, ground=flat)

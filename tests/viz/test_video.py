@@ -110,7 +110,7 @@ def test_a_renderer_without_its_parent_leaves(tmp_path):
     if not has_gl():
         pytest.skip("no OpenGL driver: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri")
     recording = tmp_path / "recording.npz"
-    np.savez(recording, **{**still()._asdict(), "model_path": str(GO2.model_path)}, size=(64, 64))
+    np.savez(recording, **still().arrays(), size=(64, 64))
     command = [sys.executable, "-m", "rsl_rl.viz.render_worker", str(recording), str(tmp_path / "film.mp4")]
     environment = {**os.environ, "MUJOCO_GL": "egl"}
     for parent, code in ((os.getpid(), 0), (os.getppid(), 1)):

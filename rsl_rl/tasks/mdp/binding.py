@@ -1,63 +1,17 @@
-"""Find the function of a term and bind its parameters."""
+"""Settings that the functions of terms get for their parameters."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 from dataclasses import fields
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Dict
 
 from rsl_rl.config.base import Settings
-from rsl_rl.utils.registry import import_object, suggest
+from rsl_rl.utils.binding import bind_term, find_function
 
-
-def find_function(name: str, known: Mapping[str, Any], kind: str) -> Any:
-    """Find what a term names: an entry of ``known``, or "package.module:function"."""
-    if ":" in name:
-        return import_object(name)
-    if name not in known:
-        raise ValueError(f"unknown {kind} '{name}'; known: {', '.join(sorted(known))}.{suggest(name, known)}")
-    return known[name]
+__all__ = ["bind_term", "find_function", "settings_of"]
 
 
 def settings_of(section: Settings) -> Dict[str, Any]:
     """Return what a function gets for its parameters without a default: ``cfg``, the section of the config, and each
     of its settings by name."""
     return {"cfg": section, **{f.name: getattr(section, f.name) for f in fields(section)}}  # type: ignore[arg-type]
-
-
-def bind_term(
-    function: Any, params: Mapping[str, Any], where: str, settings: Mapping[str, Any], num_arguments: int = 1
-) -> Callable:
-    """Return a function, or a class, with its parameters bound; the result takes the first ``num_arguments``.
-
-    A parameter without a default that ``params`` lacks is the setting of that name. A parameter that is in neither, and
-    an entry of ``params`` that the function does not take, is a ValueError with the path ``where`` of the term.
-    """
-    if not callable(function):
-        raise ValueError(f"{where} names a {type(function).__name__}; name a function")
-    name = getattr(function, "__qualname__", repr(function))
-    kinds = inspect.Parameter
-    try:
-        every = inspect.signature(function).parameters.values()
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}; write a function that calls it") from error
-    takes_any = any(parameter.kind is kinds.VAR_KEYWORD for parameter in every)
-    positional = [p for p in every if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-    arguments = positional[:num_arguments]
-    if len(arguments) < num_arguments and not any(p.kind is kinds.VAR_POSITIONAL for p in every):
-        raise ValueError(f"{where}: {name} takes {len(arguments)} arguments by position; it gets {num_arguments}")
-    by_name = (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-    own = {p.name: p for p in every if p.kind in by_name and p not in arguments}
-    unknown = [key for key in params if key not in own and not takes_any]
-    if unknown:
-        known = ", ".join(own) or "none"
-        raise ValueError(f"{where}.params has '{unknown[0]}'; {name} takes {known}.{suggest(unknown[0], own)}")
-    sectioned = {"cfg"} & set(settings)  # given to every function that takes it
-    wanted = [key for key, p in own.items() if key not in params and (p.default is kinds.empty or key in sectioned)]
-    missing = [key for key in wanted if key not in settings]
-    if missing:
-        lacked = ", ".join(f"'{key}'" for key in missing)
-        raise ValueError(f"{where}: {name} needs {lacked}, which params lacks; give a value in {where}.params")
-    values = {**{key: settings[key] for key in wanted}, **params}
-    return functools.partial(function, **values) if values else function

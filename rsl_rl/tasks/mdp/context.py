@@ -13,6 +13,7 @@ from rsl_rl.robots import Robot
 from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.actuators import Actuator
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.terrain import Levels
 from rsl_rl.utils.by_name import values_by_name
 
 
@@ -27,6 +28,8 @@ class TaskContext:
     actuator: Actuator
     generator: torch.Generator
     """Source of all random numbers of the task; its state is saved in checkpoints."""
+    levels: Levels
+    """Where the robots start."""
     observers: List[Callable[[RobotState, Tensor], None]] = field(default_factory=list)
     """Called in every step with the state and the mask of the episodes that end [N], before the resets."""
     _tensors: Dict[str, Tensor] = field(default_factory=dict, repr=False)

@@ -21,6 +21,7 @@ from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.mdp import randomization
 from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
 from rsl_rl.tasks.mdp.context import TaskContext
+from rsl_rl.tasks.mdp.scan_error import ScanError
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.rotations import from_yaw
 from rsl_rl.utils.uniform import Uniform
@@ -56,26 +57,31 @@ def _where(mask: Tensor, new: Tensor, old: Optional[Tensor]) -> Tensor:
 
 
 class StartState:
-    """Set the start state: a random heading, velocity of the trunk and joint angles."""
+    """Set the start state: a random heading, velocity of the trunk and joint angles; on a terrain also the place on the
+    robot's tile."""
 
     def __init__(self, task: TaskContext, *, initial_joint_scale: Range, initial_velocity: float):
         low, high = initial_joint_scale
         velocity = (-initial_velocity, initial_velocity)
         joints = [(low * angle, high * angle) for angle in task.robot.default_joint_pos]
-        bounds = [(-math.pi, math.pi), *(velocity,) * 6, *joints]
+        self._levels = task.levels
+        spread = ((-self._levels.spread, self._levels.spread),) * 2 if self._levels.spread else ()
+        bounds = [(-math.pi, math.pi), *(velocity,) * 6, *joints, *spread]
         self.draw = Uniform(task.num_envs, bounds, task.generator)
         self._sim = task.sim
-        start = torch.tensor([0.0, 0.0, task.robot.standing_height], device=task.device)
-        self._pos = start.expand(task.num_envs, 3)
+        self._above_ground = torch.tensor([0.0, 0.0, task.robot.standing_height], device=task.device)
         self._joint_vel = torch.zeros(task.num_envs, len(joints), device=task.device)
 
     def __call__(self, mask: Tensor) -> None:
         drawn = self.draw()
         if none_on_cpu(mask):
             return
-        heading, lin_vel, ang_vel, joint_pos = drawn.split([1, 3, 3, self._joint_vel.shape[1]], dim=1)
+        num_joints = self._joint_vel.shape[1]
+        heading, lin_vel, ang_vel, joint_pos, offset = drawn.tensor_split([1, 4, 7, 7 + num_joints], dim=1)
         joint_pos = joint_pos.clamp(*self._sim.joint_limits.unbind(dim=1))
-        pose_vel = RobotPoseVel(self._pos, from_yaw(heading[:, 0]), lin_vel, ang_vel, joint_pos, self._joint_vel)
+        pos = self._levels.origins + self._above_ground
+        pos[:, : offset.shape[1]] += offset
+        pose_vel = RobotPoseVel(pos, from_yaw(heading[:, 0]), lin_vel, ang_vel, joint_pos, self._joint_vel)
         self._sim.reset(mask, pose_vel)
 
 
@@ -100,6 +106,7 @@ TERMS: Dict[str, Callable] = {
     "model_parameters": model_parameters,
     "start_state": StartState,
     "push": Push,
+    "scan_error": ScanError,
     **randomization.TERMS,
 }
 """Every event by its name."""

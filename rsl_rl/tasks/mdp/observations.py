@@ -16,6 +16,7 @@ from rsl_rl.robots import Robot
 from rsl_rl.tasks.mdp.binding import bind_term, find_function
 from rsl_rl.tasks.mdp.randomization import nominal_values
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.terrain.scan import MIRROR
 
 
 def base_lin_vel(state: RobotState) -> Tensor:
@@ -60,7 +61,7 @@ def foot_contact(state: RobotState) -> Tensor:
 
 def foot_height(state: RobotState) -> Tensor:
     """Height of each foot's centre above the floor [m]."""
-    return state.foot_pos[:, :, 2]
+    return state.foot_height
 
 
 def air_time(state: RobotState) -> Tensor:
@@ -81,6 +82,15 @@ def friction(state: RobotState) -> Tensor:
 def payload(state: RobotState) -> Tensor:
     """Mass added to the trunk [kg]."""
     return state.payload.unsqueeze(1)
+
+
+def height_scan(state: RobotState, *, trunk_height: float = 0.3, with_error: bool = False) -> Tensor:
+    """Height of the trunk above the ground at 17 x 11 points around it, less ``trunk_height`` [m], from -1 to 1.
+
+    The points lie in a rectangle of 1.6 m along the heading and 1.0 m across it, see :class:`ScanGrid`. With
+    ``with_error``, the scan has the errors of the event scan_error.
+    """
+    return (state.trunk_above_scan(with_error) - trunk_height).clamp_(-1.0, 1.0)
 
 
 def parameter(state: RobotState, *, name: str) -> Tensor:
@@ -112,6 +122,7 @@ TERMS: Dict[str, Term] = {
     "base_height": Term(base_height, "scalar", "world"),
     "friction": Term(friction, "scalar", "world"),
     "payload": Term(payload, "scalar", "base"),
+    "height_scan": Term(height_scan, "height_scan", "base"),
     **{
         name: Term(functools.partial(parameter, name=name), mirror_type, frame)
         for name, mirror_type, frame in (
@@ -149,4 +160,5 @@ def mirrors_by_type(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[floa
         "joints": (robot.mirrored_joints, robot.mirror_signs),
         "joint_factors": (robot.mirrored_joints, (1.0,) * len(robot.mirrored_joints)),
         "feet": (robot.mirrored_feet, (1.0,) * len(robot.mirrored_feet)),
+        "height_scan": (MIRROR, (1.0,) * len(MIRROR)),
     }

@@ -104,7 +104,7 @@ def feet_air_time(state: RobotState, *, air_time_target: float, feet: Names = ".
 
 def foot_clearance(state: RobotState, *, foot_clearance_target: float, feet: Names = ".*") -> Tensor:
     """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
-    error = (state.foot_pos[:, :, 2] - foot_clearance_target).square()
+    error = (state.foot_height - foot_clearance_target).square()
     return state.feet(error * state.foot_vel[:, :, :2].norm(dim=-1), feet).sum(dim=1)
 
 

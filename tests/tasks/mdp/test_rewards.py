@@ -37,7 +37,7 @@ def state(**changes):
         "air_time": torch.tensor([[0.4, 0.1, 0.0, 0.9], [0.4, 0.0, 0.0, 0.0]]),
         "foot_touchdown": torch.tensor([[True, True, False, True], [True, False, False, False]]),
         "foot_contact": torch.tensor([[True, False, False, True], [True, True, False, False]]),
-        "foot_pos": torch.tensor([[[0.0, 0.0, 0.08]] * 3 + [[0.0, 0.0, 0.02]], [[0.0, 0.0, 0.08]] * 4]),
+        "foot_height": torch.tensor([[0.08, 0.08, 0.08, 0.02], [0.08] * 4]),
         "foot_up": torch.tensor([[[0.0, 0.0, 1.0]] * 3 + [[0.6, 0.0, 0.8]], [[0.0, 0.0, 1.0]] * 4]),
         "joints": lambda x, names: x[:, GO2.joint_indices(names, JOINTS)],
         "feet": lambda x, names: x[:, GO2.foot_indices(names, FEET)],

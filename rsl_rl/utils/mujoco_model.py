@@ -1,0 +1,43 @@
+"""Load a robot's MJCF file with another ground."""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+import os
+from typing import Optional, Union
+
+import mujoco
+import numpy as np
+
+from rsl_rl.utils.height_field import HeightField
+
+FLOOR = "floor"
+"""Name of the geom of the ground in the models."""
+
+_BASE = 1.0
+"""Thickness of the solid below the lowest point [m]."""
+
+
+def load_model(path: Union[str, os.PathLike], ground: Optional[HeightField] = None) -> mujoco.MjModel:
+    """Return the model of an MJCF file, whose geom "floor" becomes the given height field.
+
+    The geom keeps its name and its material, so that contact pairs and sensors refer to it as before.
+    """
+    if ground is None:
+        return mujoco.MjModel.from_xml_path(str(path))
+    spec = mujoco.MjSpec.from_file(str(path))
+    floor = spec.geom(FLOOR)
+    if floor is None:
+        raise ValueError(f"{path} has no geom named '{FLOOR}', which the terrain replaces; name its ground so")
+    heights, (length, width) = np.asarray(ground.heights, dtype=np.float64), ground.size
+    low, high = float(heights.min()), float(heights.max())
+    rise = max(high - low, 1e-3)  # MuJoCo needs a positive one
+    data = ((heights - low) / rise).astype(np.float32).T  # MuJoCo's rows are along y
+    size, (nx, ny) = [length / 2, width / 2, rise, _BASE], heights.shape
+    spec.add_hfield(name=FLOOR, nrow=ny, ncol=nx, size=size, userdata=data.ravel())
+    floor.type, floor.hfieldname = mujoco.mjtGeom.mjGEOM_HFIELD, FLOOR
+    floor.pos = [ground.origin[0] + length / 2, ground.origin[1] + width / 2, low]
+    model = spec.compile()
+    model.vis.map.shadowclip *= 10  # beyond it, hills have black dots in pictures
+    return model
