@@ -4,7 +4,7 @@
 # (the package mujoco fills its namespace at run time)
 import time
 from dataclasses import replace
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
@@ -20,11 +20,8 @@ def build(settings: dict) -> Callable[[], Figures]:
     import mujoco
     from mujoco import batch
 
-    cfg, num_envs, seconds = (
-        Experiments().load(settings["task"])().env,
-        settings["num_envs"],
-        settings["seconds"],
-    )
+    cfg: Any = Experiments().load(settings["task"])().env
+    num_envs, seconds = settings["num_envs"], settings["seconds"]
     env = replace(cfg, num_envs=num_envs, sim=replace(cfg.sim, backend="mujoco")).build("cpu", seed=settings["seed"])
     model = load_model(env.robot.model_path, env.sim.ground)
     model.opt.timestep = cfg.sim.dt

@@ -3,7 +3,7 @@
 import time
 import warnings
 from dataclasses import replace
-from typing import Callable
+from typing import Any, Callable
 
 import torch
 
@@ -19,7 +19,7 @@ def build(settings: dict) -> Callable[[], Figures]:
     device, on_gpu = settings["device"], settings["device"] != "cpu"
     require_device("device", device)
     prepare_host()
-    cfg = Experiments().load(settings["task"])()
+    cfg: Any = Experiments().load(settings["task"])()
     cfg = replace(
         cfg,
         env=replace(cfg.env, num_envs=settings["num_envs"], sim=replace(cfg.env.sim, backend="mujoco_warp")),

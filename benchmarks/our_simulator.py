@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from typing import Callable
+from typing import Any, Callable
 
 import torch
 
@@ -13,7 +13,7 @@ from rsl_rl.utils.seeding import require_device
 
 
 def build(settings: dict) -> Callable[[], Figures]:
-    cfg = Experiments().load(settings["task"])().env
+    cfg: Any = Experiments().load(settings["task"])().env
     cfg = replace(cfg, num_envs=settings["num_envs"], sim=replace(cfg.sim, backend=settings["backend"]))
     device, seconds = settings["device"], settings["seconds"]
     require_device("device", device)

@@ -70,7 +70,7 @@ class Simulator:
 
 def measure(cfg: Simulator) -> Dict[str, Any]:
     """Measure the engines alternately; print a table and return its content."""
-    env_cfg = Experiments().load(cfg.task)().env
+    env_cfg: Any = Experiments().load(cfg.task)().env
     if not hasattr(env_cfg, "sim"):
         raise ValueError(f"--task {cfg.task} has no physics to step; take a legged robot's, such as go2_flat")
     for backend in cfg.backends:

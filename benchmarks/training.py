@@ -112,7 +112,8 @@ def _require_gate(cfg: Training) -> None:
     """Raise a ValueError for a task that cannot be evaluated, before the training."""
     from rsl_rl.evaluation.evaluate import for_evaluation  # imports torch, which --help has no time for
 
-    env_cfg = for_evaluation(Experiments().load(cfg.task)().env, cfg.num_robots, cfg.seconds)
+    task: Any = Experiments().load(cfg.task)().env
+    env_cfg = for_evaluation(task, cfg.num_robots, cfg.seconds)
     if not env_cfg.gate:
         raise ValueError(f"--task {cfg.task} has no gate to reach; give its config's env.gate some limits")
 
@@ -181,7 +182,7 @@ def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:
     from rsl_rl.evaluation.evaluate import evaluate, for_evaluation, unmet_criteria
     from rsl_rl.runners.loading import load_policy
 
-    trained = from_dict(Experiments().load(cfg.task), read_yaml(folder / "config.yaml"))
+    trained: Any = from_dict(Experiments().load(cfg.task), read_yaml(folder / "config.yaml"))
     env_cfg = for_evaluation(trained.env, cfg.num_robots, cfg.seconds)
     env = env_cfg.build(trained.sim_device, seed=trained.seed + 1000)
     result = evaluate(env, load_policy(trained, env, folder, iteration).policy, cfg.seconds)

@@ -54,7 +54,8 @@ def attach_terrain_report(runner: "OnPolicyRunner", last: int) -> List[str]:
     notes for the user."""
     from rsl_rl.config.task import LeggedRobotConfig
 
-    env, folder = runner.env, runner.log_dir
+    env: Any = runner.env
+    folder = runner.log_dir
     rough = isinstance(env.cfg, LeggedRobotConfig) and env.cfg.terrain.is_rough
     if not rough or folder is None or runner.collective.rank != 0:
         return []

@@ -91,9 +91,10 @@ class NativeViewer:
         with self._window.lock():
             self._data.qpos[:] = pose
             mujoco.mj_forward(self._model, self._data)
-            if len(points):
-                self._window.user_scn.ngeom = 0
-                add_dots(self._window.user_scn, points)
+            scene = self._window.user_scn
+            if len(points) and scene is not None:
+                scene.ngeom = 0
+                add_dots(scene, points)
         names = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
         left: List[str] = ["", *names, *rewards]
         right = ["commanded, measured", *(f"{c:+.2f} {v:+.2f}" for c, v in zip(self._command, velocity))]

@@ -154,7 +154,7 @@ class WebViewer:
         with self.server.atomic():
             if self._grid is not None:
                 self._grid.position = -(here % 1.0)
-            else:
+            elif self._points is not None:
                 self._floor.position = -here
                 self._points.points = (points - here).astype(np.float32)
             for body, frame in self._bodies.items():
