@@ -148,6 +148,8 @@ class RobotState:
 
     def _update_scans(self, mask: Tensor) -> None:
         """Compute the height scans of robots marked in mask [N] again."""
+        if not self._scans:
+            return
         if mask.device.type != "cpu":
             self._scans.clear()  # selecting robots would synchronise
             return

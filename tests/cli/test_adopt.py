@@ -11,7 +11,7 @@ from rsl_rl.cli.main import main
 from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.runners import OnPolicyRunner
 from tests.docs_blocks import commands
-from tests.robots.models_of_others import BIPED_DEFAULTS, biped_mjcf, quadruped_urdf, wheeled_urdf
+from tests.models_of_others import BIPED_DEFAULTS, biped_mjcf, quadruped_urdf, wheeled_urdf
 
 
 @pytest.fixture

@@ -180,7 +180,8 @@ def test_poses_that_are_not_finite_are_not_filmed(trained, tmp_path, monkeypatch
     third = step_summaries(broken, replay_fault(broken, trained.cfg.env))[2]
     assert third.joint == "FR_thigh_joint" and str(third.joint_speed) == str(third.target_error) == "nan"
     lines = list(write_fault_report(broken, replay_fault(broken, trained.cfg.env), tmp_path / "case.pt", True))
-    ((_, poses, captions, fps),) = filmed
+    (clip,) = filmed
+    poses, captions, fps = clip.poses, clip.captions, clip.fps
     # 8 steps of 4 frames: none of the third, and of the last one only the first
     assert poses.shape == (7 * 4 - 3, 1, 19) and len(captions) == len(poses) and fps == pytest.approx(10)
     assert torch.isfinite(torch.from_numpy(poses)).all() and captions[0].startswith("0.160 s before the end")

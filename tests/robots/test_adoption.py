@@ -17,7 +17,7 @@ from rsl_rl.robots.adoption.meshes import find_mesh
 from rsl_rl.robots.adoption.reading import read_model
 from rsl_rl.robots.adoption.standing import gravity_torques
 from rsl_rl.robots.adoption.structure import find_skeleton
-from tests.robots.models_of_others import (
+from tests.models_of_others import (
     BIPED_DEFAULTS,
     arm_urdf,
     biped_mjcf,
