@@ -18,6 +18,7 @@ PATHS = {
     "go2_flat_mlp_augmented": "go2_flat_mlp:Go2FlatMlpAugmented",
     "go2_flat_mlp_mirror_loss": "go2_flat_mlp:Go2FlatMlpMirrorLoss",
     "go2_flat_teacher": "go2_flat_distilled:Go2FlatTeacher",
+    "gymnasium": "gymnasium:Gymnasium",
     "recall": "toy:Recall",
     "reverse": "grpo:Reverse",
     "target_sum": "grpo:TargetSum",
