@@ -127,6 +127,9 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
         something was not finite, or all samples were masked.
         """
         self.optimizer.attach()
+        scheduled = self.cfg.learning_rate_at(self.progress)
+        if scheduled is not None:
+            self.learning_rate = scheduled
         storage, policy = self.storage, self.policy
         totals: Optional[Tensor] = None
         consecutive_skips, num_steps = self.skips_in_row.clone(), 0

@@ -114,6 +114,7 @@ class OnPolicyRunner(PolicyAccess):
             began, longest = time.monotonic(), 0.0
             while self._num_updates < last_update and not self._stops():
                 iteration_began = time.monotonic()
+                self.alg.progress = self._num_updates / last_update
                 obs = self._iterate(obs)
                 if self._checkpoints.due(self.current_learning_iteration):
                     self.save_to_log_dir()
@@ -156,7 +157,7 @@ class OnPolicyRunner(PolicyAccess):
         return reason is not None
 
     def print_line(self, text: str) -> None:
-        """Print a line for the user while a training runs."""
+        """Print a line for the user."""
         self._run_log.print_line(text)
 
     def _iterate(self, obs: Observations) -> Observations:
