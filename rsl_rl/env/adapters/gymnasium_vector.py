@@ -104,6 +104,11 @@ class GymnasiumEnv(ForeignEnv):
                 )
             chosen = actions.reshape(-1) + int(space.start)
         else:
+            if not actions.is_floating_point():
+                raise ValueError(
+                    f"the environment takes numbers {list(space.shape)} and got choices; set policy.distribution to "
+                    "'gaussian' or 'beta'"
+                )
             if self._map != "none" and self._bounds is not None:
                 middle, half = self._bounds
                 unit = actions.tanh() if self._map == "tanh" else actions.clamp(-1.0, 1.0)
