@@ -164,6 +164,14 @@ def test_fixed_schedule_without_desired_kl_learns_with_a_constant_learning_rate(
         ppo.schedule = "adaptive"  # settings written later are checked too
 
 
+def test_linear_schedule_falls_to_zero_with_the_progress_of_the_training():
+    ppo = make(schedule="linear", desired_kl=None, learning_rate=4e-4)
+    for progress in (0.0, 0.5, 0.75):
+        ppo.progress = progress
+        collect(ppo)
+        assert ppo.update()["learning_rate"].item() == pytest.approx(4e-4 * (1 - progress))
+
+
 def test_adaptive_schedule_follows_the_kl_of_each_mini_batch():
     ppo = make(num_mini_batches=1, num_learning_epochs=4, desired_kl=1e-4)
     collect(ppo)

@@ -18,7 +18,6 @@ from rsl_rl.env.adapters.foreign import NO_LIMIT, ForeignEnv
 from rsl_rl.env.vec_env import Observations, StepResult
 
 
-
 class GymnasiumEnv(ForeignEnv):
     """A ``gymnasium.vector.VectorEnv``, of NumPy arrays or tensors, that starts all episodes when it is wrapped.
 
