@@ -10,7 +10,6 @@ from rsl_rl.config.gymnasium_task import GymnasiumConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
 
-
 NUM_ENVS, NUM_STEPS = 32, 64
 UPDATES_OF_A_MILLION_STEPS = 1_000_000 // (NUM_ENVS * NUM_STEPS)
 
