@@ -102,6 +102,9 @@ class ValueLearningConfig(OnPolicyConfig):
     """Lambda of the generalised advantage estimate: 0 uses the critic only, 1 the rewards of the rollout only."""
     value_loss_coef: float = 1.0
     """Weight of the value loss."""
+    recompute_advantages: bool = False
+    """Estimate returns and advantages again before each pass over the rollout but the first, with the values of the
+    critic as learned by then."""
 
     def __post_init__(self):
         super().__post_init__()
