@@ -113,4 +113,4 @@ def test_the_linear_schedule_of_a_resumed_training_goes_on_where_it_was():
     runner.learn(2)
     runner.current_learning_iteration = 2
     runner.learn(2)  # of four
-    assert rates == pytest.approx([3e-4, 1.5e-4, 1.5e-4, 0.75e-4])
+    assert rates == pytest.approx([1e-3, 0.5e-3, 0.5e-3, 0.25e-3])
