@@ -42,6 +42,8 @@ class Flags:
     """Number of evaluations, each with other commands and robots."""
     episodes: int = 100
     """Number of episodes, for a task that is no legged robot."""
+    sample_actions: bool = False
+    """Draw actions from the policy's distribution, as in training, for a task that is no legged robot."""
     pushes: bool = False
     """Push the robots as in training."""
     command_period: float = 10.0
@@ -70,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
         found = find_checkpoints(requests)
         walks = hasattr(requests[0].cfg.env, "gate")
         if walks:
-            reject_changed_flags(flags, "legged robots walk for --seconds", "episodes")
+            reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
             report = report_path(flags.report, found)
             candidates = load_candidates(found)
     if not walks:

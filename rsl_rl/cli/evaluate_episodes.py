@@ -14,7 +14,7 @@ ROBOT_FLAGS = ("num_envs", "seconds", "num_seeds", "pushes", "command_period", "
 
 def evaluate_episodes(found: Sequence[Tuple[Arguments, Path]], flags: Any, seed: int) -> int:
     """Print the returns of each checkpoint, all with the same seed; the last line is JSON."""
-    from rsl_rl.evaluation.returns import episode_returns
+    from rsl_rl.evaluation.returns import SamplingPolicy, episode_returns
 
     results: List[Dict[str, Any]] = []
     with usage_errors():
@@ -22,7 +22,8 @@ def evaluate_episodes(found: Sequence[Tuple[Arguments, Path]], flags: Any, seed:
         reject_changed_flags(flags, no_robot, *ROBOT_FLAGS)
         loaded = [(path, *_load(args, path, flags.episodes, seed)) for args, path in found]
     for path, env, policy in loaded:
-        episodes = episode_returns(env, policy.policy)
+        acting = SamplingPolicy(policy.policy) if flags.sample_actions else policy.policy
+        episodes = episode_returns(env, acting)
         numbers = episodes.summary()
         results.append({**numbers, "env_steps": policy.env_steps, "checkpoint": str(path)})
         print(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
 from rsl_rl.env.contract import standardize_step
-from rsl_rl.env.vec_env import VecEnv
+from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.evaluation.evaluate import ActingPolicy
+from rsl_rl.runners.inference import InferencePolicy
 
 MAX_STEPS = 100_000
 """Control steps after which an episode that does not end is cut off."""
@@ -33,6 +34,20 @@ class EpisodeReturns(NamedTuple):
             "mean_length": lengths.mean().item(),
             "episodes": len(returns),
         }
+
+
+class SamplingPolicy:
+    """A policy that draws its actions from their distribution, as in training."""
+
+    def __init__(self, policy: InferencePolicy):
+        self._policy = policy
+
+    @torch.no_grad()
+    def __call__(self, obs: Observations) -> Tensor:
+        return self._policy.act(self._policy.actor_obs(obs))
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        self._policy.reset(dones)
 
 
 @torch.no_grad()

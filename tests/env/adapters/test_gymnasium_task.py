@@ -68,6 +68,9 @@ def test_the_recipe_balances_the_pole_and_its_evaluation_says_so(tmp_path, capsy
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["mean_return"] == result["mean_length"] > 100  # chance: about 22
     assert result["episodes"] == 10 and result["env_steps"] == 10 * 32 * 64
+    assert main(["evaluate", *flags, "--episodes", "10", "--sample_actions"]) == 0
+    sampled = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert 50 < sampled["mean_return"] != result["mean_return"]
 
 
 class Countdown:
