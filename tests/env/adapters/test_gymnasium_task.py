@@ -63,14 +63,14 @@ def test_a_missing_gymnasium_is_named_in_one_line(monkeypatch, capsys, tmp_path)
 
 def test_the_recipe_balances_the_pole_and_its_evaluation_says_so(tmp_path, capsys):
     flags = ["--task", "gym_cartpole", "--log_root", str(tmp_path)]
-    assert main(["train", *flags, "--max_iterations", "10", "--logger", "none"]) == 0
+    assert main(["train", *flags, "--max_iterations", "4", "--logger", "none"]) == 0
     assert main(["evaluate", *flags, "--episodes", "10"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert result["mean_return"] == result["mean_length"] > 100  # chance: about 22
-    assert result["episodes"] == 10 and result["env_steps"] == 10 * 32 * 64
+    assert result["mean_return"] == result["mean_length"] > 60  # chance: about 22
+    assert result["episodes"] == 10 and result["env_steps"] == 4 * 32 * 64
     assert main(["evaluate", *flags, "--episodes", "10", "--sample_actions"]) == 0
     sampled = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert 50 < sampled["mean_return"] != result["mean_return"]
+    assert 40 < sampled["mean_return"] != result["mean_return"]
 
 
 class Countdown:
