@@ -33,7 +33,7 @@ def build(settings: dict) -> Callable[[], Figures]:
     qpos[:, 2], qpos[:, 7:] = env.robot.standing_height, env.robot.default_joint_pos
     shape = (settings["different_actions"], num_envs, model.nu)
     noise = np.random.default_rng(settings["seed"]).normal(scale=settings["action_std"], size=shape)
-    targets = np.asarray(env.robot.default_joint_pos) + cfg.control.action_scale * noise
+    targets = np.asarray(env.robot.default_joint_pos) + env.action_scale.numpy() * noise
 
     def measure() -> Figures:
         steps, passed, began = 0, 0.0, time.perf_counter()

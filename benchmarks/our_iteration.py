@@ -49,7 +49,7 @@ def build(settings: dict) -> Callable[[], Figures]:
     def physics() -> None:
         """Simulate the rollout's joint targets again, without task and policy."""
         for actions in alg.storage.columns["actions"]:
-            targets = env.state.default_joint_pos + cfg.env.control.action_scale * actions
+            targets = env.state.default_joint_pos + env.action_scale * actions
             env.sim.step(targets, cfg.env.sim.decimation)
 
     def measure() -> Figures:

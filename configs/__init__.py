@@ -6,10 +6,12 @@ The wheel installs this folder as the package rsl_rl_configs, and each name as a
 from rsl_rl.utils.registry import Registry
 
 PATHS = {
+    "anymal_c_flat": "anymal_c_flat:AnymalCFlat",
     "camera": "toy:Camera",
     "choice": "toy:Choice",
     "far_goal": "toy:FarGoal",
     "far_goal_rnd": "toy:FarGoalRND",
+    "g1_flat": "g1_flat:G1Flat",
     "go2_flat": "go2_flat:Go2Flat",
     "go2_flat_blind": "go2_flat_blind:Go2FlatBlind",
     "go2_flat_blind_mlp": "go2_flat_blind:Go2FlatBlindMlp",
@@ -24,6 +26,7 @@ PATHS = {
     "gym_pendulum": "gymnasium:GymPendulum",
     "gym_walker2d": "gymnasium:GymWalker2d",
     "gymnasium": "gymnasium:Gymnasium",
+    "h1_flat": "h1_flat:H1Flat",
     "recall": "toy:Recall",
     "reverse": "grpo:Reverse",
     "target_sum": "grpo:TargetSum",

@@ -47,7 +47,8 @@ class Policy:
         self._terms = _check_terms(description)
         self._robot_index = [self.joint_names.index(name) for name in own]  # of each of the policy's joints
         self._default = np.array(description["default_joint_pos"], np.float32)  # in the policy's order
-        self._scale, self._clip = np.float32(description["action_scale"]), np.float32(description["action_clip"])
+        self._scale = np.array(description["action_scale"], np.float32)  # a number, or one for each joint
+        self._clip = np.float32(description["action_clip"])
         self._memory_shapes = [shape for name, shape in description["inputs"].items() if name != "obs"]
         self.control_period: float = description["control_period"]
         self.default_joint_pos = self._to_robot(self._default)
@@ -208,7 +209,8 @@ def _check_numbers(description: Mapping[str, Any]) -> None:
     if not names or len(set(names)) != len(names):
         raise ValueError(f"joint_names={names}; each joint must have a name of its own")
     shapes = {name: (len(names),) for name in PER_JOINT}
-    shapes.update(dict.fromkeys(("action_scale", "action_clip", "control_period"), ()))
+    shapes.update(dict.fromkeys(("action_clip", "control_period"), ()))
+    shapes["action_scale"] = (len(names),) if isinstance(description["action_scale"], list) else ()
     if "joint_limits" in description:
         shapes["joint_limits"] = (len(names), 2)
     for name, shape in shapes.items():
@@ -221,7 +223,7 @@ def _check_numbers(description: Mapping[str, Any]) -> None:
             raise ValueError(f"{name}={description[name]}; give finite numbers of shape {list(shape)}, none negative")
     if any(low > high for low, high in description.get("joint_limits", ())):
         raise ValueError(f"joint_limits={description['joint_limits']}; give the lowest first")
-    zero = [name for name in ("action_scale", "action_clip", "control_period") if description[name] == 0]
+    zero = [name for name in ("action_scale", "action_clip", "control_period") if not np.all(description[name])]
     if zero:
         raise ValueError(f"{', '.join(zero)} must be positive; export the policy again")
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from benchmarks.pairing import PEER_PACKAGES
+from configs.go2_flat import flat_task
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners import OnPolicyRunner
@@ -47,6 +48,7 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     "scripts/train.py --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3": ONCE,
     "scripts/train.py --task go2_flat --deterministic": ONCE,
     "scripts/train.py --task go2_flat --acceleration.no_fused": ONCE,
+    "scripts/train.py --task g1_flat": ONCE,
     "scripts/train.py --task recall": ("--max_iterations", "1"),
     "scripts/train.py --task target_sum": ("--max_iterations", "1"),
     "scripts/train.py --task toy_grpo --num_envs 128 --algorithm.group_size 16": ("--max_iterations", "1"),
@@ -295,7 +297,7 @@ def test_every_program_is_run(root):
     assert untitled == {"README.md", "embed.md", "migrating.md"}
     assert titled == {
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
-        *("rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "near.py"),
+        *("rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
     }
 
@@ -316,6 +318,12 @@ def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
     friction = envs["event"].state.friction.clone()
     envs["event"].reset([2])
     assert (envs["event"].state.friction != friction).tolist() == [False, False, True, False]
+
+
+def test_rewards_of_named_joints_are_those_of_the_go2(saved_programs):
+    rewards = importlib.import_module("named_joints").rewards
+    env = dataclasses.replace(flat_task(), num_envs=2, rewards=rewards).build()
+    assert {"rew_front_legs", "rew_front_slip"} <= set(env.step(torch.zeros(2, 12)).extras["log"])
 
 
 @torch.no_grad()

@@ -43,6 +43,42 @@ def compare_engines(run_script, arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_anymal_learns_to_walk(run_script, root, seed):
+    result = train_and_evaluate(run_script, root, "anymal_c_flat", seed)
+    assert result["env_steps"] <= 4_000_000
+    assert result["gate_passed"], result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("task", ["g1_flat", "h1_flat"])
+def test_a_humanoid_learns_to_walk(run_script, root, task, seed):
+    """It walks at 0.5 m/s with steps: each foot leaves the floor, high enough, and stands still on it."""
+    forward = [f"--env.commands.{name}" for name in ("lin_vel_x", "lin_vel_y", "yaw_rate")]
+    command = (forward[0], "0.5", "0.5", forward[1], "0", "0", forward[2], "0", "0")
+    result = train_and_evaluate(run_script, root, task, seed, *command)
+    assert result["fall_rate"] <= 0.1 and result["lin_vel_error"] <= 0.15, result
+    assert result["swing_height"] >= 0.04 and result["duty_factor"] <= 0.75, result
+    assert result["foot_slip"] <= 0.15 and 0.5 <= result["step_frequency"] <= 3.0, result
+
+
+def train_and_evaluate(run_script, root, task, seed, *flags):
+    """Train a task and return the result of three evaluations of 20 s."""
+    experiment = f"walk-{uuid.uuid4().hex[:8]}"
+    arguments = ("--task", task, "--experiment_name", experiment)
+    try:
+        done = run_script("scripts/train.py", *arguments, "--seed", str(seed), timeout=6000)
+        assert done.returncode == 0, done.stderr
+        done = run_script("scripts/evaluate.py", *arguments, "--num_seeds", "3", *flags, timeout=600)
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        print(json.dumps(result))
+        return result
+    finally:
+        shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
+
+
+@pytest.mark.slow
 def test_a_go2_without_a_sense_of_velocity_walks(run_script, root):
     experiment = f"blind-{uuid.uuid4().hex[:8]}"
     results = {}

@@ -67,8 +67,11 @@ def require_within(cfg: Settings, low: float, high: float, *names: str) -> None:
 
 
 def require_positive(cfg: Settings, *names: str) -> None:
+    """Require positive numbers; of a mapping, all values."""
     for name in names:
-        require_field(cfg, name, getattr(cfg, name) > 0, " must be positive")
+        value = getattr(cfg, name)
+        positive = all(x > 0 for x in value.values()) if isinstance(value, Mapping) else value > 0
+        require_field(cfg, name, positive, " must be positive")
 
 
 def require_not_negative(cfg: Settings, *names: str) -> None:

@@ -17,6 +17,7 @@ from rsl_rl.config.base import (
     require_within,
 )
 from rsl_rl.config.terms import CommandTerm, EventTerm, ObservationTerm, RewardTerm, TerminationTerm
+from rsl_rl.utils.by_name import require_patterns
 
 __all__ = [
     "CommandConfig",
@@ -24,6 +25,7 @@ __all__ = [
     "ControlConfig",
     "EventTerm",
     "ObservationTerm",
+    "PerJoint",
     "RandomizationConfig",
     "Range",
     "RewardConfig",
@@ -34,6 +36,9 @@ __all__ = [
 
 Range = Tuple[float, float]
 """Lowest and highest value of a uniform draw."""
+
+PerJoint = Union[float, Dict[str, float]]
+"""A number for all joints, or numbers by regular expressions; each joint's name matches exactly one as a whole."""
 
 
 @dataclass(frozen=True)
@@ -73,18 +78,20 @@ class ControlConfig(Settings):
 
     section: ClassVar[str] = "env.control"
 
-    stiffness: float = 30.0
-    """Proportional gain of every joint [N m/rad]."""
-    damping: float = 0.75
-    """Derivative gain of every joint [N m s/rad]."""
-    action_scale: float = 0.25
-    """Joint angle per unit of action [rad]."""
+    stiffness: PerJoint = 30.0
+    """Proportional gain of the joints [N m/rad]; a number, or numbers by name pattern."""
+    damping: PerJoint = 0.75
+    """Derivative gain of the joints [N m s/rad]; a number, or numbers by name pattern."""
+    action_scale: PerJoint = 0.25
+    """Joint angle per unit of action [rad]; a number, or numbers by name pattern."""
     action_clip: float = 20.0
     """Actions are clipped to [-action_clip, action_clip]."""
 
     def __post_init__(self):
         super().__post_init__()
         require_positive(self, "stiffness", "damping", "action_scale", "action_clip")
+        for name in ("stiffness", "damping", "action_scale"):
+            require_patterns(getattr(self, name), f"env.control.{name}")
 
 
 @dataclass(frozen=True)

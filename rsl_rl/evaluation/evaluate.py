@@ -93,7 +93,7 @@ def evaluate(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str
 @torch.no_grad()
 def evaluate_seed(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> SeedResult:
     """Run every robot for a time [s]; return metrics, falls, tracking errors and a recording."""
-    metrics, recorder = GaitMetrics(env.cfg, env.robot), Recorder(1, env.cfg.control.action_scale)
+    metrics, recorder = GaitMetrics(env.cfg, env.robot), Recorder(1, env.action_scale)
     obs = env.reset()
     env.observers += [metrics, recorder]
     policy.reset()

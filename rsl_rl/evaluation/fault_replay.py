@@ -146,7 +146,7 @@ def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -
     """Simulate all steps of a fault dump in parallel, with the physics of the task."""
     robot = ROBOTS.load(cfg.robot)
     sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device)
-    state = RobotState(sim, torch.tensor(robot.default_joint_pos, device=sim.device), cfg.sim.control_dt)
+    state = RobotState(sim, robot, cfg.sim.control_dt)
     targets = dump.targets.to(sim.device)
     _restore(sim, dump)
     tracks: Dict[str, List[Tensor]] = {"pose": [], "root_speed": [], "joint_vel": [], "lost": []}

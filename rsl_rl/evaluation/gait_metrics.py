@@ -14,6 +14,7 @@ from rsl_rl.robots import Robot
 from rsl_rl.tasks import faults
 from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.by_name import values_by_name
 from rsl_rl.utils.cpu_checks import none_on_cpu
 
 _GRAVITY = 9.81  # [m/s^2]
@@ -119,7 +120,9 @@ class GaitMetrics:
             self._terminations = Terminations(self._cfg.terminations, state)
             self._causes = tuple(self._terminations.causes(state))
             self._swing_height = torch.zeros_like(state.air_time)  # highest point of each current swing [m]
-            self._last_change = torch.zeros_like(state.action)  # of the action, one control step ago
+            self._last_change = torch.zeros_like(state.action)  # of the target, one control step ago [rad]
+            scale = values_by_name(self._cfg.control.action_scale, state.sim.joint_names, "env.control.action_scale")
+            self._action_scale = torch.tensor(scale, device=state.action.device)  # [J] [rad] per unit of action
         self._steps += 1
         self._num_envs, self._num_joints = state.action.shape
         self._add("falls", done)
@@ -153,8 +156,8 @@ class GaitMetrics:
         self._bins.add(state.command, measured, lin_vel_error, yaw_rate_error)
 
     def _add_actions(self, state: RobotState, done: Tensor) -> None:
-        """Add first and second differences of the action; before an episode the action counts as 0."""
-        change = state.action - state.previous_action
+        """Add first and second differences of the joint target; before an episode it is the default pose."""
+        change = self._action_scale * (state.action - state.previous_action)
         self._add("action_change", change.square())
         self._add("action_jerk", (change - self._last_change).square())
         self._last_change = change.masked_fill(done.unsqueeze(1), 0.0)
@@ -179,13 +182,12 @@ class GaitMetrics:
         samples, feet = self._steps * self._num_envs, self._swing_height.shape[1]
         seconds = samples * self._cfg.sim.control_dt  # of robot time
         mean_weight = total["weight"] / self._steps  # [N]
-        scale = self._cfg.control.action_scale
         return {
             "fall_rate": total["falls"] / self._num_envs,
             "lin_vel_error": total["lin_vel_error"] / samples,
             "yaw_rate_error": total["yaw_rate_error"] / samples,
-            "action_rate": (total["action_change"] / samples / self._num_joints) ** 0.5 * scale,
-            "action_jerk": (total["action_jerk"] / samples / self._num_joints) ** 0.5 * scale,
+            "action_rate": (total["action_change"] / samples / self._num_joints) ** 0.5,
+            "action_jerk": (total["action_jerk"] / samples / self._num_joints) ** 0.5,
             "mean_torque": total["torque"] / samples / self._num_joints,
             "torque_saturation": total["saturated"] / samples / self._num_joints,
             "foot_slip": total["slip"] / max(total["contact"], 1.0),

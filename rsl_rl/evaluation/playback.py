@@ -36,7 +36,7 @@ def for_playback(
 @torch.no_grad()
 def run_playback(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, Tensor]:
     """Run every robot for a time [s] and return the recording, see :class:`Recorder`."""
-    recorder = Recorder(env.num_envs, env.cfg.control.action_scale)
+    recorder = Recorder(env.num_envs, env.action_scale)
     obs = env.reset()
     policy.reset()
     env.observers.append(recorder)

@@ -13,9 +13,9 @@ from rsl_rl.tasks.robot_state import RobotState
 class Recorder:
     """An observer of :class:`LeggedRobot` that records every step of the first robots."""
 
-    def __init__(self, num_robots: int, action_scale: float):
+    def __init__(self, num_robots: int, action_scale: Tensor):
         self._n = num_robots
-        self._action_scale = action_scale  # [rad] per unit of action
+        self._action_scale = action_scale  # [J] [rad] per unit of action
         self._steps: List[Dict[str, Tensor]] = []
 
     def __call__(self, state: RobotState, done: Tensor) -> None:

@@ -1,5 +1,5 @@
 """Robot models: data, no behaviour."""
 
-from rsl_rl.robots.robot import ROBOTS, Robot
+from rsl_rl.robots.robot import ROBOTS, Names, Robot
 
-__all__ = ["ROBOTS", "Robot"]
+__all__ = ["ROBOTS", "Names", "Robot"]

@@ -20,7 +20,7 @@ class RobotPoseVel(NamedTuple):
     joint_vel: Tensor  # [N, J]
 
 
-_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "diverged", "overflowed")
+_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "foot_up", "diverged", "overflowed")
 """Outputs of the last step besides the state."""
 
 
@@ -53,6 +53,7 @@ class Sim(ABC):
     contact_force: Tensor  # [N, links, 3] of the floor on the link, world, in the last physics step
     foot_pos: Tensor  # [N, feet, 3] centre of the foot, world, before the last physics step
     foot_vel: Tensor  # [N, feet, 3] world, before the last physics step
+    foot_up: Tensor  # [N, feet, 3] z axis of the foot, world, likewise; [N, 0, 3] if the model has no sensor of it
     diverged: Tensor  # [N] bool: the physics diverged in the last step; the state is the engine's default until a reset
     overflowed: Tensor  # [N] bool: contacts of the last step did not fit the engine's buffer, so the physics is wrong
 
@@ -74,7 +75,8 @@ class Sim(ABC):
         for name, size, block in zip(RobotPoseVel._fields, sizes, blocks):
             setattr(self, name, block.view(self.num_envs, size))
         self.joint_torque = tensor(joints)
-        self.contact_force, self.foot_pos, self.foot_vel = tensor(links, 3), tensor(feet, 3), tensor(feet, 3)
+        self.contact_force = tensor(links, 3)
+        self.foot_pos, self.foot_vel, self.foot_up = tensor(feet, 3), tensor(feet, 3), tensor(feet, 3)
         self.diverged, self.overflowed = tensor(dtype=torch.bool), tensor(dtype=torch.bool)
         self._parameters = {}
 

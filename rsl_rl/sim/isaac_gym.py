@@ -175,9 +175,8 @@ class IsaacGymSim(Sim):
         return rotation_matrix(self.root_quat) @ self._com
 
     def _refresh_feet(self) -> None:
-        pos, vel = self._feet(self.pose_vel())
-        self.foot_pos.copy_(pos)
-        self.foot_vel.copy_(vel)
+        for own, value in zip((self.foot_pos, self.foot_vel, self.foot_up), self._feet(self.pose_vel())):
+            own.copy_(value)
 
     def _reset_diverged(self) -> None:
         """Mark robots whose state is not finite, and reset them to the default state."""
@@ -185,7 +184,7 @@ class IsaacGymSim(Sim):
         self.diverged.copy_(~torch.isfinite(values).all(dim=1))
         for name, value in self._default._asdict().items():
             self._overwrite(name, self.diverged, value)
-        for name in ("joint_torque", "contact_force", "foot_pos", "foot_vel"):
+        for name in ("joint_torque", "contact_force", "foot_pos", "foot_vel", "foot_up"):
             self._overwrite(name, self.diverged, torch.zeros_like(getattr(self, name)))
         self._modified |= self.diverged
 
@@ -197,9 +196,9 @@ class IsaacGymSim(Sim):
     def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
         for name, value in pose_vel._asdict().items():
             self._overwrite(name, mask, value)
-        pos, vel = self._feet(self.pose_vel())
+        feet = dict(zip(("foot_pos", "foot_vel", "foot_up"), self._feet(self.pose_vel())))
         zeros = {name: torch.zeros_like(getattr(self, name)) for name in ("joint_torque", "contact_force")}
-        for name, value in {"foot_pos": pos, "foot_vel": vel, **zeros}.items():
+        for name, value in {**feet, **zeros}.items():
             self._overwrite(name, mask, value)
         self._modified |= mask
 

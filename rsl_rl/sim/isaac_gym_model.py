@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import torch
 from torch import Tensor
 
+from rsl_rl.robots.robot import read_joint_names
 from rsl_rl.sim.base import RobotPoseVel
 
 
@@ -37,7 +38,7 @@ def read_facts(mjcf: Path) -> RobotFacts:
         raise ValueError(f"{mjcf} has no body, or no default for joint, geom and position; write it like go2.xml")
     return RobotFacts(
         root_name=trunk.get("name", ""),
-        joint_names=tuple(motor.get("joint", "") for motor in tree.iterfind("actuator/position")),
+        joint_names=read_joint_names(mjcf),
         link_names=tuple(name[: -len("_contact")] for name in sensors if name.endswith("_contact")),
         foot_names=tuple(name[: -len("_pos")] for name in sensors if name.endswith("_pos")),
         start_height=float(trunk.get("pos", "0 0 0").split()[2]),
@@ -63,7 +64,7 @@ def rotation_matrix(quat: Tensor) -> Tensor:
 
 
 class FootKinematics:
-    """Position and velocity of the feet from the state of the trunk and the joints.
+    """Position, velocity and z axis of the feet from the state of the trunk and the joints.
 
     The engine has body states only after a step: not after a reset, and not before the last physics step. They are
     computed here from the tree of the URDF.
@@ -86,8 +87,8 @@ class FootKinematics:
         self._cross2 = self._cross @ self._cross
         self._eye = torch.eye(3, device=device)
 
-    def __call__(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor]:
-        """Return position and velocity of the feet, [N, F, 3] each."""
+    def __call__(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor, Tensor]:
+        """Return position, velocity and z axis of the feet, [N, F, 3] each."""
         root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = pose_vel
         turn = rotation_matrix(root_quat).unsqueeze(1)  # [N, 1 or F, 3, 3], link to world
         pos, vel = root_pos.unsqueeze(1), root_lin_vel.unsqueeze(1)
@@ -99,7 +100,7 @@ class FootKinematics:
             spin = spin + axis * joint_vel[:, joints].unsqueeze(-1)
             angle = joint_pos[:, joints][..., None, None]
             turn = turn @ (self._eye + angle.sin() * self._cross[level] + (1 - angle.cos()) * self._cross2[level])
-        return pos, vel
+        return pos, vel, turn[..., 2]
 
 
 def _chain(above: Dict[str, ElementTree.Element], link: str, urdf: Path) -> List[ElementTree.Element]:

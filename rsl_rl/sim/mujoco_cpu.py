@@ -90,6 +90,7 @@ class MujocoSim(MujocoRobots):
         self._batch.forward(ids.numpy(), stage=mujoco.mjtStage.mjSTAGE_VEL)
         self.foot_pos[ids] = self._sensed("_pos")[ids].float()
         self.foot_vel[ids] = self._sensed("_vel")[ids].float()
+        self.foot_up[ids] = self._sensed("_up")[ids].float()
         self.joint_torque[ids] = 0.0
         self.contact_force[ids] = 0.0
 

@@ -2,8 +2,9 @@
 
 A model has one free joint first, then hinges, one position actuator per hinge in the same order, and sensors named
 ``<link>_contact`` (net force of the link on the floor), ``<foot>_pos`` and ``<foot>_vel`` (frame position and velocity
-of a foot in the world). The model defines which geoms collide, by ``contype`` and ``conaffinity`` or by pairs. The
-friction of a robot is set for all its geoms and all pairs.
+of a foot in the world), and for feet with a sole ``<foot>_up`` (z axis of the frame in the world). The model defines
+which geoms collide, by ``contype`` and ``conaffinity`` or by pairs. The friction of a robot is set for all its geoms
+and all pairs.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -47,6 +48,8 @@ class MujocoRobots(Sim):
         self._trunk = int(self.model.jnt_bodyid[0])
         self._read_names()
         self._allocate()
+        if not self._has_soles:
+            self.foot_up = self.foot_up[:, :0]
 
     def _read_names(self) -> None:
         model = self.model
@@ -58,8 +61,9 @@ class MujocoRobots(Sim):
             kind: ColumnSelector(
                 [int(s.adr[0]) + axis for s in sensors if s.name.endswith(kind) for axis in range(3)], self.device
             )
-            for kind in ("_contact", "_pos", "_vel")
+            for kind in ("_contact", "_pos", "_vel", "_up")
         }
+        self._has_soles = any(s.name.endswith("_up") for s in sensors)
         self.joint_limits = torch.tensor(model.jnt_range[1:], dtype=torch.float32, device=self.device)
         self.torque_limits = torch.tensor(model.actuator_forcerange[:, 1], dtype=torch.float32, device=self.device)
         self.total_mass = torch.full((self.num_envs,), float(model.body_mass.sum()), device=self.device)
@@ -79,6 +83,7 @@ class MujocoRobots(Sim):
         self.contact_force.copy_(self._sensed("_contact")).neg_()
         self.foot_pos.copy_(self._sensed("_pos"))
         self.foot_vel.copy_(self._sensed("_vel"))
+        self.foot_up.copy_(self._sensed("_up"))
 
     @abstractmethod
     def _refresh_state(self) -> None:
@@ -92,7 +97,8 @@ class MujocoRobots(Sim):
 
     def _sensed(self, kind: str) -> Tensor:
         """Return the sensors whose names end with ``kind``, [N, sensors, 3]."""
-        return self._columns[kind](self._sensors).view(self.num_envs, -1, 3)
+        values = self._columns[kind](self._sensors)
+        return values.view(self.num_envs, values.shape[1] // 3, 3)
 
     def _in_engine_terms(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor]:
         """Return positions and velocities in the engine's layout."""

@@ -136,7 +136,7 @@ class MujocoWarpSim(MujocoRobots):
     def _clear_outputs(self, mask: Tensor) -> None:
         rows = mask.unsqueeze(1)
         self.joint_torque.masked_fill_(rows, 0.0)
-        for output in (self.contact_force, self.foot_pos, self.foot_vel):
+        for output in (self.contact_force, self.foot_pos, self.foot_vel, self.foot_up):
             output.masked_fill_(rows.unsqueeze(1), 0.0)
 
     def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
@@ -147,7 +147,7 @@ class MujocoWarpSim(MujocoRobots):
         self._warmstart.masked_fill_(rows, 0.0)
         self._launch("feet", self._sense_feet)
         self._clear_outputs(mask)
-        for feet, kind in ((self.foot_pos, "_pos"), (self.foot_vel, "_vel")):
+        for feet, kind in ((self.foot_pos, "_pos"), (self.foot_vel, "_vel"), (self.foot_up, "_up")):
             feet.copy_(torch.where(rows.unsqueeze(1), self._sensed(kind), feet))
 
     def set_root_velocity(self, mask: Tensor, lin_vel: Tensor, ang_vel: Tensor) -> None:

@@ -44,10 +44,11 @@ class LeggedRobot(VecEnv):
         self.max_episode_length = max(1, round(cfg.episode_length / cfg.sim.control_dt))
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
-        self._default_joint_pos = torch.tensor(self.robot.default_joint_pos, device=self.device)
+        self.state = RobotState(self.sim, self.robot, cfg.sim.control_dt)
+        self._default_joint_pos = self.state.default_joint_pos
         self.joint_targets = self._default_joint_pos.expand(self.num_envs, -1)  # [N, J] of the last step [rad]
-        self.state = RobotState(self.sim, self._default_joint_pos, cfg.sim.control_dt)
         self.context = TaskContext(cfg, self.robot, self.sim, self.state, self._generator)
+        self.action_scale = self.context.per_joint("action_scale")  # [J] [rad] per unit of action
         self.observers: List[Callable[[RobotState, Tensor], None]] = self.context.observers
         self.commands = Commands(cfg.commands, self.context)
         self._events = Events(cfg.randomization, self.context)
@@ -88,7 +89,7 @@ class LeggedRobot(VecEnv):
         cfg, state = self.cfg, self.state
         state.previous_action.copy_(state.action)
         state.action.copy_(actions).clamp_(-cfg.control.action_clip, cfg.control.action_clip)
-        self.joint_targets = torch.add(self._default_joint_pos, state.action, alpha=cfg.control.action_scale)
+        self.joint_targets = torch.addcmul(self._default_joint_pos, state.action, self.action_scale)
         self._recorder.before_step(self.joint_targets)
         self.sim.step(self.joint_targets, cfg.sim.decimation)
         self.episode_length_buf += 1
@@ -204,6 +205,7 @@ class LeggedRobot(VecEnv):
     def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
         """Return the interface of a policy that reads these groups, for deployment: SI units, radians, joint order."""
         control, largest = self.cfg.control, self.cfg.terminations
+        scale = control.action_scale
         limits = {"observation": largest.max_observation, "base_lin_vel": largest.max_speed}
         limits.update(dict.fromkeys(("base_ang_vel", "joint_vel"), largest.max_turning_speed))
         return {
@@ -212,10 +214,10 @@ class LeggedRobot(VecEnv):
             "observations": [term for group in actor_groups for term in self._groups[group].describe()],
             "joint_names": list(self.sim.joint_names),
             "default_joint_pos": list(self.robot.default_joint_pos),
-            "action_scale": control.action_scale,
+            "action_scale": scale if isinstance(scale, float) else list(self.context.values_of_joints("action_scale")),
             "action_clip": control.action_clip,
-            "stiffness": [control.stiffness] * self.num_actions,
-            "damping": [control.damping] * self.num_actions,
+            "stiffness": list(self.context.values_of_joints("stiffness")),
+            "damping": list(self.context.values_of_joints("damping")),
             "torque_limits": self.sim.torque_limits.tolist(),
             "joint_limits": self.sim.joint_limits.tolist(),
             "input_limits": limits,  # of absolute values, in SI units; "observation" after scaling

@@ -7,6 +7,7 @@ from typing import Dict, Mapping, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.robots.robot import Names, Robot
 from rsl_rl.sim.base import Sim
 from rsl_rl.utils.column_selector import ColumnSelector
 from rsl_rl.utils.rotations import rotate_inverse
@@ -32,11 +33,17 @@ class RobotState:
     SI units. The base frame is the trunk's: x forward, y left, z up.
     """
 
-    def __init__(self, sim: Sim, default_joint_pos: Tensor, control_dt: float):
-        self.sim = sim
+    def __init__(self, sim: Sim, robot: Robot, control_dt: float):
+        self.sim, self.robot = sim, robot
         self.control_dt = control_dt  # [s]
-        self.default_joint_pos = default_joint_pos  # [J]
         num_envs, num_joints, num_feet = sim.num_envs, len(sim.joint_names), len(sim.foot_names)
+        angles = robot.default_joint_pos
+        if len(angles) != num_joints:
+            raise ValueError(
+                f"default_joint_pos has {len(angles)} angles, but {robot.model_path} has {num_joints} joints; give one "
+                f"for each of {', '.join(sim.joint_names)}"
+            )
+        self.default_joint_pos = torch.tensor(angles, device=sim.device)  # [J]
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(num_envs, *shape, dtype=dtype, device=sim.device)
@@ -57,7 +64,7 @@ class RobotState:
         self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] centre of the joint's range [rad]
         self.joint_half_range = (upper - lower) / 2  # [J] [rad]
         self._contact_strength = zeros(len(sim.link_names))  # [N, L] size of the floor's force in the last step [N]
-        self._columns: Dict[Tuple[str, ...], ColumnSelector] = {}  # of links among those that report contact
+        self._selectors: Dict[Tuple[str, Names], ColumnSelector] = {}  # of joints, feet, and links that report contact
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
 
@@ -93,6 +100,7 @@ class RobotState:
         self.joint_torque = sim.joint_torque  # [N, J]
         self.foot_pos = sim.foot_pos  # [N, F, 3] world
         self.foot_vel = sim.foot_vel  # [N, F, 3] world
+        self.foot_up = sim.foot_up  # [N, F, 3] z axis of the feet, world; [N, 0, 3] if the model has no sensor of it
         self.foot_force = self.contact_force(sim.foot_names)  # [N, F, 3] world
 
     def contact_force(self, links: Tuple[str, ...]) -> Tensor:
@@ -104,10 +112,27 @@ class RobotState:
         [N, len(links)]."""
         return self._columns_of(links)(self._contact_strength)
 
+    def joints(self, x: Tensor, names: Names) -> Tensor:
+        """Return the columns of x [N, J, ...] of joints; ``names`` are groups of the robot or regular expressions."""
+        key = ("joints", names)
+        if key not in self._selectors:
+            indices = self.robot.joint_indices(names, self.sim.joint_names)
+            self._selectors[key] = ColumnSelector(indices, self.sim.device)
+        return self._selectors[key](x)
+
+    def feet(self, x: Tensor, names: Names) -> Tensor:
+        """Return the columns of x [N, F, ...] of feet; ``names`` are groups of the robot or regular expressions."""
+        key = ("feet", names)
+        if key not in self._selectors:
+            indices = self.robot.foot_indices(names, self.sim.foot_names)
+            self._selectors[key] = ColumnSelector(indices, self.sim.device)
+        return self._selectors[key](x)
+
     def _columns_of(self, links: Tuple[str, ...]) -> ColumnSelector:
-        if links not in self._columns:
-            self._columns[links] = ColumnSelector(self.sim.link_indices(links).tolist(), self.sim.device)
-        return self._columns[links]
+        key = ("links", links)
+        if key not in self._selectors:
+            self._selectors[key] = ColumnSelector(self.sim.link_indices(links).tolist(), self.sim.device)
+        return self._selectors[key]
 
     def refresh(self) -> None:
         """Update all attributes after a control step."""

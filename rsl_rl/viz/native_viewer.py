@@ -14,6 +14,8 @@ import mujoco
 import mujoco.viewer
 import numpy as np
 
+from rsl_rl.viz.camera import scale_of
+
 _STEP = 0.1  # by which a key changes the command [m/s] or [rad/s]
 _KEYS: Dict[int, Tuple[int, float]] = {  # GLFW key code: index in the command, and its change
     265: (0, _STEP),  # up
@@ -50,7 +52,7 @@ class NativeViewer:
         self._threads = set(threading.enumerate()) - others
         camera = self._window.cam
         camera.type, camera.trackbodyid = mujoco.mjtCamera.mjCAMERA_TRACKING, int(self._model.jnt_bodyid[0])
-        camera.distance, camera.elevation, camera.azimuth = 2.0, -16.0, 125.0
+        camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(self._model), -16.0, 125.0
 
     def on_key(self, key: int) -> None:
         """Handle one key press; runs in the window's thread."""

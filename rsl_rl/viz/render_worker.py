@@ -19,6 +19,8 @@ import mujoco
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from rsl_rl.viz.camera import height_to_look_at, scale_of
+
 _SPACING = 1.5  # between the robots' starting points [m]
 
 
@@ -43,11 +45,11 @@ def render(
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
     offsets = grid(len(robots))
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
-    camera.distance, camera.elevation, camera.azimuth = 2.0, -16.0, 125.0
+    camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
     imageio_ffmpeg.get_ffmpeg_exe()  # fails early if there is none
     font = ImageFont.load_default(size=18)
     chosen: List[Image.Image] = []  # for the contact sheet
-    sheet_frames = evenly_spaced(len(poses))
+    sheet_frames, look_at = evenly_spaced(len(poses)), height_to_look_at(model)
     width, height = size
     with mujoco.Renderer(model, height, width) as renderer, imageio.get_writer(
         path,
@@ -64,7 +66,7 @@ def render(
                 mujoco.mj_kinematics(model, robot)
                 mujoco.mj_comPos(model, robot)
                 mujoco.mj_camlight(model, robot)
-            target = np.array([*robots[0].qpos[:2], 0.25])
+            target = np.array([*robots[0].qpos[:2], look_at])
             camera.lookat[:] = target if i == 0 else 0.9 * camera.lookat + 0.1 * target
             renderer.update_scene(robots[0], camera, option)
             for robot in robots[1:]:

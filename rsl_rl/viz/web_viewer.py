@@ -18,9 +18,10 @@ import numpy as np
 import trimesh
 import viser
 
+from rsl_rl.viz.camera import height_to_look_at, scale_of
 from rsl_rl.viz.request_guard import RequestGuard, guarded_servers
 
-_CAMERA, _LOOK_AT = (0.9, -1.1, 0.7), (0.0, 0.0, 0.25)  # initial position and target of the camera [m]
+_CAMERA = (0.9, -1.1, 0.45)  # initial position of the camera for a Go2, from where it looks [m]
 _TEXT_STRIDE = 5  # frames between two updates of the text
 _TIMEOUT = 5.0  # for stopping the server [s]
 _COMMAND_NAMES = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
@@ -50,7 +51,11 @@ class WebViewer:
         self.address = f"http://{host}:{self.server.get_port()}/?token={guard.token}"
         self._draw_scene()
         self._build_panel(ranges, command)
-        self.server.on_client_connect(_place_camera)
+        self.server.on_client_connect(self._place_camera)
+
+    def _place_camera(self, client: viser.ClientHandle) -> None:
+        target = np.array([0.0, 0.0, height_to_look_at(self._model)])
+        client.camera.position, client.camera.look_at = target + scale_of(self._model) * np.array(_CAMERA), target
 
     def _draw_scene(self) -> None:
         scene, model = self.server.scene, self._model
@@ -153,10 +158,6 @@ class WebViewer:
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks))
         loop.close()
-
-
-def _place_camera(client: viser.ClientHandle) -> None:
-    client.camera.position, client.camera.look_at = _CAMERA, _LOOK_AT
 
 
 def _text(command: Sequence[float], velocity: Sequence[float], here: np.ndarray, rewards: Mapping[str, float]) -> str:

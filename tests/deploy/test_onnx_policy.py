@@ -93,6 +93,11 @@ def test_joints_go_by_name():
     np.testing.assert_allclose(other.default_joint_pos, [-0.2, 0.1])
 
 
+def test_each_joint_may_have_an_action_scale_of_its_own():
+    policy = Policy(describe(action_scale=[0.25, 0.5]), counting)
+    np.testing.assert_allclose(policy(**STATE), [0.1 + 0.25, -0.2 + 1.0], atol=1e-6)
+
+
 def test_what_is_not_sensed_may_be_left_out():
     terms = [term for term in describe()["observations"] if term["name"] in ("gravity", "command")]
     policy = Policy(describe(observations=terms, inputs={"obs": [1, 6]}), lambda obs: [np.ones((1, 2), np.float32)])

@@ -91,6 +91,7 @@ def still_state(num_envs=2):
         return torch.zeros(num_envs, *shape)
 
     sim = SimpleNamespace(
+        joint_names=tuple(f"joint_{i}" for i in range(12)),
         torque_limits=torch.full((12,), 20.0),
         total_mass=torch.full((num_envs,), 15.0),
         diverged=zeros().bool(),

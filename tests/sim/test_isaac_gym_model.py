@@ -6,25 +6,28 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.robots.go2 import GO2
+from rsl_rl.robots import ROBOTS
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.isaac_gym_model import FootKinematics, read_facts
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 
-URDF = GO2.model_path.with_suffix(".urdf")
+
+@pytest.fixture(params=ROBOTS.names())
+def robot(request):
+    return ROBOTS.load(request.param)
 
 
 @pytest.fixture
-def mjcf():
-    return mujoco.MjModel.from_xml_path(str(GO2.model_path))
+def mjcf(robot):
+    return mujoco.MjModel.from_xml_path(str(robot.model_path))
 
 
 @pytest.fixture
-def urdf(tmp_path):
+def urdf(robot, tmp_path):
     """The URDF on a floating joint, as MuJoCo compiles it: it merges the links on fixed joints, as the MJCF does."""
     free = '<link name="air"/><joint name="root" type="floating"><parent link="air"/><child link="trunk"/></joint>'
-    path = tmp_path / "go2.urdf"
-    path.write_text(URDF.read_text().replace("</robot>", f"{free}</robot>"))
+    path = tmp_path / "robot.urdf"
+    path.write_text(robot.model_path.with_suffix(".urdf").read_text().replace("</robot>", f"{free}</robot>"))
     return mujoco.MjModel.from_xml_path(str(path))
 
 
@@ -37,14 +40,16 @@ def inertia(model, body):
 
 
 def test_the_urdf_weighs_what_the_mjcf_weighs(mjcf, urdf):
-    """The MJCF writes calf and foot as one body, to six digits; the URDF as Unitree's two, which add up to that."""
+    """The MJCF writes a foot and the link above as one body, to six digits; the URDF as two, which add up to that."""
     bodies = [mjcf.body(i).name for i in range(1, mjcf.nbody)]
     assert bodies == [urdf.body(i).name for i in range(1, urdf.nbody)]
     np.testing.assert_allclose(urdf.body_mass, mjcf.body_mass, rtol=1e-9)
     np.testing.assert_allclose(urdf.body_pos[2:], mjcf.body_pos[2:], atol=1e-9)
     np.testing.assert_allclose(urdf.body_ipos, mjcf.body_ipos, atol=3e-7)
     for body in range(1, mjcf.nbody):
-        np.testing.assert_allclose(inertia(urdf, body), inertia(mjcf, body), atol=5.1e-9, err_msg=bodies[body - 1])
+        np.testing.assert_allclose(
+            inertia(urdf, body), inertia(mjcf, body), atol=5.1e-9, rtol=5e-6, err_msg=bodies[body - 1]
+        )
 
 
 def test_the_urdf_has_the_joints_of_the_mjcf(mjcf, urdf):
@@ -59,7 +64,7 @@ def test_the_urdf_touches_the_floor_with_the_shapes_of_the_mjcf(mjcf, urdf):
     """Cylinders stand for capsules of their length, which Isaac Gym makes of them."""
     assert {mjcf.geom(i).name for i in mjcf.pair_geom1} == {"floor"} and not mjcf.geom_contype.any()
     solid = sorted(mjcf.pair_geom2)
-    assert len(solid) == urdf.ngeom == 14
+    assert len(solid) == urdf.ngeom
     kinds = {int(mujoco.mjtGeom.mjGEOM_CAPSULE): int(mujoco.mjtGeom.mjGEOM_CYLINDER)}
     for own, other in zip(range(urdf.ngeom), solid):
         kind = int(mjcf.geom_type[other])
@@ -74,8 +79,8 @@ def test_the_urdf_touches_the_floor_with_the_shapes_of_the_mjcf(mjcf, urdf):
         assert abs(along[0] @ along[1]) == pytest.approx(1, abs=1e-9)  # either way round
 
 
-def test_what_only_the_mjcf_says_is_read_as_mujoco_reads_it(mjcf):
-    facts, sim = read_facts(GO2.model_path), MujocoSim(GO2.model_path, 1, SimConfig(num_threads=1))
+def test_what_only_the_mjcf_says_is_read_as_mujoco_reads_it(robot, mjcf):
+    facts, sim = read_facts(robot.model_path), MujocoSim(robot.model_path, 1, SimConfig(num_threads=1))
     for name in ("joint_names", "link_names", "foot_names"):
         assert getattr(facts, name) == getattr(sim, name)
     assert facts.root_name == mjcf.body(mjcf.jnt_bodyid[0]).name and facts.start_height == mjcf.qpos0[2]
@@ -98,13 +103,17 @@ def test_a_model_without_defaults_is_refused(tmp_path):
         read_facts(tmp_path / "bare.xml")
 
 
-def test_the_feet_are_where_mujoco_has_them_and_as_fast():
+def test_the_feet_are_where_mujoco_has_them_and_as_fast(robot):
     torch.manual_seed(1)
-    n, sim = 5, MujocoSim(GO2.model_path, 5, SimConfig(num_threads=1))
+    n, sim = 5, MujocoSim(robot.model_path, 5, SimConfig(num_threads=1))
     quat = torch.nn.functional.normalize(torch.randn(n, 4), dim=1)
-    pose = torch.tensor(GO2.default_joint_pos) + 0.3 * torch.randn(n, 12)
-    state = (torch.randn(n, 3), quat, torch.randn(n, 3), torch.randn(n, 3), pose, torch.randn(n, 12))
+    joints = len(sim.joint_names)
+    pose = torch.tensor(robot.default_joint_pos) + 0.3 * torch.randn(n, joints)
+    state = (torch.randn(n, 3), quat, torch.randn(n, 3), torch.randn(n, 3), pose, torch.randn(n, joints))
     sim.reset(torch.ones(n, dtype=torch.bool), RobotPoseVel(*state))
-    pos, vel = FootKinematics(URDF, sim.foot_names, sim.joint_names, torch.device("cpu"))(RobotPoseVel(*state))
+    feet = FootKinematics(robot.model_path.with_suffix(".urdf"), sim.foot_names, sim.joint_names, torch.device("cpu"))
+    pos, vel, up = feet(RobotPoseVel(*state))
     torch.testing.assert_close(pos, sim.foot_pos, atol=2e-6, rtol=0)
     torch.testing.assert_close(vel, sim.foot_vel, atol=5e-6, rtol=0)
+    if sim.foot_up.shape[1]:
+        torch.testing.assert_close(up, sim.foot_up, atol=2e-6, rtol=0)

@@ -364,6 +364,8 @@ def test_a_task_that_cannot_be_is_refused(changes, words):
         (lambda: replace(CFG.randomization, stiffness_scale=(0.0, 1.0)), "stiffness_scale"),
         (lambda: replace(CFG.commands, standing_fraction=2.0), "standing_fraction=2.0"),
         (lambda: replace(CFG.control, damping=0.0), "control.damping=0.0 must be positive"),
+        (lambda: replace(CFG.control, damping={".*": 0.0}), "control.damping={'.*': 0.0} must be positive"),
+        (lambda: replace(CFG.control, stiffness={"(": 1.0}), r"control.stiffness: '\(' is not a regular expression"),
         (lambda: replace(CFG.sim, dt=0.0), "sim.dt=0.0"),
         (lambda: replace(CFG, episode_length=0.0), "episode_length=0.0"),
     ],
@@ -371,6 +373,25 @@ def test_a_task_that_cannot_be_is_refused(changes, words):
 def test_settings_out_of_range_are_named(build, words):
     with pytest.raises(ValueError, match=words):
         build()
+
+
+def test_gains_and_action_scale_by_pattern_reach_engine_targets_and_interface():
+    control = replace(
+        CFG.control,
+        stiffness={".*_hip_joint": 20.0, ".*_(thigh|calf)_joint": 40.0},
+        damping={".*_calf_joint": 2.0, ".*_(hip|thigh)_joint": 1.0},
+        action_scale={".*_hip_joint": 0.125, ".*_(thigh|calf)_joint": 0.5},
+    )
+    env = make(2, control=control, randomization=CFG.randomization.none())
+    stiffness, damping, scale = [20.0, 40.0, 40.0] * 4, [1.0, 1.0, 2.0] * 4, [0.125, 0.5, 0.5] * 4
+    assert env.sim.parameters()["stiffness"].tolist() == [stiffness] * 2
+    assert env.sim.parameters()["damping"].tolist() == [damping] * 2
+    env.step(torch.full((2, 12), 2.0))
+    torch.testing.assert_close(env.joint_targets[0] - env.state.default_joint_pos, 2 * torch.tensor(scale))
+    described = env.describe_interface(["policy"])
+    assert (described["stiffness"], described["damping"], described["action_scale"]) == (stiffness, damping, scale)
+    with pytest.raises(ValueError, match=r"env\.control\.damping: the name FL_thigh_joint matches none of"):
+        make(2, control=replace(CFG.control, damping={".*_(hip|calf)_joint": 1.0}))
 
 
 def test_the_interface_tells_the_robot_what_it_needs():

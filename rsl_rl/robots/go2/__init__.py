@@ -15,4 +15,11 @@ GO2 = Robot(
     mirrored_joints=(3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8),
     mirror_signs=(-1.0, 1.0, 1.0) * 4,
     mirrored_feet=(1, 0, 3, 2),
+    foot_groups={
+        "front": ("FL_foot", "FR_foot"),
+        "rear": ("RL_foot", "RR_foot"),
+        "left": ("FL_foot", "RL_foot"),
+        "right": ("FR_foot", "RR_foot"),
+    },
+    joint_groups={"abduction": ".*_hip_joint", "hip": ".*_thigh_joint", "knee": ".*_calf_joint"},
 )

@@ -29,7 +29,7 @@ def model_parameters(
     task: TaskContext, mask: Tensor, *, friction: Range, payload: Range, stiffness_scale: Range, damping_scale: Range
 ) -> None:
     """Draw the friction, the payload [kg] and the factors of the gains of each joint."""
-    sim, state, control = task.sim, task.state, task.cfg.control
+    sim, state = task.sim, task.state
     num_envs, num_joints = state.action.shape
     gain_scales = (stiffness_scale,) * num_joints + (damping_scale,) * num_joints
     drawn = Uniform(num_envs, (friction, payload, *gain_scales), task.generator)()
@@ -42,8 +42,8 @@ def model_parameters(
     sim.set_friction(state.friction)
     sim.set_root_payload(state.payload)
     sim.set_gains(
-        _where(mask, control.stiffness * stiffness, last.get("stiffness")),
-        _where(mask, control.damping * damping, last.get("damping")),
+        _where(mask, task.per_joint("stiffness") * stiffness, last.get("stiffness")),
+        _where(mask, task.per_joint("damping") * damping, last.get("damping")),
     )
 
 

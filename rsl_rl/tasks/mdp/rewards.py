@@ -12,6 +12,7 @@ from typing import Callable, Dict, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.robots.robot import Names
 from rsl_rl.tasks.robot_state import RobotState
 
 RewardFunction = Callable[..., Tensor]
@@ -80,14 +81,14 @@ def joint_limits(state: RobotState, *, soft_joint_limit: float) -> Tensor:
     return distance.sub_(state.joint_half_range, alpha=soft_joint_limit).clamp_(min=0.0).sum(dim=1)
 
 
-def joint_deviation(state: RobotState) -> Tensor:
-    """Squared distance of the joints from the default pose [rad^2]."""
-    return state.joint_offset.square().sum(dim=1)
+def joint_deviation(state: RobotState, *, joints: Names = ".*") -> Tensor:
+    """Squared distance of joints from the default pose [rad^2]."""
+    return state.joints(state.joint_offset, joints).square().sum(dim=1)
 
 
-def abduction_deviation(state: RobotState) -> Tensor:
-    """Squared distance of the abduction joints, the first of each leg, from the default pose [rad^2]."""
-    return state.joint_offset[:, 0::3].square().sum(dim=1)
+def abduction_deviation(state: RobotState, *, joints: Names = "abduction") -> Tensor:
+    """Squared distance of the abduction joints from the default pose [rad^2]."""
+    return joint_deviation(state, joints=joints)
 
 
 def collision(state: RobotState, *, collision_links: Tuple[str, ...]) -> Tensor:
@@ -95,21 +96,21 @@ def collision(state: RobotState, *, collision_links: Tuple[str, ...]) -> Tensor:
     return (state.contact_strength(collision_links) > 0.1).sum(dim=1, dtype=torch.float32)
 
 
-def feet_air_time(state: RobotState, *, air_time_target: float) -> Tensor:
+def feet_air_time(state: RobotState, *, air_time_target: float, feet: Names = ".*") -> Tensor:
     """Duration of each finished swing minus ``air_time_target`` [s]; 0 while no motion is commanded."""
     excess = (state.air_time - air_time_target).clamp(max=0.2) * state.foot_touchdown
-    return excess.sum(dim=1) * state.moving
+    return state.feet(excess, feet).sum(dim=1) * state.moving
 
 
-def foot_clearance(state: RobotState, *, foot_clearance_target: float) -> Tensor:
+def foot_clearance(state: RobotState, *, foot_clearance_target: float, feet: Names = ".*") -> Tensor:
     """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
     error = (state.foot_pos[:, :, 2] - foot_clearance_target).square()
-    return (error * state.foot_vel[:, :, :2].norm(dim=-1)).sum(dim=1)
+    return state.feet(error * state.foot_vel[:, :, :2].norm(dim=-1), feet).sum(dim=1)
 
 
-def foot_slip(state: RobotState) -> Tensor:
+def foot_slip(state: RobotState, *, feet: Names = ".*") -> Tensor:
     """Squared horizontal speed of the feet on the floor [(m/s)^2]."""
-    return (state.foot_vel[:, :, :2].square().sum(dim=-1) * state.foot_contact).sum(dim=1)
+    return state.feet(state.foot_vel[:, :, :2].square().sum(dim=-1) * state.foot_contact, feet).sum(dim=1)
 
 
 def trot(state: RobotState) -> Tensor:
@@ -121,6 +122,25 @@ def trot(state: RobotState) -> Tensor:
     contact = state.foot_contact.float()
     left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front minus rear: 1 and -1, or -1 and 1, in a trot
     return (1 - left * right) / 2 * state.moving
+
+
+def single_stance(state: RobotState, *, air_time_target: float) -> Tensor:
+    """Time of the current swing [s], at most ``air_time_target``, while all feet but one are on the floor.
+
+    A swing of more than twice the target does not count, so that standing on one leg is not rewarded; 0 while no motion
+    is commanded.
+    """
+    swinging = ~state.foot_contact
+    swing_time = (state.air_time * swinging).sum(dim=1)
+    counts = (swinging.sum(dim=1) == 1) & (swing_time < 2 * air_time_target)
+    return swing_time.clamp(max=air_time_target) * counts * state.moving
+
+
+def foot_tilt(state: RobotState, *, feet: Names = ".*") -> Tensor:
+    """Sum of the squared sines of the angles between the soles and the floor; for models with ``<foot>_up`` sensors."""
+    if not state.foot_up.shape[1]:
+        raise ValueError("the reward foot_tilt needs a sensor <foot>_up (framezaxis) of each foot in the model; add it")
+    return state.feet(state.foot_up[:, :, :2].square().sum(dim=-1), feet).sum(dim=1)
 
 
 def stand_still(state: RobotState) -> Tensor:

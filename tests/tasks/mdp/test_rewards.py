@@ -6,10 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rsl_rl.config.mdp import RewardConfig
+from rsl_rl.config.mdp import RewardConfig, RewardTerm
+from rsl_rl.robots.go2 import GO2
 from rsl_rl.tasks.mdp import rewards
 from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
 
+JOINTS = [f"{leg}_{part}_joint" for leg in ("FL", "FR") for part in ("hip", "thigh", "calf")]
+FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
 CFG = RewardConfig(weights=dict.fromkeys(rewards.TERMS, 1.0), collision_links=("thigh",))
 
 
@@ -35,6 +38,9 @@ def state(**changes):
         "foot_touchdown": torch.tensor([[True, True, False, True], [True, False, False, False]]),
         "foot_contact": torch.tensor([[True, False, False, True], [True, True, False, False]]),
         "foot_pos": torch.tensor([[[0.0, 0.0, 0.08]] * 3 + [[0.0, 0.0, 0.02]], [[0.0, 0.0, 0.08]] * 4]),
+        "foot_up": torch.tensor([[[0.0, 0.0, 1.0]] * 3 + [[0.6, 0.0, 0.8]], [[0.0, 0.0, 1.0]] * 4]),
+        "joints": lambda x, names: x[:, GO2.joint_indices(names, JOINTS)],
+        "feet": lambda x, names: x[:, GO2.foot_indices(names, FEET)],
         "foot_vel": torch.tensor([[[0.0, 0.0, 9.0]] * 3 + [[3.0, 4.0, 0.0]], [[0.0] * 3] * 4]),
     }
     return SimpleNamespace(**{**values, **changes})
@@ -60,6 +66,8 @@ BY_HAND = {
     "foot_clearance": (0.06**2 * 5.0, 0.0),
     "foot_slip": (25.0, 0.0),
     "trot": (1.0, 0.0),
+    "single_stance": (0.0, 0.0),  # two feet are in the air
+    "foot_tilt": (0.36, 0.0),
     "stand_still": (0.0, 0.0),
     "alive": (1.0, 1.0),
 }
@@ -91,3 +99,34 @@ def test_a_trot_is_counted_pair_by_pair():
     pairs = [((fl == rr) + (fr == rl) + (fl != fr) + (rl != rr)) / 4 for fl, fr, rl, rr in feet]
     every = state(foot_contact=torch.tensor(feet), moving=torch.ones(16))
     assert rewards.trot(every).tolist() == pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "value"),
+    [
+        ("joint_deviation", {"joints": "hip"}, 0.0),
+        ("joint_deviation", {"joints": ("FL_hip_joint", "knee")}, 0.09 + 0.01),
+        ("foot_slip", {"feet": "front"}, 0.0),
+        ("foot_clearance", {"feet": "right"}, 0.06**2 * 5.0),
+        ("feet_air_time", {"feet": "left"}, 0.1),
+        ("foot_tilt", {"feet": ("left", "FR_foot")}, 0.0),
+    ],
+)
+def test_a_term_counts_the_joints_and_feet_that_it_is_given(name, params, value):
+    cfg = RewardConfig(weights={name: RewardTerm(1.0, params=params)})
+    assert bind_rewards(cfg)[name](state())[0] == pytest.approx(value, abs=1e-6)
+
+
+def test_a_swing_on_one_leg_counts_until_twice_its_target():
+    contact, times = torch.tensor([[True, False]]).repeat(4, 1), torch.tensor([0.1, 0.35, 0.59, 0.61])
+    biped = state(
+        foot_contact=contact, air_time=torch.stack((torch.full((4,), 0.02), times), dim=1), moving=torch.ones(4)
+    )
+    assert rewards.single_stance(biped, air_time_target=0.3).tolist() == pytest.approx([0.1, 0.3, 0.3, 0.0])
+    both = state(foot_contact=torch.ones(4, 2, dtype=torch.bool), air_time=biped.air_time, moving=torch.ones(4))
+    assert not rewards.single_stance(both, air_time_target=0.3).any()
+
+
+def test_a_tilt_of_the_feet_needs_a_sensor():
+    with pytest.raises(ValueError, match="foot_tilt needs a sensor <foot>_up"):
+        rewards.foot_tilt(state(foot_up=torch.zeros(2, 0, 3)))
