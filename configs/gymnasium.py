@@ -83,7 +83,7 @@ class GymPendulum(Gymnasium):
 
     task: str = "gym_pendulum"
     env: GymnasiumConfig = replace(Gymnasium.env, id="Pendulum-v1")
-    runner: RunnerConfig = replace(Gymnasium.runner, experiment_name="gym_pendulum", max_iterations=50)
+    runner: RunnerConfig = replace(Gymnasium.runner, experiment_name="gym_pendulum", max_iterations=40)
 
 
 @dataclass(frozen=True)
@@ -93,4 +93,4 @@ class GymCartPole(Gymnasium):
     task: str = "gym_cartpole"
     env: GymnasiumConfig = replace(Gymnasium.env, id="CartPole-v1")
     policy: ActorCriticConfig = replace(Gymnasium.policy, distribution="categorical")
-    runner: RunnerConfig = replace(Gymnasium.runner, experiment_name="gym_cartpole", max_iterations=40)
+    runner: RunnerConfig = replace(Gymnasium.runner, experiment_name="gym_cartpole", max_iterations=20)
