@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "([^"]+)"', (HERE / "rsl_rl" / "__init__.py").read_text()).group(1)
 
 # The wheel installs these folders as packages; under their own names they would hide packages of other projects.
-FOLDERS = {"rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
+FOLDERS = {"rsl_rl_benchmarks": "benchmarks", "rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
 
 
 def experiments():

@@ -9,7 +9,7 @@ from typing import Callable
 import numpy as np
 
 from benchmarks.serving import Figures, serve
-from configs import EXPERIMENTS
+from rsl_rl.cli.experiments import Experiments
 from rsl_rl.utils.cpus import available_cpus
 
 RANDOMISED = ("geom_friction", "pair_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")
@@ -19,7 +19,11 @@ def build(settings: dict) -> Callable[[], Figures]:
     import mujoco
     from mujoco import batch
 
-    cfg, num_envs, seconds = EXPERIMENTS.load(settings["task"])().env, settings["num_envs"], settings["seconds"]
+    cfg, num_envs, seconds = (
+        Experiments().load(settings["task"])().env,
+        settings["num_envs"],
+        settings["seconds"],
+    )
     env = replace(cfg, num_envs=num_envs, sim=replace(cfg.sim, backend="mujoco")).build("cpu", seed=settings["seed"])
     model = mujoco.MjModel.from_xml_path(str(env.robot.model_path))
     model.opt.timestep = cfg.sim.dt

@@ -195,8 +195,8 @@ def _film(cfg: Gpu) -> Dict[str, Any]:
     name = ["--task", cfg.task, "--experiment_name", experiment]
     try:
         flags = training.as_arguments(_training_flags(cfg))
-        _run([sys.executable, "scripts/train.py", *name, *flags], cfg.folder / "train.txt")
-        told = _run([sys.executable, "scripts/play.py", *name], cfg.folder / "play.txt")
+        _run([sys.executable, "-m", "rsl_rl", "train", *name, *flags], cfg.folder / "train.txt")
+        told = _run([sys.executable, "-m", "rsl_rl", "play", *name], cfg.folder / "play.txt")
         (exported,) = (default_log_root() / experiment).glob("*/exported")
         shutil.copytree(exported, cfg.folder / "exported", dirs_exist_ok=True)
     finally:
@@ -205,11 +205,11 @@ def _film(cfg: Gpu) -> Dict[str, Any]:
 
 
 def _run(command: Sequence[str], log: Path, fine: Sequence[int] = (0,)) -> str:
-    """Run a command in the checkout and return what it prints, which also goes to a file."""
+    """Run a command in the folder of the package and return what it prints, which also goes to a file."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=_PATIENCE)
     log.write_text(done.stdout + done.stderr)
     if done.returncode not in fine:
-        raise RuntimeError(f"{' '.join(command[1:3])} ended with code {done.returncode}; see {log}")
+        raise RuntimeError(f"{' '.join(command[1:4])} ended with code {done.returncode}; see {log}")
     return done.stdout
 
 

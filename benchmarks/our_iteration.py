@@ -8,8 +8,8 @@ from typing import Callable
 import torch
 
 from benchmarks.serving import Figures, serve, wait_for
-from configs import EXPERIMENTS
 from rsl_rl.algorithms import PPO
+from rsl_rl.cli.experiments import Experiments
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.host import prepare_host
 from rsl_rl.utils.seeding import require_device
@@ -19,7 +19,7 @@ def build(settings: dict) -> Callable[[], Figures]:
     device, on_gpu = settings["device"], settings["device"] != "cpu"
     require_device("device", device)
     prepare_host()
-    cfg = EXPERIMENTS.load(settings["task"])()
+    cfg = Experiments().load(settings["task"])()
     cfg = replace(
         cfg,
         env=replace(cfg.env, num_envs=settings["num_envs"], sim=replace(cfg.env.sim, backend="mujoco_warp")),

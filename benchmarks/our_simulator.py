@@ -7,13 +7,13 @@ from typing import Callable
 import torch
 
 from benchmarks.serving import Figures, serve, wait_for
-from configs import EXPERIMENTS
+from rsl_rl.cli.experiments import Experiments
 from rsl_rl.utils.host import prepare_host
 from rsl_rl.utils.seeding import require_device
 
 
 def build(settings: dict) -> Callable[[], Figures]:
-    cfg = EXPERIMENTS.load(settings["task"])().env
+    cfg = Experiments().load(settings["task"])().env
     cfg = replace(cfg, num_envs=settings["num_envs"], sim=replace(cfg.sim, backend=settings["backend"]))
     device, seconds = settings["device"], settings["seconds"]
     require_device("device", device)

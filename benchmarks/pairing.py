@@ -27,7 +27,7 @@ class Worker:
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by stop()
         folders = [packages, HERE.parent, os.environ.get("PYTHONPATH")]  # the first that has an rsl_rl provides it
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / script), json.dumps(settings)],
+            [sys.executable, str(HERE / "worker.py"), str(HERE / script), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

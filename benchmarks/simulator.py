@@ -11,7 +11,7 @@ from rich.table import Table
 
 from benchmarks.flags import require_counts
 from benchmarks.pairing import Worker, alternate, ratios, spreads
-from configs import EXPERIMENTS
+from rsl_rl.cli.experiments import Experiments
 from rsl_rl.sim import SIMS
 
 BARE = "bare mujoco.batch"
@@ -70,7 +70,7 @@ class Simulator:
 
 def measure(cfg: Simulator) -> Dict[str, Any]:
     """Measure the engines alternately; print a table and return its content."""
-    env_cfg = EXPERIMENTS.load(cfg.task)().env
+    env_cfg = Experiments().load(cfg.task)().env
     if not hasattr(env_cfg, "sim"):
         raise ValueError(f"--task {cfg.task} has no physics to step; take a legged robot's, such as go2_flat")
     for backend in cfg.backends:

@@ -20,11 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.flags import require_counts
-from configs import EXPERIMENTS
 from rsl_rl.cli.checkout import default_log_root
+from rsl_rl.cli.experiments import Experiments
 from rsl_rl.utils.config_io import from_dict, read_yaml
-
-TRAIN = Path(__file__).resolve().parent.parent / "scripts" / "train.py"
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def _require_gate(cfg: Training) -> None:
     """Raise a ValueError for a task that cannot be evaluated, before the training."""
     from rsl_rl.evaluation.evaluate import for_evaluation  # imports torch, which --help has no time for
 
-    env_cfg = for_evaluation(EXPERIMENTS.load(cfg.task)().env, cfg.num_robots, cfg.seconds)
+    env_cfg = for_evaluation(Experiments().load(cfg.task)().env, cfg.num_robots, cfg.seconds)
     if not env_cfg.gate:
         raise ValueError(f"--task {cfg.task} has no gate to reach; give its config's env.gate some limits")
 
@@ -149,7 +147,7 @@ def _measure(cfg: Training, seed: int, experiment: str) -> Run:
 def _train(cfg: Training, seed: int, experiment: str) -> Path:
     """Run train.py and return the folder of the run; invalid flags are a ValueError."""
     flags = {"seed": seed, "save_interval": cfg.every, "experiment_name": experiment, "run_name": f"seed_{seed}"}
-    command = [sys.executable, str(TRAIN), "--task", cfg.task, *as_arguments(cfg.overrides)]
+    command = [sys.executable, "-m", "rsl_rl", "train", "--task", cfg.task, *as_arguments(cfg.overrides)]
     for name, value in flags.items():
         command += [f"--{name}", str(value)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -183,7 +181,7 @@ def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:
     from rsl_rl.evaluation.evaluate import evaluate, for_evaluation, unmet_criteria
     from rsl_rl.runners.loading import load_policy
 
-    trained = from_dict(EXPERIMENTS.load(cfg.task), read_yaml(folder / "config.yaml"))
+    trained = from_dict(Experiments().load(cfg.task), read_yaml(folder / "config.yaml"))
     env_cfg = for_evaluation(trained.env, cfg.num_robots, cfg.seconds)
     env = env_cfg.build(trained.sim_device, seed=trained.seed + 1000)
     result = evaluate(env, load_policy(trained, env, folder, iteration).policy, cfg.seconds)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.serving import Figures, serve
-from configs import EXPERIMENTS
 from rsl_rl.acceleration.flat_adam import FlatAdam
+from rsl_rl.cli.experiments import Experiments
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.step_validator import PolicyInputs, ValidatedStep
 from rsl_rl.env.vec_env import Observations, StepResult
@@ -110,7 +110,7 @@ def build(settings: dict) -> Callable[[], Figures]:
     """Return a function that runs a pair of iterations, in alternating order, and returns the seconds of both."""
     prepare_host()
     seed_everything(settings["seed"])
-    cfg = EXPERIMENTS.load(settings["task"])()
+    cfg = Experiments().load(settings["task"])()
     if not isinstance(cfg.env, LeggedRobotConfig):
         raise ValueError(f"--task {settings['task']} has no robots; take a legged robot's, such as go2_flat")
     env = dataclasses.replace(cfg.env, num_envs=settings["num_robots"]).build(settings["device"], settings["seed"])

@@ -9,17 +9,13 @@ from typing import Sequence
 
 import tyro
 
-from rsl_rl.cli.checkout import find_checkout
+from rsl_rl.cli.checkout import import_shipped
 from rsl_rl.cli.engine import set_omp_spincount
-from rsl_rl.cli.errors import fail, one_line_errors, program, usage_errors
+from rsl_rl.cli.errors import one_line_errors, program, usage_errors
 
 
 def main(argv: Sequence[str]) -> int:
-    root = find_checkout()
-    if root is None:
-        fail("the benchmarks are not installed with the package; run them in a clone of its repository")
-    if str(root) not in sys.path:
-        sys.path.append(str(root))
+    sys.modules.setdefault("benchmarks", import_shipped("rsl_rl_benchmarks"))
     from benchmarks import collectives, faults, gpu, learner, scaling, simulator, training
 
     classes = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Optional
 
-FOLDERS = {"rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
+FOLDERS = {"rsl_rl_benchmarks": "benchmarks", "rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
 """Packages of the wheel, and their folders in a checkout. Other names would hide packages of other projects."""
 
 

@@ -29,6 +29,8 @@ class ProgressConfig(Settings):
     """Robots in an evaluation."""
     evaluate_seconds: float = 10.0
     """Length of an evaluation [s]."""
+    evaluate_command_period: float = 10.0
+    """Time after which the robots of an evaluation get new commands [s]."""
     until_gate: int = 0
     """End the training when this many evaluations in a row have passed the gate with the margin ``gate_score``. 0:
     train for max_iterations."""
@@ -40,6 +42,6 @@ class ProgressConfig(Settings):
         require_counts(self, 0, "video_interval", "evaluate_interval", "until_gate")
         require_counts(self, 1, "video_robots", high=100)
         require_counts(self, 1, "evaluate_robots", high=MAX_ENVS)
-        require_positive(self, "video_seconds", "evaluate_seconds", "gate_score")
+        require_positive(self, "video_seconds", "evaluate_seconds", "evaluate_command_period", "gate_score")
         evaluates = not self.until_gate or self.evaluate_interval
         require_field(self, "until_gate", bool(evaluates), " needs evaluations; give evaluate_interval, for example 10")

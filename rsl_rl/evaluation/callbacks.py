@@ -6,6 +6,7 @@ training does not depend on them, and all policies are evaluated with the same r
 
 from __future__ import annotations
 
+import functools
 import math
 import shutil
 from pathlib import Path
@@ -26,7 +27,8 @@ CurrentPolicy = Callable[[], ActingPolicy]
 
 def build_evaluation_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
     """Return the environment of evaluations; a task that cannot be evaluated is a ValueError."""
-    task = _adapted_task(env_cfg, cfg, "evaluate", for_evaluation)
+    adapt = functools.partial(for_evaluation, command_period=cfg.evaluate_command_period)
+    task = _adapted_task(env_cfg, cfg, "evaluate", adapt)
     if not task.gate:
         raise ValueError(
             f"progress.evaluate_interval={cfg.evaluate_interval} needs limits in env.gate to find the best checkpoint, "

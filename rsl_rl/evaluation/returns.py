@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional, Protocol
 
 import torch
 from torch import Tensor
@@ -10,7 +10,6 @@ from torch import Tensor
 from rsl_rl.env.contract import standardize_step
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.evaluation.evaluate import ActingPolicy
-from rsl_rl.runners.inference import InferencePolicy
 
 MAX_STEPS = 100_000
 """Control steps after which an episode that does not end is cut off."""
@@ -36,10 +35,24 @@ class EpisodeReturns(NamedTuple):
         }
 
 
+class StochasticPolicy(Protocol):
+    """A policy with a distribution over actions."""
+
+    def actor_obs(self, obs: Observations) -> Any:
+        """Return the input of the actor."""
+        ...
+
+    def act(self, obs: Any) -> Tensor:
+        """Draw actions [N, A] for an input of the actor."""
+        ...
+
+    def reset(self, dones: Optional[Tensor] = None) -> None: ...
+
+
 class SamplingPolicy:
     """A policy that draws its actions from their distribution, as in training."""
 
-    def __init__(self, policy: InferencePolicy):
+    def __init__(self, policy: StochasticPolicy):
         self._policy = policy
 
     @torch.no_grad()

@@ -8,6 +8,8 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.utils.state_shapes import require_same_shapes
+
 
 class RobotPoseVel(NamedTuple):
     """Pose and velocity of robots; frames and units are those of :class:`Sim`."""
@@ -111,13 +113,8 @@ class Sim(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned; another number of robots is a ValueError."""
-        got, own = list(state["state"].shape), list(self.physics_state().shape)
-        if got != own:
-            raise ValueError(
-                f"the saved physics state has the shape {got} and this simulation needs {own}; use the number of "
-                "robots, the model and the engine of the run, or load it with load_env=False (--fresh_episodes)"
-            )
+        """Restore what :meth:`state_dict` returned; another shape of a tensor is a ValueError."""
+        require_same_shapes(state, self.state_dict(), "the saved state of the physics")
         self.set_parameters(state["parameters"])
         self.set_physics_state(state["state"])
         for name, value in state["outputs"].items():

@@ -25,6 +25,7 @@ from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.step_log import StepLog
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.host import single_thread_if_small
+from rsl_rl.utils.state_shapes import require_same_shapes
 
 
 class LeggedRobot(VecEnv):
@@ -154,7 +155,9 @@ class LeggedRobot(VecEnv):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned, bit by bit; another number of robots is a ValueError."""
+        """Restore what :meth:`state_dict` returned, bit by bit; another shape of a tensor is a ValueError."""
+        own = {name: value for name, value in self.state_dict().items() if name != "generator"}
+        require_same_shapes(state, own, "the saved state of the environment")
         self.sim.load_state_dict(state["sim"])
         self.state.load_state_dict(state["robots"])
         self.commands.load_state_dict(state["commands"])

@@ -79,7 +79,7 @@ def installed(tmp_path_factory):
     """The folder into which the wheel is installed."""
     root, folder = Path(__file__).resolve().parent.parent.parent, tmp_path_factory.mktemp("wheel")
     source = folder / "source"  # a build writes into its source
-    for name in ("rsl_rl", "configs", "deploy"):
+    for name in ("rsl_rl", "benchmarks", "configs", "deploy"):
         shutil.copytree(root / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(root / name, source)
@@ -125,7 +125,8 @@ def test_wheel_trains_go2_flat_in_an_empty_folder(rsl_rl, installed, tmp_path):
     (run,) = (tmp_path / "logs" / "go2_flat").iterdir()
     assert f"run: {run}" in output and (run / "model_1.pt").exists() and not (run / "git").exists()
     assert "go2_flat" in rsl_rl("list").split()
-    assert "run them in a clone" in rsl_rl("benchmark", code=2)
+    few = ("--num_envs", "4", "--num_steps", "2", "--repeats", "1", "--hidden_dims", "8")
+    assert '"benchmark": "learner"' in rsl_rl("benchmark", "learner", *few)
 
 
 def test_task_repository_of_three_files_trains_resumes_evaluates_plays_and_exports(rsl_rl, installed, tmp_path):

@@ -195,6 +195,18 @@ def test_a_task_that_cannot_be_looked_at_is_refused():
         build_evaluation_env(Go2Flat().env, too_short, "cpu", 1)
 
 
+def test_evaluate_command_period_is_the_time_between_the_commands_of_an_evaluation():
+    env = build_evaluation_env(Go2Flat().env, replace(SHORT, evaluate_command_period=0.1), "cpu", 1)  # five steps
+    commands = []
+    for _ in range(10):
+        env.step(torch.zeros(8, 12))
+        commands.append(env.state.command.clone())
+    changed = [not torch.equal(before, after) for before, after in zip(commands, commands[1:])]
+    assert changed == [False, False, False, True, False, False, False, False, True]
+    with pytest.raises(ValueError, match=r"resampling_time=0.001 is less than one control step"):
+        build_evaluation_env(Go2Flat().env, replace(SHORT, evaluate_command_period=0.001), "cpu", 1)
+
+
 def clips_in(folder, said=None, policy=None):
     env = build_video_env(Go2Flat().env, SHORT, "cpu", 7)
     print_line = said.append if said is not None else lambda text: None

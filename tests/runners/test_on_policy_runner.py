@@ -145,7 +145,7 @@ def test_a_resumed_go2_goes_on_as_if_never_stopped(tmp_path, task):
     )
     assert a == b and len(a) == 5 and a[-1]["mean_episode_length"] is not None
     fewer = replace(cfg, env=replace(cfg.env, num_envs=8))
-    with pytest.raises(ValueError, match=r"the saved physics state has the shape \[16, .* use the number of robots"):
+    with pytest.raises(ValueError, match=r"environment\.sim\.state has the shape \[16, .* use the number of robots"):
         OnPolicyRunner(fewer.env.build(), fewer).load(tmp_path / "cut" / "model_2.pt")
 
 

@@ -1,5 +1,8 @@
+import copy
+import functools
 import itertools
 import math
+import operator
 from dataclasses import replace
 
 import pytest
@@ -190,6 +193,28 @@ def test_draws_of_another_kind_of_device_are_refused():
         make().load_state_dict({**state, "generator": torch.zeros(16, dtype=torch.uint8)})  # a GPU's has 16 bytes
 
 
+def test_load_state_dict_refuses_every_tensor_of_another_shape():
+    env = make()
+    state = env.state_dict()
+    for path in list(tensors_of(state)):
+        if path == ("generator",):
+            continue
+        wrong = copy.deepcopy(state)
+        *parents, name = path
+        entry = functools.reduce(operator.getitem, parents, wrong)
+        entry[name] = entry[name][:1]  # what copy_ would take for all robots
+        with pytest.raises(ValueError, match=rf"{'.'.join(path)} has the shape \[1.* and this simulation needs \[8"):
+            env.load_state_dict(wrong)
+
+
+def tensors_of(state, path=()):
+    for name, value in state.items():
+        if isinstance(value, dict):
+            yield from tensors_of(value, (*path, name))
+        elif isinstance(value, torch.Tensor):
+            yield (*path, name)
+
+
 def test_a_robot_on_its_back_has_failed():
     env = make(2, randomization=RandomizationConfig.none())
     on_its_back = torch.tensor([[0.0, 1.0, 0.0, 0.0]]).repeat(2, 1)
@@ -270,7 +295,7 @@ def test_a_reward_term_of_another_package_is_found_by_its_path():
     [
         ({"rewards": replace(CFG.rewards, weights={"track_vel": 1.0})}, "'track_vel'.*Did you mean 'track_lin_vel'"),
         ({"policy_observations": {"gravitty": ObservationTerm()}}, "term 'gravitty'.*Did you mean 'gravity'"),
-        ({"robot": "go3"}, "unknown robot 'go3'; known: go2"),
+        ({"robot": "go3"}, "unknown robot 'go3'; known: anymal_c, g1, go2, h1"),
         ({"terminations": replace(CFG.terminations, contact_links=("tail",))}, r"unknown links \['tail'\]"),
     ],
 )  # fmt: skip
