@@ -61,7 +61,10 @@ class NoRecorder:
     def __init__(self, sim: Sim, causes: Sequence[str]):
         pass
 
-    def before_step(self, joint_targets: Tensor) -> None:
+    def before_step(self) -> None:
+        pass
+
+    def record_inputs(self, inputs: Sequence[Tensor]) -> None:
         pass
 
     def after_step(self, broken: Tensor, rows: Mapping[str, Tensor]) -> None:

@@ -19,6 +19,7 @@ PATHS = {
     "go2_flat_mlp": "go2_flat_mlp:Go2FlatMlp",
     "go2_flat_mlp_augmented": "go2_flat_mlp:Go2FlatMlpAugmented",
     "go2_flat_mlp_mirror_loss": "go2_flat_mlp:Go2FlatMlpMirrorLoss",
+    "go2_flat_robust": "go2_flat_robust:Go2FlatRobust",
     "go2_flat_teacher": "go2_flat_distilled:Go2FlatTeacher",
     "gym_cartpole": "gymnasium:GymCartPole",
     "gym_halfcheetah": "gymnasium:GymHalfCheetah",

@@ -39,13 +39,16 @@ class Walker:
         self._trunk = self.model.jnt_bodyid[0]
         self.trunk_mass = float(self.model.body_mass[self._trunk])
         self._inertia = self.model.body_inertia[self._trunk].copy()
+        self._motor = dc_motor(self.policy.description, self.policy.joint_names)
         self.set_gains(1.0, 1.0)
 
     def set_gains(self, stiffness_scale, damping_scale):
         """Set the PD gains of the policy's training, times factors [J]."""
-        stiffness, damping = self.policy.stiffness * stiffness_scale, self.policy.damping * damping_scale
+        self._gains = self.policy.stiffness * stiffness_scale, self.policy.damping * damping_scale
+        stiffness, damping = self._gains if self._motor is None else (1.0, 0.0)  # with a motor ctrl is the torque
         self.model.actuator_gainprm[:, 0] = stiffness
-        self.model.actuator_biasprm[:, 1], self.model.actuator_biasprm[:, 2] = -stiffness, -damping
+        self.model.actuator_biasprm[:, 1] = -stiffness if self._motor is None else 0.0
+        self.model.actuator_biasprm[:, 2] = -damping
 
     def set_body(self, friction, payload):
         """Set the sliding friction of robot and floor, if given, and add a payload to the trunk [kg]."""
@@ -67,7 +70,7 @@ class Walker:
 
     def step(self, command):
         """Simulate one control step with the policy's action."""
-        self.data.ctrl[:] = self.policy(
+        targets = self.policy(
             command=command,
             base_quat=self.data.qpos[3:7],
             base_lin_vel_world=self.data.qvel[:3],
@@ -75,7 +78,17 @@ class Walker:
             joint_pos=self.data.qpos[self._pos],
             joint_vel=self.data.qvel[self._vel],
         )
-        self._mujoco.mj_step(self.model, self.data, self._substeps)
+        if self._motor is None:
+            self.data.ctrl[:] = targets
+            self._mujoco.mj_step(self.model, self.data, self._substeps)
+            return
+        stall, no_load = self._motor
+        for _ in range(self._substeps):
+            velocity = self.data.qvel[self._vel]
+            torque = self._gains[0] * (targets - self.data.qpos[self._pos]) - self._gains[1] * velocity
+            share = velocity / no_load
+            self.data.ctrl[:] = np.clip(torque, stall * (-1 - share), stall * (1 - share))
+            self._mujoco.mj_step(self.model, self.data)
 
     def velocities(self):
         """Return vx, vy [m/s] and yaw rate [rad/s] in the base frame, and whether the robot has fallen."""
@@ -86,6 +99,17 @@ class Walker:
         fallen = rotation[2, 2] < math.cos(MAX_TILT) or max(forces) > 1.0
         vx, vy, _ = rotation.T @ self.data.qvel[:3]
         return np.array((vx, vy, self.data.qvel[5])), fallen
+
+
+def dc_motor(description, joint_names):
+    """Return stall torque [N m] and no-load speed [rad/s] of the joints, or None for ideal PD loops."""
+    actuator = description.get("actuator", {"type": "pd"})
+    if actuator["type"] == "pd":
+        return None
+    if actuator["type"] != "dc_motor":
+        raise ValueError(f"the policy's actuator is '{actuator['type']}'; this script simulates pd and dc_motor")
+    order = [description["joint_names"].index(name) for name in joint_names]
+    return tuple(np.array(actuator[name])[order] for name in ("stall_torque", "no_load_speed"))
 
 
 def draw_commands(ranges, seed):

@@ -40,7 +40,7 @@ COMMAND_LINE = {  # case: (command, words of the line)
     "wrong physics": ("train --task go2_flat --sim mujcoo", "unknown sim backend 'mujcoo'; known: isaacgym, mujoco,"),
     "physics that is not installed": ("train --task go2_flat --sim isaacgym", "No module named 'isaacgym': the"),
     "physics on no device": ("train --task go2_flat --sim mujoco_warp --sim_device mps", "sim_device=mps is not"),
-    "wrong robot": ("train --task go2_flat --env.robot go3", "unknown robot 'go3'; known: go2"),
+    "wrong robot": ("train --task go2_flat --env.robot go3", "unknown robot 'go3'; known: "),
     "wrong logger": ("train --task toy --logger tensorbord", "unknown logger 'tensorbord'; known:"),
     "device that is none": ("train --task toy --rl_device gpu", "rl_device='gpu' is no device; allowed: cpu, cuda"),
     "device that is not there": ("train --task toy --rl_device cuda:9", "rl_device=cuda:9: torch sees"),

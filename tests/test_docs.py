@@ -61,6 +61,8 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5": (
         *("--checkpoints", "1", "2", "--num_seeds", "2", *SHORT),
     ),
+    "scripts/evaluate.py --task go2_flat --standing "
+    "--disturbance none heavy_trunk slippery delay weak_motors pushes heavy_trunk+pushes": SHORT,
     "scripts/evaluate.py --task go2_flat --checkpoint best": ("--checkpoint", "-1", *SHORT),
     "scripts/play.py --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
 }
@@ -75,6 +77,8 @@ SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which oth
     "scripts/train.py --task go2_flat --acceleration.no_fused",
     "scripts/evaluate.py --task go2_flat --pushes",
     "scripts/evaluate.py --task go2_flat --command_period 5",
+    "scripts/evaluate.py --task go2_flat --standing "
+    "--disturbance none heavy_trunk slippery delay weak_motors pushes heavy_trunk+pushes",
     "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5",
     "scripts/train.py --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda",
 }
@@ -299,6 +303,7 @@ def test_every_program_is_run(root):
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
         *("rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
+        *("motors.py", "randomised_task.py"),
     }
 
 
@@ -318,6 +323,16 @@ def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
     friction = envs["event"].state.friction.clone()
     envs["event"].reset([2])
     assert (envs["event"].state.friction != friction).tolist() == [False, False, True, False]
+
+
+def test_programs_of_actuators_and_randomisation_give_tasks(saved_programs):
+    motors = importlib.import_module("motors").task_with_motors()
+    randomised = importlib.import_module("randomised_task").randomised_task()
+    for task in (motors, randomised):
+        env = dataclasses.replace(task, num_envs=4).build(seed=1)
+        step = env.step(torch.randn(4, 12))
+        assert all(group.isfinite().all() for group in step.obs.values())
+    assert "Randomization/motor_strength_mean" in step.extras["log"]
 
 
 def test_rewards_of_named_joints_are_those_of_the_go2(saved_programs):

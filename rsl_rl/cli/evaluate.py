@@ -46,6 +46,11 @@ class Flags:
     """Draw actions from the policy's distribution, as in training, for a task that is no legged robot."""
     pushes: bool = False
     """Push the robots as in training."""
+    disturbance: Tuple[str, ...] = ()
+    """Evaluate each policy under named conditions, equal for all policies, instead of the randomisation of its
+    training: none, heavy_trunk, slippery, delay, weak_motors, pushes, or several joined by +."""
+    standing: bool = False
+    """Also measure how far robots drift in 10 s that are to stand [m]."""
     command_period: float = 10.0
     """Time after which the robots get new commands [s]."""
     log_root: str = ""
@@ -62,6 +67,7 @@ class Candidate(NamedTuple):
     loaded: "LoadedPolicy"
     env_cfg: "LeggedRobotConfig"
     sim_device: str
+    disturbance: str = ""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -129,6 +135,7 @@ def find_checkpoints(requests: Sequence[Arguments]) -> List[Tuple[Arguments, Pat
 
 def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load all checkpoints, so that errors occur before the first evaluation."""
+    from rsl_rl.evaluation.disturbances import disturbed
     from rsl_rl.evaluation.evaluate import for_evaluation
     from rsl_rl.runners.loading import load_policy
     from rsl_rl.utils.checkpoints import checkpoint_id
@@ -142,7 +149,12 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)  # for the sizes of the policy; each seed builds its own
         loaded = load_policy(cfg, env, run, checkpoint_id(path))
         name = f"{run.name}/{path.stem}" if several_runs else path.stem
-        candidates.append(Candidate(name, loaded, env_cfg, cfg.sim_device))
+        candidate = Candidate(name, loaded, env_cfg, cfg.sim_device)
+        for disturbance in flags.disturbance:
+            changed = {"env_cfg": disturbed(env_cfg, disturbance), "disturbance": disturbance}
+            candidates.append(candidate._replace(name=f"{name} {disturbance}", **changed))
+        if not flags.disturbance:
+            candidates.append(candidate)
     return candidates
 
 
@@ -166,12 +178,17 @@ def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[
 def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResult":
     """Evaluate a checkpoint with each seed; all checkpoints get the same robots and commands."""
     from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed
+    from rsl_rl.evaluation.standing import for_standing, measure_drift
 
-    name, loaded, env_cfg, device = candidate
+    name, loaded, env_cfg, device, disturbance = candidate
     envs = (env_cfg.build(device, seed=seed + i) for i in range(flags.num_seeds))
     pairs = [(evaluate_seed(env, loaded.policy, flags.seconds), tuple(env.sim.foot_names)) for env in envs]
     seed_results, feet = [result for result, _ in pairs], pairs[0][1]
-    return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results)
+    if flags.standing:
+        for i, result in enumerate(seed_results):
+            env = for_standing(env_cfg).build(device, seed=seed + i)
+            result.metrics.update(measure_drift(env, loaded.policy))
+    return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results, disturbance)
 
 
 def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
@@ -209,6 +226,7 @@ def describe(eval_result: "EvalResult") -> Dict[str, Any]:
         **eval_result.metrics,
         "env_steps": eval_result.env_steps,
         "checkpoint": eval_result.checkpoint,
+        **({"disturbance": eval_result.disturbance} if eval_result.disturbance else {}),
         "gate_passed": not eval_result.unmet,
         "num_seeds": len(eval_result.seed_results),
         "intervals": eval_result.intervals,

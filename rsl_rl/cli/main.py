@@ -13,7 +13,7 @@ COMMANDS = {
     "play": "show and export a trained policy",
     "evaluate": "measure how good trained policies are",
     "sweep": "search hyper-parameters, with several seeds",
-    "benchmark": "measure speed (in a clone of the repository)",
+    "benchmark": "measure speed, alone or against another library",
     "list": "print the names of the tasks",
     "check-env": "check an environment of your own",
     "convert-checkpoint": "write a checkpoint for another version of rsl_rl",

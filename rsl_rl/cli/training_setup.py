@@ -19,6 +19,11 @@ def engine_name(cfg: Any) -> str:
     return cfg.env.sim.backend if hasattr(cfg.env, "sim") else ""
 
 
+def actuator_name(cfg: Any) -> str:
+    """Return the type of the actuators; empty for a task without."""
+    return type(cfg.env.control.actuator).__name__ if hasattr(cfg.env, "control") else ""
+
+
 class Training(NamedTuple):
     """A training that is ready to run."""
 
@@ -44,6 +49,8 @@ def set_up(args: Arguments, own: Any, collective: "Collective") -> Training:
     notes = make_deterministic() if cfg.deterministic else []
     if engine_name(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
         notes.append("mujoco_warp on a CPU uses one thread and is for tests; --sim mujoco is many times as fast")
+    if actuator_name(cfg) not in ("", "ActuatorConfig"):
+        notes.append(f"actuator: {actuator_name(cfg)}, computed before each physics step")
     seed_everything(own.seed)
     env = own.env.build(device=own.sim_device, seed=own.seed)
     callback_envs = build_callback_envs(own) if collective.rank == 0 else ([], [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, ClassVar, Mapping, Sequence
+from typing import Any, ClassVar, Collection, Mapping, Sequence
 
 from rsl_rl.utils.config_io import convert, declared_types, short_repr
 from rsl_rl.utils.registry import import_object
@@ -69,14 +69,17 @@ def require_within(cfg: Settings, low: float, high: float, *names: str) -> None:
 def require_positive(cfg: Settings, *names: str) -> None:
     """Require positive numbers; of a mapping, all values."""
     for name in names:
-        value = getattr(cfg, name)
-        positive = all(x > 0 for x in value.values()) if isinstance(value, Mapping) else value > 0
-        require_field(cfg, name, positive, " must be positive")
+        require_field(cfg, name, all(x > 0 for x in _numbers(getattr(cfg, name))), " must be positive")
 
 
 def require_not_negative(cfg: Settings, *names: str) -> None:
     for name in names:
-        require_field(cfg, name, getattr(cfg, name) >= 0, " must not be negative")
+        require_field(cfg, name, all(x >= 0 for x in _numbers(getattr(cfg, name))), " must not be negative")
+
+
+def _numbers(value: Any) -> Collection[float]:
+    """Return a number, or the values of a mapping."""
+    return value.values() if isinstance(value, Mapping) else (value,)
 
 
 def require_choice(cfg: Settings, allowed: Sequence[str], *names: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Dict, Tuple, Union
 
+from rsl_rl.config.actuators import ActuatorConfig, PerJoint
 from rsl_rl.config.base import (
     Settings,
     require,
@@ -16,7 +17,7 @@ from rsl_rl.config.base import (
     require_unique,
     require_within,
 )
-from rsl_rl.config.terms import CommandTerm, EventTerm, ObservationTerm, RewardTerm, TerminationTerm
+from rsl_rl.config.terms import CommandTerm, EventTerm, ObservationTerm, RewardTerm, ScheduleConfig, TerminationTerm
 from rsl_rl.utils.by_name import require_patterns
 
 __all__ = [
@@ -30,15 +31,13 @@ __all__ = [
     "Range",
     "RewardConfig",
     "RewardTerm",
+    "ScheduleConfig",
     "TerminationConfig",
     "TerminationTerm",
 ]
 
 Range = Tuple[float, float]
 """Lowest and highest value of a uniform draw."""
-
-PerJoint = Union[float, Dict[str, float]]
-"""A number for all joints, or numbers by regular expressions; each joint's name matches exactly one as a whole."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,15 @@ class CommandConfig(Settings):
     """Time after which a new command is drawn [s]."""
     standing_fraction: float = 0.05
     """Fraction of commands with zero velocity."""
+    dead_zone: float = 0.1
+    """Size of a command [m/s, rad/s] up to which the robot is to stand: the terms that reward steps are 0 there, and
+    stand_still counts."""
+    heading_fraction: float = 0.0
+    """Fraction of commands that are a heading: their yaw rate is heading_gain times the angle to a random heading."""
+    heading_gain: float = 0.5
+    """Yaw rate per angle to the heading [1/s], within the range of yaw_rate."""
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    """Factor of the ranges, which may change during the training; the whole ranges by default."""
     terms: Dict[str, CommandTerm] = field(default_factory=dict)
     """Further commands by name. The term "velocity" replaces the source of velocity commands."""
 
@@ -64,7 +72,9 @@ class CommandConfig(Settings):
         super().__post_init__()
         require_ranges(self, "lin_vel_x", "lin_vel_y", "yaw_rate")
         require_positive(self, "resampling_time")
-        require_within(self, 0, 1, "standing_fraction")
+        require_within(self, 0, 1, "standing_fraction", "heading_fraction")
+        require_not_negative(self, "dead_zone")
+        require_positive(self, "heading_gain")
 
     @property
     def all_terms(self) -> Dict[str, CommandTerm]:
@@ -74,7 +84,7 @@ class CommandConfig(Settings):
 
 @dataclass(frozen=True)
 class ControlConfig(Settings):
-    """Joint control: target = default pose + action_scale * action, followed by a PD loop in the engine."""
+    """Joint control: target = default pose + action_scale * action, which actuators follow."""
 
     section: ClassVar[str] = "env.control"
 
@@ -86,6 +96,8 @@ class ControlConfig(Settings):
     """Joint angle per unit of action [rad]; a number, or numbers by name pattern."""
     action_clip: float = 20.0
     """Actions are clipped to [-action_clip, action_clip]."""
+    actuator: ActuatorConfig = field(default_factory=ActuatorConfig)
+    """How joint targets become torques: ActuatorConfig (ideal PD), DCMotorConfig or ActuatorNetworkConfig."""
 
     def __post_init__(self):
         super().__post_init__()

@@ -16,6 +16,7 @@ from rsl_rl.config.mdp import (
     Range,
     RewardConfig,
     RewardTerm,
+    ScheduleConfig,
     TerminationConfig,
     TerminationTerm,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "ReverseConfig",
     "RewardConfig",
     "RewardTerm",
+    "ScheduleConfig",
     "TargetSumConfig",
     "TaskConfig",
     "TerminationConfig",

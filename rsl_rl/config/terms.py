@@ -9,7 +9,7 @@ such as ``env.rewards.tracking_sigma``; a parameter called ``cfg`` is the sectio
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Tuple
 
 from rsl_rl.config.base import (
     Settings,
@@ -18,6 +18,7 @@ from rsl_rl.config.base import (
     require_field,
     require_not_negative,
     require_positive,
+    require_within,
 )
 from rsl_rl.utils.config_io import convert, short_repr
 
@@ -56,6 +57,27 @@ def _plain(value: Any, where: str) -> Any:
 
 
 @dataclass(frozen=True)
+class ScheduleConfig(Settings):
+    """A factor that grows, or falls, during the training: of a range about its nominal value, or of commands."""
+
+    steps: int = 0
+    """Control steps from ``start`` to ``end``; iterations times runner.num_steps_per_env. 0: ``end`` from the start."""
+    start: float = 0.0
+    """Factor at the start."""
+    end: float = 1.0
+    """Factor at the end."""
+    tracking: float = 0.0
+    """Count only steps while the tracking score, the mean of exp(-error^2 / tracking_sigma) over the last seconds and
+    all robots, exceeds this; 0: count all steps."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_counts(self, 0, "steps")
+        require_not_negative(self, "start", "end")
+        require_within(self, 0, 1, "tracking")
+
+
+@dataclass(frozen=True)
 class ObservationTerm(Term):
     """One term of an observation group."""
 
@@ -69,10 +91,16 @@ class ObservationTerm(Term):
     """Function of rsl_rl.tasks.mdp.observations, or "package.module:function"; empty: the name of the term."""
     params: Dict[str, Any] = field(default_factory=dict)
     """Parameters of the function by name."""
+    bias: float = 0.0
+    """Uniform error in [-bias, bias] of each number, constant during an episode, in the term's SI unit."""
+    delay: Tuple[int, int] = (0, 0)
+    """Fewest and most control steps by which the term is late, constant during an episode."""
 
     def __post_init__(self):
         super().__post_init__()
-        require_not_negative(self, "noise")
+        require_not_negative(self, "noise", "bias")
+        fits = 0 <= self.delay[0] <= self.delay[1] <= MAX_HISTORY
+        require_field(self, "delay", fits, f": give two numbers of steps from 0 to {MAX_HISTORY}, the lower one first")
         require_counts(self, 0, "history", high=MAX_HISTORY)
 
 

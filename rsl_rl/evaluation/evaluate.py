@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import RandomizationConfig
+from rsl_rl.config.mdp import EventTerm, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
@@ -40,8 +40,8 @@ def for_evaluation(
     pushes: bool = False,
     command_period: float = COMMAND_PERIOD,  # [s]
 ) -> LeggedRobotConfig:
-    """Return the task for evaluation: no observation noise, no standing commands, and pushes and other events at random
-    times only with ``pushes``.
+    """Return the task for evaluation: no noise and no bias of observations, no standing commands, and pushes and other
+    events at random times only with ``pushes``.
 
     Command ranges and the randomisation of friction, payload and gains are those of training.
     """
@@ -58,15 +58,26 @@ def for_evaluation(
             f"gate names '{unknown[0]}'; known: {', '.join(GaitMetrics.NAMES)}.{suggest(unknown[0], GaitMetrics.NAMES)}"
         )
     randomization = cfg.randomization if pushes else without_disturbances(cfg.randomization)
-    noiseless = {name: replace(term, noise=0.0) for name, term in cfg.policy_observations.items()}
+    final = replace(cfg.commands.schedule, steps=0)
+    noiseless = {name: replace(term, noise=0.0, bias=0.0) for name, term in cfg.policy_observations.items()}
     return replace(
         cfg,
         num_envs=num_envs,
         episode_length=2 * seconds,  # no time-outs during the evaluation
         policy_observations=noiseless,
-        randomization=randomization,
-        commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=command_period),
+        randomization=replace(randomization, terms=_without_schedules(randomization.terms)),
+        commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=command_period, schedule=final),
     )
+
+
+def _without_schedules(terms: Mapping[str, EventTerm]) -> Dict[str, EventTerm]:
+    """Return events whose ranges are those of the end of the training."""
+    ended = {}
+    for name, term in terms.items():
+        schedule = term.params.get("schedule")
+        final = {"schedule": {**schedule, "steps": 0}} if schedule else {}
+        ended[name] = replace(term, params={**term.params, **final})
+    return ended
 
 
 def without_disturbances(cfg: RandomizationConfig) -> RandomizationConfig:
@@ -118,6 +129,8 @@ class EvalResult:
     """Task of the evaluation."""
     foot_names: Tuple[str, ...]
     seed_results: Sequence[SeedResult]
+    disturbance: str = ""
+    """Name of the disturbance, if one was asked for."""
 
     @property
     def metrics(self) -> Dict[str, float]:
@@ -150,7 +163,10 @@ class EvalResult:
 
 def differences(eval_results: Sequence[EvalResult]) -> List[str]:
     """Return the names of the task's settings that differ between the results."""
-    first, compared = eval_results[0].env_cfg, ("robot", "sim", "commands", "terminations", "randomization", "gate")
+    first, compared = (
+        eval_results[0].env_cfg,
+        ("robot", "sim", "control", "commands", "terminations", "randomization", "gate"),
+    )
     return [
         name for name in compared if any(getattr(one.env_cfg, name) != getattr(first, name) for one in eval_results)
     ]

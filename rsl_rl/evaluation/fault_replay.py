@@ -15,10 +15,12 @@ from torch import Tensor
 from rsl_rl.config.task import LeggedRobotConfig, TaskConfig
 from rsl_rl.robots import ROBOTS
 from rsl_rl.sim.base import Sim
+from rsl_rl.sim.parameters import PARAMETERS
 from rsl_rl.sim.selection import make_sim
+from rsl_rl.tasks.actuators import ExplicitActuator
 from rsl_rl.tasks.faults import broken_state
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.registry import import_object, suggest
 
 _FORMAT = 1
 """Format version of the files that can be read."""
@@ -41,7 +43,7 @@ class FaultDump(NamedTuple):
     iteration: int
     step: int  # in the rollout of the iteration
     states: Tensor  # [K, S] before each step
-    targets: Tensor  # [K, J] of the joints [rad]
+    targets: Tensor  # [K, J] joint targets [rad], or [K, physics steps, J] targets or torques of each physics step
     parameters: Dict[str, Tensor]  # of the robot, see Sim.parameters_of
     values: Dict[str, Any]  # rewards or observations by name, depending on the cause; or empty
 
@@ -109,8 +111,8 @@ def load_fault_dump(path: Path, cfg: TaskConfig) -> FaultDump:
     physics, values = env.get("physics"), env.get(SECTIONS.get(content["cause"], ""), {})
     try:
         states, targets, parameters = (physics[name] for name in ("states", "targets", "parameters"))
-        whole = states.is_floating_point() and targets.is_floating_point() and states.dim() == targets.dim() == 2
-        whole = whole and len(states) == len(targets) > 0
+        whole = states.is_floating_point() and targets.is_floating_point() and states.dim() == 2
+        whole = whole and targets.dim() in (2, 3) and len(states) == len(targets) > 0
         whole = whole and all(isinstance(value, Tensor) for value in parameters.values()) and isinstance(values, dict)
     except (TypeError, KeyError, AttributeError):
         whole = False
@@ -147,13 +149,16 @@ def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -
     robot = ROBOTS.load(cfg.robot)
     sim = make_sim(robot.model_path, len(dump.states), cfg.sim, device)
     state = RobotState(sim, robot, cfg.sim.control_dt)
+    if issubclass(import_object(cfg.control.actuator.builds), ExplicitActuator):
+        sim.use_torques()
     targets = dump.targets.to(sim.device)
     _restore(sim, dump)
     tracks: Dict[str, List[Tensor]] = {"pose": [], "root_speed": [], "joint_vel": [], "lost": []}
     lost = torch.zeros(sim.num_envs, dtype=torch.bool, device=sim.device)
     for i in range(1 + cfg.sim.decimation):
         if i > 0:
-            sim.step(targets, 1)
+            inputs = targets if targets.dim() == 2 else targets[:, (i - 1) % targets.shape[1]]
+            sim.step(inputs, 1)
             lost = lost | sim.diverged
         tracks["pose"].append(torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1))
         tracks["root_speed"].append(sim.root_lin_vel.norm(dim=1))
@@ -176,9 +181,9 @@ def replay_fault(dump: FaultDump, cfg: LeggedRobotConfig, device: str = "cpu") -
 def _restore(sim: Sim, dump: FaultDump) -> None:
     """Set the robot's parameters in every world, and the start state of one step in each."""
     joints = [len(sim.joint_names)]
-    shapes = {"friction": [], "payload": [], "stiffness": joints, "damping": joints}
+    shapes = {name: list(sim.shape_of_parameter(name)) for name in PARAMETERS}
     got = {name: list(value.shape) for name, value in dump.parameters.items()}
-    sizes, own = [dump.states.shape[1], dump.targets.shape[1]], [sim.physics_state().shape[1], *joints]
+    sizes, own = [dump.states.shape[1], dump.targets.shape[-1]], [sim.physics_state().shape[1], *joints]
     known = all(name in shapes and shapes[name] == shape for name, shape in got.items())
     if sizes != own or not known or ("stiffness" in got) != ("damping" in got):
         raise ValueError(

@@ -7,6 +7,7 @@ import math
 from html import escape
 from typing import Iterator, List, Sequence
 
+from rsl_rl.evaluation import standing
 from rsl_rl.evaluation.evaluate import RESAMPLES, EvalResult, differences
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
 
@@ -23,6 +24,8 @@ img { max-width: 100%; } p.note { color: #555; } summary { cursor: pointer; colo
 """
 
 DIFFERENT = "The runs differ in {}; each is evaluated with the config that it was trained with."
+
+_DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **standing.DESCRIPTIONS}
 
 _CAUSES = {
     "engine": "the physics diverged, or its contact buffer overflowed",
@@ -118,7 +121,7 @@ def _gate_cell(eval_result: EvalResult) -> str:
 def _numbers(eval_results: Sequence[EvalResult]) -> str:
     rows = [["", *_names(eval_results)]]
     for name in eval_results[0].metrics:
-        meaning = f"{_escape(name)}<small>{_escape(GaitMetrics.DESCRIPTIONS[name])}</small>"
+        meaning = f"{_escape(name)}<small>{_escape(_DESCRIPTIONS[name])}</small>"
         rows.append([meaning, *(_number(one, name) for one in eval_results)])
     return _table(rows)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
+from rsl_rl.sim.parameters import parameter_shape
 from rsl_rl.utils.state_shapes import require_same_shapes
 
 
@@ -26,6 +27,10 @@ _OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "foot_up", 
 """Outputs of the last step besides the state."""
 
 
+Drive = Callable[[int], Tensor]
+"""Function that returns the joint targets [rad], or torques [N m], of a physics step from its index, [N, J]."""
+
+
 class Sim(ABC):
     """N copies of one legged robot on a floor.
 
@@ -35,12 +40,14 @@ class Sim(ABC):
     ``link_names``, and feet in that of ``foot_names``.
     """
 
+    engine: str  # name of the backend
     num_envs: int
     device: torch.device
     dt: float  # physics step [s]
     joint_names: Tuple[str, ...]
     link_names: Tuple[str, ...]
     foot_names: Tuple[str, ...]
+    body_names: Tuple[str, ...]  # links with mass, the trunk first
     joint_limits: Tensor  # [J, 2] lowest and highest position
     torque_limits: Tensor  # [J]
     total_mass: Tensor  # [N], including the payload
@@ -60,6 +67,7 @@ class Sim(ABC):
     overflowed: Tensor  # [N] bool: contacts of the last step did not fit the engine's buffer, so the physics is wrong
 
     _parameters: Dict[str, Tensor]  # of each robot, as set
+    _takes_torques: bool = False  # whether ``step`` and ``step_each`` get torques
 
     def _allocate(self) -> None:
         """Allocate all tensors, with zeros; names, number of robots and device must be set before.
@@ -81,6 +89,7 @@ class Sim(ABC):
         self.foot_pos, self.foot_vel, self.foot_up = tensor(feet, 3), tensor(feet, 3), tensor(feet, 3)
         self.diverged, self.overflowed = tensor(dtype=torch.bool), tensor(dtype=torch.bool)
         self._parameters = {}
+        self._nominal: Dict[str, Tensor] = {}
 
     def pose_vel(self) -> RobotPoseVel:
         """Return the state tensors, which the next ``step`` updates."""
@@ -93,6 +102,15 @@ class Sim(ABC):
     @abstractmethod
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         """Simulate ``num_substeps`` physics steps with constant joint position targets [N, J] of the PD loops."""
+
+    @abstractmethod
+    def step_each(self, drive: Drive, num_substeps: int) -> None:
+        """Simulate ``num_substeps`` physics steps. Before each, when the state is up to date, ``drive(i)`` returns its
+        joint targets, or its torques after ``use_torques``."""
+
+    @abstractmethod
+    def use_torques(self) -> None:
+        """Take torques instead of joint targets from now on; there is no PD loop in the engine then."""
 
     @abstractmethod
     def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
@@ -132,23 +150,58 @@ class Sim(ABC):
     # Parameters of each robot; the defaults are those of the model file.
 
     def parameters(self) -> Dict[str, Tensor]:
-        """Return the values that were set: friction [N], payload [N], stiffness [N, J], damping [N, J]; do not write to
-        them."""
+        """Return the values that were set, by the names of rsl_rl.sim.parameters; do not write to them."""
         return dict(self._parameters)
 
     def parameters_of(self, robot: int) -> Dict[str, Tensor]:
-        """Return the values that were set for a robot: friction [], payload [], stiffness [J], damping [J]."""
+        """Return the values that were set for a robot."""
         return {name: value[robot].clone() for name, value in self._parameters.items()}
 
     def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
-        """Set the given ones of friction [N], payload [N], and stiffness with damping [N, J]."""
+        """Set parameters by the names of rsl_rl.sim.parameters, each [N, ...]; stiffness and damping together."""
         given = {name: value.to(self.device) for name, value in parameters.items()}
-        if "friction" in given:
-            self.set_friction(given["friction"])
-        if "payload" in given:
-            self.set_root_payload(given["payload"])
         if "stiffness" in given:
-            self.set_gains(given["stiffness"], given["damping"])
+            self.set_gains(given.pop("stiffness"), given.pop("damping"))
+        for name, value in given.items():
+            self.require_parameter(name)
+            self._setters()[name](value)
+
+    def require_parameter(self, name: str, where: str = "") -> None:
+        """Raise a ValueError if this engine cannot set a parameter; ``where`` is the path of the term that needs it."""
+        known = {"stiffness", "damping", *self._setters()}
+        if name not in known:
+            term = f"{where}: " if where else ""
+            raise ValueError(
+                f"{term}the engine '{self.engine}' cannot set '{name}'; it sets {', '.join(sorted(known))}. Remove the "
+                "term, or choose another engine with --sim"
+            )
+
+    def shape_of_parameter(self, name: str) -> Tuple[int, ...]:
+        """Return the shape of a parameter of one robot."""
+        return parameter_shape(name, len(self.joint_names), len(self.body_names))
+
+    def nominal_parameter(self, name: str) -> Tensor:
+        """Return the value of a parameter without randomisation, of the shape of one robot."""
+        shape = self.shape_of_parameter(name)
+        if name not in self._nominal:
+            self._nominal[name] = torch.as_tensor(self._model_value(name), device=self.device).float().expand(shape)
+        return self._nominal[name]
+
+    def _store(self, **values: Tensor) -> None:
+        """Store parameters [N, ...] as set; an unknown name or another shape is a ValueError."""
+        for name, value in values.items():
+            shape = [self.num_envs, *self.shape_of_parameter(name)]
+            if list(value.shape) != shape:
+                raise ValueError(f"the parameter '{name}' has the shape {list(value.shape)}; give {shape}")
+            self._parameters[name] = value.clone()
+
+    @abstractmethod
+    def _setters(self) -> Dict[str, Callable[[Tensor], None]]:
+        """Return the function that sets each parameter that the engine can set, but the gains."""
+
+    @abstractmethod
+    def _model_value(self, name: str) -> Any:
+        """Return the value of a parameter in the model file, a number or an array."""
 
     @abstractmethod
     def set_friction(self, friction: Tensor) -> None:

@@ -39,15 +39,16 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import RobotPoseVel, Sim
+from rsl_rl.sim.base import Drive, RobotPoseVel
 from rsl_rl.sim.isaac_gym_ground import Ground, Plane
 from rsl_rl.sim.isaac_gym_model import FootKinematics, RobotFacts, read_facts, rotation_matrix
+from rsl_rl.sim.isaac_gym_parameters import IsaacGymParameters
 from rsl_rl.sim.isaac_gym_scene import Scene, usable_device
 from rsl_rl.sim.isaac_gym_viewer import IsaacGymViewer
 from rsl_rl.utils.rotations import rotate_inverse
 
 
-class IsaacGymSim(Sim):
+class IsaacGymSim(IsaacGymParameters):
     """N robots in one PhysX scene.
 
     The state tensors are copies. Changes of a task are written to the engine at the next ``step``, for all changed
@@ -55,6 +56,8 @@ class IsaacGymSim(Sim):
 
     Each ``step`` after a change synchronises once with the GPU, because the engine needs the number of changed robots.
     """
+
+    engine = "isaacgym"
 
     def __init__(
         self,
@@ -85,11 +88,9 @@ class IsaacGymSim(Sim):
         )  # index of joints in the engine
         self._bodies = torch.tensor(self._scene.bodies(self.link_names), device=self.device)
         self._feet = FootKinematics(urdf, self.foot_names, self.joint_names, self.device)
-        self._origins, self._com = self._scene.origins.to(self.device), self._scene.trunk_com.to(self.device)
+        self._origins, self._facts = self._scene.origins.to(self.device), facts
         self._start(facts.start_height)
-        self._stiffness, self._damping = torch.zeros_like(self.joint_pos), torch.zeros_like(self.joint_pos)
-        self._stiffness += facts.stiffness
-        self._damping += facts.damping
+        self._start_parameters()
 
     def _property(self, name: str) -> Tensor:
         """Return a property of the DoFs [J], in the order of the joints."""
@@ -100,7 +101,6 @@ class IsaacGymSim(Sim):
         self.joint_limits = torch.stack([self._property(name) for name in ("lower", "upper")], dim=1)
         self.torque_limits = self._property("effort")
         self._allocate()
-        self.total_mass = torch.full((self.num_envs,), self._scene.mass, device=self.device)
         self.root_pos[:, 2], self.root_quat[:, 0] = start_height, 1.0
         self.joint_pos.copy_(torch.zeros_like(self.torque_limits).clamp(*self.joint_limits.unbind(1)))
         self._default = RobotPoseVel._make(x.clone() for x in self.pose_vel())
@@ -119,22 +119,26 @@ class IsaacGymSim(Sim):
         self._prepared = True
 
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
+        self.step_each(lambda _: joint_targets, num_substeps)
+
+    def step_each(self, drive: Drive, num_substeps: int) -> None:
         if not self._prepared:
             self._prepare()
         self._write_states()
         for substep in range(num_substeps):
             if substep == num_substeps - 1:
                 self._refresh_feet()
-            self._advance(joint_targets)
+            self._advance(drive(substep))
         self._gym.refresh_net_contact_force_tensor(self._sim)
         self.contact_force.copy_(self._forces[:, self._bodies])  # of the ground on the link
         self._reset_diverged()
 
-    def _advance(self, joint_targets: Tensor) -> None:
-        """Simulate one physics step and read the state."""
-        wanted = self._stiffness * (joint_targets - self.joint_pos) - self._damping * self.joint_vel
-        self.joint_torque.copy_(torch.maximum(torch.minimum(wanted, self.torque_limits), -self.torque_limits))
-        self._effort[:, self._dofs] = self.joint_torque.nan_to_num()  # a broken robot gets no torque
+    def _advance(self, targets: Tensor) -> None:
+        """Simulate one physics step with joint targets or torques, and read the state."""
+        self.joint_torque.copy_(self._torque(targets))
+        efforts = self.joint_torque - self._friction_torque()
+        self._effort[:, self._dofs] = efforts.nan_to_num()  # a broken robot gets no torque
+        self._apply_forces()
         self._gym.set_dof_actuation_force_tensor(self._sim, gymtorch.unwrap_tensor(self._effort.view(-1)))
         self._gym.simulate(self._sim)
         if not self._scene.on_gpu:
@@ -172,7 +176,7 @@ class IsaacGymSim(Sim):
 
     def _com_offset(self) -> Tensor:
         """Return the vector from the trunk's origin to its centre of mass [N, 3], in world axes."""
-        return rotation_matrix(self.root_quat) @ self._com
+        return (rotation_matrix(self.root_quat) @ self._com.unsqueeze(-1)).squeeze(-1)
 
     def _refresh_feet(self) -> None:
         for own, value in zip((self.foot_pos, self.foot_vel, self.foot_up), self._feet(self.pose_vel())):
@@ -215,28 +219,6 @@ class IsaacGymSim(Sim):
         for own, part in zip(self.pose_vel(), parts):
             own.copy_(part)
         self._modified.fill_(True)
-
-    def set_friction(self, friction: Tensor) -> None:
-        self._scene.set_friction(friction)
-        self._parameters["friction"] = friction.clone()
-
-    def set_root_payload(self, mass: Tensor) -> None:
-        """Add mass [N] to the trunk; on a GPU only before the first step, because PhysX ignores later changes."""
-        if self._prepared and self._scene.on_gpu:
-            if torch.equal(mass, self._parameters.get("payload", torch.zeros_like(mass))):
-                return  # a resumed run sets the same payloads
-            raise ValueError(
-                "the payloads differ from those of the first step, and Isaac Gym cannot change masses on a GPU after "
-                "it; set them before, or use --sim_device cpu"
-            )
-        self._scene.set_payload(mass)
-        self._parameters["payload"] = mass.clone()
-        self.total_mass.copy_(self._scene.mass + mass)
-
-    def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
-        self._parameters.update(stiffness=stiffness.clone(), damping=damping.clone())
-        self._stiffness.copy_(stiffness)
-        self._damping.copy_(damping)
 
     def open_viewer(self) -> IsaacGymViewer:
         """Open the engine's viewer."""

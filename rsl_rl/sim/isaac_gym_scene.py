@@ -1,4 +1,4 @@
-"""Scene of Isaac Gym: ground, N copies of a robot from its URDF, and their friction and mass."""
+"""Scene of Isaac Gym: ground, and N copies of a robot from its URDF."""
 
 # pyright: reportMissingModuleSource=false
 from __future__ import annotations
@@ -12,7 +12,7 @@ from isaacgym import gymapi
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.isaac_gym_ground import FRICTION as GROUND_FRICTION
+from rsl_rl.sim.isaac_gym_actors import ActorParameters, shape_friction
 from rsl_rl.sim.isaac_gym_ground import Ground, Plane
 from rsl_rl.sim.isaac_gym_model import RobotFacts
 from rsl_rl.utils.cpus import available_cpus
@@ -25,12 +25,9 @@ MAX_VELOCITY = 1000.0
 """Limit of every velocity [m/s, rad/s], large enough to have no effect: the MJCF has none, and broken robots must be
 found."""
 
-FRICTION_STEPS = 512
-"""Number of frictions per unit. PhysX allows 65536 materials, so frictions are rounded."""
-
 
 class Scene:
-    """Handles of environments and actors, and parameters of each robot.
+    """Handles of environments and actors.
 
     A process can have one scene: the engine aborts at the second.
     """
@@ -75,13 +72,9 @@ class Scene:
         self.dof_names: List[str] = self.gym.get_asset_dof_names(asset)
         self.dof_properties = self.gym.get_asset_dof_properties(asset)  # numpy, one row per DoF
         self._configure_dofs(facts)
-        self._trunk = _find("body", facts.root_name, self.body_names)
+        self.trunk = _find("body", facts.root_name, self.body_names)
         self._create(asset, num_envs, facts)
-        bodies = self.gym.get_actor_rigid_body_properties(self.envs[0], self.actors[0])
-        self.mass = sum(body.mass for body in bodies)  # [kg]
-        trunk = bodies[self._trunk]
-        self.trunk_com = torch.tensor([trunk.com.x, trunk.com.y, trunk.com.z])  # in the trunk's frame
-        self._trunk_mass = trunk.mass
+        self.parameters = ActorParameters(self.gym, self.envs, self.actors, self.trunk)
 
     def close(self) -> None:
         """Free the engine's resources."""
@@ -106,7 +99,7 @@ class Scene:
         asset = self.gym.load_urdf(self.sim, str(urdf.parent), urdf.name, options)
         shapes = self.gym.get_asset_rigid_shape_properties(asset)
         for shape in shapes:
-            shape.friction = _shape_friction(facts.friction)
+            shape.friction = shape_friction(facts.friction)
             shape.restitution = 0.0
         self.gym.set_asset_rigid_shape_properties(asset, shapes)
         return asset
@@ -144,32 +137,6 @@ class Scene:
         """Return the indices of joints among the engine's DoFs."""
         return [_find("joint", name, self.dof_names) for name in names]
 
-    def set_friction(self, friction: Tensor) -> None:
-        """Set the friction [N] between each robot and the ground, rounded to 1/FRICTION_STEPS."""
-        for env, actor, value in zip(self.envs, self.actors, friction.tolist()):
-            shapes = self.gym.get_actor_rigid_shape_properties(env, actor)
-            for shape in shapes:
-                shape.friction = _shape_friction(value)
-            self.gym.set_actor_rigid_shape_properties(env, actor, shapes)
-
-    def set_payload(self, mass: Tensor) -> None:
-        """Add mass [N] to each trunk; the inertia is scaled with the mass."""
-        if float(mass.min()) <= -self._trunk_mass:
-            raise ValueError(
-                f"a payload of {float(mass.min()):g} kg takes off all of the trunk's {self._trunk_mass:g} kg, or more; "
-                "take off less"
-            )
-        for env, actor, payload in zip(self.envs, self.actors, mass.tolist()):
-            bodies = self.gym.get_actor_rigid_body_properties(env, actor)
-            trunk = bodies[self._trunk]
-            growth = (self._trunk_mass + payload) / trunk.mass
-            trunk.mass *= growth
-            trunk.invMass /= growth
-            _scale(trunk.inertia, growth)
-            _scale(trunk.invInertia, 1 / growth)
-            # False: otherwise the engine computes the inertia from the shapes.
-            self.gym.set_actor_rigid_body_properties(env, actor, bodies, False)
-
 
 def usable_device(device: str) -> torch.device:
     """Return the device with its index; a device that does not exist, or that PhysX cannot use, is a ValueError."""
@@ -203,16 +170,6 @@ def _sim_params(cfg: SimConfig, on_gpu: bool) -> gymapi.SimParams:
     params.physx.max_gpu_contact_pairs = 2**23  # enough for 8192 robots on rough ground
     params.physx.default_buffer_size_multiplier = 5.0
     return params
-
-
-def _shape_friction(friction: float) -> float:
-    """Return the friction of a robot's shape whose mean with that of the ground is ``friction``, rounded."""
-    return 2 * round(friction * FRICTION_STEPS) / FRICTION_STEPS - GROUND_FRICTION
-
-
-def _scale(matrix: gymapi.Mat33, factor: float) -> None:
-    for row in (matrix.x, matrix.y, matrix.z):
-        row.x, row.y, row.z = row.x * factor, row.y * factor, row.z * factor
 
 
 def _grid(num_envs: int) -> Tensor:

@@ -19,7 +19,7 @@ from mujoco import batch as mujoco_batch
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.sim.base import Drive, RobotPoseVel
 from rsl_rl.sim.mujoco_robots import NO_SENSORS, MujocoRobots
 from rsl_rl.utils.cpus import available_cpus
 
@@ -32,6 +32,8 @@ class MujocoSim(MujocoRobots):
 
     The constructor stops the timers of ``MjData`` in this process, unless ``mujoco.set_mjcb_time`` was called.
     """
+
+    engine = "mujoco"
 
     def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cpu"):
         if torch.device(device).type != "cpu":
@@ -49,6 +51,7 @@ class MujocoSim(MujocoRobots):
         first, end = self._column(self._qpos), self._column(self._warmstart) + self.model.nv
         self._kept = self._state[:, first:end]  # positions, velocities and warm start are contiguous
         assert end - first == self.model.nq + 2 * self.model.nv + self.model.na, "MuJoCo's state has another layout"
+        self._applied_force = torch.from_numpy(self._batch.bind("xfrc_applied"))
         self._disabled = self._field("opt.disableflags")  # [N]
         self._sensors = torch.from_numpy(_readable(self._batch.bind("sensordata")))
         self._torque = torch.from_numpy(_readable(self._batch.bind("actuator_force")))
@@ -61,12 +64,27 @@ class MujocoSim(MujocoRobots):
 
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         self._ctrl.copy_(joint_targets)
+        self._write_force()
         self._time.fill_(_START_TIME)
         with _quiet():
             if num_substeps > 1:
                 with self._without_sensors():
                     self._batch.step(nstep=num_substeps - 1)
             self._batch.step(nstep=1)
+        self._end_step(num_substeps)
+
+    def step_each(self, drive: Drive, num_substeps: int) -> None:
+        self._write_force()
+        self._time.fill_(_START_TIME)
+        with _quiet():
+            for i in range(num_substeps):
+                self._ctrl.copy_(drive(i))
+                with self._without_sensors() if i < num_substeps - 1 else contextlib.nullcontext():
+                    self._batch.step(nstep=1)
+                self._refresh_state()
+        self._end_step(num_substeps)
+
+    def _end_step(self, num_substeps: int) -> None:
         torch.lt(self._time, _START_TIME + (num_substeps - 0.5) * self.dt, out=self.diverged)
         self._refresh()
 

@@ -19,7 +19,8 @@ import mujoco
 import torch
 from torch import Tensor
 
-from rsl_rl.sim.base import RobotPoseVel, Sim
+from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.sim.mujoco_parameters import MujocoParameters
 from rsl_rl.utils.column_selector import ColumnSelector
 
 NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
@@ -28,7 +29,7 @@ NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 NO_MIDPHASE = int(mujoco.mjtDisableBit.mjDSBL_MIDPHASE)
 
 
-class MujocoRobots(Sim):
+class MujocoRobots(MujocoParameters):
     """N worlds of one MJCF model; see the module's docstring for its names.
 
     A subclass binds the tensors below to the arrays of its engine.
@@ -36,7 +37,7 @@ class MujocoRobots(Sim):
 
     _qpos: Tensor  # [N, 7 + J]
     _qvel: Tensor  # [N, 6 + J]
-    _ctrl: Tensor  # [N, J]
+    _ctrl: Tensor  # [N, J] joint targets, or torques
     _warmstart: Tensor  # [N, 6 + J] acceleration that the solver starts from
     _sensors: Tensor  # [N, everything]
     _torque: Tensor  # [N, J]
@@ -47,6 +48,7 @@ class MujocoRobots(Sim):
         self.num_envs, self.device, self.dt = num_envs, device, dt
         self._trunk = int(self.model.jnt_bodyid[0])
         self._read_names()
+        self._read_bodies()
         self._allocate()
         if not self._has_soles:
             self.foot_up = self.foot_up[:, :0]
@@ -67,14 +69,6 @@ class MujocoRobots(Sim):
         self.joint_limits = torch.tensor(model.jnt_range[1:], dtype=torch.float32, device=self.device)
         self.torque_limits = torch.tensor(model.actuator_forcerange[:, 1], dtype=torch.float32, device=self.device)
         self.total_mass = torch.full((self.num_envs,), float(model.body_mass.sum()), device=self.device)
-
-    @abstractmethod
-    def _field(self, name: str) -> Tensor:
-        """Return a field of the model with a row for each world, [N, ...], which may be written to."""
-
-    @abstractmethod
-    def _update_constants(self) -> None:
-        """Recompute what the engine derives from masses and inertias."""
 
     def _refresh(self) -> None:
         """Update all outputs after a step."""
@@ -117,30 +111,3 @@ class MujocoRobots(Sim):
         for own, part in zip(parts, state.split([part.shape[1] for part in parts], dim=1)):
             own.copy_(part)
         self._refresh_state()
-
-    def set_friction(self, friction: Tensor) -> None:
-        self._parameters["friction"] = friction.clone()
-        sliding = friction.to(self._qpos.dtype).unsqueeze(1)
-        self._field("geom_friction")[:, :, 0] = sliding
-        if self.model.npair:  # whose friction, along two axes, is their own
-            self._field("pair_friction")[:, :, :2] = sliding.unsqueeze(2)
-
-    def set_root_payload(self, mass: Tensor) -> None:
-        trunk_mass = float(self.model.body_mass[self._trunk])
-        scale = 1.0 + mass.to(self._qpos.dtype) / trunk_mass
-        if bool((scale <= 0).any()):
-            raise ValueError(f"a payload of {float(mass.min()):g} kg takes off more than the trunk's {trunk_mass:g} kg")
-        self._parameters["payload"] = mass.clone()
-        masses = self._field("body_mass")
-        masses[:, self._trunk] = trunk_mass * scale
-        inertia = torch.as_tensor(self.model.body_inertia[self._trunk], device=self.device)
-        self._field("body_inertia")[:, self._trunk] = (inertia * scale.unsqueeze(1)).to(scale.dtype)
-        self._update_constants()
-        self.total_mass.copy_(masses.sum(dim=1))
-
-    def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
-        self._parameters.update(stiffness=stiffness.clone(), damping=damping.clone())
-        gain, bias = self._field("actuator_gainprm"), self._field("actuator_biasprm")
-        gain[:, :, 0] = stiffness.to(gain.dtype)
-        bias[:, :, 1] = -stiffness.to(bias.dtype)
-        bias[:, :, 2] = -damping.to(bias.dtype)

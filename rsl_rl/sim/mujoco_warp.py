@@ -19,7 +19,7 @@ import warp as wp
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.sim.base import Drive, RobotPoseVel
 from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS, MujocoRobots
 
@@ -51,6 +51,8 @@ class MujocoWarpSim(MujocoRobots):
     messages in this process to errors.
     """
 
+    engine = "mujoco_warp"
+
     def __init__(self, model_path: Union[str, os.PathLike], num_envs: int, cfg: SimConfig, device: str = "cuda"):
         wp.config.log_level = wp.LOG_ERROR  # otherwise it prints a line for each kernel
         wp.init()
@@ -74,6 +76,7 @@ class MujocoWarpSim(MujocoRobots):
         self._ctrl, self._warmstart = wp.to_torch(self._data.ctrl), wp.to_torch(self._data.qacc_warmstart)
         self._sensors, self._torque = wp.to_torch(self._data.sensordata), wp.to_torch(self._data.actuator_force)
         self._overflow = wp.to_torch(self._data.overflow)
+        self._applied_force = wp.to_torch(self._data.xfrc_applied).view(num_envs, self.model.nbody, 6)
         for name, view in self._engine_pose_vel()._asdict().items():
             setattr(self, name, view)  # without a copy
         self._default_qpos = torch.as_tensor(self.model.qpos0, dtype=self._qpos.dtype, device=self.device)
@@ -97,8 +100,23 @@ class MujocoWarpSim(MujocoRobots):
 
     def step(self, joint_targets: Tensor, num_substeps: int) -> None:
         self._ctrl.copy_(joint_targets)
+        self._write_force()
         self._overflow.zero_()
         self._launch(f"{num_substeps} steps", lambda: self._advance(num_substeps))
+        self._end_step()
+
+    def step_each(self, drive: Drive, num_substeps: int) -> None:
+        self._write_force()
+        self._overflow.zero_()
+        for i in range(num_substeps):
+            self._ctrl.copy_(drive(i))
+            if i < num_substeps - 1:
+                self._launch("a step without sensors", self._advance_without_sensors)
+            else:
+                self._launch("1 steps", lambda: self._advance(1))
+        self._end_step()
+
+    def _end_step(self) -> None:
         self.overflowed.copy_((self._overflow & _FULL) != 0)
         valid = (self._qpos.abs() <= _MAX_STATE).all(dim=1) & (self._qvel.abs() <= _MAX_STATE).all(dim=1)
         self.diverged.copy_(~valid)  # comparisons with NaN are false
@@ -107,10 +125,13 @@ class MujocoWarpSim(MujocoRobots):
         self._clear_outputs(self.diverged)
 
     def _advance(self, num_substeps: int) -> None:
-        with self._without_sensors():
-            for _ in range(num_substeps - 1):
-                mjw.step(self._model, self._data)
+        for _ in range(num_substeps - 1):
+            self._advance_without_sensors()
         mjw.step(self._model, self._data)
+
+    def _advance_without_sensors(self) -> None:
+        with self._without_sensors():
+            mjw.step(self._model, self._data)
 
     @contextlib.contextmanager
     def _without_sensors(self) -> Iterator[None]:
@@ -161,7 +182,14 @@ class MujocoWarpSim(MujocoRobots):
         """Do nothing: the state tensors share memory with the engine."""
 
     def _field(self, name: str) -> Tensor:
-        return wp.to_torch(getattr(self._model, name))
+        owner, attribute = (self._model.opt, name[4:]) if name.startswith("opt.") else (self._model, name)
+        array = getattr(owner, attribute)
+        if array.shape[0] != self.num_envs:  # shared by all worlds
+            own = wp.to_torch(array).repeat_interleave(self.num_envs, dim=0).contiguous()
+            array = wp.from_torch(own, dtype=array.dtype)
+            setattr(owner, attribute, array)
+            self._graphs.clear()  # they read the shared array
+        return wp.to_torch(array)
 
     def _update_constants(self) -> None:
         with self._torch_stream():

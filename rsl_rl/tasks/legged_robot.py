@@ -13,6 +13,7 @@ from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 from rsl_rl.robots import ROBOTS, Robot
 from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks import faults
+from rsl_rl.tasks.actuators import Actuator
 from rsl_rl.tasks.fault_recorder import FaultRecorder
 from rsl_rl.tasks.mdp.commands import Commands
 from rsl_rl.tasks.mdp.context import TaskContext
@@ -25,6 +26,7 @@ from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.step_log import StepLog
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.host import single_thread_if_small
+from rsl_rl.utils.registry import import_object
 from rsl_rl.utils.state_shapes import require_same_shapes
 
 
@@ -45,10 +47,13 @@ class LeggedRobot(VecEnv):
         self.max_episode_length = max(1, round(cfg.episode_length / cfg.sim.control_dt))
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
-        self.state = RobotState(self.sim, self.robot, cfg.sim.control_dt)
+        self.state = RobotState(self.sim, self.robot, cfg.sim.control_dt, cfg.commands.dead_zone)
         self._default_joint_pos = self.state.default_joint_pos
         self.joint_targets = self._default_joint_pos.expand(self.num_envs, -1)  # [N, J] of the last step [rad]
-        self.context = TaskContext(cfg, self.robot, self.sim, self.state, self._generator)
+        self.actuator: Actuator = import_object(cfg.control.actuator.builds)(
+            cfg.control.actuator, self.sim, self.state, cfg.sim.decimation
+        )
+        self.context = TaskContext(cfg, self.robot, self.sim, self.state, self.actuator, self._generator)
         self.action_scale = self.context.per_joint("action_scale")  # [J] [rad] per unit of action
         self.observers: List[Callable[[RobotState, Tensor], None]] = self.context.observers
         self.commands = Commands(cfg.commands, self.context)
@@ -63,7 +68,7 @@ class LeggedRobot(VecEnv):
         self._observation_table = ObservationTable(self._groups, self.state)
         self._observations: Dict[str, Tensor] = {}
         self.extras: Dict[str, Any] = {}
-        self._recorder = FaultRecorder(self.sim, faults.CAUSES)
+        self._recorder = FaultRecorder(self.sim, faults.CAUSES, self.actuator.inputs_per_step)
         self.reset()
 
     def get_observations(self) -> Observations:
@@ -91,8 +96,9 @@ class LeggedRobot(VecEnv):
         state.previous_action.copy_(state.action)
         state.action.copy_(actions).clamp_(-cfg.control.action_clip, cfg.control.action_clip)
         self.joint_targets = torch.addcmul(self._default_joint_pos, state.action, self.action_scale)
-        self._recorder.before_step(self.joint_targets)
-        self.sim.step(self.joint_targets, cfg.sim.decimation)
+        self._recorder.before_step()
+        self.actuator.step(self.joint_targets)
+        self._recorder.record_inputs(self.actuator.inputs)
         self.episode_length_buf += 1
         state.refresh()
 
@@ -112,6 +118,7 @@ class LeggedRobot(VecEnv):
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         done = terminated | time_outs
         log = self._step_log(state, self._rewards.episode_sums, done, time_outs, broken)
+        log.update(self._events.log(), **self.commands.log())
         self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
         for observer in self.observers:
             observer(state, done)
@@ -123,6 +130,7 @@ class LeggedRobot(VecEnv):
         state.refresh_pose()
         started = None if none_on_cpu(done) else done
         self._set_observations(self._observation_table(state, self._observations, started))
+        self._observation_table.end_step()
         self.rew_buf, self.reset_buf = reward, done
         return StepResult(self._observations, reward, done, self.extras)
 
@@ -134,6 +142,7 @@ class LeggedRobot(VecEnv):
         self.episode_length_buf = self.episode_length_buf.masked_fill(mask, 0)
         self._rewards.reset(mask)
         self.state.reset(mask)
+        self.actuator.reset(mask)
 
     def _set_observations(self, groups: Dict[str, Tensor]) -> None:
         self._observations = groups
@@ -142,7 +151,8 @@ class LeggedRobot(VecEnv):
 
     def state_dict(self) -> Dict[str, Any]:
         """Return everything that the next steps depend on: physics, episodes, commands, random generator."""
-        events = self._events.state_dict()
+        more = {"events": self._events.state_dict(), "actuator": self.actuator.state_dict()}
+        more["observation_errors"] = self._observation_table.state_dict()
         return {
             "sim": self.sim.state_dict(),
             "robots": self.state.state_dict(),
@@ -151,7 +161,7 @@ class LeggedRobot(VecEnv):
             "episode_sums": self._rewards.state_dict(),
             "observations": {name: group.clone() for name, group in self._observations.items()},
             "generator": self._generator.get_state(),
-            **({"events": events} if events else {}),
+            **{name: part for name, part in more.items() if part},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -162,6 +172,8 @@ class LeggedRobot(VecEnv):
         self.state.load_state_dict(state["robots"])
         self.commands.load_state_dict(state["commands"])
         self._events.load_state_dict(state.get("events", {}))
+        self.actuator.load_state_dict(state.get("actuator", {}))
+        self._observation_table.load_state_dict(state.get("observation_errors", {}))
         self.episode_length_buf = state["episode_length"].to(self.device, copy=True)
         self._rewards.load_state_dict(state["episode_sums"])
         generator_state = state["generator"].cpu()
@@ -173,7 +185,7 @@ class LeggedRobot(VecEnv):
         self._generator.set_state(generator_state)
         groups = {name: group.to(self.device, copy=True) for name, group in state["observations"].items()}
         self._set_observations(groups)
-        self._recorder = FaultRecorder(self.sim, faults.CAUSES)
+        self._recorder = FaultRecorder(self.sim, faults.CAUSES, self.actuator.inputs_per_step)
 
     def postmortem(self, cause: str) -> Optional[Dict[str, Any]]:
         """Return data on the first robot that broke for a cause of ``extras["invalid"]``: values by name, the offending
@@ -219,6 +231,7 @@ class LeggedRobot(VecEnv):
             "default_joint_pos": list(self.robot.default_joint_pos),
             "action_scale": scale if isinstance(scale, float) else list(self.context.values_of_joints("action_scale")),
             "action_clip": control.action_clip,
+            "actuator": self.actuator.describe(),
             "stiffness": list(self.context.values_of_joints("stiffness")),
             "damping": list(self.context.values_of_joints("damping")),
             "torque_limits": self.sim.torque_limits.tolist(),

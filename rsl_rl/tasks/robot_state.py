@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 import torch
 from torch import Tensor
@@ -33,9 +33,9 @@ class RobotState:
     SI units. The base frame is the trunk's: x forward, y left, z up.
     """
 
-    def __init__(self, sim: Sim, robot: Robot, control_dt: float):
+    def __init__(self, sim: Sim, robot: Robot, control_dt: float, dead_zone: float = 0.1):
         self.sim, self.robot = sim, robot
-        self.control_dt = control_dt  # [s]
+        self.control_dt, self.dead_zone = control_dt, dead_zone  # [s]; [m/s] and [rad/s]
         num_envs, num_joints, num_feet = sim.num_envs, len(sim.joint_names), len(sim.foot_names)
         angles = robot.default_joint_pos
         if len(angles) != num_joints:
@@ -59,6 +59,7 @@ class RobotState:
         self.moving = zeros()  # [N] 1 if the command of the last step was a motion, else 0
         self.friction = zeros()  # [N] randomised parameters, for the critic
         self.payload = zeros()  # [N] [kg]
+        self.parameters: Dict[str, Tensor] = {}  # [N, k] what each event of rsl_rl.tasks.mdp.randomization has drawn
         self._touching = zeros(num_feet, dtype=torch.bool)
         lower, upper = sim.joint_limits.unbind(dim=1)
         self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] centre of the joint's range [rad]
@@ -77,14 +78,31 @@ class RobotState:
     def command(self, value: Tensor) -> None:
         self.commands["velocity"] = value
 
-    def state_dict(self) -> Dict[str, Tensor]:
-        """Return the part of the state that cannot be computed from the simulation."""
-        return {name: getattr(self, name).clone() for name in _STORED}
+    def set_parameter(self, name: str, value: Tensor) -> None:
+        """Store a randomised parameter [N, k] for observations; friction and payload have attributes of their own."""
+        self.parameters[name] = value
+        if name in ("friction", "payload"):
+            setattr(self, name, value[:, 0])
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    @property
+    def sensed_joint_offset(self) -> Tensor:
+        """Joint angles that the encoders report less those of the default pose [N, J]."""
+        offset = self.parameters.get("encoder_offset")
+        return self.joint_offset if offset is None else self.joint_offset + offset
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Return the part of the state that cannot be computed from the simulation."""
+        parameters = {name: value.clone() for name, value in self.parameters.items()}
+        stored = {name: getattr(self, name).clone() for name in _STORED}
+        return {**stored, **({"parameters": parameters} if parameters else {})}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned; restore the simulation before."""
         for name in _STORED:
             setattr(self, name, state[name].to(self.sim.device, copy=True))
+        for name, value in state.get("parameters", {}).items():
+            if name in self.parameters:  # others belong to events that the task has no more
+                self.parameters[name] = value.to(self.sim.device, copy=True)
         self.refresh_pose()
 
     def refresh_pose(self) -> None:
@@ -138,7 +156,7 @@ class RobotState:
         """Update all attributes after a control step."""
         self.refresh_pose()
         self._contact_strength = _length(self.sim.contact_force)
-        self.moving = (self.command.square().sum(dim=1) > 0.1**2).float()
+        self.moving = (self.command.square().sum(dim=1) > self.dead_zone**2).float()
         self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt
         touching = self.foot_force[:, :, 2] > 1.0
         contact = touching | self._touching

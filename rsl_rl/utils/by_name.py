@@ -24,11 +24,15 @@ def names_of_pattern(pattern: str, names: Sequence[str]) -> Tuple[str, ...]:
     return tuple(name for name in names if re.fullmatch(pattern, name))
 
 
-def values_by_name(value: Any, names: Sequence[str], where: str) -> Tuple[Any, ...]:
+_NONE = object()
+
+
+def values_by_name(value: Any, names: Sequence[str], where: str, others: Any = _NONE) -> Tuple[Any, ...]:
     """Return the value of each name.
 
     ``value`` is one value for all names, or a mapping from regular expressions to values, of which each name matches
-    exactly one as a whole, and each matches a name. ``where`` is the path in the config, for messages.
+    exactly one as a whole, and each matches a name. With ``others`` a name may match none, and has that value.
+    ``where`` is the path in the config, for messages.
     """
     if not isinstance(value, Mapping):
         return (value,) * len(names)
@@ -40,6 +44,9 @@ def values_by_name(value: Any, names: Sequence[str], where: str) -> Tuple[Any, .
     values = []
     for name in names:
         patterns = [pattern for pattern, matching in own.items() if name in matching]
+        if not patterns and others is not _NONE:
+            values.append(others)
+            continue
         if len(patterns) != 1:
             several = " and ".join(f"'{pattern}'" for pattern in patterns) or f"none of {', '.join(map(repr, value))}"
             raise ValueError(f"{where}: the name {name} matches {several}; give each name exactly one pattern")

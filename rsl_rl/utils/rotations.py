@@ -18,3 +18,9 @@ def from_yaw(yaw: Tensor) -> Tensor:
     """Return the rotation about the vertical by yaw [N] rad, as quaternions [N, 4]."""
     half, zero = yaw / 2, torch.zeros_like(yaw)
     return torch.stack((torch.cos(half), zero, zero, torch.sin(half)), dim=-1)
+
+
+def yaw_of(quat: Tensor) -> Tensor:
+    """Return the angle about the vertical [N] of the body's x axis, in (-pi, pi], of quaternions [N, 4]."""
+    w, x, y, z = quat.unbind(dim=-1)
+    return torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))

@@ -20,6 +20,7 @@ import torch
 from configs import EXPERIMENTS
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
+from rsl_rl.config.actuators import DCMotorConfig
 from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
@@ -105,6 +106,34 @@ def script(root, monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield importlib.import_module("sim_to_sim")
     sys.modules.pop("sim_to_sim"), sys.modules.pop("onnx_policy")
+
+
+def test_dc_motors_are_simulated_as_in_the_package(script, monkeypatch):
+    """One robot, with motors that saturate."""
+    motors = DCMotorConfig(stall_torque=4.0, no_load_speed={".*_calf_joint": 3.0, ".*_(hip|thigh)_joint": 2.0})
+    task = replace(flat_task(), num_envs=1, randomization=RandomizationConfig.none())
+    env = replace(task, control=replace(task.control, actuator=motors)).build()
+    sensed = env.get_observations()["policy"].shape[1]
+    description = {**env.describe_interface(["policy"]), "inputs": {"obs": [1, sensed]}}
+    actions = iter(np.random.default_rng(0).normal(size=(20, 1, 12)).astype(np.float32))
+    policy = importlib.import_module("onnx_policy").Policy
+    names = description["joint_names"]
+    monkeypatch.setattr(script, "OnnxPolicy", lambda *_: policy(description, lambda obs: [next(actions)], names))
+    walker = script.Walker(mujoco, script.MODEL, "", 0.32)
+    walker.set_body(0.8, 0.0)
+    walker.reset()
+    start = torch.from_numpy(np.concatenate((walker.data.qpos, walker.data.qvel, walker.data.qacc_warmstart)))
+    env.sim.set_physics_state(torch.nn.functional.pad(start, (0, env.sim.physics_state().shape[1] - len(start)))[None])
+    for action in np.random.default_rng(0).normal(size=(20, 12)).astype(np.float32):
+        walker.step((0.0, 0.0, 0.0))
+        env.actuator.step(env.state.default_joint_pos + 0.25 * torch.from_numpy(action)[None])
+    np.testing.assert_allclose(walker.data.qpos[7:], env.sim.joint_pos[0], atol=1e-3)
+    assert np.abs(walker.data.actuator_force).max() > 2.0
+
+
+def test_actuator_that_the_script_cannot_simulate_is_refused(script):
+    with pytest.raises(ValueError, match="actuator is 'network'; this script simulates pd and dc_motor"):
+        script.dc_motor({"actuator": {"type": "network"}}, ())
 
 
 def test_the_friction_asked_for_is_that_of_every_contact(exported, script):

@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
-from rsl_rl.config.mdp import CommandConfig, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig
+from rsl_rl.config.terms import ScheduleConfig
+from rsl_rl.evaluation import standing
+from rsl_rl.evaluation.disturbances import DESCRIPTIONS, disturbed
 from rsl_rl.evaluation.evaluate import (
     EvalResult,
     SeedResult,
@@ -18,6 +21,7 @@ from rsl_rl.evaluation.evaluate import (
     unmet_criteria,
 )
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBins, GaitMetrics, merge_bins
+from rsl_rl.evaluation.standing import for_standing, measure_drift
 from rsl_rl.robots.go2 import GO2
 
 CFG = Go2Flat().env
@@ -47,6 +51,37 @@ def test_the_gate_measures_a_robot_that_stands():
     assert result["lin_vel_error"] == pytest.approx(1.0, abs=0.03)  # |(0.6, -0.8)|, less what settling down moves
     assert result["yaw_rate_error"] == pytest.approx(0.5, abs=0.03)
     assert result["action_rate"] == 0 and result["duty_factor"] > 0.9 and 1 < result["mean_torque"] < 6
+
+
+def test_disturbance_replaces_the_randomisation_of_the_training():
+    task = replace(CFG, randomization=RandomizationConfig(friction=(0.1, 2.0), push_velocity=3.0))
+    same = [disturbed(for_evaluation(cfg, 4, 1.0), "heavy_trunk+slippery+delay").build() for cfg in (CFG, task)]
+    for env in same:
+        assert env.state.payload.tolist() == [5.0] * 4 and env.state.friction.tolist() == pytest.approx([0.15] * 4)
+        assert env.state.parameters["action_delay"].eq(4).all()  # physics steps of 5 ms
+        assert env.cfg.randomization.push_interval == 0
+    weak = disturbed(for_evaluation(CFG, 4, 1.0), "weak_motors+pushes").build()
+    assert weak.sim.parameters()["motor_strength"].eq(0.6).all() and weak.cfg.randomization.push_velocity == 1.5
+    assert all(disturbed(CFG, name) for name in DESCRIPTIONS)
+    with pytest.raises(ValueError, match=r"--disturbance heavy: known: none, .* Did you mean 'heavy_trunk'"):
+        disturbed(CFG, "heavy")
+
+
+def test_evaluation_uses_the_end_of_schedules_and_no_bias():
+    events = {"payload": EventTerm("startup", params={"range": (2.0, 2.0), "schedule": {"steps": 100, "end": 0.5}})}
+    observations = {name: replace(term, bias=1.0) for name, term in CFG.policy_observations.items()}
+    commands = replace(CFG.commands, schedule=ScheduleConfig(steps=10))
+    task = replace(CFG, policy_observations=observations, commands=commands)
+    env = for_evaluation(replace(task, randomization=replace(RandomizationConfig.none(), terms=events)), 4, 1.0).build()
+    assert env.state.payload.tolist() == [1.0] * 4 and env.state.command.abs().max() > 0
+    assert not env._groups["policy"].errors.is_needed
+
+
+def test_drift_of_standing_robots_is_their_way_in_ten_seconds():
+    env = for_standing(for_evaluation(replace(CFG, randomization=RandomizationConfig.none()), 4, 1.0)).build()
+    result = measure_drift(env, Still())
+    assert result["standing_falls"] == 0 and result["standing_drift"] <= result["standing_drift_max"] < 0.02
+    assert env.state.command.eq(0).all() and set(result) == set(standing.DESCRIPTIONS)
 
 
 def test_falls_are_counted():

@@ -195,7 +195,7 @@ def test_on_a_gpu_payloads_are_set_before_the_first_step(make):
     sim._scene.on_gpu = True  # no GPU is needed to be refused one
     sim.set_root_payload(torch.tensor([0.5, 0.0, 1.0, 1.5]))
     sim.set_friction(torch.ones(N))
-    with pytest.raises(ValueError, match=r"payloads differ.*cannot change masses on a GPU.*--sim_device cpu"):
+    with pytest.raises(ValueError, match=r"payload differ.*cannot change masses on a GPU.*--sim_device cpu"):
         sim.set_root_payload(torch.zeros(N))
     with pytest.raises(ValueError, match=r"a payload of -7 kg takes off all of the trunk's 6.92 kg"):
         make().set_root_payload(torch.full((N,), -7.0))

@@ -7,6 +7,7 @@ To add a source, derive a class from :class:`CommandSource` and name it in ``env
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, Dict, Mapping, Sequence, Type
 
@@ -14,9 +15,12 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import CommandConfig, Range
+from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
 from rsl_rl.tasks.mdp.context import TaskContext
+from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.utils.cpu_checks import none_on_cpu
+from rsl_rl.utils.rotations import yaw_of
 from rsl_rl.utils.uniform import Uniform
 
 
@@ -34,6 +38,13 @@ class CommandSource(ABC):
     @abstractmethod
     def sample(self) -> Tensor:
         """Return new commands of all robots, [N, k]; it is called in every step."""
+
+    def follow(self, command: Tensor) -> None:  # noqa: B027 (optional)
+        """Change commands [N, k] in every step, in place, after new ones were drawn."""
+
+    def log(self) -> Dict[str, Tensor]:
+        """Return what the source reports of its ranges, for the log."""
+        return {}
 
     def due(self) -> Tensor:
         """Count one control step; return which robots need a new command, [N] bool."""
@@ -58,7 +69,10 @@ class CommandSource(ABC):
 
 
 class VelocityCommands(CommandSource):
-    """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero."""
+    """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero.
+
+    Some are a heading: the yaw rate is a gain times the angle to it. A schedule scales the ranges.
+    """
 
     def __init__(
         self,
@@ -69,14 +83,54 @@ class VelocityCommands(CommandSource):
         yaw_rate: Range,
         resampling_time: float,
         standing_fraction: float,
+        heading_fraction: float,
+        heading_gain: float,
+        schedule: ScheduleConfig,
     ):
         super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), resampling_time)
-        self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0)), task.generator)
-        self._standing_fraction = standing_fraction
+        heading = ((-math.pi, math.pi), (0.0, 1.0)) if heading_fraction else ()
+        self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0), *heading), task.generator)
+        self._standing_fraction, self._heading_fraction, self._gain = standing_fraction, heading_fraction, heading_gain
+        self._sim = task.sim
+        self._schedule = Schedule(task, schedule, "env.commands.schedule") if schedule != ScheduleConfig() else None
+        self._heading = torch.full((task.num_envs,), math.nan, device=task.device)  # [rad]; NaN: a yaw rate
 
     def sample(self) -> Tensor:
-        velocity, chance = self._draw().split([3, 1], dim=1)
-        return velocity.masked_fill(chance < self._standing_fraction, 0.0)
+        velocity, chance, *drawn = self._draw().tensor_split((3, 4, 5), dim=1)
+        if self._schedule is not None:
+            velocity = velocity * self._schedule.factor
+        stands = chance < self._standing_fraction
+        if self._heading_fraction:
+            turns = (drawn[1] < self._heading_fraction) & ~stands
+            self._drawn_heading = drawn[0].masked_fill(~turns, math.nan)[:, 0]
+        return velocity.masked_fill(stands, 0.0)
+
+    def draw(self, command: Tensor, mask: Tensor) -> None:
+        super().draw(command, mask)
+        if self._heading_fraction:
+            self._heading = torch.where(mask, self._drawn_heading, self._heading)
+
+    def follow(self, command: Tensor) -> None:
+        if not self._heading_fraction:
+            return
+        angle = (self._heading - yaw_of(self._sim.root_quat) + math.pi) % (2 * math.pi) - math.pi
+        rate = (self._gain * angle).clamp(*self.ranges[2])
+        command[:, 2] = torch.where(self._heading.isnan(), command[:, 2], rate)
+
+    def log(self) -> Dict[str, Tensor]:
+        return {} if self._schedule is None else {"Schedule/velocity_commands": self._schedule.factor}
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        heading = {"heading": self._heading.clone()} if self._heading_fraction else {}
+        schedule = {} if self._schedule is None else self._schedule.state_dict()
+        return {**super().state_dict(), **heading, **schedule}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        if "heading" in state:
+            self._heading.copy_(state["heading"])
+        if self._schedule is not None and "progress" in state:
+            self._schedule.load_state_dict(state)
 
 
 TERMS: Dict[str, Type[CommandSource]] = {"velocity": VelocityCommands}
@@ -104,11 +158,17 @@ class Commands:
         """Draw new commands of the robots marked in mask [N]."""
         for name, source in self.sources.items():
             source.draw(self._commands[name], mask)
+            source.follow(self._commands[name])
 
     def step(self, mask: Tensor) -> None:
         """Count one control step; draw new commands of the robots marked in mask [N] and of those that need one."""
         for name, source in self.sources.items():
             source.draw(self._commands[name], source.due() | mask)
+            source.follow(self._commands[name])
+
+    def log(self) -> Dict[str, Tensor]:
+        """Return what the sources report, for the log."""
+        return {name: value for source in self.sources.values() for name, value in source.log().items()}
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the command and the state of each source."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.robots import Robot
 from rsl_rl.sim.base import Sim
+from rsl_rl.tasks.actuators import Actuator
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.by_name import values_by_name
 
@@ -23,6 +24,7 @@ class TaskContext:
     robot: Robot
     sim: Sim
     state: RobotState
+    actuator: Actuator
     generator: torch.Generator
     """Source of all random numbers of the task; its state is saved in checkpoints."""
     observers: List[Callable[[RobotState, Tensor], None]] = field(default_factory=list)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import RandomizationConfig, Range
 from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.tasks.mdp import randomization
 from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.utils.cpu_checks import none_on_cpu
@@ -95,8 +96,13 @@ class Push:
         self._sim.set_root_velocity(mask, change.add_(self._sim.root_lin_vel), self._sim.root_ang_vel)
 
 
-TERMS: Dict[str, Callable] = {"model_parameters": model_parameters, "start_state": StartState, "push": Push}
-"""Every event of this file by its name."""
+TERMS: Dict[str, Callable] = {
+    "model_parameters": model_parameters,
+    "start_state": StartState,
+    "push": Push,
+    **randomization.TERMS,
+}
+"""Every event by its name."""
 
 
 class Events:
@@ -151,6 +157,11 @@ class Events:
         for name, event in self._stateful().items():
             if name in state:
                 event.load_state_dict(state[name])
+
+    def log(self) -> Dict[str, Tensor]:
+        """Return what the events report of the present parameters, for the log."""
+        logs = [event.log() for event in self._terms.values() if hasattr(event, "log")]
+        return {name: value for log in logs for name, value in log.items()}
 
     def _stateful(self) -> Dict[str, Any]:
         return {name: event for name, event in self._terms.items() if hasattr(event, "state_dict")}

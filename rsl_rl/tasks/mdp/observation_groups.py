@@ -13,6 +13,7 @@ from rsl_rl.env.protocols import Mirror
 from rsl_rl.robots import Robot
 from rsl_rl.tasks.mdp.history import History
 from rsl_rl.tasks.mdp.observations import TERMS, Term, bind_observation, mirrors_by_type
+from rsl_rl.tasks.mdp.sensor_errors import SensorErrors
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.column_selector import ColumnSelector
 from rsl_rl.utils.uniform import Uniform
@@ -45,15 +46,18 @@ class ObservationGroup:
         bounds = [(-width, width) for width in widths]
         self._draw = Uniform(len(state.action), bounds, generator) if any(widths) else None
         self._noise: Optional[Tensor] = None  # [N, step sizes]
+        self.errors = SensorErrors(list(terms.values()), self.step_sizes, len(state.action), generator)
 
     def draw_noise(self) -> None:
         """Draw the noise of all observations until the next call; there is no noise before the first call."""
         if self._draw is not None:
             self._noise = self._draw()
 
-    def with_noise(self, x: Tensor) -> Tensor:
-        """Return the values of one step, [N, step sizes], with the last noise that was drawn, contiguous."""
-        return x.contiguous() if self._noise is None else x + self._noise
+    def sensed(self, x: Tensor, started: Optional[Tensor], same_step: bool) -> Tensor:
+        """Return the values of one step, [N, step sizes], with the last noise that was drawn, bias and delay,
+        contiguous."""
+        x = x.contiguous() if self._noise is None else x + self._noise
+        return self.errors.apply(x, started, same_step) if self.errors.is_needed else x
 
     def split(self, x: Tensor) -> Dict[str, List[float]]:
         """Split the observation of one robot [D] into its terms."""
@@ -154,6 +158,22 @@ class ObservationTable:
         for group in self._groups.values():
             group.draw_noise()
 
+    def end_step(self) -> None:
+        """End a control step, for the delays of sensors."""
+        for group in self._groups.values():
+            group.errors.end_step()
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Return the errors of the sensors of each group that has some."""
+        states = {name: group.errors.state_dict() for name, group in self._groups.items()}
+        return {name: state for name, state in states.items() if state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned; a group that it does not have keeps its errors."""
+        for name, errors in state.items():
+            if name in self._groups and self._groups[name].errors.is_needed:
+                self._groups[name].errors.load_state_dict(errors)
+
     def __call__(
         self,
         state: RobotState,
@@ -170,6 +190,8 @@ class ObservationTable:
         terms = [term(state).contiguous() for term in self._terms]  # faster to concatenate on a CPU
         table = torch.cat(terms, dim=1).mul_(self._scale)
         return {
-            name: group.history(group.with_noise(self._pick[name](table)), previous.get(name), started, same_step)
+            name: group.history(
+                group.sensed(self._pick[name](table), started, same_step), previous.get(name), started, same_step
+            )
             for name, group in self._groups.items()
         }

@@ -6,6 +6,7 @@ by "package.module:function"; it may be a ``Term`` too.
 
 from __future__ import annotations
 
+import functools
 from typing import Callable, Dict, NamedTuple, Tuple
 
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from rsl_rl.config.mdp import ObservationTerm
 from rsl_rl.robots import Robot
 from rsl_rl.tasks.mdp.binding import bind_term, find_function
+from rsl_rl.tasks.mdp.randomization import nominal_values
 from rsl_rl.tasks.robot_state import RobotState
 
 
@@ -37,8 +39,8 @@ def command(state: RobotState) -> Tensor:
 
 
 def joint_pos(state: RobotState) -> Tensor:
-    """Joint angles less those of the default pose [rad]."""
-    return state.joint_offset
+    """Joint angles that the encoders report less those of the default pose [rad]."""
+    return state.sensed_joint_offset
 
 
 def joint_vel(state: RobotState) -> Tensor:
@@ -81,6 +83,13 @@ def payload(state: RobotState) -> Tensor:
     return state.payload.unsqueeze(1)
 
 
+def parameter(state: RobotState, *, name: str) -> Tensor:
+    """A parameter that an event of rsl_rl.tasks.mdp.randomization draws, by its name; the nominal value without it."""
+    if name not in state.parameters:
+        state.parameters[name] = nominal_values(name, state.sim).expand(state.sim.num_envs, -1).clone()
+    return state.parameters[name]
+
+
 class Term(NamedTuple):
     """A term, how it is mirrored, and its frame."""
 
@@ -103,6 +112,23 @@ TERMS: Dict[str, Term] = {
     "base_height": Term(base_height, "scalar", "world"),
     "friction": Term(friction, "scalar", "world"),
     "payload": Term(payload, "scalar", "base"),
+    **{
+        name: Term(functools.partial(parameter, name=name), mirror_type, frame)
+        for name, mirror_type, frame in (
+            ("restitution", "scalar", "world"),
+            ("link_mass", "", "base"),
+            ("trunk_com", "vector", "base"),
+            ("gravity_change", "vector", "world"),
+            ("motor_strength", "joint_factors", "joint"),
+            ("stiffness", "joint_factors", "joint"),
+            ("damping", "joint_factors", "joint"),
+            ("armature", "joint_factors", "joint"),
+            ("joint_friction", "joint_factors", "joint"),
+            ("encoder_offset", "joints", "joint"),
+            ("action_delay", "scalar", "base"),
+            ("trunk_force", "vector", "world"),
+        )
+    },
 }
 
 
@@ -121,5 +147,6 @@ def mirrors_by_type(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[floa
         "axial_vector": ((0, 1, 2), (-1.0, 1.0, -1.0)),
         "command": ((0, 1, 2), (1.0, -1.0, -1.0)),
         "joints": (robot.mirrored_joints, robot.mirror_signs),
+        "joint_factors": (robot.mirrored_joints, (1.0,) * len(robot.mirrored_joints)),
         "feet": (robot.mirrored_feet, (1.0,) * len(robot.mirrored_feet)),
     }

@@ -148,6 +148,11 @@ def stand_still(state: RobotState) -> Tensor:
     return state.joint_offset.abs().sum(dim=1) * (1 - state.moving)
 
 
+def standing_steps(state: RobotState) -> Tensor:
+    """Number of feet off the floor while no motion is commanded."""
+    return (~state.foot_contact).sum(dim=1, dtype=torch.float32) * (1 - state.moving)
+
+
 def alive(state: RobotState) -> Tensor:
     """1 in every step."""
     return torch.ones_like(state.base_height)

@@ -69,6 +69,7 @@ BY_HAND = {
     "single_stance": (0.0, 0.0),  # two feet are in the air
     "foot_tilt": (0.36, 0.0),
     "stand_still": (0.0, 0.0),
+    "standing_steps": (0.0, 2.0),  # the first robot is told to move
     "alive": (1.0, 1.0),
 }
 

@@ -1,0 +1,52 @@
+"""go2_flat with a delay of actions, weaker and stronger motors, and more randomisation, for use outside simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.config.mdp import EventTerm, ObservationTerm
+from rsl_rl.config.task import LeggedRobotConfig
+
+from .go2_flat import Go2Flat, flat_task
+
+_GROWING = {"start": 0.2, "end": 1.0, "steps": 100 * 24}
+"""Ranges that grow during the first 100 iterations."""
+
+
+def robust_task() -> LeggedRobotConfig:
+    """Return go2_flat with delays, weaker and stronger motors, forces and more randomisation."""
+    task = flat_task()
+    observations = dict(task.policy_observations)
+    for name, bias in (("base_lin_vel", 0.05), ("base_ang_vel", 0.05), ("gravity", 0.02)):
+        observations[name] = replace(observations[name], bias=bias)
+    privileged = ("motor_strength", "action_delay", "trunk_com", "trunk_force")
+    return replace(
+        task,
+        commands=replace(task.commands, standing_fraction=0.1, dead_zone=0.05),
+        rewards=replace(task.rewards, weights={**task.rewards.weights, "stand_still": -0.5, "standing_steps": -1.0}),
+        policy_observations=observations,
+        critic_observations={**task.critic_observations, **{name: ObservationTerm() for name in privileged}},
+        randomization=replace(
+            task.randomization,
+            friction=(0.25, 1.25),
+            payload=(-1.0, 3.0),
+            push_velocity=1.0,
+            terms={
+                "action_delay": EventTerm("reset", params={"range": (0, 3)}),
+                "motor_strength": EventTerm("reset", params={"range": (0.8, 1.1), "schedule": _GROWING}),
+                "trunk_com": EventTerm("startup", params={"range": {"x": (-0.03, 0.03), "y": (-0.02, 0.02)}}),
+                "encoder_offset": EventTerm("startup", params={"range": (-0.02, 0.02)}),
+                "push_force": EventTerm("interval", 8.0, params={"force": 40.0, "schedule": _GROWING}),
+            },
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Go2FlatRobust(Go2Flat):
+    """Unitree Go2 on flat ground, trained with delays, weak motors, forces and more randomisation."""
+
+    task: str = "go2_flat_robust"
+    env: LeggedRobotConfig = field(default_factory=robust_task)
+    runner: RunnerConfig = replace(Go2Flat.runner, experiment_name="go2_flat_robust")
