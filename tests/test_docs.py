@@ -146,6 +146,10 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         "--trials 40 &": "tests/cli/test_sweep.py"
         for device in (0, 1)
     },
+    "rsl-rl adopt rsl_rl/robots/go2/go2.urdf --name my_dog": "tests/cli/test_adopt.py",
+    "rsl-rl train --task my_dog.flat:MyDogFlat": "tests/cli/test_adopt.py",
+    "rsl-rl evaluate --task my_dog.flat:MyDogFlat": "tests/cli/test_adopt.py",
+    "rsl-rl play --task my_dog.flat:MyDogFlat --command 0.5 0 0": "tests/cli/test_adopt.py",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
     "python scripts/play.py --task go2_flat --viewer": "tests/evaluation/test_teleop.py",
     "python scripts/play.py --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",

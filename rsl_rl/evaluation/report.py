@@ -51,7 +51,11 @@ def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult])
         "</details>",
         *_plots(eval_results),
     ]
-    body = "\n".join(parts)
+    return page_html(title, "\n".join(parts))
+
+
+def page_html(title: str, body: str) -> str:
+    """Return a page with the style of the reports."""
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
@@ -64,7 +68,7 @@ def _on_intervals(eval_results: Sequence[EvalResult]) -> str:
     return f"In brackets: 95 % bootstrap intervals of the mean over {count} seeds, {RESAMPLES:,} resamples{few}."
 
 
-def _table(rows: Sequence[Sequence[str]], kind: str = "figures") -> str:
+def table_html(rows: Sequence[Sequence[str]], kind: str = "figures") -> str:
     """Return a table. Cells are HTML; a cell with a CSS class starts with it, such as "miss|0.2"."""
     head, *body = rows
     lines = ["<tr>" + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>"]
@@ -98,7 +102,7 @@ def _gate(eval_results: Sequence[EvalResult]) -> str:
     limits = ", ".join(f"{_escape(name)} &le; {limit:g}" for name, limit in eval_results[0].env_cfg.gate.items())
     differing = differences(eval_results)
     note = f'<p class="note">{DIFFERENT.format(", ".join(differing))}</p>' if differing else ""
-    return f"<p>Limits, for every seed: {limits}.</p>{note}" + _table(rows, "words")
+    return f"<p>Limits, for every seed: {limits}.</p>{note}" + table_html(rows, "words")
 
 
 def _gate_cell(eval_result: EvalResult) -> str:
@@ -123,7 +127,7 @@ def _numbers(eval_results: Sequence[EvalResult]) -> str:
     for name in eval_results[0].metrics:
         meaning = f"{_escape(name)}<small>{_escape(_DESCRIPTIONS[name])}</small>"
         rows.append([meaning, *(_number(one, name) for one in eval_results)])
-    return _table(rows)
+    return table_html(rows)
 
 
 def _number(eval_result: EvalResult, name: str) -> str:
@@ -149,7 +153,7 @@ def _tracking(eval_results: Sequence[EvalResult]) -> str:
                 for bins in columns
             ]
             rows.append([f"{first.low:+.2f} to {first.high:+.2f} {units[axis]}", *cells])
-    return _table(rows)
+    return table_html(rows)
 
 
 def _falls(eval_results: Sequence[EvalResult]) -> str:
@@ -159,7 +163,7 @@ def _falls(eval_results: Sequence[EvalResult]) -> str:
         link, is_contact, _ = cause.partition("_contact")
         meaning = f"the {link} touches the floor" if is_contact else _CAUSES[cause]
         rows.append([_escape(meaning), *(f"{one.falls.get(cause, math.nan):.4f}" for one in eval_results)])
-    return _table(rows) + '<p class="note">A fall is counted under the first matching cause.</p>'
+    return table_html(rows) + '<p class="note">A fall is counted under the first matching cause.</p>'
 
 
 def _plots(eval_results: Sequence[EvalResult]) -> Iterator[str]:

@@ -54,10 +54,12 @@ class VideoClip(NamedTuple):
 class Renderer:
     """Run one render process at a time; another thread may stop it.
 
-    ``niceness`` above 0 lowers the priority of the process. It ends when its parent process ends.
+    ``niceness`` above 0 lowers the priority of the process. It ends when its parent process ends. ``worker`` is the
+    module that it runs.
     """
 
-    def __init__(self, niceness: int = 0):
+    def __init__(self, niceness: int = 0, worker: str = "rsl_rl.viz.render_worker"):
+        self._worker = worker
         self._prefix = ["nice", "-n", str(niceness)] if niceness and shutil.which("nice") else []
         self._lock = threading.Lock()
         self._process: Optional[subprocess.Popen] = None
@@ -65,7 +67,7 @@ class Renderer:
 
     def run(self, recording: Path, path: Path, driver: str, timeout: float) -> Optional[str]:
         """Render with an OpenGL driver and a timeout [s]; return one line on the failure, or None."""
-        module = [sys.executable, "-m", "rsl_rl.viz.render_worker"]
+        module = [sys.executable, "-m", self._worker]
         command = [*self._prefix, *module, str(recording), str(path), str(os.getpid())]
         environment = {**os.environ, "MUJOCO_GL": driver} if driver else None
         with self._lock:
@@ -114,21 +116,28 @@ def write_video(
     path: Path, clip: VideoClip, size: Tuple[int, int] = (960, 540), renderer: Optional[Renderer] = None
 ) -> Path:
     """Write a clip as mp4, and a contact sheet of six frames as ``<name>_frames.png``; no partial file is left."""
-    renderer, errors = renderer or Renderer(), []
+    renderer = renderer or Renderer()
     with tempfile.TemporaryDirectory(prefix=f".{path.stem}.", suffix=PART_SUFFIX, dir=path.parent) as folder:
         recording, result = Path(folder) / "recording.npz", Path(folder) / path.name
         np.savez(recording, **{**clip._asdict(), "model_path": str(clip.model_path)}, size=size)
-        for driver in _drivers():
-            error = renderer.run(recording, result, driver, _STARTING_TIME + _FRAME_TIME * len(clip.poses))
-            if error is None:
-                for made in (result, contact_sheet_path(result)):
-                    os.replace(made, path.parent / made.name)
-                return path
-            errors.append(error)
-            if _remedy(error) != _DRIVER_REMEDY:
-                break  # the error does not depend on the driver
+        render(renderer, recording, result, len(clip.poses), "video")
+        for made in (result, contact_sheet_path(result)):
+            os.replace(made, path.parent / made.name)
+    return path
+
+
+def render(renderer: Renderer, recording: Path, result: Path, num_frames: int, what: str) -> None:
+    """Render a recording with the first OpenGL driver that works; none is a VideoError."""
+    errors: List[str] = []
+    for driver in _drivers():
+        error = renderer.run(recording, result, driver, _STARTING_TIME + _FRAME_TIME * num_frames)
+        if error is None:
+            return
+        errors.append(error)
+        if _remedy(error) != _DRIVER_REMEDY:
+            break  # the error does not depend on the driver
     kind = DiskFullError if "no space left" in errors[-1].lower() else VideoError
-    raise kind(f"no video: {errors[0]}; {_remedy(errors[-1])}")
+    raise kind(f"no {what}: {errors[0]}; {_remedy(errors[-1])}")
 
 
 def contact_sheet_path(path: Path) -> Path:

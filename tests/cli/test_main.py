@@ -30,4 +30,4 @@ def test_help_of_a_command_imports_no_torch(run_script, command):
 def test_output_that_is_no_longer_read_is_no_error(root):
     command = f"{sys.executable} -m rsl_rl list | head -n 1; {sys.executable} -m rsl_rl train --help | head -n 1"
     done = subprocess.run(["sh", "-c", command], cwd=root, capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines() == ["camera", "usage: rsl-rl train [-h] [OPTIONS]"] and done.stderr == ""
+    assert done.stdout.splitlines() == ["anymal_c_flat", "usage: rsl-rl train [-h] [OPTIONS]"] and done.stderr == ""

@@ -1,0 +1,139 @@
+"""Write the report of an adopted robot: what was found, with pictures to check it by."""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any, Callable, List, Sequence, Tuple
+
+import numpy as np
+
+from rsl_rl.evaluation.report import page_html, table_html
+from rsl_rl.robots.adoption.adopt import AdoptedRobot
+from rsl_rl.viz.pictures import Picture, write_pictures
+from rsl_rl.viz.video import VideoError
+
+_VIEWS = ((125.0, "from the front left"), (90.0, "from the right"), (180.0, "from the front"))
+
+_FAR = 1.5
+"""Largest angle from the standing pose in the pictures of the ranges [rad]."""
+
+_PAIRS = 3
+"""Random poses with their mirror images."""
+
+
+def write_report(robot: AdoptedRobot, folder: Path, pictures: bool = True) -> List[str]:
+    """Write report.html with its pictures and return remarks, such as that no picture could be rendered."""
+    remarks: List[str] = []
+    drawings = _DRAWINGS if pictures else {}
+    made = [name for name, draw in drawings.items() if _draw(draw, robot, folder / f"{name}.png", remarks)]
+    parts = [f"<h1>{escape(robot.name)}</h1>", f"<p>Prepared from <code>{escape(str(robot.source.path))}</code>.</p>"]
+    if robot.notes:
+        parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in robot.notes), "</ul>"]
+    for title, text, names in _sections(robot):
+        parts += [f"<h2>{title}</h2>", text]
+        parts += [f'<p><img src="{name}.png" alt="{name}"></p>' for name in names if name in made]
+    (folder / "report.html").write_text(page_html(robot.name, "\n".join(parts)), encoding="utf-8")
+    return sorted(set(remarks))
+
+
+def _draw(draw: Callable, robot: AdoptedRobot, path: Path, remarks: List[str]) -> bool:
+    try:
+        draw(robot, path)
+    except (VideoError, ModuleNotFoundError) as error:
+        remarks.append(f"the report has not all pictures: {error}")
+        return False
+    return True
+
+
+def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
+    tree, settled, stance = robot.tree, robot.settled, robot.stance
+    legs = [["leg", "joints", "links", "foot"]]
+    for leg in tree.legs:
+        foot = next(link.foot for link in tree.links if link.name == leg.links[-1])
+        kind = "flat" if foot and foot.is_flat else "ball"
+        legs.append([escape(text) for text in (leg.name, ", ".join(leg.joints), ", ".join(leg.links), kind)])
+    stands = "It keeps standing" if robot.stands else "<b>It does not keep standing</b>"
+    standing = (
+        f"<p>{stands} for 5 s with constant joint targets: height {settled.height:.3f} m (wanted "
+        f"{stance.height:.3f} m), tilt {np.degrees(settled.tilt):.1f} deg, drift {settled.drift:.3f} m.</p>"
+    )
+    error = f"The largest error is {1000 * robot.symmetry.error:.1f} mm."
+    mirror = f"Each row is a random pose and its mirror image. {error}" if robot.symmetry.holds else "None was found."
+    motor = next(iter(robot.choice.motors.values()))
+    gains = (
+        f"<p>Stiffness {motor.stiffness:g} N m/rad, damping {motor.damping:g} N m s/rad; the weight on one leg times "
+        f"its length is {robot.choice.torque_scale:.1f} N m. Poses below: all joints of one kind at their limits, or "
+        f"{_FAR} rad from standing.</p>"
+    )
+    return [
+        ("Parts", f"<p>{tree.mass:.2f} kg, base {escape(tree.links[0].name)}.</p>{table_html(legs)}", ()),
+        ("Standing", standing, ("standing", "settling")),
+        ("Joints", gains, ("joints", "ranges")),
+        ("Left-right symmetry", f"<p>{mirror}</p>", ("symmetry",)),
+    ]
+
+
+def _pose(robot: AdoptedRobot, angles: np.ndarray, height: float) -> np.ndarray:
+    return np.array([0, 0, height, 1, 0, 0, 0, *angles])
+
+
+def _draw_standing(robot: AdoptedRobot, path: Path) -> None:
+    pose = _pose(robot, robot.settled.angles, robot.stance.height)
+    pictures = [Picture(pose, f"standing, {where}", azimuth) for azimuth, where in _VIEWS]
+    write_pictures(path, path.parent / f"{robot.name}.xml", pictures, len(_VIEWS))
+
+
+def _draw_ranges(robot: AdoptedRobot, path: Path) -> None:
+    """Draw the robot in the air with the joints of one kind at each end of their ranges, or far from standing."""
+    pictures: List[Picture] = []
+    ranges = robot.model.jnt_range[1:]
+    for k in range(len(robot.tree.legs[0].joints)):
+        columns = [robot.model.joint(leg.joints[k]).id - 1 for leg in robot.tree.legs if k < len(leg.joints)]
+        for end, word in enumerate(("lowest", "highest")):
+            angles = robot.stance.angles.copy()
+            away = robot.stance.angles[columns] + (_FAR if end else -_FAR)
+            angles[columns] = np.clip(away, *ranges[columns].T)
+            caption = f"{robot.tree.legs[0].joints[k]} and alike: {word}"
+            pictures.append(Picture(_pose(robot, angles, 2 * robot.reach), caption))
+    write_pictures(path, path.parent / f"{robot.name}.xml", pictures, 4)
+
+
+def _draw_symmetry(robot: AdoptedRobot, path: Path) -> None:
+    random, symmetry = np.random.default_rng(0), robot.symmetry
+    low, high = robot.model.jnt_range[1:].T
+    pictures: List[Picture] = []
+    for i in range(_PAIRS):
+        angles = np.clip(robot.stance.angles + random.uniform(-0.5, 0.5, len(low)), low, high)
+        mirrored = np.array(symmetry.signs) * angles[list(symmetry.joints)]
+        for values, word in ((angles, "pose"), (mirrored, "mirror image of pose")):
+            pictures.append(Picture(_pose(robot, values, 2 * robot.reach), f"{word} {i + 1}", 180.0))
+    write_pictures(path, path.parent / f"{robot.name}.xml", pictures, 2)
+
+
+def _draw_joints(robot: AdoptedRobot, path: Path) -> None:
+    from rsl_rl.evaluation.adoption_plots import plot_ranges
+
+    model: Any = robot.model
+    names = [model.joint(i).name for i in range(1, model.njnt)]
+    efforts = model.actuator_forcerange[:, 1]
+    plot_ranges(names, model.jnt_range[1:], robot.settled.angles, robot.settled.torques, efforts, path)
+
+
+def _draw_settling(robot: AdoptedRobot, path: Path) -> None:
+    from rsl_rl.evaluation.adoption_plots import plot_settling
+
+    weight = robot.tree.mass * float(-robot.model.opt.gravity[2])
+    plot_settling(robot.settled, [leg.foot for leg in robot.tree.legs], weight, robot.stance.height, path)
+
+
+_DRAWINGS = {
+    "standing": _draw_standing,
+    "settling": _draw_settling,
+    "joints": _draw_joints,
+    "ranges": _draw_ranges,
+    "symmetry": _draw_symmetry,
+}
+"""Drawings of the report by the name of their file."""

@@ -1,0 +1,114 @@
+"""Adopt a robot model of others: from a URDF or MJCF file to a model that stands in this project's engines."""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, List, Tuple
+
+import mujoco
+import numpy as np
+
+from rsl_rl.robots.adoption.links import LinkTree, build_links
+from rsl_rl.robots.adoption.mjcf import write_mjcf
+from rsl_rl.robots.adoption.motors import MotorChoice, choose_motors
+from rsl_rl.robots.adoption.reading import SourceModel, read_model
+from rsl_rl.robots.adoption.standing import Search, Settled, Stance, compensate, find_reach, find_stance, settle
+from rsl_rl.robots.adoption.structure import find_skeleton
+from rsl_rl.robots.adoption.symmetry import Symmetry, find_symmetry
+
+GAIN_FACTORS = (1.0, 1.4, 2.0, 2.8)
+"""Factors of the gains that are tried until the robot stands."""
+
+MAX_TILT, MAX_SINK, MAX_DRIFT = 0.03, 0.03, 0.06
+"""Of a robot that stands after 5 s: tilt of the base [rad]; difference from the wanted height and horizontal drift, as
+fractions of the length of its legs."""
+
+
+@dataclass(frozen=True)
+class AdoptedRobot:
+    """A prepared robot with everything that was found."""
+
+    name: str
+    source: SourceModel
+    tree: LinkTree
+    symmetry: Symmetry
+    reach: float  # largest distance from hip to foot [m]
+    choice: MotorChoice
+    stance: Stance  # where the robot stands
+    targets: Stance  # joint targets with which it settles there
+    settled: Settled
+    model: Any  # mujoco.MjModel of ``mjcf``
+    mjcf: str
+    notes: Tuple[str, ...]
+
+    @property
+    def stands(self) -> bool:
+        """Return whether the robot keeps standing with constant joint targets."""
+        return stands(self.stance, self.settled, self.reach)
+
+
+def stands(stance: Stance, settled: Settled, reach: float) -> bool:
+    """Return whether a robot stands: on all feet and on nothing else, level, at its height, at one place."""
+    return (
+        settled.tilt < MAX_TILT
+        and abs(settled.height - stance.height) < MAX_SINK * reach
+        and settled.drift < MAX_DRIFT * reach
+        and bool((settled.forces > 0).all())
+        and settled.others == 0
+    )
+
+
+def adopt_model(path: Path, name: str) -> AdoptedRobot:
+    """Read a file and prepare its robot; a file that holds no legged robot is a ValueError."""
+    source = read_model(path)
+    skeleton = find_skeleton(source)
+    tree = build_links(source, skeleton)
+    draft = _compile(name, tree, choose_motors(tree, 0.5))
+    symmetry = find_symmetry(draft, tree)
+    search = Search(draft, symmetry)
+    reach = find_reach(draft, tree, search)
+    search.model = _compile(name, tree, choose_motors(tree, reach))
+    stance = find_stance(search.model, tree, search, reach, _hints(source, tree))
+    for factor in GAIN_FACTORS:
+        choice = choose_motors(tree, reach, factor)
+        model = _compile(name, tree, choice)
+        targets = compensate(model, tree, search, stance)
+        settled = settle(model, tree, targets)
+        if stands(stance, settled, reach):
+            break
+    comment = _comment(path, tree)
+    mjcf = write_mjcf(name, tree, choice.motors, stance.height, comment)
+    notes = (*source.notes, *_notes(tree, symmetry, choice))
+    model = mujoco.MjModel.from_xml_string(mjcf)
+    return AdoptedRobot(name, source, tree, symmetry, reach, choice, stance, targets, settled, model, mjcf, notes)
+
+
+def _compile(name: str, tree: LinkTree, choice: MotorChoice) -> Any:
+    return mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
+
+
+def _hints(source: SourceModel, tree: LinkTree) -> List[np.ndarray]:
+    """Return the joint angles of the source's keyframes."""
+    model = source.model
+    addresses = [int(model.jnt_qposadr[model.joint(joint).id]) for leg in tree.legs for joint in leg.joints]
+    return [pose[addresses] for pose in source.poses[2:]]
+
+
+def _notes(tree: LinkTree, symmetry: Symmetry, choice: MotorChoice) -> List[str]:
+    notes = list(choice.notes)
+    if tree.locked:
+        notes.append(f"locked joints, which belong to no leg: {', '.join(tree.locked)}")
+    if not symmetry.holds:
+        notes.append("left and right legs are no mirror images, so the policy is not symmetric")
+    return notes
+
+
+def _comment(path: Path, tree: LinkTree) -> str:
+    return (
+        f"Prepared by `rsl-rl adopt` from {path.name}: base and legs with primitive shapes, {tree.mass:.2f} kg.\n"
+        "x points forward, y to the left, z up; legs in the order "
+        f"{', '.join(leg.name for leg in tree.legs)}. Parts touch the floor and nothing else."
+    ).replace("--", "- -")

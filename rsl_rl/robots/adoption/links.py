@@ -1,0 +1,237 @@
+"""Reduce a model of others to the links that move in walking: a base and legs, with primitive shapes.
+
+Joints that belong to no leg, such as those of arms, are locked at zero or the nearest angle within their range; what is
+fixed to a link becomes part of it.
+"""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+import mujoco
+import numpy as np
+
+from rsl_rl.robots.adoption.feet import Foot, find_foot, shank_shape
+from rsl_rl.robots.adoption.geometry import (
+    Shape,
+    fit,
+    geoms_of,
+    inertia_box,
+    points_of,
+    shape_of,
+)
+from rsl_rl.robots.adoption.reading import SourceModel
+from rsl_rl.robots.adoption.structure import Leg, Skeleton, posed
+
+_MESH = (int(mujoco.mjtGeom.mjGEOM_MESH), int(mujoco.mjtGeom.mjGEOM_SDF))
+
+_MAX_SHAPES = 2
+"""Shapes of a source link that are kept as they are; one shape is fitted around more."""
+
+_HEAVY = 0.01
+"""A link without shapes gets the box of its inertia if it has more than this fraction of the robot's mass."""
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """A joint of a leg, in the frame of its link."""
+
+    name: str
+    axis: np.ndarray  # [3]
+    pos: np.ndarray  # [3] [m]
+    range: Tuple[float, float]  # [rad]
+    effort: Optional[float]  # largest torque of the source [N m]; None: it has none
+    armature: float  # [kg m^2]
+    damping: float  # [N m s/rad]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A moving part: mass, shapes, and its joints to the parent link."""
+
+    name: str
+    parent: str  # name of a link; empty for the base
+    pos: np.ndarray  # [3] in the frame of the parent, at zero joint angles [m]
+    mat: np.ndarray  # [3, 3] link to parent
+    mass: float  # [kg]
+    com: np.ndarray  # [3] centre of mass [m]
+    inertia: np.ndarray  # [3, 3] about the centre of mass [kg m^2]
+    joints: Tuple[Hinge, ...]
+    shapes: Tuple[Shape, ...]
+    foot: Optional[Foot]
+
+
+@dataclass(frozen=True)
+class LegInfo:
+    """Names of a leg."""
+
+    name: str  # such as FL or left
+    joints: Tuple[str, ...]
+    links: Tuple[str, ...]
+
+    @property
+    def foot(self) -> str:
+        return f"{self.name}_foot"
+
+
+@dataclass(frozen=True)
+class LinkTree:
+    """A robot of links. Its base frame has x forward, y left and z up; legs are in pairs of left and right."""
+
+    links: Tuple[Link, ...]  # the base first, then leg by leg
+    legs: Tuple[LegInfo, ...]
+    locked: Dict[str, float]  # angle of each locked joint
+
+    @property
+    def mass(self) -> float:
+        return sum(link.mass for link in self.links)
+
+
+def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
+    """Return the links of a robot."""
+    model, base = source.model, source.base
+    qpos = source.poses[0].copy()
+    for leg in skeleton.legs:
+        qpos[model.jnt_qposadr[list(leg.joints)]] = 0.0
+    data = posed(model, qpos)
+    legs = _name_legs(source, data, skeleton)
+    owner = _owners(model, base, skeleton)
+    frames = {base: (data.xpos[base], data.xmat[base].reshape(3, 3) @ skeleton.frame)}
+    frames.update({link: (data.xpos[link], data.xmat[link].reshape(3, 3)) for link in set(owner.values()) - {base}})
+    up = frames[base][1]
+    links = [_link(model, data, base, None, frames, owner, None, (), base)]
+    efforts = efforts_of(model)
+    infos = []
+    for name, leg in legs:
+        parent, names = base, []
+        for link in sorted({int(model.jnt_bodyid[joint]) for joint in leg.joints}):
+            hinges = tuple(_hinge(model, joint, efforts) for joint in leg.joints if model.jnt_bodyid[joint] == link)
+            foot = find_foot(model, data, leg, up) if link == leg.link else None
+            links.append(_link(model, data, link, parent, frames, owner, foot, hinges, base))
+            names.append(link_name(model, link))
+            parent = link
+        infos.append(LegInfo(name, tuple(model.joint(joint).name for joint in leg.joints), tuple(names)))
+    locked = {model.joint(j).name: float(qpos[model.jnt_qposadr[j]]) for j in skeleton.other_joints}
+    return LinkTree(tuple(links), tuple(infos), locked)
+
+
+def _name_legs(source: SourceModel, data: Any, skeleton: Skeleton) -> List[Tuple[str, Leg]]:
+    """Return the legs with names, front before rear and left before right."""
+    base = source.base
+    to_base = (data.xmat[base].reshape(3, 3) @ skeleton.frame).T
+    places = [(to_base @ (data.xanchor[list(leg.joints)].mean(axis=0) - data.xpos[base])) for leg in skeleton.legs]
+    order = sorted(range(len(places)), key=lambda i: -places[i][0])
+    left = [skeleton.legs[i] for i in order if places[i][1] > 0]
+    right = [skeleton.legs[i] for i in order if places[i][1] <= 0]
+    if len(left) != len(right):
+        raise ValueError(f"{source.path} has {len(left)} left and {len(right)} right legs; legs must come in pairs")
+    rows = {1: [("left", "right")], 2: [("FL", "FR"), ("RL", "RR")]}.get(len(left))
+    rows = rows or [(f"L{i}", f"R{i}") for i in range(1, len(left) + 1)]
+    return [pair for names, *pairs in zip(rows, left, right) for pair in zip(names, pairs)]
+
+
+def _owners(model: Any, base: int, skeleton: Skeleton) -> Dict[int, int]:
+    """Return the link that each body of the robot is part of."""
+    moving = {int(model.jnt_bodyid[joint]) for leg in skeleton.legs for joint in leg.joints}
+    owner = {base: base}
+    for body in range(base + 1, model.nbody):
+        if model.body_rootid[body] == base:
+            owner[body] = body if body in moving else owner[int(model.body_parentid[body])]
+    return owner
+
+
+def _link(
+    model: Any,
+    data: Any,
+    link: int,
+    parent: Optional[int],
+    frames: Dict[int, Tuple[np.ndarray, np.ndarray]],
+    owner: Dict[int, int],
+    foot: Optional[Foot],
+    hinges: Tuple[Hinge, ...],
+    base: int,
+) -> Link:
+    origin, mat = frames[link]
+    above, turned = frames[parent] if parent is not None else (origin, mat)
+    bodies = [body for body, own in owner.items() if own == link]
+    mass = float(model.body_mass[bodies].sum())
+    com = (model.body_mass[bodies] @ data.xipos[bodies]) / mass
+    inertia = np.zeros((3, 3))
+    for body in bodies:
+        axes, away = data.ximat[body].reshape(3, 3), data.xipos[body] - com
+        inertia += axes @ np.diag(model.body_inertia[body]) @ axes.T
+        inertia += model.body_mass[body] * (away @ away * np.eye(3) - np.outer(away, away))
+    total = float(model.body_subtreemass[base])
+    if foot is not None and foot.is_flat:
+        shapes: List[Shape] = []
+    elif foot is not None:
+        shapes = [shank_shape(foot, hinges[-1].pos)]
+    else:
+        shapes = [s for body in bodies for s in _shapes(model, data, body, origin, mat, _HEAVY * total)]
+    return Link(
+        name=link_name(model, link),
+        parent="" if parent is None else link_name(model, parent),
+        pos=turned.T @ (origin - above),
+        mat=turned.T @ mat,
+        mass=mass,
+        com=mat.T @ (com - origin),
+        inertia=mat.T @ inertia @ mat,
+        joints=hinges,
+        shapes=tuple(shapes),
+        foot=foot,
+    )
+
+
+def _shapes(model: Any, data: Any, body: int, origin: np.ndarray, mat: np.ndarray, heavy: float) -> List[Shape]:
+    """Return the shapes of a body in the frame of its link."""
+    geoms = [geom for geom in geoms_of(model, body) if len(points_of(model, geom))]
+    if not geoms:
+        shapes = [inertia_box(model, body)] if model.body_mass[body] > heavy else []
+    elif len(geoms) <= _MAX_SHAPES and not any(model.geom_type[geom] in _MESH for geom in geoms):
+        shapes = [shape_of(model, geom) for geom in geoms]
+    else:
+        shapes = [fit(np.concatenate([points_of(model, geom) for geom in geoms]))]
+    turn, shift = mat.T @ data.xmat[body].reshape(3, 3), mat.T @ (data.xpos[body] - origin)
+    return [Shape(shape.kind, shape.size, turn @ shape.pos + shift, turn @ shape.mat) for shape in shapes]
+
+
+def _hinge(model: Any, joint: int, efforts: Dict[int, float]) -> Hinge:
+    dof = model.jnt_dofadr[joint]
+    low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-np.pi, np.pi)
+    return Hinge(
+        name=model.joint(joint).name,
+        axis=model.jnt_axis[joint].copy(),
+        pos=model.jnt_pos[joint].copy(),
+        range=(max(float(low), -2 * np.pi), min(float(high), 2 * np.pi)),
+        effort=efforts.get(joint),
+        armature=float(model.dof_armature[dof]),
+        damping=float(np.ravel(model.dof_damping[dof])[0]),
+    )
+
+
+def link_name(model: Any, link: int) -> str:
+    """Return the name of a link; one that the prepared model uses for something else gets an ending."""
+    name = model.body(link).name
+    return f"{name}_link" if re.fullmatch(r"world|floor|(FL|FR|RL|RR|left|right|[LR]\d+)_foot", name) else name
+
+
+def efforts_of(model: Any) -> Dict[int, float]:
+    """Return the largest torque of each joint that has one, from the joint or its actuator [N m]."""
+    found: Dict[int, List[float]] = {}
+    for joint in range(model.njnt):
+        if model.jnt_actfrclimited[joint]:
+            found.setdefault(joint, []).append(float(np.abs(model.jnt_actfrcrange[joint]).max()))
+    for i in range(model.nu):
+        if model.actuator_trntype[i] != mujoco.mjtTrn.mjTRN_JOINT:
+            continue
+        joint, gear = int(model.actuator_trnid[i, 0]), abs(float(model.actuator_gear[i, 0]))
+        if model.actuator_forcelimited[i]:
+            found.setdefault(joint, []).append(gear * float(np.abs(model.actuator_forcerange[i]).max()))
+        if model.actuator_ctrllimited[i] and model.actuator_biastype[i] == mujoco.mjtBias.mjBIAS_NONE:
+            gain = abs(float(model.actuator_gainprm[i, 0]))
+            found.setdefault(joint, []).append(gear * gain * float(np.abs(model.actuator_ctrlrange[i]).max()))
+    return {joint: min(limits) for joint, limits in found.items() if min(limits) > 0}

@@ -1,0 +1,233 @@
+"""Read a robot model of others, URDF or MJCF, with MuJoCo's own compiler.
+
+What does not matter for walking is left out: sensors, tendons, textures, Gazebo elements. Meshes that are missing or
+unreadable are left out too; ``notes`` names everything that is.
+"""
+
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import mujoco
+import numpy as np
+
+from rsl_rl.robots.adoption.meshes import find_mesh, is_readable
+
+_URDF_ELEMENTS = ("link", "joint", "material", "mujoco")
+"""Elements of a URDF file that are read."""
+
+_TINY_MASS, _TINY_INERTIA = 1e-5, 1e-9
+"""Of links without mass [kg], [kg m^2]: a link between two joints needs some."""
+
+_MAX_NAMES = 6
+"""Names in one note."""
+
+
+class SourceModel(NamedTuple):
+    """A model of others, compiled, with one free joint."""
+
+    path: Path
+    model: Any  # mujoco.MjModel
+    base: int  # body with the free joint
+    poses: Tuple[np.ndarray, ...]  # [nq] zero angles, middles of ranges, the file's initial pose and keyframes
+    notes: Tuple[str, ...]  # what was left out or replaced
+
+
+def read_model(path: Path) -> SourceModel:
+    """Read and compile a file; a file that holds no robot is a ValueError."""
+    if not path.is_file():
+        raise ValueError(f"{path} is no file; give a URDF or an MJCF file")
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (ElementTree.ParseError, UnicodeDecodeError, ValueError) as error:
+        raise ValueError(f"{path} is not readable as XML ({error}); give a URDF or an MJCF file") from error
+    notes: List[str] = []
+    try:
+        if root.tag == "robot":
+            spec = _read_urdf(path, root, notes)
+        elif root.tag == "mujoco":
+            spec = mujoco.MjSpec.from_file(str(path))
+            _remove_unreadable_meshes(path, spec, notes)
+        else:
+            raise ValueError(f"{path} has the root element <{root.tag}>; a URDF has <robot> and an MJCF <mujoco>")
+        base = _prepare(path, spec, notes)
+        model = spec.compile()
+    except ValueError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise ValueError(f"{path} cannot be compiled: {error}") from error
+    except mujoco.FatalError as error:
+        raise ValueError(f"{path} cannot be compiled: {error}") from error
+    return SourceModel(path, model, model.body(base).id, _poses(model), tuple(notes))
+
+
+# URDF
+
+
+def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
+    if any("xacro" in element.tag for element in root.iter()):
+        raise ValueError(f"{path} has xacro elements; expand it first: xacro {path.name} > robot.urdf")
+    if root.find("link") is None:
+        raise ValueError(f"{path} has no <link>; a robot has links and joints")
+    ignored: Dict[str, int] = {}
+    for child in [child for child in root if child.tag not in _URDF_ELEMENTS]:
+        ignored[child.tag] = ignored.get(child.tag, 0) + 1
+        root.remove(child)
+    if ignored:
+        notes.append("ignored elements: " + ", ".join(f"{tag} ({count})" for tag, count in ignored.items()))
+    _require_joint_types(path, root)
+    missing: List[str] = []
+    for link in root.iter("link"):
+        for part in [part for part in link if part.tag in ("visual", "collision")]:
+            mesh = part.find("geometry/mesh")
+            if mesh is None:
+                if _is_empty(part):
+                    link.remove(part)
+                continue
+            found = find_mesh(path, mesh.get("filename", ""))
+            if found is None:
+                missing.append(mesh.get("filename", ""))
+                link.remove(part)
+            else:
+                mesh.set("filename", str(found))
+    _note_missing(missing, notes)
+    for own in root.findall("mujoco"):
+        root.remove(own)
+    flags = {"discardvisual": "false", "fusestatic": "false", "strippath": "false", "balanceinertia": "true"}
+    ElementTree.SubElement(ElementTree.SubElement(root, "mujoco"), "compiler", flags)
+    spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
+    if root.find("link/inertial") is not None:
+        for geom in spec.geoms:  # MuJoCo gives links without <inertial> the mass of their shapes, filled with water
+            geom.mass = 0.0
+    else:
+        notes.append("no link has an <inertial>; masses are those of the shapes, filled with water")
+    return spec
+
+
+def _is_empty(part: ElementTree.Element) -> bool:
+    """Return whether a shape is missing or has the size zero, which marks a frame in some files."""
+    shape = part.find("geometry/*")
+    if shape is None:
+        return True
+    sizes = " ".join(shape.get(name, "") for name in ("size", "radius", "length")).split()
+    return not sizes or any(float(size) <= 0 for size in sizes)
+
+
+def _require_joint_types(path: Path, root: ElementTree.Element) -> None:
+    known = ("revolute", "continuous", "prismatic", "fixed", "floating")
+    for joint in root.findall("joint"):
+        kind = joint.get("type", "")
+        if kind not in known:
+            name = joint.get("name", "")
+            raise ValueError(f"{path}: joint '{name}' has the type '{kind}'; known: {', '.join(known)}")
+
+
+# MJCF
+
+
+def _remove_unreadable_meshes(path: Path, spec: Any, notes: List[str]) -> None:
+    folder = Path(spec.modelfiledir or path.parent) / (spec.meshdir or "")
+    missing = []
+    for mesh in list(spec.meshes):
+        file = folder / mesh.file if mesh.file else None
+        if file is None or is_readable(file):  # without a file: vertices in the model
+            continue
+        missing.append(mesh.file)
+        name = mesh.name or Path(mesh.file).stem
+        for geom in [geom for geom in spec.geoms if geom.meshname == name]:
+            spec.delete(geom)
+        spec.delete(mesh)
+    _note_missing(missing, notes)
+
+
+# Both
+
+
+def _note_missing(missing: List[str], notes: List[str]) -> None:
+    names = sorted({Path(name).name for name in missing})
+    if names:
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        listed = ", ".join(names[:_MAX_NAMES])
+        notes.append(f"meshes missing or unreadable, shapes come from other shapes or the inertia: {listed}{more}")
+
+
+def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
+    """Leave only what the analysis needs, with a free joint at the root; return the name of the base."""
+    _require_open_chains(path, spec)
+    coupled = [equality.name1 for equality in spec.equalities if equality.type == mujoco.mjtEq.mjEQ_JOINT]
+    if coupled:
+        notes.append(f"couplings between joints (mimic) are left out; each moves by itself: {', '.join(coupled)}")
+    for things in (spec.sensors, spec.tendons, spec.excludes, spec.pairs, spec.skins, spec.equalities):
+        for thing in list(things):
+            spec.delete(thing)
+    for geom in spec.geoms:
+        geom.material = ""
+    for thing in (*list(spec.materials), *list(spec.textures)):
+        spec.delete(thing)
+    spec.compiler.balanceinertia, spec.compiler.fusestatic, spec.compiler.discardvisual = True, False, False
+    spec.compiler.boundmass, spec.compiler.boundinertia = _TINY_MASS, _TINY_INERTIA
+    for i, body in enumerate(spec.bodies[1:], start=1):
+        body.name = body.name or f"link_{i}"
+        _mend_inertia(body, notes)
+    for i, joint in enumerate(spec.joints):
+        joint.name = joint.name or f"joint_{i}"
+    roots = list(spec.worldbody.bodies)
+    if not roots:
+        raise ValueError(f"{path} has no bodies; a robot has links and joints")
+    joints = [len(root.find_all("joint")) for root in roots]
+    root = roots[int(np.argmax(joints))]
+    others = [other.name for other in roots if other is not root]
+    if others:
+        notes.append(f"bodies beside the robot, left out: {', '.join(others[:_MAX_NAMES])}")
+    for joint in list(root.joints):
+        if joint.type != mujoco.mjtJoint.mjJNT_FREE:
+            notes.append(f"joint '{joint.name}' of the root link, replaced by a free joint")
+            spec.delete(joint)
+    free = [joint for joint in root.find_all("joint") if joint.type == mujoco.mjtJoint.mjJNT_FREE]
+    if free:
+        return free[0].parent.name
+    root.add_freejoint()
+    for key in list(spec.keys):  # without the free joint
+        spec.delete(key)
+    return root.name
+
+
+def _require_open_chains(path: Path, spec: Any) -> None:
+    loops = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD)
+    if any(equality.type in loops for equality in spec.equalities):
+        raise ValueError(f"{path} has closed kinematic chains (<connect> or <weld>); only trees of links are supported")
+
+
+def _mend_inertia(body: Any, notes: List[str]) -> None:
+    """Replace an inertia that no rigid body has; MuJoCo refuses a model with one."""
+    if not body.explicitinertial:
+        return
+    xx, yy, zz, xy, xz, yz = body.fullinertia
+    if np.isnan(xx):
+        return
+    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    if np.linalg.eigvalsh(tensor).min() > 1e-12:
+        return
+    body.fullinertia = [np.nan] + [0.0] * 5
+    mass = max(float(body.mass), _TINY_MASS)
+    sphere = 0.4 * mass * (mass / 1000 * 3 / (4 * np.pi)) ** (2 / 3)  # of water
+    body.mass, body.inertia = mass, [max(sphere, _TINY_INERTIA)] * 3
+    if mass > _TINY_MASS:
+        notes.append(f"link '{body.name}' has an impossible inertia; that of a sphere of water is used")
+
+
+def _poses(model: Any) -> Tuple[np.ndarray, ...]:
+    poses = [np.array(model.qpos0) for _ in range(3)] + list(np.array(model.key_qpos))
+    for joint in range(model.njnt):
+        address = model.jnt_qposadr[joint]
+        if model.jnt_type[joint] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+            poses[0][address] = 0.0
+            poses[1][address] = model.jnt_range[joint].mean()
+            for pose in poses:
+                if model.jnt_limited[joint]:
+                    pose[address] = np.clip(pose[address], *model.jnt_range[joint])
+    return tuple(poses)

@@ -1,0 +1,255 @@
+"""Models of others are read, understood and prepared."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rsl_rl.robots.adoption.adopt import adopt_model
+from rsl_rl.robots.adoption.config_file import common_pattern, write_config
+from rsl_rl.robots.adoption.geometry import fit, points_of_shape
+from rsl_rl.robots.adoption.meshes import find_mesh
+from rsl_rl.robots.adoption.reading import read_model
+from rsl_rl.robots.adoption.standing import gravity_torques
+from rsl_rl.robots.adoption.structure import find_skeleton
+from tests.robots.models_of_others import (
+    BIPED_DEFAULTS,
+    arm_urdf,
+    biped_mjcf,
+    one_leg_urdf,
+    quadruped_urdf,
+    wheeled_urdf,
+)
+
+XACRO = "http://www.ros.org/wiki/xacro"
+
+QUADRUPED_MASS = 10 * (0.6 + 0.02 + 4 * (0.02 + 0.06 + 0.015))
+
+
+def save(folder: Path, text: str, name: str = "robot.urdf") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def quadruped(tmp_path_factory):
+    return adopt_model(save(tmp_path_factory.mktemp("urdf"), quadruped_urdf(flipped=True, order=-1)), "dog")
+
+
+@pytest.fixture(scope="module")
+def biped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mjcf")
+    save(folder, BIPED_DEFAULTS, "defaults.xml")
+    return adopt_model(save(folder, biped_mjcf(), "walker.xml"), "walker")
+
+
+def test_quadruped_legs_are_ordered_by_place_and_keep_their_names(quadruped):
+    legs = quadruped.tree.legs
+    assert [leg.name for leg in legs] == ["FL", "FR", "RL", "RR"]
+    assert [leg.joints for leg in legs] == [(f"{n}_HAA", f"{n}_HFE", f"{n}_KFE") for n in ("LF", "RF", "LH", "RH")]
+    assert quadruped.tree.locked == {"neck": 0.0}
+
+
+def test_prepared_model_has_the_names_that_the_engines_read(quadruped):
+    model = quadruped.model
+    joints = [joint for leg in quadruped.tree.legs for joint in leg.joints]
+    assert model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
+    assert [model.joint(i).name for i in range(1, model.njnt)] == joints
+    assert [model.joint(j).name for j in model.actuator_trnid[:, 0]] == joints
+    sensors = {model.sensor(i).name for i in range(model.nsensor)}
+    for foot in ("FL_foot", "FR_foot", "RL_foot", "RR_foot"):
+        assert {f"{foot}_contact", f"{foot}_pos", f"{foot}_vel"} <= sensors
+    assert "root_contact" in sensors
+
+
+def test_mass_and_centre_of_mass_are_those_of_the_source(quadruped):
+    source = quadruped.source
+    assert quadruped.tree.mass == pytest.approx(QUADRUPED_MASS, rel=1e-4)
+    ours, theirs = mujoco.MjData(quadruped.model), mujoco.MjData(source.model)
+    random = np.random.default_rng(0)
+    for joint in range(1, quadruped.model.njnt):
+        name = quadruped.model.joint(joint).name
+        angle = random.uniform(-1, 1)
+        ours.qpos[quadruped.model.jnt_qposadr[joint]] = angle
+        theirs.qpos[source.model.jnt_qposadr[source.model.joint(name).id]] = angle
+    ours.qpos[:3] = theirs.qpos[:3] = 0.0
+    for model, data in ((quadruped.model, ours), (source.model, theirs)):
+        mujoco.mj_forward(model, data)
+    np.testing.assert_allclose(ours.subtree_com[1], theirs.subtree_com[1], atol=1e-5)
+    np.testing.assert_allclose(ours.body("LF_SHANK").xpos, theirs.body("LF_SHANK").xpos, atol=1e-6)
+    inertias = []
+    for model, data in ((quadruped.model, ours), (source.model, theirs)):
+        full = np.zeros((model.nv, model.nv))
+        mujoco.mj_fullM(model, data, full)
+        inertias.append(full[:6, :6])
+    np.testing.assert_allclose(*inertias, atol=1e-4)
+
+
+def test_mirror_image_is_found_with_flipped_axes(quadruped):
+    symmetry = quadruped.symmetry
+    assert symmetry.joints == (3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8)
+    assert symmetry.signs == (1.0, -1.0, -1.0) * 4  # right joints turn about opposite axes
+    assert symmetry.feet == (1, 0, 3, 2)
+    assert symmetry.holds and symmetry.error < 1e-6
+
+
+def test_legs_that_are_no_mirror_images_are_reported(tmp_path):
+    text = re.sub(r'(<joint name="RF_KFE".*?<origin xyz=")0 0 -0.2"', r'\g<1>0.03 0 -0.17"', quadruped_urdf())
+    robot = adopt_model(save(tmp_path, text), "dog")
+    assert not robot.symmetry.holds
+    assert "ActorCriticConfig(" in write_config(robot) and "SymmetricActorCritic" not in write_config(robot)
+
+
+def test_quadruped_stands_level_with_its_weight_on_four_feet(quadruped):
+    settled, stance = quadruped.settled, quadruped.stance
+    assert quadruped.stands and settled.tilt < 0.02
+    assert settled.forces.sum() == pytest.approx(QUADRUPED_MASS * 9.81, rel=0.02)
+    assert settled.forces.min() > 0.15 * settled.forces.sum()
+    assert 0.6 * 0.42 < stance.height < 0.42
+    assert (np.abs(settled.torques) < 0.6 * quadruped.model.actuator_forcerange[:, 1]).all()
+
+
+def test_torques_against_gravity_are_those_of_the_standing_robot(quadruped):
+    model, data = quadruped.model, mujoco.MjData(quadruped.model)
+    data.qpos[7:] = quadruped.settled.angles
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    torques = gravity_torques(model, data, [model.site(leg.foot).id for leg in quadruped.tree.legs])
+    measured = quadruped.settled.torques
+    np.testing.assert_allclose(torques, measured, atol=0.35 * np.abs(measured).max())
+    assert np.corrcoef(torques, measured)[0, 1] > 0.95
+
+
+def test_biped_with_a_world_of_its_own_stands_on_flat_feet(biped):
+    assert [leg.name for leg in biped.tree.legs] == ["left", "right"]
+    assert set(biped.tree.locked) == {"left_shoulder", "right_shoulder"}
+    assert biped.stands
+    feet = [link.foot for link in biped.tree.links if link.foot is not None]
+    assert all(foot.is_flat for foot in feet)
+    assert feet[0].shape.size[0] == pytest.approx(0.1, abs=0.02)
+    assert any("shell.stl" in note for note in biped.notes) and any("crate" in note for note in biped.notes)
+    assert [motor.effort for motor in biped.choice.motors.values()] == [100.0] * 12
+
+
+def test_joints_without_a_plausible_limit_get_one_from_the_weight(tmp_path):
+    robot = adopt_model(save(tmp_path, quadruped_urdf(effort=1000.0)), "dog")
+    efforts = {motor.effort for motor in robot.choice.motors.values()}
+    assert list(efforts) == [pytest.approx(2 * robot.choice.torque_scale, rel=0.01)]
+    assert any("torque limit of all joints" in note for note in robot.notes)
+
+
+def test_what_is_left_out_is_noted(tmp_path):
+    mimic = '<mimic joint="LF_HAA"/><limit lower="-2.6" upper="2.6" effort="5.0"'
+    text = quadruped_urdf().replace('<limit lower="-2.6" upper="2.6" effort="5.0"', mimic)
+    notes = "\n".join(read_model(save(tmp_path, text)).notes)
+    for part in ("gazebo (2), transmission (1)", "trunk.dae, thigh.stl", "couplings between joints (mimic)"):
+        assert all(word in notes for word in part.split(", ")), notes
+
+
+@pytest.mark.parametrize(("rpy", "forward", "up"), [("0 0 1.5707963", 1, 2), ("-1.5707963 0 0", 0, 1)])
+def test_base_frame_is_turned_to_forward_left_and_up(tmp_path, rpy, forward, up):
+    fixed = '<child link="trunk"/><origin xyz="0 0 0"'
+    text = quadruped_urdf().replace(fixed, f'{fixed} rpy="{rpy}"')
+    source = read_model(save(tmp_path, text))
+    frame = find_skeleton(source).frame
+    np.testing.assert_allclose(frame[:, [0, 2]], np.eye(3)[:, [forward, up]], atol=1e-6)
+    assert adopt_model(source.path, "dog").tree.legs[0].joints[0] == "LF_HAA"
+
+
+def test_names_that_the_prepared_model_needs_are_free(tmp_path):
+    text = quadruped_urdf()
+    for old, new in (("LF_SHANK", "FL_foot"), ("RF_SHANK", "FR_foot"), ("LH_THIGH", "floor")):
+        text = text.replace(f'"{old}"', f'"{new}"')
+    robot = adopt_model(save(tmp_path, text), "dog")
+    assert [leg.links[-1] for leg in robot.tree.legs] == ["FL_foot_link", "FR_foot_link", "LH_SHANK", "RH_SHANK"]
+    assert robot.tree.legs[2].links[1] == "floor_link" and robot.stands
+
+
+@settings(max_examples=4)
+@given(
+    length=st.floats(0.3, 0.8), width=st.floats(0.15, 0.4), upper=st.floats(0.1, 0.35), lower=st.floats(0.1, 0.35),
+    mass=st.floats(2.0, 80.0), flipped=st.booleans(), order=st.sampled_from((1, -1)),
+)  # fmt: skip
+def test_quadrupeds_of_any_size_are_understood(tmp_path_factory, length, width, upper, lower, mass, flipped, order):
+    text = quadruped_urdf(length, width, upper, lower, mass, flipped, 3 * mass * (upper + lower), order=order)
+    robot = adopt_model(save(tmp_path_factory.mktemp("any"), text), "dog")
+    assert [leg.joints[0] for leg in robot.tree.legs] == ["LF_HAA", "RF_HAA", "LH_HAA", "RH_HAA"]
+    assert robot.symmetry.holds
+    assert robot.reach == pytest.approx(upper + lower, rel=0.05)
+    assert robot.stance.height < upper + lower + 0.02
+    assert not robot.settled.others and robot.settled.tilt < 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("no xml", "not readable as XML"),
+        ("<html/>", "root element <html>"),
+        ('<robot name="r"/>', "no <link>"),
+        (f'<robot name="r" xmlns:xacro="{XACRO}"><xacro:arg name="a"/><link name="a"/></robot>', "xacro"),
+        ('<robot name="r"><link name="a"/></robot>', "no joints between links"),
+        ("<mujoco><worldbody/></mujoco>", "no bodies"),
+        ("<mujoco><worldbody><body><geom/></body></worldbody></mujoco>", "cannot be compiled"),
+        ('<mujoco><include file="missing.xml"/></mujoco>', "missing.xml"),
+        (arm_urdf(), "no legs"),
+        (wheeled_urdf(), "wheels"),
+        (one_leg_urdf(), "one leg"),
+        (quadruped_urdf().replace('"LF_KFE" type="revolute"', '"LF_KFE" type="prismatic"'), "'LF_KFE' of a leg slides"),
+        (quadruped_urdf().replace('"neck" type="revolute"', '"neck" type="planar"'), "type 'planar'"),
+        (quadruped_urdf(legs=("LF", "RF", "LH")), "3 legs"),
+    ],
+)
+def test_file_without_a_legged_robot_is_refused_with_a_reason(tmp_path, text, reason):
+    with pytest.raises(ValueError, match=re.escape(reason)) as refusal:
+        read = read_model(save(tmp_path, text, "model.urdf"))
+        find_skeleton(read)
+    assert str(tmp_path) in str(refusal.value)
+
+
+def test_mesh_is_found_in_packages_and_beside_the_model(tmp_path, monkeypatch):
+    tetrahedron = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    folder = tmp_path / "dog_description"
+    (folder / "urdf").mkdir(parents=True)
+    (folder / "meshes").mkdir()
+    (folder / "meshes" / "a.obj").write_text(tetrahedron)
+    (folder / "meshes" / "broken.obj").write_text("v 0 0\n")
+    model = folder / "urdf" / "dog.urdf"
+    found = folder / "meshes" / "a.obj"
+    assert find_mesh(model, "package://dog_description/meshes/a.obj") == found.resolve()
+    assert find_mesh(model, "package://dog_description/meshes/a.dae") == found.resolve()  # the same in another format
+    assert find_mesh(model, f"file://{found}") == found
+    assert find_mesh(model, "../meshes/a.obj").resolve() == found.resolve()
+    assert find_mesh(model, "../meshes/broken.obj") is None
+    assert find_mesh(tmp_path / "elsewhere.urdf", "package://cat/meshes/a.obj") is None
+    monkeypatch.setenv("ROS_PACKAGE_PATH", f"/nowhere:{folder.parent}")
+    assert find_mesh(Path("/opt/robot.urdf"), "package://dog_description/meshes/a.obj") == found
+    (folder / "package.xml").write_text("<package><name>cat</name></package>")
+    assert find_mesh(model, "package://cat/meshes/a.obj") == found.resolve()
+
+
+@settings(max_examples=30)
+@given(st.lists(st.from_regex(r"[a-z]{1,3}(_[a-z]{1,4}){0,2}", fullmatch=True), min_size=1, max_size=6))
+def test_common_pattern_matches_its_names_and_no_others(names):
+    pattern = common_pattern(names)
+    assert all(re.fullmatch(pattern, name) for name in names)
+    assert not re.fullmatch(pattern, "Other") and not re.fullmatch(pattern, f"{names[0]}_")
+
+
+def test_shape_that_is_fitted_has_the_extent_of_the_points():
+    random = np.random.default_rng(0)
+    points = random.uniform(-1, 1, (500, 3)) * (0.02, 0.03, 0.2) + (1, 2, 3)
+    for shape in (fit(points), fit(points * (1, 1, 0.2))):
+        np.testing.assert_allclose(shape.pos[:2], (1, 2), atol=0.01)
+    assert fit(points).kind == mujoco.mjtGeom.mjGEOM_CAPSULE
+    np.testing.assert_allclose(np.ptp(points_of_shape(fit(points)), axis=0)[2], 0.4, atol=0.02)
+
+
+def test_robot_is_data_that_cannot_be_changed(quadruped):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        quadruped.name = "cat"
