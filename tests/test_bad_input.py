@@ -69,7 +69,7 @@ VALUES = {  # flags of a training: words of the line
     "algorithm.learning_rate inf": "algorithm.learning_rate=inf: give a finite number, of at most 3.4e+38 in size",
     "algorithm.clip_param 0": "algorithm.clip_param=0.0 must be positive",
     "algorithm.entropy_coef -0.1": "algorithm.entropy_coef=-0.1 must not be negative",
-    "algorithm.schedule cosine": "algorithm.schedule='cosine'; allowed: fixed, adaptive",
+    "algorithm.schedule cosine": "algorithm.schedule='cosine'; allowed: fixed, adaptive, linear",
     "algorithm.num_mini_batches 100000": "a rollout of 64 environments x 16 steps has 1024 steps for num_mini_batches",
     "algorithm.burn_in 2": "algorithm.burn_in=2 has no effect without chunks; set unroll_len too",
     "algorithm.last_fn_type drop": "algorithm.last_fn_type='drop' has no effect without chunks",
@@ -112,6 +112,17 @@ GO2_VALUES = {
     "env.policy_observations.gravity.noise -1": "env.policy_observations.gravity.noise=-1.0 must not be negative",
 }
 
+GYMNASIUM_VALUES = {
+    "env.id Pendullum-v1": "env.id='Pendullum-v1' cannot be made: Environment `Pendullum` doesn't exist",
+    "env.id nowhere:Point-v0": "env.id='nowhere:Point-v0' cannot be made: No module named 'nowhere'",
+    "env.id ''": "env.id is empty; give the id of an environment",
+    "env.vectorization threads": "env.vectorization='threads'; allowed: sync, async, vector_entry_point",
+    "env.vectorization vector_entry_point": "doesn't have a vector entry point",
+    "env.actions scale": "env.actions='scale'; allowed: clip, tanh, none",
+    "env.id CartPole-v1": "takes one of 2 choices and got numbers [32, 2]; set policy.distribution to 'categorical'",
+    "policy.distribution categorical": "takes numbers [1] and got choices; set policy.distribution to 'gaussian' or",
+}
+
 TRAIN_TOY = "train --task toy --max_iterations 9 --resume"
 RUNS = {
     "nothing to resume": ("train --task toy --experiment_name nobody --resume", "has no run with a checkpoint"),
@@ -125,7 +136,12 @@ RUNS = {
         f"{TRAIN_TOY} --load_run good --policy.actor_hidden_dims 8", "model_1.pt does not fit the policy",
     ),
     "other number of environments": (f"{TRAIN_TOY} --load_run good --num_envs 4", "the state has num_envs=16 and"),
-    "run of no legged robot": ("evaluate --task toy --load_run good", "ToyConfig is not the config of a legged robot"),
+    "seconds of whole episodes": (
+        "evaluate --task toy --load_run good --seconds 5",
+        "toy is no legged robot, whose evaluation counts whole --episodes; leave out --seconds",
+    ),
+    "no episodes": ("evaluate --task toy --load_run good --episodes 0", "--episodes 0: give a positive number"),
+    "episodes of robots": ("evaluate --task go2_flat --episodes 5", "legged robots walk for --seconds; leave out"),
     "nothing to evaluate": ("evaluate --task go2_flat --experiment_name nobody", "has no run with a checkpoint"),
     "no robots": ("evaluate --task go2_flat --num_envs 0", "--num_envs 0: give a positive number"),
     "no time": ("evaluate --task go2_flat --seconds 0.005", "less than one control step of 0.02 s"),
@@ -198,7 +214,11 @@ IN_PROCESSES = ["wrong task", "wrong nested flag", "experiment above the folder"
 
 TRAINING = {
     f"{task}: {flags}": (f"train --task {task} --{flags}", words)
-    for task, table in (("toy", VALUES), ("go2_flat --num_envs 4 --max_iterations 1", GO2_VALUES))
+    for task, table in (
+        ("toy", VALUES),
+        ("go2_flat --num_envs 4 --max_iterations 1", GO2_VALUES),
+        ("gymnasium", GYMNASIUM_VALUES),
+    )
     for flags, words in table.items()
 }
 

@@ -92,6 +92,16 @@ OWN_CODE = {  # command of a page whose files it needs -> what makes it small; t
     "scripts/train.py --task my_robot:MyRobotFlat": ONCE,
     "scripts/train.py --task reach:ReachTask": ("--max_iterations", "1"),
     "scripts/train.py --task toy --logger csv_logger:CsvLogger": ("--max_iterations", "1"),
+    "scripts/train.py --task near:NearTask": ("--max_iterations", "1"),
+    "scripts/train.py --task gym_hopper": ("--max_iterations", "1"),
+    "scripts/evaluate.py --task gym_hopper --episodes 100": ("--episodes", "2"),
+    **{
+        f"scripts/train.py --task gymnasium --env.id {id}": ("--max_iterations", "1")
+        for id in (
+            "MountainCarContinuous-v0 --experiment_name mountain_car",
+            "Acrobot-v1 --policy.distribution categorical --experiment_name acrobot",
+        )
+    },
 }
 
 SMALL_LEARNER = ("--num_envs", "8", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "1")
@@ -125,6 +135,8 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     f"pip install --no-deps --target peer {PEER_PACKAGES}": "the fixture 'peer'",
     'pip install -c constraints.txt ".[sim,video]"': "tests/test_readme.py",
     'pip install -c constraints.txt ".[sweep]"': "tests/test_readme.py",
+    'pip install -c constraints.txt ".[gymnasium,sim]"': "tests/test_readme.py, slow",
+    "rsl-rl check-env Pendulum-v1": "tests/env/test_check.py",
     "rsl-rl train --task go2_flat --seeds 1 2 3": "tests/cli/test_train_seeds.py",
     "rsl-rl train --task go2_flat --seeds 1 2 3 --resume": "tests/cli/test_train_seeds.py",
     "rsl-rl sweep --task recall --space algorithm.learning_rate=log:1e-4..1e-2 "
@@ -311,7 +323,7 @@ def test_every_program_is_run(root):
     assert untitled == {"README.md", "embed.md", "migrating.md", "terrain.md"}
     assert titled == {
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
-        *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py"),
+        *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
         *("motors.py", "randomised_task.py"),
     }
@@ -381,6 +393,18 @@ def test_own_loop_trains_on_a_rollout_buffer(saved_programs):
         for _ in range(48):
             total += env.step(policy.act_inference(env.get_observations())).reward.mean().item() / 48
     assert total > 0.7  # at best 0.93, and 0 for doing nothing
+
+
+def test_near_comes_nearer_by_two_observation_groups(saved_programs):
+    pytest.importorskip("gymnasium")
+    cfg = importlib.import_module("near").NearTask()
+    env = cfg.env.build(seed=1)
+    runner = OnPolicyRunner(env, cfg)
+    before = mean_reward(cfg.env.build(seed=2), runner.get_inference_policy())
+    runner.learn(8)
+    after = mean_reward(cfg.env.build(seed=2), runner.get_inference_policy())
+    assert after > 0.6 * before  # rewards are negative distances
+    assert set(env.get_observations()) == {"position", "goal"}
 
 
 def test_small_start_trains_with_its_own_network(saved_programs):

@@ -19,7 +19,7 @@ def test_readme_shows_a_film_of_less_than_3_megabytes(root):
     assert len(content) < 3e6
 
 
-@pytest.mark.parametrize("extras", ["sim,video", "sweep"])
+@pytest.mark.parametrize("extras", ["sim,video", "sweep", pytest.param("gymnasium,sim", marks=pytest.mark.slow)])
 def test_the_installation_resolves(root, extras):
     """The pages' own commands, without the last step: installing over the checkout under test."""
     import subprocess

@@ -46,6 +46,8 @@ class Algorithm(ABC):
     transition: Transition
     """The current step between ``act`` and ``process_env_step``."""
     learning_rate: float
+    progress: float = 0.0
+    """Share of the training that is done, from 0 to 1; a runner sets it before each rollout."""
 
     @classmethod
     @abstractmethod

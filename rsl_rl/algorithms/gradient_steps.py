@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, ClassVar, Dict, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, ClassVar, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 import torch
 from torch import Tensor
@@ -127,10 +127,13 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
         something was not finite, or all samples were masked.
         """
         self.optimizer.attach()
+        scheduled = self.cfg.learning_rate_at(self.progress)
+        if scheduled is not None:
+            self.learning_rate = scheduled
         storage, policy = self.storage, self.policy
         totals: Optional[Tensor] = None
         consecutive_skips, num_steps = self.skips_in_row.clone(), 0
-        for indices in storage.batches.shuffled(self.cfg.num_mini_batches, self.cfg.num_learning_epochs):
+        for indices in self.mini_batches():
             terms = self.learning_step(indices)
             totals = terms.clone() if totals is None else totals.add_(terms)
             num_steps += 1
@@ -149,6 +152,10 @@ class GradientStepAlgorithm(OnPolicyAlgorithm):
         self.extensions.update(storage, metrics)
         storage.clear()
         return UnpackedMetrics(metrics, self.unpacked) if self.unpacked else metrics
+
+    def mini_batches(self) -> Iterator[Tensor]:
+        """Yield the indices of the mini-batches of an update."""
+        return self.storage.batches.shuffled(self.cfg.num_mini_batches, self.cfg.num_learning_epochs)
 
     @torch.no_grad()
     def learning_step(self, indices: Tensor) -> Tensor:

@@ -120,6 +120,7 @@ def _adaptive(learning_rate: Tensor, kl: Tensor, cfg: SurrogateConfig) -> Tensor
 SCHEDULES: Dict[str, Callable[[Tensor, Tensor, SurrogateConfig], Tensor]] = {
     "adaptive": _adaptive,
     "fixed": lambda learning_rate, kl, cfg: learning_rate,
+    "linear": lambda learning_rate, kl, cfg: learning_rate,  # it changes between updates only
 }
 """Learning rate after a mini-batch with a KL, by name of the schedule."""
 

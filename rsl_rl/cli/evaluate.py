@@ -1,7 +1,8 @@
 """Evaluate trained policies: `rsl-rl evaluate --task go2_flat`. The last line is JSON.
 
 Several checkpoints (--checkpoints 100 120) or runs (--load_runs a b) are compared with the same robots and commands. An
-HTML report with plots is written into the folder of the run.
+HTML report with plots is written into the folder of the run. Of a task that is no legged robot, the returns of whole
+episodes are measured instead.
 """
 
 import json
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
-from rsl_rl.cli.command_line import Arguments, parse
+from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import FlagParser, fail, usage_errors
+from rsl_rl.cli.evaluate_episodes import evaluate_episodes
 from rsl_rl.cli.evaluation_tables import print_tables
 
 if TYPE_CHECKING:
@@ -38,6 +40,10 @@ class Flags:
     """Length of the evaluation [s]."""
     num_seeds: int = 1
     """Number of evaluations, each with other commands and robots."""
+    episodes: int = 100
+    """Number of episodes, for a task that is no legged robot."""
+    sample_actions: bool = False
+    """Draw actions from the policy's distribution, as in training, for a task that is no legged robot."""
     pushes: bool = False
     """Push the robots as in training."""
     disturbance: Tuple[str, ...] = ()
@@ -74,8 +80,13 @@ def main(argv: Sequence[str]) -> int:
     with usage_errors():
         require_positive_flags(flags)
         found = find_checkpoints(requests)
-        report = report_path(flags.report, found)
-        candidates = load_candidates(found)
+        walks = hasattr(requests[0].cfg.env, "gate")
+        if walks:
+            reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
+            report = report_path(flags.report, found)
+            candidates = load_candidates(found)
+    if not walks:
+        return evaluate_episodes(found, flags, seed)
 
     eval_results = [evaluate_candidate(candidate, flags, seed) for candidate in candidates]
     conditions = f"{flags.num_envs} robots, {flags.seconds:g} s, {flags.num_seeds} seed(s)"
@@ -111,7 +122,7 @@ def command_lines(argv: Sequence[str]) -> List[List[str]]:
 
 
 def require_positive_flags(flags: Any) -> None:
-    for name in ("num_envs", "seconds", "num_seeds", "command_period"):
+    for name in ("num_envs", "seconds", "num_seeds", "command_period", "episodes"):
         if getattr(flags, name) <= 0:
             raise ValueError(f"--{name} {getattr(flags, name)}: give a positive number")
 

@@ -11,7 +11,7 @@ from rsl_rl.cli.errors import discard_output
 COMMANDS = {
     "train": "train a policy",
     "play": "show and export a trained policy",
-    "evaluate": "measure how well trained policies walk",
+    "evaluate": "measure how good trained policies are",
     "sweep": "search hyper-parameters, with several seeds",
     "benchmark": "measure speed, alone or against another library",
     "list": "print the names of the tasks",

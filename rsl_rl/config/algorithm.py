@@ -89,6 +89,10 @@ class OnPolicyConfig(Settings):
             " has no effect without chunks; set unroll_len too, or last_fn_type to 'last'",
         )
 
+    def learning_rate_at(self, progress: float) -> Optional[float]:
+        """Return the learning rate after a share of the training, from 0 to 1; None if that does not decide it."""
+        return None
+
 
 @dataclass(frozen=True)
 class ValueLearningConfig(OnPolicyConfig):
@@ -98,6 +102,9 @@ class ValueLearningConfig(OnPolicyConfig):
     """Lambda of the generalised advantage estimate: 0 uses the critic only, 1 the rewards of the rollout only."""
     value_loss_coef: float = 1.0
     """Weight of the value loss."""
+    recompute_advantages: bool = False
+    """Estimate returns and advantages again before each pass over the rollout but the first, with the values of the
+    critic as learned by then."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -114,19 +121,23 @@ class SurrogateConfig(OnPolicyConfig):
     entropy_coef: float = 0.01
     """Weight of the entropy bonus."""
     schedule: str = "adaptive"
-    """'fixed', or 'adaptive': follow desired_kl within [1e-5, 1e-2]."""
+    """Learning rate in the course of the training: 'fixed', 'adaptive' (follow desired_kl within [1e-5, 1e-2]), or
+    'linear' (fall in equal steps to zero at the end of the training)."""
     desired_kl: Optional[float] = 0.01
-    """Target KL divergence per gradient step of the adaptive schedule [nats]; may be none with a fixed schedule."""
+    """Target KL divergence per gradient step of the adaptive schedule [nats]; may be none with another schedule."""
 
     def __post_init__(self):
         super().__post_init__()
         require_positive(self, "clip_param")
         if self.desired_kl is not None:
             require_positive(self, "desired_kl")
-        aims = self.desired_kl is not None or self.schedule == "fixed"
+        aims = self.desired_kl is not None or self.schedule != "adaptive"
         require_field(self, "desired_kl", aims, ": the adaptive schedule needs a target; give one, or schedule='fixed'")
         require_not_negative(self, "entropy_coef")
-        require_choice(self, ("fixed", "adaptive"), "schedule")
+        require_choice(self, ("fixed", "adaptive", "linear"), "schedule")
+
+    def learning_rate_at(self, progress: float) -> Optional[float]:
+        return self.learning_rate * (1.0 - progress) if self.schedule == "linear" else None
 
 
 @dataclass(frozen=True)

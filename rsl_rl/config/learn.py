@@ -73,7 +73,8 @@ class SafetyConfig(Settings):
     """Number of consecutive skipped gradient steps (the loss or a gradient is not finite, or all samples are masked)
     after which the learner returns to its last good state."""
     rollback_factor: float = 0.5
-    """Factor of the learning rate at such a rollback; an adaptive schedule continues from there."""
+    """Factor of the learning rate at such a rollback. An adaptive schedule continues from there, a linear one does not
+    keep it."""
     max_rollbacks: int = 3
     """Largest number of rollbacks; at the next one the training fails."""
 

@@ -114,6 +114,7 @@ class OnPolicyRunner(PolicyAccess):
             began, longest = time.monotonic(), 0.0
             while self._num_updates < last_update and not self._stops():
                 iteration_began = time.monotonic()
+                self.alg.progress = self._num_updates / last_update
                 obs = self._iterate(obs)
                 if self._checkpoints.due(self.current_learning_iteration):
                     self.save_to_log_dir()
@@ -156,7 +157,7 @@ class OnPolicyRunner(PolicyAccess):
         return reason is not None
 
     def print_line(self, text: str) -> None:
-        """Print a line for the user while a training runs."""
+        """Print a line for the user."""
         self._run_log.print_line(text)
 
     def _iterate(self, obs: Observations) -> Observations:
@@ -235,15 +236,14 @@ class OnPolicyRunner(PolicyAccess):
         are not finite or of other sizes, is a :class:`CheckpointError`.
         """
         request = self._client.load_request(self.alg, load_optimizer, load_env, options)
-        load_optimizer = request.optimizer
-        state = load_algorithm(self.alg, Path(path), load_optimizer, request.convert)
+        state = load_algorithm(self.alg, Path(path), request.optimizer, request.convert)
         if request.iteration and "iter" in state:
             self.current_learning_iteration = state["iter"]
         counters = state.get("counters", {})
         self.tot_timesteps, self.tot_time = counters.get("env_steps", 0), counters.get("time_s", 0.0)
         self._checkpoints.note_loaded(self.current_learning_iteration, state)
         self.episodes_restored, self.ranks_of_checkpoint = False, num_ranks(state)
-        if load_optimizer:
+        if request.optimizer:
             self._rollback.num_rollbacks = counters.get("rollbacks", 0)
             self._rollback.load_state_dict(state)
             self.episodes_restored = load_episodes(self.alg, self._vec_env, self._collector, state, request.env)

@@ -9,6 +9,7 @@ from rsl_rl.algorithms import PPO
 from rsl_rl.algorithms.losses import SCHEDULES
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, Categorical
+from rsl_rl.storage.returns import gae
 from rsl_rl.utils.trajectories import as_states
 
 T, N, D, C, A = 6, 8, 3, 4, 2
@@ -162,6 +163,39 @@ def test_fixed_schedule_without_desired_kl_learns_with_a_constant_learning_rate(
         make(schedule="adaptive", desired_kl=None)
     with pytest.raises(ValueError, match="desired_kl=None"):
         ppo.schedule = "adaptive"  # settings written later are checked too
+
+
+def test_linear_schedule_falls_to_zero_with_the_progress_of_the_training():
+    ppo = make(schedule="linear", desired_kl=None, learning_rate=4e-4)
+    for progress in (0.0, 0.5, 0.75):
+        ppo.progress = progress
+        collect(ppo)
+        assert ppo.update()["learning_rate"].item() == pytest.approx(4e-4 * (1 - progress))
+
+
+@pytest.mark.parametrize("recompute", [True, False])
+def test_recomputed_advantages_are_those_of_the_critic_before_each_epoch(recompute):
+    ppo = make(recompute_advantages=recompute, num_learning_epochs=2, num_mini_batches=1, schedule="fixed")
+    collect(ppo)
+    seen, step = [], ppo.learning_step
+
+    @torch.no_grad()
+    def record(indices):
+        values = ppo.policy.evaluate(ppo.policy.critic_obs(ppo.storage.groups))
+        columns = ppo.storage.columns
+        last = ppo.policy.evaluate_stateless(ppo._last_critic_obs)
+        expected = gae(columns["rewards"], values, last, columns["dones"], ppo.cfg.gamma, ppo.cfg.lam)
+        seen.append(torch.allclose(ppo.storage.returns, expected + values, atol=1e-5))
+        return step(indices)
+
+    ppo.learning_step = record
+    ppo.update()
+    assert seen == [True, recompute]
+
+
+def test_recomputing_advantages_of_a_critic_with_memory_is_refused():
+    with pytest.raises(ValueError, match="recompute_advantages=True is for critics without memory"):
+        make("gru", recompute_advantages=True)
 
 
 def test_adaptive_schedule_follows_the_kl_of_each_mini_batch():

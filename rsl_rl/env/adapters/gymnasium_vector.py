@@ -9,13 +9,13 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 from torch import Tensor
 from torch.nn import functional as F
 
+from rsl_rl.config.gymnasium_task import ACTION_MAPS, GymnasiumConfig
 from rsl_rl.env.adapters.foreign import NO_LIMIT, ForeignEnv
 from rsl_rl.env.vec_env import Observations, StepResult
-
-ACTION_MAPS = ("clip", "tanh", "none")
 
 
 class GymnasiumEnv(ForeignEnv):
@@ -27,13 +27,13 @@ class GymnasiumEnv(ForeignEnv):
     holds the last observation of an episode that was cut off; steps that only start one are ``no_transition``.
     """
 
-    def __init__(self, client: gymnasium.vector.VectorEnv, actions: str = "clip"):
+    def __init__(self, client: gymnasium.vector.VectorEnv, actions: str = "clip", seed: Optional[int] = None):
         if actions not in ACTION_MAPS:
             raise ValueError(f"actions='{actions}'; allowed: {', '.join(ACTION_MAPS)}")
         space = client.single_action_space
         if not isinstance(space, (spaces.Box, spaces.Discrete)):
             raise TypeError(f"the action space {space} is not supported; take a Box or Discrete one")
-        obs, _ = client.reset()
+        obs, _ = client.reset(seed=seed)
         tensors = isinstance(_first_leaf(obs), Tensor)
         device = _first_leaf(obs).device if tensors else torch.device("cpu")
         vars(self).update(
@@ -103,6 +103,11 @@ class GymnasiumEnv(ForeignEnv):
                 )
             chosen = actions.reshape(-1) + int(space.start)
         else:
+            if not actions.is_floating_point():
+                raise ValueError(
+                    f"the environment takes numbers {list(space.shape)} and got choices; set policy.distribution to "
+                    "'gaussian' or 'beta'"
+                )
             if self._map != "none" and self._bounds is not None:
                 middle, half = self._bounds
                 unit = actions.tanh() if self._map == "tanh" else actions.clamp(-1.0, 1.0)
@@ -176,3 +181,22 @@ def _with_final_rows(obs: Any, final: Any, done: Tensor) -> Any:
     for i in rows:
         merged[i] = final[i]
     return merged
+
+
+def make_vec_env(cfg: GymnasiumConfig, device: str = "cpu", seed: int = 0) -> GymnasiumEnv:
+    """Return the environment of a config; an id that cannot be made is a ValueError.
+
+    ``device`` does not matter: Gymnasium's environments choose their own.
+    """
+    by_instance = cfg.vectorization in ("sync", "async")
+    try:
+        client = gymnasium.make_vec(
+            cfg.id,
+            num_envs=cfg.num_envs,
+            vectorization_mode=cfg.vectorization,
+            vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP} if by_instance else None,
+            **cfg.settings,
+        )
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
+        raise ValueError(f"env.id={cfg.id!r} cannot be made: {' '.join(str(error).split())}") from error
+    return GymnasiumEnv(client, cfg.actions, seed)

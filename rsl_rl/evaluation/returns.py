@@ -1,0 +1,83 @@
+"""Evaluate a policy in any task by the returns of whole episodes."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple, Optional, Protocol
+
+import torch
+from torch import Tensor
+
+from rsl_rl.env.contract import standardize_step
+from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.evaluation.evaluate import ActingPolicy
+
+MAX_STEPS = 100_000
+"""Control steps after which an episode that does not end is cut off."""
+
+
+class EpisodeReturns(NamedTuple):
+    """The first episode of each instance of an environment."""
+
+    returns: Tensor  # [N] undiscounted sum of rewards
+    lengths: Tensor  # [N] control steps
+    num_unfinished: int  # episodes cut off after MAX_STEPS
+
+    def summary(self) -> Dict[str, Any]:
+        """Return the numbers of a report by name."""
+        returns, lengths = self.returns.double(), self.lengths.double()
+        return {
+            "mean_return": returns.mean().item(),
+            "std_return": returns.std(unbiased=False).item(),
+            "min_return": returns.min().item(),
+            "max_return": returns.max().item(),
+            "mean_length": lengths.mean().item(),
+            "episodes": len(returns),
+        }
+
+
+class StochasticPolicy(Protocol):
+    """A policy with a distribution over actions."""
+
+    def actor_obs(self, obs: Observations) -> Any:
+        """Return the input of the actor."""
+        ...
+
+    def act(self, obs: Any) -> Tensor:
+        """Draw actions [N, A] for an input of the actor."""
+        ...
+
+    def reset(self, dones: Optional[Tensor] = None) -> None: ...
+
+
+class SamplingPolicy:
+    """A policy that draws its actions from their distribution, as in training."""
+
+    def __init__(self, policy: StochasticPolicy):
+        self._policy = policy
+
+    @torch.no_grad()
+    def __call__(self, obs: Observations) -> Tensor:
+        return self._policy.act(self._policy.actor_obs(obs))
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        self._policy.reset(dones)
+
+
+@torch.no_grad()
+def episode_returns(env: VecEnv, policy: ActingPolicy, max_steps: int = MAX_STEPS) -> EpisodeReturns:
+    """Run one episode in every instance of a new environment."""
+    obs = env.get_observations()
+    policy.reset()
+    device = next(iter(obs.values())).device
+    returns = torch.zeros(env.num_envs, dtype=torch.float64, device=device)
+    lengths = torch.zeros(env.num_envs, dtype=torch.int64, device=device)
+    running = torch.ones(env.num_envs, dtype=torch.bool, device=device)
+    for _ in range(max_steps):
+        obs, reward, done, _ = standardize_step(env.step(policy(obs).to(env.device)))
+        returns += torch.where(running, reward, torch.zeros_like(reward))
+        lengths += running
+        running &= ~done
+        policy.reset(done)
+        if not running.any():
+            break
+    return EpisodeReturns(returns, lengths, int(running.sum()))
