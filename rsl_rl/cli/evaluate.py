@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional
 from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import FlagParser, fail, usage_errors
 from rsl_rl.cli.evaluate_episodes import evaluate_episodes
-from rsl_rl.cli.evaluation_tables import print_tables
+from rsl_rl.cli.evaluation_tables import print_gate_results, print_tables
 
 if TYPE_CHECKING:
     from rsl_rl.config.task import LeggedRobotConfig
@@ -199,17 +199,6 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
             env = for_standing(env_cfg).build(device, seed=seed + i)
             result.metrics.update(measure_drift(env, loaded.policy))
     return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results, disturbance)
-
-
-def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
-    from rsl_rl.evaluation.evaluate import differences
-    from rsl_rl.evaluation.report import DIFFERENT
-
-    if differences(eval_results):
-        print("note:", DIFFERENT.format(", ".join(differences(eval_results))))
-    for one in eval_results:
-        whose = f"{one.name}: " if len(eval_results) > 1 else ""
-        print(f"{whose}gate passed" if not one.unmet else f"{whose}gate missed: {'; '.join(one.unmet)}")
 
 
 def write_report(path: Path, task: str, conditions: str, eval_results: Sequence["EvalResult"]) -> str:

@@ -1,4 +1,4 @@
-"""Tables of an evaluation on the console."""
+"""Tables and results of an evaluation on the console."""
 
 from typing import TYPE_CHECKING, Sequence
 
@@ -35,3 +35,15 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
 def interval(eval_result: "EvalResult", number: str) -> str:
     """Return the confidence interval as a second line, or an empty text for a single seed."""
     return "\n{:.3f}..{:.3f}".format(*eval_result.intervals[number]) if eval_result.intervals else ""
+
+
+def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
+    """Print a line for each checkpoint: whether it passes the gate, and what it misses."""
+    from rsl_rl.evaluation.evaluate import differences
+    from rsl_rl.evaluation.report import DIFFERENT
+
+    if differences(eval_results):
+        print("note:", DIFFERENT.format(", ".join(differences(eval_results))))
+    for one in eval_results:
+        whose = f"{one.name}: " if len(eval_results) > 1 else ""
+        print(f"{whose}gate passed" if not one.unmet else f"{whose}gate missed: {'; '.join(one.unmet)}")
