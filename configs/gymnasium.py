@@ -34,7 +34,7 @@ class Gymnasium(TrainConfig):
     algorithm: PPOConfig = PPOConfig(
         num_learning_epochs=10,
         num_mini_batches=16,
-        learning_rate=5e-4,
+        learning_rate=1e-3,
         entropy_coef=0.0,
         use_clipped_value_loss=False,
         schedule="linear",

@@ -108,6 +108,7 @@ def test_what_cannot_be_counted_is_left_out(run_script, peer):
     assert set(entry["ratios"]) == {"collect", "gae", "update", "peak_mb"}
 
 
+@pytest.mark.slow
 def test_engines_and_numbers_of_robots_take_turns(run_script):
     arguments = ("sim", "--num_envs", "4", "8", "--seconds", "0.05", "--repeats", "2")
     result = result_of(run_script("scripts/benchmark.py", *arguments))
@@ -217,6 +218,7 @@ def test_a_training_with_faults_is_compared_with_one_without_and_a_peers(run_scr
     assert cost["throughput_loss"] == pytest.approx(1 - ways[1] / ways[0])
 
 
+@pytest.mark.slow
 def test_trainings_that_suffer_are_a_failure(run_script):
     """After one update, two policies are as good as chance makes them."""
     arguments = ("--kinds", "physics nan", "--rates", "0.5", "--iterations", "1", "--pairs", "0")

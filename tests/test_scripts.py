@@ -107,7 +107,7 @@ def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experi
     assert lines == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("task", ["go2_flat", "go2_flat_blind"])
+@pytest.mark.parametrize("task", ["go2_flat", pytest.param("go2_flat_blind", marks=pytest.mark.slow)])
 def test_a_go2_is_trained_judged_and_played(run_script, root, experiment, task):
     name = experiment
     arguments = ("--task", task, "--experiment_name", name)

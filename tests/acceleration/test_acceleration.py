@@ -86,6 +86,7 @@ def test_graphed_training_gives_equal_bits(kind, settings):
         assert torch.equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mlp", "gru", "lstm"])
 def test_compiled_loss_trains_to_equal_weights(kind):
     plain, compiled = make(kind), make(kind, AccelerationConfig(compile=True))

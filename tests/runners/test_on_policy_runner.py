@@ -493,7 +493,12 @@ def test_the_console_shows_progress(small_cfg):
     ("policy", "low", "high"),
     [
         (ActorCriticRecurrentConfig((16,), (16,), rnn_type="gru", rnn_hidden_size=16), 0.8, 1.0),
-        (ActorCriticRecurrentConfig((16,), (16,), rnn_type="lstm", rnn_hidden_size=16), 0.8, 1.0),
+        pytest.param(
+            ActorCriticRecurrentConfig((16,), (16,), rnn_type="lstm", rnn_hidden_size=16),
+            0.8,
+            1.0,
+            marks=pytest.mark.slow,
+        ),
         (ActorCriticConfig((32, 32), (32, 32)), 0.0, 0.2),  # without memory, the first of twelve steps and no more
     ],
     ids=["gru", "lstm", "mlp"],

@@ -23,7 +23,7 @@ def isaacgym(monkeypatch, tmp_path):
         yield importlib.import_module("rsl_rl.sim.isaac_gym").IsaacGymSim
 
 
-@pytest.fixture(params=["mujoco", "isaacgym", "mujoco_warp"])
+@pytest.fixture(params=["mujoco", "isaacgym", pytest.param("mujoco_warp", marks=pytest.mark.slow)])
 def make(request):
     """Build a simulation of an engine with robots high in the air, or at another height."""
     if request.param == "isaacgym":

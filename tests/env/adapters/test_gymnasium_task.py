@@ -116,4 +116,4 @@ def test_the_linear_schedule_of_a_resumed_training_goes_on_where_it_was():
     runner.learn(2)
     runner.current_learning_iteration = 2
     runner.learn(2)  # of four
-    assert rates == pytest.approx([5e-4, 2.5e-4, 2.5e-4, 1.25e-4])
+    assert rates == pytest.approx([1e-3, 0.5e-3, 0.5e-3, 0.25e-3])
