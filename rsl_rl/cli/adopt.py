@@ -26,9 +26,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--train", action="store_true", help="train it afterwards")
     flags = parser.parse_args(argv)
     with usage_errors():
+        from rsl_rl.adoption.adopt import adopt_model
+        from rsl_rl.adoption.config_file import class_name, write_config
         from rsl_rl.evaluation.adoption_report import write_report
-        from rsl_rl.robots.adoption.adopt import adopt_model
-        from rsl_rl.robots.adoption.config_file import class_name, write_config
 
         name = flags.name or re.sub(r"\W+", "_", Path(flags.model).stem).lower()
         folder = Path(flags.folder) / name

@@ -15,9 +15,9 @@ from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import FlagParser, fail, usage_errors
 from rsl_rl.cli.evaluate_episodes import evaluate_episodes
 from rsl_rl.cli.evaluation_tables import print_gate_results, print_tables
+from rsl_rl.config.task import LeggedRobotConfig
 
 if TYPE_CHECKING:
-    from rsl_rl.config.task import LeggedRobotConfig
     from rsl_rl.evaluation.evaluate import EvalResult
     from rsl_rl.runners.loading import LoadedPolicy
 
@@ -69,7 +69,7 @@ class Candidate(NamedTuple):
 
     name: str
     loaded: "LoadedPolicy"
-    env_cfg: "LeggedRobotConfig"
+    env_cfg: LeggedRobotConfig
     sim_device: str
     disturbance: str = ""
 
@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     with usage_errors():
         require_positive_flags(flags)
         found = find_checkpoints(requests)
-        walks = hasattr(requests[0].cfg.env, "gate")
+        walks = isinstance(requests[0].cfg.env, LeggedRobotConfig)
         if walks:
             reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
             report = report_path(flags.report, found)

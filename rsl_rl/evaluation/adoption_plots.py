@@ -10,7 +10,7 @@ from typing import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from rsl_rl.robots.adoption.standing import Settled
+from rsl_rl.adoption.standing import Settled
 
 
 def plot_ranges(

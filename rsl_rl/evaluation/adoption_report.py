@@ -10,8 +10,8 @@ from typing import Any, Callable, List, Sequence, Tuple
 
 import numpy as np
 
+from rsl_rl.adoption.adopt import AdoptedRobot
 from rsl_rl.evaluation.report import page_html, table_html
-from rsl_rl.robots.adoption.adopt import AdoptedRobot
 from rsl_rl.viz.pictures import Picture, write_pictures
 from rsl_rl.viz.video import VideoError
 

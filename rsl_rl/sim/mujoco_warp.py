@@ -89,6 +89,7 @@ class MujocoWarpSim(MujocoRobots):
             setattr(self, name, view)  # without a copy
         self._default_qpos = torch.as_tensor(self.model.qpos0, dtype=self._qpos.dtype, device=self.device)
         self._graphs: Dict[str, Any] = {}
+        self._fields: Dict[str, Tensor] = {}
         self._compile()
 
     def _set_options(self) -> None:
@@ -190,14 +191,20 @@ class MujocoWarpSim(MujocoRobots):
         """Do nothing: the state tensors share memory with the engine."""
 
     def _field(self, name: str) -> Tensor:
+        if name not in self._fields:
+            self._fields[name] = self._own_field(name)
+        return self._fields[name]
+
+    def _own_field(self, name: str) -> Tensor:
+        """Return a field of the model; one that all worlds share is first copied for each."""
         owner, attribute = (self._model.opt, name[4:]) if name.startswith("opt.") else (self._model, name)
         array = getattr(owner, attribute)
-        if array.shape[0] != self.num_envs:  # shared by all worlds
-            own = wp.to_torch(array).repeat_interleave(self.num_envs, dim=0).contiguous()
-            array = wp.from_torch(own, dtype=array.dtype)
-            setattr(owner, attribute, array)
-            self._graphs.clear()  # they read the shared array
-        return wp.to_torch(array)
+        if array.shape[0] == self.num_envs:
+            return wp.to_torch(array)
+        own = wp.to_torch(array).repeat_interleave(self.num_envs, dim=0).contiguous()
+        setattr(owner, attribute, wp.from_torch(own, dtype=array.dtype))
+        self._graphs.clear()  # they read the shared array
+        return own
 
     def _update_constants(self) -> None:
         with self._torch_stream():

@@ -39,9 +39,8 @@ class Actuator:
         if cfg.torque_limit is not None:
             sim.torque_limits = self._per_joint("torque_limit")
         self._past: Optional[Tensor] = None  # [control steps, N, J] the newest first, if there are delays
-        self.inputs: List[
-            Tensor
-        ] = []  # what the engine got in the last control step: one for all physics steps or each
+        # what the engine got in the last control step: one tensor for all physics steps, or one for each
+        self.inputs: List[Tensor] = []
 
     def _per_joint(self, setting: str) -> Tensor:
         values = values_by_name(getattr(self.cfg, setting), self._sim.joint_names, f"{self.cfg.section}.{setting}")

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import RewardConfig
 from rsl_rl.tasks.mdp import rewards
-from rsl_rl.tasks.mdp.binding import bind_term, settings_of
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.binding import bind_term, settings_of
 
 
 def _with_settings(function: Callable[..., Tensor]) -> Callable[[RobotState, RewardConfig], Tensor]:

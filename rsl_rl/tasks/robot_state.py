@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from rsl_rl.sim.base import Sim
 from rsl_rl.terrain.ground import ground_of
 from rsl_rl.terrain.scan import ScanGrid
 from rsl_rl.utils.column_selector import ColumnSelector
+from rsl_rl.utils.cpu_checks import rows_on_cpu
 from rsl_rl.utils.rotations import heading, rotate_inverse, turn
 
 _STORED = (
@@ -147,13 +148,11 @@ class RobotState:
         return height - self.ground.height_at(*self.scan_grid(middle, direction))
 
     def _update_scans(self, mask: Tensor) -> None:
-        """Compute the height scans of robots marked in mask [N] again."""
-        if not self._scans:
+        """Compute the height scans of robots marked in mask [N] again, or of all robots when they are read."""
+        robots = rows_on_cpu(mask) if self._scans else None
+        if robots is None:
+            self._scans.clear()
             return
-        if mask.device.type != "cpu":
-            self._scans.clear()  # selecting robots would synchronise
-            return
-        robots = mask.nonzero().squeeze(1)
         for with_error, scan in self._scans.items():
             scan[robots] = self._scan(robots, with_error)
 
@@ -168,24 +167,20 @@ class RobotState:
 
     def joints(self, x: Tensor, names: Names) -> Tensor:
         """Return the columns of x [N, J, ...] of joints; ``names`` are groups of the robot or regular expressions."""
-        key = ("joints", names)
-        if key not in self._selectors:
-            indices = self.robot.joint_indices(names, self.sim.joint_names)
-            self._selectors[key] = ColumnSelector(indices, self.sim.device)
-        return self._selectors[key](x)
+        return self._select("joints", names, lambda: self.robot.joint_indices(names, self.sim.joint_names))(x)
 
     def feet(self, x: Tensor, names: Names) -> Tensor:
         """Return the columns of x [N, F, ...] of feet; ``names`` are groups of the robot or regular expressions."""
-        key = ("feet", names)
-        if key not in self._selectors:
-            indices = self.robot.foot_indices(names, self.sim.foot_names)
-            self._selectors[key] = ColumnSelector(indices, self.sim.device)
-        return self._selectors[key](x)
+        return self._select("feet", names, lambda: self.robot.foot_indices(names, self.sim.foot_names))(x)
 
     def _columns_of(self, links: Tuple[str, ...]) -> ColumnSelector:
-        key = ("links", links)
+        return self._select("links", links, lambda: self.sim.link_indices(links).tolist())
+
+    def _select(self, kind: str, names: Names, find: Callable[[], Sequence[int]]) -> ColumnSelector:
+        """Return the selector of the columns that ``find`` finds, which is called for new names only."""
+        key = (kind, names)
         if key not in self._selectors:
-            self._selectors[key] = ColumnSelector(self.sim.link_indices(links).tolist(), self.sim.device)
+            self._selectors[key] = ColumnSelector(find(), self.sim.device)
         return self._selectors[key]
 
     def refresh(self) -> None:

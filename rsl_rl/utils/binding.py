@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, Mapping
+from dataclasses import fields
+from typing import Any, Callable, Dict, Mapping
 
 from rsl_rl.utils.registry import import_object, suggest
 
@@ -16,6 +17,12 @@ def find_function(name: str, known: Mapping[str, Any], kind: str) -> Any:
     if name not in known:
         raise ValueError(f"unknown {kind} '{name}'; known: {', '.join(sorted(known))}.{suggest(name, known)}")
     return known[name]
+
+
+def settings_of(section: Any) -> Dict[str, Any]:
+    """Return what a function gets for its parameters without a default: ``cfg``, the section of the config, and each
+    of its settings by name."""
+    return {"cfg": section, **{f.name: getattr(section, f.name) for f in fields(section)}}
 
 
 def bind_term(

@@ -1,6 +1,8 @@
-"""Checks of tensors on a CPU, to skip work. On a GPU they return False, to avoid a host synchronisation."""
+"""Checks of tensors on a CPU, to skip work. On a GPU they return False or None, to avoid a host synchronisation."""
 
 from __future__ import annotations
+
+from typing import Optional
 
 import torch
 from torch import Tensor
@@ -23,3 +25,8 @@ def all_within_on_cpu(x: Tensor, limit: float) -> bool:
 def all_between_on_cpu(x: Tensor, low: Tensor, high: Tensor) -> bool:
     """Return whether x [N, D] is on a CPU, not NaN, and nowhere outside low and high [D]."""
     return x.device.type == "cpu" and torch.equal(x.float(), x.float().clamp(low, high))
+
+
+def rows_on_cpu(mask: Tensor) -> Optional[Tensor]:
+    """Return the indices of the rows that a mask [N] on a CPU marks; None on another device."""
+    return mask.nonzero().squeeze(1) if mask.device.type == "cpu" else None

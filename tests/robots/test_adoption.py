@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsl_rl.robots.adoption.adopt import adopt_model
-from rsl_rl.robots.adoption.config_file import common_pattern, write_config
-from rsl_rl.robots.adoption.geometry import fit, points_of_shape
-from rsl_rl.robots.adoption.meshes import find_mesh
-from rsl_rl.robots.adoption.reading import read_model
-from rsl_rl.robots.adoption.standing import gravity_torques
-from rsl_rl.robots.adoption.structure import find_skeleton
+from rsl_rl.adoption.adopt import adopt_model
+from rsl_rl.adoption.config_file import common_pattern, write_config
+from rsl_rl.adoption.geometry import fit, points_of_shape
+from rsl_rl.adoption.meshes import find_mesh
+from rsl_rl.adoption.reading import read_model
+from rsl_rl.adoption.standing import gravity_torques
+from rsl_rl.adoption.structure import find_skeleton
 from tests.models_of_others import (
     BIPED_DEFAULTS,
     arm_urdf,

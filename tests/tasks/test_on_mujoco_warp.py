@@ -1,5 +1,6 @@
 """The task and the learner on MuJoCo Warp: on Warp's CPU device, and on a GPU where there is one."""
 
+import sys
 from dataclasses import replace
 
 import mujoco_warp
@@ -8,15 +9,16 @@ import torch
 import warp
 
 from configs.go2_flat import Go2Flat
+from configs.go2_rough import Go2Rough
+from rsl_rl.config.actuators import DCMotorConfig
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.env import step_validator
+from rsl_rl.config.mdp import EventTerm
+from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
-from rsl_rl.tasks import faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.mdp import commands, events
-from rsl_rl.utils import first_occurrence
+from rsl_rl.utils import cpu_checks
 
 WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
 
@@ -24,14 +26,39 @@ WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
     """Have nobody look at numbers, as nobody does on a GPU."""
-    for module in (faults, step_validator):
-        monkeypatch.setattr(module, "all_within_on_cpu", lambda x, limit: False)
-    for module in (faults, step_validator, commands, events, legged_robot, step_log, first_occurrence):
-        monkeypatch.setattr(module, "none_on_cpu", lambda mask: False)
+    answers = {
+        "all_within_on_cpu": lambda x, limit: False,
+        "none_on_cpu": lambda mask: False,
+        "rows_on_cpu": lambda mask: None,
+    }
+    for name, answer in answers.items():
+        users = [module for module in list(sys.modules.values()) if vars(module).get(name) is getattr(cpu_checks, name)]
+        assert users
+        for module in users:
+            monkeypatch.setattr(module, name, answer)
 
 
-def make(num_envs: int = 16, device: str = "cpu", **settings) -> LeggedRobot:
-    cfg = Go2Flat().env
+def randomised():
+    """go2_rough with motors, delays, sensor errors, schedules and random parameters."""
+    cfg, reset = Go2Rough().env, {"motor_strength": (0.8, 1.2), "action_delay": (0, 6), "encoder_offset": (-0.02, 0.02)}
+    terms = {name: EventTerm("reset", params={"range": pair}) for name, pair in reset.items()}
+    terms["motor_strength"].params["schedule"] = {"steps": 100, "tracking": 0.1}
+    push = {"push_force": EventTerm("interval", 0.1, params={"force": 20.0})}
+    joints = replace(cfg.policy_observations["joint_vel"], bias=0.1, delay=(0, 2))
+    return replace(
+        cfg,
+        commands=replace(cfg.commands, heading_fraction=0.5, schedule=ScheduleConfig(steps=100)),
+        control=replace(cfg.control, actuator=DCMotorConfig()),
+        policy_observations={**cfg.policy_observations, "joint_vel": joints},
+        randomization=replace(cfg.randomization, terms={**cfg.randomization.terms, **terms, **push}),
+    )
+
+
+TASKS = {"go2_flat": lambda: Go2Flat().env, "randomised": randomised}
+
+
+def make(num_envs: int = 16, device: str = "cpu", task: str = "go2_flat", **settings) -> LeggedRobot:
+    cfg = TASKS[task]()
     return replace(cfg, num_envs=num_envs, sim=replace(cfg.sim, backend="mujoco_warp", **settings)).build(
         device, seed=3
     )
@@ -42,9 +69,10 @@ def runner_of(env: LeggedRobot, cfg: LearnConfig, log_dir=None) -> OnPolicyRunne
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-def test_a_rollout_asks_the_device_for_no_number_and_sends_it_none(small_cfg, monkeypatch):
+@pytest.mark.parametrize("task", ["go2_flat", pytest.param("randomised", marks=pytest.mark.slow)])
+def test_a_rollout_asks_the_device_for_no_number_and_sends_it_none(small_cfg, monkeypatch, task):
     """On a GPU each would be a wait: rewards, resets, commands, pushes, faults and episode statistics included."""
-    runner = runner_of(make(), small_cfg)
+    runner = runner_of(make(task=task), small_cfg)
     runner.learn(1)
     obs = runner.env.get_observations()
 

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import CommandConfig, Range
 from rsl_rl.config.terms import ScheduleConfig
-from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.schedules import Schedule
+from rsl_rl.utils.binding import bind_term, find_function, settings_of
 from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.rotations import yaw_of
 from rsl_rl.utils.uniform import Uniform

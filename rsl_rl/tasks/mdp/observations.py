@@ -13,10 +13,10 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import ObservationTerm
 from rsl_rl.robots import Robot
-from rsl_rl.tasks.mdp.binding import bind_term, find_function
 from rsl_rl.tasks.mdp.randomization import nominal_values
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain.scan import MIRROR
+from rsl_rl.utils.binding import bind_term, find_function
 
 
 def base_lin_vel(state: RobotState) -> Tensor:

@@ -1,9 +1,9 @@
-"""Base classes of the events that randomise one parameter of the robots."""
+"""Base class of the events that randomise one parameter of the robots."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Dict, List, Mapping, Sequence, Tuple, Union
+from typing import Any, ClassVar, Dict, List, Mapping, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from rsl_rl.config.mdp import Range
 from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.sim.base import Sim
+from rsl_rl.sim.parameters import PARAMETERS
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.utils.by_name import values_by_name
@@ -25,12 +26,12 @@ class RandomParameter:
 
     parameter: ClassVar[str]
     """Its name in ``state.parameters``."""
-    nominal: ClassVar[float] = 0.0
-    """The number that changes nothing."""
+    of_engine: ClassVar[str] = ""
+    """The parameter of the engine that it sets, see rsl_rl.sim.parameters; empty for none."""
+    size: ClassVar[str] = ""
+    """Size of a parameter that is not of the engine, in the words of rsl_rl.sim.parameters."""
     low: ClassVar[float] = -math.inf
     """Lower bound of ``range``."""
-    of_engine: ClassVar[Tuple[str, ...]] = ()
-    """Parameters of the engine that it needs."""
 
     def __init__(
         self,
@@ -42,10 +43,9 @@ class RandomParameter:
     ):
         self._task, self._same = task, same
         where = f"the randomisation of {self.parameter}"
-        for name in self.of_engine:
-            task.sim.require_parameter(name, where)
-        names = self.names(task.sim)
-        neutral = [self.nominal_of(task.sim)] * len(names)
+        if self.of_engine:
+            task.sim.require_parameter(self.of_engine, where)
+        names, neutral = self.names(task.sim), self.nominal_of(task.sim)
         pairs = values_by_name(range, names, where, others=None)
         self.bounds = [
             checked_range(pair, self.low, where) if pair is not None else (x, x) for pair, x in zip(pairs, neutral)
@@ -62,12 +62,16 @@ class RandomParameter:
     @classmethod
     def names(cls, sim: Sim) -> Sequence[str]:
         """Return the names of the parameter's numbers."""
-        return (cls.parameter,)
+        size = PARAMETERS[cls.of_engine].size if cls.of_engine else cls.size
+        own = {"": (cls.parameter,), "joints": sim.joint_names, "bodies": sim.body_names, "vector": ("x", "y", "z")}
+        return own[size]
 
     @classmethod
-    def nominal_of(cls, sim: Sim) -> float:
-        """Return the number that changes nothing."""
-        return cls.nominal
+    def nominal_of(cls, sim: Sim) -> List[float]:
+        """Return the numbers that change nothing."""
+        if cls.of_engine:
+            return sim.nominal_parameter(cls.of_engine).reshape(-1).tolist()
+        return [0.0] * len(cls.names(sim))
 
     def _drawn_bounds(self) -> List[Range]:
         return self.bounds
@@ -77,6 +81,9 @@ class RandomParameter:
 
     def apply(self, value: Tensor) -> None:
         """Give the values [N, k] of all robots to the engine."""
+        if self.of_engine:
+            shape = self._task.sim.shape_of_parameter(self.of_engine)
+            self._task.sim.set_parameters({self.of_engine: value.view(-1, *shape)})
 
     def __call__(self, mask: Tensor) -> None:
         drawn = self._draw()
@@ -121,11 +128,3 @@ def checked_range(pair: Any, least: float, where: str) -> Range:
         limit = f", the lower from {least:g}" if least > -math.inf else ""
         raise ValueError(f"{where}: range={pair}; give two numbers, the lower one first{limit}")
     return float(pair[0]), float(pair[1])
-
-
-class JointParameter(RandomParameter):
-    """Base class of parameters of each joint."""
-
-    @classmethod
-    def names(cls, sim: Sim) -> Sequence[str]:
-        return sim.joint_names

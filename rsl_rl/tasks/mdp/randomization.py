@@ -8,7 +8,7 @@ range grow from the nominal value, see :class:`rsl_rl.config.terms.ScheduleConfi
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from rsl_rl.config.mdp import Range
 from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.mdp.context import TaskContext
-from rsl_rl.tasks.mdp.random_parameter import JointParameter, RandomParameter, checked_range
+from rsl_rl.tasks.mdp.random_parameter import RandomParameter, checked_range
 from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.registry import suggest
@@ -27,86 +27,60 @@ from rsl_rl.utils.uniform import Uniform
 class Friction(RandomParameter):
     """Sliding friction between floor and robot."""
 
-    parameter, low, of_engine = "friction", 0.0, ("friction",)
-
-    @classmethod
-    def nominal_of(cls, sim: Sim) -> float:
-        return float(sim.nominal_parameter("friction"))
-
-    def apply(self, value: Tensor) -> None:
-        self._task.sim.set_friction(value[:, 0])
+    parameter, low, of_engine = "friction", 0.0, "friction"
 
 
 class Restitution(RandomParameter):
     """Speed after an impact on the floor over the speed before it; an approximation in MuJoCo."""
 
-    parameter, low, of_engine = "restitution", 0.0, ("restitution",)
-
-    def apply(self, value: Tensor) -> None:
-        self._task.sim.set_parameters({"restitution": value[:, 0]})
+    parameter, low, of_engine = "restitution", 0.0, "restitution"
 
 
 class Payload(RandomParameter):
     """Mass added to the trunk [kg]."""
 
-    parameter, of_engine = "payload", ("payload",)
-
-    def apply(self, value: Tensor) -> None:
-        self._task.sim.set_root_payload(value[:, 0])
+    parameter, of_engine = "payload", "payload"
 
 
 class LinkMass(RandomParameter):
     """Factor of mass and inertia of each link."""
 
-    parameter, nominal, low, of_engine = "link_mass", 1.0, 1e-3, ("link_mass",)
-
-    @classmethod
-    def names(cls, sim: Sim) -> Sequence[str]:
-        return sim.body_names
-
-    def apply(self, value: Tensor) -> None:
-        self._task.sim.set_parameters({"link_mass": value})
+    parameter, low, of_engine = "link_mass", 1e-3, "link_mass"
 
 
 class TrunkCom(RandomParameter):
     """Displacement of the trunk's centre of mass along x, y and z of the base frame [m]."""
 
-    parameter, of_engine = "trunk_com", ("trunk_com",)
-
-    @classmethod
-    def names(cls, sim: Sim) -> Sequence[str]:
-        return ("x", "y", "z")
-
-    def apply(self, value: Tensor) -> None:
-        self._task.sim.set_parameters({"trunk_com": value})
+    parameter, of_engine = "trunk_com", "trunk_com"
 
 
 class Gravity(RandomParameter):
     """Change of gravity along x, y and z of the world [m/s^2]."""
 
-    parameter, of_engine = "gravity_change", ("gravity",)
+    parameter, of_engine = "gravity_change", "gravity"
 
     @classmethod
-    def names(cls, sim: Sim) -> Sequence[str]:
-        return ("x", "y", "z")
+    def nominal_of(cls, sim: Sim) -> List[float]:
+        return [0.0, 0.0, 0.0]
 
     def apply(self, value: Tensor) -> None:
-        self._task.sim.set_parameters({"gravity": self._task.sim.nominal_parameter("gravity") + value})
+        super().apply(self._task.sim.nominal_parameter("gravity") + value)
 
 
-class MotorStrength(JointParameter):
+class MotorStrength(RandomParameter):
     """Factor of the torque of each joint, the limit included."""
 
-    parameter, nominal, low, of_engine = "motor_strength", 1.0, 0.0, ("motor_strength",)
-
-    def apply(self, value: Tensor) -> None:
-        self._task.sim.set_parameters({"motor_strength": value})
+    parameter, low, of_engine = "motor_strength", 0.0, "motor_strength"
 
 
-class _Gain(JointParameter):
+class _Gain(RandomParameter):
     """Base class of the factors of the gains."""
 
-    nominal, low = 1.0, 1e-3
+    low, size = 1e-3, "joints"
+
+    @classmethod
+    def nominal_of(cls, sim: Sim) -> List[float]:
+        return [1.0] * len(sim.joint_names)
 
     def apply(self, value: Tensor) -> None:
         task = self._task
@@ -128,32 +102,22 @@ class Damping(_Gain):
     parameter = "damping"
 
 
-class Armature(JointParameter):
+class Armature(RandomParameter):
     """Inertia of the rotor of each joint [kg m^2]."""
 
-    parameter, low, of_engine = "armature", 0.0, ("armature",)
-
-    @classmethod
-    def nominal_of(cls, sim: Sim) -> float:
-        return float(sim.nominal_parameter("armature").mean())
-
-    def apply(self, value: Tensor) -> None:
-        self._task.sim.set_parameters({"armature": value})
+    parameter, low, of_engine = "armature", 0.0, "armature"
 
 
-class JointFriction(JointParameter):
+class JointFriction(RandomParameter):
     """Dry friction of each joint [N m]."""
 
-    parameter, low, of_engine = "joint_friction", 0.0, ("joint_friction",)
-
-    def apply(self, value: Tensor) -> None:
-        self._task.sim.set_parameters({"joint_friction": value})
+    parameter, low, of_engine = "joint_friction", 0.0, "joint_friction"
 
 
-class EncoderOffset(JointParameter):
+class EncoderOffset(RandomParameter):
     """Angle that the encoder of each joint adds to its position [rad], seen by PD loops and observations."""
 
-    parameter = "encoder_offset"
+    parameter, size = "encoder_offset", "joints"
 
 
 class ActionDelay(RandomParameter):
@@ -242,5 +206,4 @@ def nominal_values(name: str, sim: Sim) -> Tensor:
     if name not in kinds:
         known = (*kinds, "trunk_force")
         raise ValueError(f"unknown parameter '{name}'; known: {', '.join(known)}.{suggest(name, known)}")
-    values = [kinds[name].nominal_of(sim)] * len(kinds[name].names(sim))
-    return torch.tensor(values, device=sim.device)
+    return torch.tensor(kinds[name].nominal_of(sim), device=sim.device)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import RewardConfig
-from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
 from rsl_rl.tasks.mdp.rewards import TERMS
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.binding import bind_term, find_function, settings_of
 
 
 class WeightedRewards:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rsl_rl.config.mdp import RewardConfig, TerminationConfig
-from rsl_rl.tasks.mdp.binding import bind_term, find_function, settings_of
+from rsl_rl.utils.binding import bind_term, find_function, settings_of
 
 
 def sized(state, *, size, offset=1.0):

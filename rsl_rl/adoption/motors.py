@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Dict, List, NamedTuple, Tuple
 
-from rsl_rl.robots.adoption.links import LinkTree
-from rsl_rl.robots.adoption.mjcf import Motor
+from rsl_rl.adoption.links import LinkTree
+from rsl_rl.adoption.mjcf import Motor
 
 GRAVITY = 9.81
 

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.meshes import find_mesh, is_readable
+from rsl_rl.adoption.meshes import find_mesh, is_readable
 
 _URDF_ELEMENTS = ("link", "joint", "material", "mujoco")
 """Elements of a URDF file that are read."""

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.geometry import Shape, points_of_shape
-from rsl_rl.robots.adoption.links import Hinge, Link, LinkTree
+from rsl_rl.adoption.geometry import Shape, points_of_shape
+from rsl_rl.adoption.links import Hinge, Link, LinkTree
 
 _GEOM = mujoco.mjtGeom
 _KINDS = {

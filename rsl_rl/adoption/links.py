@@ -15,8 +15,8 @@ from typing import Any, Dict, List, Optional, Tuple
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.feet import Foot, find_foot, shank_shape
-from rsl_rl.robots.adoption.geometry import (
+from rsl_rl.adoption.feet import Foot, find_foot, shank_shape
+from rsl_rl.adoption.geometry import (
     Shape,
     fit,
     geoms_of,
@@ -24,8 +24,8 @@ from rsl_rl.robots.adoption.geometry import (
     points_of,
     shape_of,
 )
-from rsl_rl.robots.adoption.reading import SourceModel
-from rsl_rl.robots.adoption.structure import Leg, Skeleton, posed
+from rsl_rl.adoption.reading import SourceModel
+from rsl_rl.adoption.structure import Leg, Skeleton, posed
 
 _MESH = (int(mujoco.mjtGeom.mjGEOM_MESH), int(mujoco.mjtGeom.mjGEOM_SDF))
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Optional, Tuple
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.geometry import Shape, geoms_of, rotation
-from rsl_rl.robots.adoption.structure import ANKLE_JOINTS, Leg, link_points, members
+from rsl_rl.adoption.geometry import Shape, geoms_of, rotation
+from rsl_rl.adoption.structure import ANKLE_JOINTS, Leg, link_points, members
 
 _BALL, _BOX = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_BOX)
 _CAPSULE = int(mujoco.mjtGeom.mjGEOM_CAPSULE)

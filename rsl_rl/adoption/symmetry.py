@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Tuple
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.links import LinkTree
+from rsl_rl.adoption.links import LinkTree
 
 MIRROR = np.array([1.0, -1.0, 1.0])
 """The mirror image of a point in the base frame: y points left."""

@@ -9,8 +9,8 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.geometry import geoms_of, inertia_box, points_of, points_of_shape
-from rsl_rl.robots.adoption.reading import SourceModel
+from rsl_rl.adoption.geometry import geoms_of, inertia_box, points_of, points_of_shape
+from rsl_rl.adoption.reading import SourceModel
 
 _HINGE, _FREE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_FREE)
 

@@ -9,8 +9,8 @@ from typing import Dict, List
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.adopt import AdoptedRobot
-from rsl_rl.robots.adoption.structure import knee_of
+from rsl_rl.adoption.adopt import AdoptedRobot
+from rsl_rl.adoption.structure import knee_of
 
 GO2 = {"mass": 15.0, "reach": 0.40, "torque_scale": 14.8}
 """Of the Unitree Go2, with which the values of the task were found, as this package measures them: mass [kg], leg

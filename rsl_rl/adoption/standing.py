@@ -12,9 +12,9 @@ from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.links import LinkTree
-from rsl_rl.robots.adoption.structure import knee_of
-from rsl_rl.robots.adoption.symmetry import Symmetry
+from rsl_rl.adoption.links import LinkTree
+from rsl_rl.adoption.structure import knee_of
+from rsl_rl.adoption.symmetry import Symmetry
 
 _BALL_HEIGHT, _FLAT_HEIGHT = 0.75, 0.96
 """Height of a standing hip, as a fraction of the leg's largest reach: of legs with ball feet and with flat feet."""

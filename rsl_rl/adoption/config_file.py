@@ -9,9 +9,9 @@ from typing import Dict, Sequence
 
 import numpy as np
 
-from rsl_rl.robots.adoption.adopt import AdoptedRobot
-from rsl_rl.robots.adoption.config_template import TEMPLATE
-from rsl_rl.robots.adoption.config_values import (
+from rsl_rl.adoption.adopt import AdoptedRobot
+from rsl_rl.adoption.config_template import TEMPLATE
+from rsl_rl.adoption.config_values import (
     GO2,
     biped_weights,
     foot_heights,
@@ -19,7 +19,7 @@ from rsl_rl.robots.adoption.config_values import (
     number,
     quadruped_weights,
 )
-from rsl_rl.robots.adoption.mjcf import contact_links
+from rsl_rl.adoption.mjcf import contact_links
 
 _ACTION_TORQUE = 0.45
 """Torque of one unit of action in units of the torque scale, as that of the Go2."""

@@ -11,13 +11,13 @@ from typing import Any, List, Tuple
 import mujoco
 import numpy as np
 
-from rsl_rl.robots.adoption.links import LinkTree, build_links
-from rsl_rl.robots.adoption.mjcf import write_mjcf
-from rsl_rl.robots.adoption.motors import MotorChoice, choose_motors
-from rsl_rl.robots.adoption.reading import SourceModel, read_model
-from rsl_rl.robots.adoption.standing import Search, Settled, Stance, compensate, find_reach, find_stance, settle
-from rsl_rl.robots.adoption.structure import find_skeleton
-from rsl_rl.robots.adoption.symmetry import Symmetry, find_symmetry
+from rsl_rl.adoption.links import LinkTree, build_links
+from rsl_rl.adoption.mjcf import write_mjcf
+from rsl_rl.adoption.motors import MotorChoice, choose_motors
+from rsl_rl.adoption.reading import SourceModel, read_model
+from rsl_rl.adoption.standing import Search, Settled, Stance, compensate, find_reach, find_stance, settle
+from rsl_rl.adoption.structure import find_skeleton
+from rsl_rl.adoption.symmetry import Symmetry, find_symmetry
 
 GAIN_FACTORS = (1.0, 1.4, 2.0, 2.8)
 """Factors of the gains that are tried until the robot stands."""

@@ -1,0 +1,1 @@
+"""Prepare robot models of others for training, see docs/own-robot.md."""
