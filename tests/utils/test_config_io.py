@@ -316,7 +316,7 @@ def test_a_config_with_one_strange_setting_is_taken_or_refused_by_its_place():
             assert name in result and all(part in result for part in path[:-1]), (path, result)
 
     check()
-    assert {"str", "Toy", "Go2Flat"} <= seen
+    assert {"str"} < seen, "some settings must be refused and some taken"
 
 
 @settings(max_examples=200)
