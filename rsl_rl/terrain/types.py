@@ -2,15 +2,15 @@
 
 A type is a function ``type(tile, difficulty, **params)``. It returns the heights [m] of the points of a :class:`Tile`,
 [n, n], without changing its arguments. The difficulty is from 0 to 1; a pair of numbers among the parameters is the
-value at the difficulty 0 and at 1. "Up" and "down" are the directions of a robot that walks away from the middle. The
-heights of the outermost points become 0, so that neighbouring tiles fit together.
+value at the difficulty 0 and at 1, and one number the value at each. "Up" and "down" are the directions of a robot that
+walks away from the middle. The heights of the outermost points become 0, so that neighbouring tiles fit together.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from typing import Callable, Dict, NamedTuple, Tuple
+from typing import Callable, Dict, NamedTuple, Tuple, Union
 
 import numpy as np
 
@@ -51,9 +51,9 @@ class Tile(NamedTuple):
         return float(self.x[1, 0] - self.x[0, 0])
 
 
-def at_difficulty(pair: Pair, difficulty: float) -> float:
-    """Return the value between the two numbers of a pair."""
-    low, high = pair
+def at_difficulty(value: Union[float, Pair], difficulty: float) -> float:
+    """Return the value between the two numbers of a pair; a single number is the value at each difficulty."""
+    low, high = (value, value) if isinstance(value, (int, float)) else value
     return low + (high - low) * difficulty
 
 
@@ -123,7 +123,7 @@ def stepping_stones(
     stone_size: Pair = (1.2, 0.4),
     gap: Pair = (0.1, 0.3),
     unevenness: Pair = (0.0, 0.05),
-    depth: float = 0.5,
+    depth: Pair = (0.1, 0.5),
 ) -> np.ndarray:
     """Square stones with gaps between them; each is up to ``unevenness`` [m] higher or lower. All lengths are whole
     cells, at least one."""
@@ -133,15 +133,15 @@ def stepping_stones(
     on_stone = np.arange(len(tile.x)) % pitch < stone
     largest, count = at_difficulty(unevenness, difficulty), number[-1] + 1
     tops = tile.rng.uniform(-largest, largest, (count, count))[np.ix_(number, number)]
-    heights = np.where(np.logical_and.outer(on_stone, on_stone), tops, -depth)
+    heights = np.where(np.logical_and.outer(on_stone, on_stone), tops, -at_difficulty(depth, difficulty))
     heights[(tile.radius <= tile.inner + 1e-6) | (tile.radius > tile.outer)] = 0.0
     return heights
 
 
-def gap(tile: Tile, difficulty: float, *, width: Pair = (0.0, 0.5), depth: float = 0.5) -> np.ndarray:
+def gap(tile: Tile, difficulty: float, *, width: Pair = (0.0, 0.5), depth: Pair = (0.1, 0.5)) -> np.ndarray:
     """A gap around the platform; ``width`` [m] is that of its bottom, and each wall is one cell long."""
     start, end = tile.inner + tile.cell, tile.inner + tile.cell + at_difficulty(width, difficulty)
-    return np.where((tile.radius > start - 1e-6) & (tile.radius < end + 1e-6), -depth, 0.0)
+    return np.where((tile.radius > start - 1e-6) & (tile.radius < end + 1e-6), -at_difficulty(depth, difficulty), 0.0)
 
 
 def waves(tile: Tile, difficulty: float, *, amplitude: Pair = (0.02, 0.2), wavelength: float = 2.0) -> np.ndarray:

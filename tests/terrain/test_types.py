@@ -56,6 +56,11 @@ def test_gap_is_as_wide_at_its_bottom_as_asked_for():
     assert (np.flatnonzero(heights == -0.5) == np.arange(9, 14)).all()  # 0.9 m to 1.3 m: behind the platform's edge
 
 
+@pytest.mark.parametrize("name", ["gap", "stepping_stones"])
+def test_gaps_grow_deeper_with_the_difficulty(name):
+    assert [row(TYPES[name](tile(), d)).min() for d in (0.0, 0.5, 1.0)] == pytest.approx([-0.1, -0.3, -0.5])
+
+
 def test_equal_seeds_give_equal_terrains_and_tiles_fit_together():
     one, same = build_terrain(TERRAIN), build_terrain(TERRAIN)
     other = build_terrain(replace(TERRAIN, seed=2))
