@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import mujoco
 import numpy as np
+import torch
 
 from gymapi_mujoco.engine import Engine
 from gymapi_mujoco.enums import CameraFollowMode, ImageType
@@ -50,7 +51,9 @@ class Camera:
         """Return position and quaternion w x y z in the world."""
         if self.body is None or engine is None:
             return self.env.origin + self.pos, self.quat
-        pos, quat = (x[self.env.index, 1 + self.body].numpy().copy() for x in engine.kinematics("xpos", "xquat"))
+        pos, quat = (
+            x[self.env.index, 1 + self.body].double().cpu().numpy() for x in engine.kinematics("xpos", "xquat")
+        )
         if self.mode == CameraFollowMode.FOLLOW_POSITION:
             return pos + self.pos, self.quat
         return pos + rotation_matrix(quat) @ self.pos, multiply(quat, self.quat)
@@ -87,7 +90,7 @@ def cast_rays(engine: Engine, cameras: List[Camera], kind: ImageType) -> np.ndar
     lengths = np.linalg.norm(rays, axis=2)
     ids = np.array([camera.env.index for camera in cameras])
     points = np.repeat(starts[:, None], rays.shape[1], axis=1)
-    distance, geoms = engine.batch.ray(points, rays / lengths[..., None], ids=ids)
+    distance, geoms = engine.worlds.ray(points, rays / lengths[..., None], ids)
     depth = distance / lengths
     missed = (distance < 0) | (depth < props.near_plane) | (depth > props.far_plane)
     shape = (len(cameras), props.height, props.width)
@@ -116,8 +119,9 @@ def render_tensors(engine: Engine) -> None:
         else:
             images = cast_rays(engine, cameras, kind)
         for camera, image in zip(cameras, images):
-            target = camera.tensors[kind].torch.numpy()
-            target[...] = image.reshape(target.shape)
+            target = camera.tensors[kind].torch
+            values = image.astype(np.int32) if image.dtype == np.uint32 else image
+            target.copy_(torch.from_numpy(np.ascontiguousarray(values).reshape(target.shape)))
 
 
 def look_at(pos: Vec3, target: Vec3) -> np.ndarray:
@@ -150,8 +154,8 @@ class Renderers:
         """Return a colour picture [height, width, 3] uint8 of one environment."""
         model = self._engine.model
         renderer = self._renderer(props.width, props.height)
-        self._engine.batch.get_data(env, self._data)
-        mujoco.mj_forward(self._engine.batch.get_model(env), self._data)
+        self._engine.worlds.get_data(env, self._data)
+        mujoco.mj_forward(self._engine.worlds.get_model(env), self._data)
         forward = rotation_matrix(quat)[:, 0]
         camera = mujoco.MjvCamera()
         camera.type, camera.lookat, camera.distance = mujoco.mjtCamera.mjCAMERA_FREE, pos + forward, 1.0

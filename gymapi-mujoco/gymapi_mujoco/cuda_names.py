@@ -28,10 +28,18 @@ class _CudaAsCpu(TorchFunctionMode):
 
 
 _mode = _CudaAsCpu()
+_entered = False
+
+
+def are_cpu() -> bool:
+    """Return whether CUDA names stand for the CPU in this process."""
+    return _entered
 
 
 def treat_cuda_as_cpu() -> None:
     """Replace CUDA devices in the calls of torch, modules and ``torch.load``, in this process."""
+    global _entered
+    _entered = True
     _mode.__enter__()
     to, load, jit_load = torch.nn.Module.to, torch.load, torch.jit.load
 

@@ -17,7 +17,7 @@ from gymapi_mujoco.rotations import rotate, rotate_inverse
 def apply_forces(engine: Engine, force: Optional[Tensor], torque: Optional[Tensor], space: CoordinateSpace) -> None:
     """Apply forces and torques [N, B, 3] at the centres of mass; of the environment's and the world's axes, which are
     the same, or of the bodies'."""
-    zero = torch.zeros(engine.num_envs, engine.num_bodies, 3)
+    zero = engine.zeros(engine.num_envs, engine.num_bodies, 3)
     force, torque = (zero if x is None else x for x in (force, torque))
     if space == CoordinateSpace.LOCAL_SPACE:
         quat = engine.kinematics("xquat")[0][:, 1:].float()
@@ -32,8 +32,16 @@ def apply_forces_at(engine: Engine, force: Optional[Tensor], pos: Optional[Tenso
     if space == CoordinateSpace.LOCAL_SPACE:
         force, pos = rotate(quat, force), origin + rotate(quat, pos)
     elif space == CoordinateSpace.ENV_SPACE:
-        pos = pos + torch.tensor(np.stack([env.origin for env in engine.sim.envs])).float()[:, None]
+        pos = pos + _kept(engine, Origins).value[:, None]
     engine.add_wrenches(force, torch.linalg.cross(pos - com, force))
+
+
+class Origins:
+    """Origins of the environments in the world [N, 3]."""
+
+    def __init__(self, engine: Engine):
+        origins = np.stack([env.origin for env in engine.sim.envs])
+        self.value = torch.from_numpy(origins).float().to(engine.device)
 
 
 class DofForces:
@@ -41,8 +49,8 @@ class DofForces:
 
     def __init__(self, engine: Engine):
         self._engine = engine
-        self.buffer = torch.zeros(engine.num_envs * engine.num_dofs)
-        self._drive = torch.from_numpy(np.asarray(engine.batch.bind("qfrc_actuator"))) if engine.model.nu else None
+        self.buffer = engine.zeros(engine.num_envs * engine.num_dofs)
+        self._drive = engine.worlds.result("qfrc_actuator") if engine.model.nu else None
 
     def refresh(self) -> None:
         out = self.buffer.view(self._engine.num_envs, -1)
@@ -64,40 +72,42 @@ class ForceSensors:
         self._sensors = [
             (1 + part_start + sensor.body, sensor) for part_start, sensors in _sensors(engine) for sensor in sensors
         ]
-        self.buffer = torch.zeros(engine.num_envs * len(self._sensors), 6)
-        self._bodies = [body for body, _ in self._sensors]
-        self._latest = torch.zeros(engine.num_envs, len(self._sensors), 6)
-        self._outputs = {name: torch.from_numpy(_view(engine.batch.bind(name))) for name in _SENSOR_OUTPUTS}
-        engine.capture_hooks.append(self._capture)
+        self.buffer = engine.zeros(engine.num_envs * len(self._sensors), 6)
+        self._latest = engine.zeros(engine.num_envs, len(self._sensors), 6)
+        self._results = {name: engine.worlds.result(name) for name in _SENSOR_RESULTS}
+        if self._sensors:
+            self._read_places()
+            engine.capture_hooks.append(self._capture)
+
+    def _read_places(self) -> None:
+        engine = self._engine
+        bodies = np.array([body for body, _ in self._sensors])
+        self._bodies = torch.from_numpy(bodies).to(engine.device)
+        self._roots = torch.from_numpy(engine.model.body_rootid[bodies].astype(np.int64)).to(engine.device)
+        self._local = torch.tensor(np.stack([sensor.pos for _, sensor in self._sensors])).float().to(engine.device)
+        self._turns = torch.tensor(np.stack([sensor.quat for _, sensor in self._sensors])).float().to(engine.device)
 
     def _capture(self) -> None:
-        """Compute the wrenches while the engine's outputs are those of the last substep."""
+        """Compute the wrenches while the worlds' results are those of the last substep."""
         engine, ids = self._engine, self._bodies
-        if not ids:
-            return
-        wrench = torch.from_numpy(engine.contact_wrench)[:, ids].float()
+        wrench = engine.contact_wrench[:, ids].float()
         torque, force = wrench[..., :3], wrench[..., 3:]
-        pos, quat, com, tree = (self._outputs[name].float() for name in _SENSOR_OUTPUTS)
-        roots = torch.from_numpy(engine.model.body_rootid[ids].astype(np.int64))
-        local = torch.tensor(np.stack([sensor.pos for _, sensor in self._sensors])).float()
-        at = pos[:, ids] + rotate(quat[:, ids], local.expand(len(pos), -1, 3))
-        torque = torque + torch.linalg.cross(tree[:, roots] - at, force)
-        if engine._last_wrench is not None:  # contained in MuJoCo's, and no contact force
-            applied = engine._last_wrench[:, [i - 1 for i in ids]].float()
+        pos, quat, com, tree = (self._results[name].float() for name in _SENSOR_RESULTS)
+        at = pos[:, ids] + rotate(quat[:, ids], self._local.expand(len(pos), -1, 3))
+        torque = torque + torch.linalg.cross(tree[:, self._roots] - at, force)
+        applied = None if engine.last_wrench is None else engine.last_wrench[:, ids - 1].float()
+        if applied is not None:  # contained in MuJoCo's, and no contact force
             force, torque = force - applied, torque - torch.linalg.cross(com[:, ids] - at, applied)
-        expanded = engine.batch.expanded("body_mass")
-        mass = torch.from_numpy(np.array(engine.model.body_mass[ids] if expanded is None else expanded[:, ids])).float()
-        gravity = torch.tensor([getattr(engine.sim.params.gravity, axis) for axis in "xyz"])
-        weight = mass[..., None] * gravity
-        if engine._last_wrench is not None:
-            weight = weight + engine._last_wrench[:, [i - 1 for i in ids]].float()
+        weight = engine.worlds.values("body_mass")[:, ids].float()[..., None] * engine.parameters.gravity
+        if applied is not None:
+            weight = weight + applied
         weight = weight.expand(force.shape)
         weight_torque = torch.linalg.cross(com[:, ids] - at, weight)
         for k, (body, sensor) in enumerate(self._sensors):
             total = sensor.contact * force[:, k] + sensor.dynamics * weight[:, k]
             moment = sensor.contact * torque[:, k] + sensor.dynamics * weight_torque[:, k]
             if not sensor.world_frame:
-                turn = torch.from_numpy(sensor.quat).float().expand(len(total), 4)
+                turn = self._turns[k].expand(len(total), 4)
                 total = rotate_inverse(turn, rotate_inverse(quat[:, body], total))
                 moment = rotate_inverse(turn, rotate_inverse(quat[:, body], moment))
             self._latest[:, k, :3], self._latest[:, k, 3:] = total, moment
@@ -107,7 +117,7 @@ class ForceSensors:
         self.buffer.view(self._latest.shape).copy_(self._latest)
 
 
-_SENSOR_OUTPUTS = ("xpos", "xquat", "xipos", "subtree_com")
+_SENSOR_RESULTS = ("xpos", "xquat", "xipos", "subtree_com")
 
 
 def _sensors(engine: Engine) -> list:
@@ -126,13 +136,14 @@ class _OfActor:
         self._actor = actors[names.index(name)]
         self._part = engine.parts[names.index(name)]
         self.bodies = np.arange(self._part.root, self._part.root + len(self._actor.asset.bodies))
-        self.columns = [*range(*self._part.free_vel.indices(engine.model.nv)), *self._dof_columns()]
+        self.columns = torch.tensor([*range(*self._part.free_vel.indices(engine.model.nv)), *self._dof_columns()])
+        self.columns = self.columns.to(engine.device)
 
     def _dof_columns(self) -> range:
         return range(self._part.vel.start, self._part.vel.stop)
 
     def _root_columns(self) -> Tuple[Tensor, Tensor]:
-        """Return position of the root's centre of mass and its quaternion, [N, 3] and [N, 4], float64."""
+        """Return position of the root's centre of mass and its quaternion, [N, 3] and [N, 4]."""
         com, quat = self._engine.kinematics("xipos", "xquat")
         return com[:, self._part.root], quat[:, self._part.root]
 
@@ -142,7 +153,7 @@ class Jacobian(_OfActor):
         super().__init__(engine, name)
         if not self._part.floating:
             self.bodies = self.bodies[1:]
-        self.buffer = torch.zeros(engine.num_envs, len(self.bodies), 6, len(self.columns))
+        self.buffer = engine.zeros(engine.num_envs, len(self.bodies), 6, len(self.columns))
         model = engine.model
         moves = np.zeros((len(self.bodies), model.nv), dtype=bool)
         for row, body in enumerate(self.bodies):
@@ -150,14 +161,16 @@ class Jacobian(_OfActor):
                 start = model.body_dofadr[body]
                 moves[row, start : start + model.body_dofnum[body]] = True
                 body = model.body_parentid[body]
-        self._moves = torch.from_numpy(moves[:, list(self._dof_columns())])
+        self._moves = torch.from_numpy(moves[:, list(self._dof_columns())]).to(engine.device)
+        self._ids = torch.from_numpy(self.bodies).to(engine.device)
+        self._roots = torch.from_numpy(model.body_rootid[self.bodies].astype(np.int64)).to(engine.device)
         self.refresh()
 
     def refresh(self) -> None:
-        engine, ids = self._engine, torch.from_numpy(self.bodies)
+        engine, ids = self._engine, self._ids
         cdof, com, tree = engine.kinematics("cdof", "xipos", "subtree_com")
-        axes = cdof[:, None, list(self._dof_columns())]  # [N, 1, D, 6] rotation, translation at the tree's centre
-        arm = com[:, ids] - tree[:, [int(engine.model.body_rootid[i]) for i in self.bodies]]
+        axes = cdof[:, None, self._part.vel]  # [N, 1, D, 6] rotation, translation at the tree's centre
+        arm = com[:, ids] - tree[:, self._roots]
         linear = axes[..., 3:] + torch.linalg.cross(axes[..., :3], arm[:, :, None])
         moves = self._moves[None, :, :, None]
         first = 6 if self._part.floating else 0
@@ -166,7 +179,7 @@ class Jacobian(_OfActor):
         if self._part.floating:
             root, _ = self._root_columns()
             offset = com[:, ids] - root[:, None]
-            eye = torch.eye(3, dtype=torch.float64)
+            eye = torch.eye(3, dtype=engine.dtype, device=engine.device)
             turned = torch.linalg.cross(eye.expand(*offset.shape[:2], 3, 3), offset[:, :, None])  # row i: e_i x offset
             self.buffer[..., :3, :3], self.buffer[..., 3:, 3:6] = eye.float(), eye.float()
             self.buffer[..., :3, 3:6] = turned.transpose(2, 3).float()
@@ -179,24 +192,25 @@ class MassMatrix(_OfActor):
     def __init__(self, engine: Engine, name: str):
         super().__init__(engine, name)
         size = len(self.columns)
-        self.buffer = torch.zeros(engine.num_envs, size, size)
+        self.buffer = engine.zeros(engine.num_envs, size, size)
         model = engine.model
-        self._rows = np.repeat(np.arange(model.nv), model.M_rownnz)
-        self._cols = np.array(model.M_colind[: len(self._rows)], dtype=np.int64)
+        rows = np.repeat(np.arange(model.nv), model.M_rownnz)
+        self._rows = torch.from_numpy(rows).to(engine.device)
+        self._cols = torch.from_numpy(model.M_colind[: len(rows)].astype(np.int64)).to(engine.device)
         self.refresh()
 
     def refresh(self) -> None:
         engine = self._engine
         (entries,) = engine.kinematics("M")
-        full = torch.zeros(engine.num_envs, engine.model.nv, engine.model.nv, dtype=torch.float64)
+        full = torch.zeros(engine.num_envs, engine.model.nv, engine.model.nv, dtype=engine.dtype, device=engine.device)
         full[:, self._rows, self._cols] = entries
         full[:, self._cols, self._rows] = entries
         own = full[:, self.columns][:, :, self.columns]
         if self._part.floating:
             root, quat = self._root_columns()
             origin = engine.kinematics("xpos")[0][:, self._part.root]
-            eye = torch.eye(3, dtype=torch.float64).expand(len(quat), 3, 3)
-            change = torch.eye(len(self.columns), dtype=torch.float64).repeat(len(quat), 1, 1)
+            eye = torch.eye(3, dtype=engine.dtype, device=engine.device).expand(len(quat), 3, 3)
+            change = torch.eye(len(self.columns), dtype=engine.dtype, device=engine.device).repeat(len(quat), 1, 1)
             # MuJoCo's velocities of the free joint by ours: v_origin = v_com - w x (com - origin), w_body = R^T w.
             change[:, :3, 3:6] = torch.linalg.cross((root - origin)[:, None].expand(eye.shape), eye).transpose(1, 2)
             inverse = quat[:, None].expand(len(quat), 3, 4)
@@ -236,9 +250,3 @@ def refresh_all(engine: Engine, kind: type) -> None:
     for made in engine.extras.values():
         if isinstance(made, kind):
             made.refresh()
-
-
-def _view(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = True
-    return view

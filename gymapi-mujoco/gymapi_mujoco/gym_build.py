@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any, List, Optional
 
-import mujoco
 import numpy as np
 
-import gymapi_mujoco
 from gymapi_mujoco.asset import DOF_DTYPE, Asset, Body, ForceSensor, Shape
+from gymapi_mujoco.backends import choose
 from gymapi_mujoco.engine import Engine
 from gymapi_mujoco.enums import SimType
 from gymapi_mujoco.ground import HeightField, Plane
@@ -46,15 +45,12 @@ class Building:
             raise TypeError(f"create_sim: params is a {params.__class__.__name__}; pass a gymapi.SimParams")
         if SimType(type) != SimType.SIM_PHYSX:
             raise NotImplementedError("create_sim: SIM_FLEX is not provided; use SIM_PHYSX (without --flex)")
-        sim = Sim(copy.deepcopy(params or SimParams()), graphics_device)
+        params = copy.deepcopy(params or SimParams())
+        threads = usable_threads(params.physx.num_threads)
+        sim = Sim(params, graphics_device, choose(compute_device, params.use_gpu_pipeline, threads))
         if not Building._announced:
             Building._announced = True
-            threads = usable_threads(sim.params.physx.num_threads)
-            print(
-                f"isaacgym: MuJoCo {mujoco.__version__} on the CPU, {threads} thread{'s' * (threads > 1)}, through "
-                f"gymapi-mujoco {gymapi_mujoco.__version__}; not NVIDIA's engine",
-                file=sys.stderr,
-            )
+            print(sim.backend, file=sys.stderr)
         return sim
 
     def destroy_sim(self, sim: Sim) -> None:

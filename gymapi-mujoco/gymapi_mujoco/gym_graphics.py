@@ -57,14 +57,14 @@ class Graphics:
         return _camera(env, camera, "get_camera_image").image(engine, ImageType(kind))
 
     def get_camera_image_gpu_tensor(self, sim: Sim, env: Env, camera: int, kind: ImageType) -> Tensor:
-        """Return a tensor, in the CPU's memory, that ``render_all_camera_sensors`` writes to."""
-        engine_of(sim, "get_camera_image_gpu_tensor")
+        """Return a tensor that ``render_all_camera_sensors`` writes to."""
+        engine = engine_of(sim, "get_camera_image_gpu_tensor")
         found, kind = _camera(env, camera, "get_camera_image_gpu_tensor"), ImageType(kind)
         if kind not in found.tensors:
             props = found.props
             kinds = {ImageType.IMAGE_COLOR: torch.uint8, ImageType.IMAGE_DEPTH: torch.float32}
             shape = (props.height, props.width, *[4] * (kind == ImageType.IMAGE_COLOR))
-            found.tensors[kind] = Tensor(torch.zeros(shape, dtype=kinds.get(kind, torch.int32)))
+            found.tensors[kind] = Tensor(torch.zeros(shape, dtype=kinds.get(kind, torch.int32), device=engine.device))
         return found.tensors[kind]
 
     def start_access_image_tensors(self, sim: Sim) -> None:

@@ -184,7 +184,7 @@ class Tensors:
         engine = engine_of(env.sim, "get_actor_dof_states")
         engine.refresh_dofs()
         start = env.index * engine.num_dofs + own.dof_start
-        rows = engine.dof_state[start : start + len(own.asset.joints)].numpy()
+        rows = engine.dof_state[start : start + len(own.asset.joints)].cpu().numpy()
         states = np.zeros(len(rows), DofState.dtype)
         if flags & _POS:
             states["pos"] = rows[:, 0]
@@ -202,7 +202,7 @@ class Tensors:
             rows[:, 0] = torch.from_numpy(np.ascontiguousarray(states["pos"]))
         if flags & _VEL:
             rows[:, 1] = torch.from_numpy(np.ascontiguousarray(states["vel"]))
-        engine.set_dofs(engine.dof_state, torch.tensor([env.index * engine.num_actors + own.index]))
+        engine.set_dofs(engine.dof_state, _one(engine, env.index * engine.num_actors + own.index))
         return True
 
     def get_actor_rigid_body_states(self, env: Env, actor: int, flags: int) -> np.ndarray:
@@ -211,7 +211,7 @@ class Tensors:
         engine = engine_of(env.sim, "get_actor_rigid_body_states")
         engine.refresh_bodies()
         start = env.index * engine.num_bodies + own.body_start
-        rows = np.ascontiguousarray(engine.body_state[start : start + len(own.asset.bodies)].numpy())
+        rows = engine.body_state[start : start + len(own.asset.bodies)].cpu().numpy().copy()
         if not flags & _POS:
             rows[:, :7] = 0.0
         if not flags & _VEL:
@@ -225,6 +225,10 @@ class _Writer(NamedTuple):
     what: str
     size: Callable[[Engine], int]
     write: Callable[[Engine, torch.Tensor, Optional[torch.Tensor]], None]  # values, and flat indices of actors or None
+
+
+def _one(engine: Engine, actor: int) -> torch.Tensor:
+    return torch.tensor([actor], device=engine.device)
 
 
 def _num_dofs(engine: Engine) -> int:
@@ -244,8 +248,8 @@ def _write(writer: _Writer, sim: Sim, values: Tensor, call: str, chosen: Optiona
     rows = None
     if chosen is not None:
         actors, count = chosen
-        rows = indices(actors, int(count), engine.num_envs * engine.num_actors, call)
-    writer.write(engine, floats(values, writer.size(engine), call, writer.what), rows)
+        rows = indices(actors, int(count), engine.num_envs * engine.num_actors, call, engine.device)
+    writer.write(engine, floats(values, writer.size(engine), call, writer.what, engine.device), rows)
     return True
 
 
@@ -254,4 +258,4 @@ def _vectors(engine: Engine, tensor: Optional[Tensor], call: str) -> Optional[to
     if tensor is None:
         return None
     shape = (engine.num_envs, engine.num_bodies, 3)
-    return floats(tensor, engine.num_envs * engine.num_bodies * 3, call, "the tensor").view(shape)
+    return floats(tensor, engine.num_envs * engine.num_bodies * 3, call, "the tensor", engine.device).view(shape)

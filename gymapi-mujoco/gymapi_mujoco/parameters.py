@@ -1,4 +1,4 @@
-"""Parameters of each actor in the batch: friction, mass, centre of mass, DoF properties, gravity, fixed bases.
+"""Parameters of each actor in the worlds: friction, mass, centre of mass, DoF properties, gravity, fixed bases.
 
 A field of the model gets values of its own per environment only where environments differ.
 """
@@ -6,18 +6,18 @@ A field of the model gets values of its own per environment only where environme
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 import mujoco
 import numpy as np
 import torch
-from mujoco import batch as mujoco_batch
 from torch import Tensor
 
 from gymapi_mujoco.enums import DofDriveMode
 from gymapi_mujoco.scene import Actor, Sim
 from gymapi_mujoco.vectors import as_array
 from gymapi_mujoco.world import ground_friction
+from gymapi_mujoco.worlds import Worlds
 
 _POS, _VEL = int(DofDriveMode.DOF_MODE_POS), int(DofDriveMode.DOF_MODE_VEL)
 
@@ -25,15 +25,16 @@ _POS, _VEL = int(DofDriveMode.DOF_MODE_POS), int(DofDriveMode.DOF_MODE_VEL)
 class Parameters:
     """Writes what the actors have to the model's fields; ``update`` makes derived constants follow."""
 
-    def __init__(self, sim: Sim, model: mujoco.MjModel, batch: mujoco_batch.Batch):
-        self._sim, self._model, self._batch = sim, model, batch
+    def __init__(self, sim: Sim, model: mujoco.MjModel, worlds: Worlds):
+        self._sim, self._model, self._worlds = sim, model, worlds
         self._stale = False
+        self.gravity = self._gravity()  # [3]
         self._ground = ground_friction(sim)
         self._shapes: List[np.ndarray] = []
         self._dofs: List[np.ndarray] = []
         self._com: Dict[int, Tensor] = {}
         num_dofs = sim.envs[0].num_dofs
-        self.gains = (torch.zeros(len(sim.envs), num_dofs), torch.zeros(len(sim.envs), num_dofs))
+        self.gains = tuple(torch.zeros(len(sim.envs), num_dofs, device=worlds.device) for _ in range(2))
         for actor in sim.envs[0].actors:
             names = [f"{actor.index}/{body}/{i}" for i, (body, _) in enumerate(actor.asset.shapes)]
             self._shapes.append(np.array([model.geom(name).id for name in names], dtype=np.int64))
@@ -48,23 +49,22 @@ class Parameters:
     def update(self) -> None:
         """Recompute the constants that follow from masses, inertias and poses."""
         if self._stale:
-            self._batch.set_const()
+            self._worlds.update_constants()
             self._stale = False
 
-    def _write(
-        self, name: str, worlds: np.ndarray, columns: np.ndarray, values: np.ndarray, component: Any = ()
-    ) -> bool:
+    def _write(self, name: str, worlds: Any, columns: np.ndarray, values: Any, component: Any = ()) -> bool:
         """Write values [W, columns, ...] of a field; return whether anything changed.
 
         ``component`` picks one number of each entry, as friction's first of three.
         """
-        place: Any = (columns, component) if component != () else (columns,)
-        own: Any = self._batch.expanded(name)
-        before = getattr(self._model, name)[place][None] if own is None else own[(worlds[:, None], *place)]
-        if np.array_equal(np.broadcast_to(before, values.shape), values):
+        device, dtype = self._worlds.device, self._worlds.dtype
+        rows, values = torch.as_tensor(worlds, device=device), torch.as_tensor(values).to(device, dtype)
+        place: Any = (torch.from_numpy(columns).to(device),) + ((component,) if component != () else ())
+        own = self._worlds.values(name)
+        before = own[(slice(None), *place)] if len(own) == 1 else own[(rows[:, None], *place)]
+        if torch.equal(before.expand(values.shape), values):
             return False
-        fields: Any = self._batch.expand(name)
-        fields[(worlds[:, None], *place)] = values
+        self._worlds.field(name)[(rows[:, None], *place)] = values
         return True
 
     def _actors(self, index: int, worlds: np.ndarray) -> List[Actor]:
@@ -101,9 +101,8 @@ class Parameters:
         self._stale |= self._write("body_inertia", worlds, bodies, principal)
         if reshaped.any():
             self._stale |= self._write("body_iquat", worlds, bodies, axes)
-        own_com = self._batch.expanded("body_ipos")
-        source = model.body_ipos[first] if own_com is None else own_com[:, first]
-        self._com[first] = torch.from_numpy(np.array(source)).float()
+        own_com = self._worlds.values("body_ipos")[:, first].float().clone()
+        self._com[first] = own_com[0] if len(own_com) == 1 else own_com
 
     def com(self, body: int) -> Tensor:
         """Return the centre of mass of a root body, [3] or [N, 3], in its frame."""
@@ -141,17 +140,21 @@ class Parameters:
         self._write("actuator_biasprm", worlds, columns, -damping, 2)
         limit = np.where(props["effort"] > 0, props["effort"], 1e30).astype(float)
         self._write("actuator_forcerange", worlds, columns, np.stack([-limit, limit], axis=-1))
-        rows = torch.from_numpy(worlds)
-        self.gains[0][rows, start : start + len(dofs)] = torch.from_numpy(stiffness).float()
-        self.gains[1][rows, start : start + len(dofs)] = torch.from_numpy(damping).float()
+        rows, device = torch.as_tensor(worlds, device=self._worlds.device), self._worlds.device
+        self.gains[0][rows, start : start + len(dofs)] = torch.from_numpy(stiffness).float().to(device)
+        self.gains[1][rows, start : start + len(dofs)] = torch.from_numpy(damping).float().to(device)
 
     def apply_gravity(self) -> None:
-        self._batch.expand("opt.gravity")[:] = as_array(self._sim.params.gravity)
+        self._worlds.field("opt.gravity")[:] = torch.from_numpy(as_array(self._sim.params.gravity))
+        self.gravity = self._gravity()
 
-    def place_base(self, body: int, pos: np.ndarray, quat: np.ndarray, worlds: Optional[np.ndarray] = None) -> None:
+    def _gravity(self) -> Tensor:
+        return torch.from_numpy(as_array(self._sim.params.gravity)).float().to(self._worlds.device)
+
+    def place_base(self, body: int, pos: Tensor, quat: Tensor, worlds: Tensor) -> None:
         """Place fixed bases."""
-        worlds = np.arange(len(self._sim.envs)) if worlds is None else worlds
-        quat = quat / np.linalg.norm(quat, axis=1, keepdims=True)
+        w, x, y, z = quat.unbind(1)
+        quat = quat / (w * w + x * x + y * y + z * z).sqrt()[:, None]
         moved = self._write("body_pos", worlds, np.array([body]), pos[:, None])
         moved |= self._write("body_quat", worlds, np.array([body]), quat[:, None])
         self._stale |= moved

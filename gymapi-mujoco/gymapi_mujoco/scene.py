@@ -11,6 +11,7 @@ from typing import Any, List, Optional
 import numpy as np
 
 from gymapi_mujoco.asset import Asset
+from gymapi_mujoco.backends import Backend
 from gymapi_mujoco.ground import Ground
 from gymapi_mujoco.params import SimParams
 from gymapi_mujoco.vectors import Transform, Vec3, as_array, to_wxyz
@@ -73,10 +74,10 @@ class Env:
 class Sim:
     """A simulation; ``engine`` is there after ``prepare_sim``."""
 
-    def __init__(self, params: SimParams, graphics_device: int):
+    def __init__(self, params: SimParams, graphics_device: int, backend: Backend):
         if params.dt <= 0 or params.substeps < 1:
             raise ValueError(f"dt={params.dt:g} s in {params.substeps} substeps; both must be positive")
-        self.params, self.graphics_device = params, graphics_device
+        self.params, self.graphics_device, self.backend = params, graphics_device, backend
         self.grounds: List[Ground] = []
         self.envs: List[Env] = []
         self.engine: Optional[Any] = None

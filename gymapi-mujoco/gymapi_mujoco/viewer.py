@@ -67,7 +67,7 @@ class Viewer:
         if not self._window.is_running():
             self.closed = True
             return
-        engine.batch.get_data(self.env, self._data)
+        engine.worlds.get_data(self.env, self._data)
         mujoco.mj_forward(engine.model, self._data)
         if self._moved:
             self._place_camera()

@@ -47,7 +47,7 @@ def heights_of(world):
     places = np.array([[-0.33, 0.21], [0.5, 0.0], [1.77, 1.31], [2.41, 0.66]])
     start = np.concatenate([places, np.full((4, 1), 20.0)], axis=1)
     down = np.tile([0.0, 0.0, -1.0], (4, 1))
-    distance, _ = world.sim.engine.batch.ray(start, down)
+    distance, _ = world.sim.engine.worlds.ray(start[None], down[None], np.array([0]))
     return places, 20.0 - distance[0]
 
 

@@ -206,13 +206,13 @@ def test_frictions_share_materials_and_reach_contact_as_they_were_asked_for(make
     sim.set_friction(torch.tensor([0.0, 0.3, 0.3004, 1.0]))
     stand(sim)
     sim.step(POSE, 1)
-    friction = engine(sim).batch.expand("geom_friction")[:, -1, 0]
+    friction = engine(sim).worlds.field("geom_friction")[:, -1, 0]
     np.testing.assert_allclose(friction, [0.0, 0.3, 0.3004, 1.0], atol=0.5 / 512)
     assert friction[1] == friction[2]
     untouched = make()
     stand(untouched)
     untouched.step(POSE, 1)  # the MJCF's 0.8, to the same 1/512
-    np.testing.assert_allclose(engine(untouched).batch.expand("geom_friction")[:, 1:, 0], 0.8, atol=0.5 / 512)
+    np.testing.assert_allclose(engine(untouched).worlds.field("geom_friction")[:, 1:, 0], 0.8, atol=0.5 / 512)
 
 
 def test_robots_stand_apart_in_the_engine_and_at_the_origin_for_us(make):

@@ -1,0 +1,220 @@
+"""Worlds of MuJoCo Warp: on a GPU, or on Warp's CPU device, which runs the same code on one thread.
+
+States have float32 and share memory with the engine's arrays. A step is one recorded graph, and nothing waits for the
+GPU. It has run on Warp's CPU device only.
+"""
+
+# pyright: reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Tuple
+
+import mujoco
+import numpy as np
+import torch
+import warp as wp
+from torch import Tensor
+
+wp.config.log_level = wp.LOG_ERROR  # otherwise it prints a line for each kernel
+import mujoco_warp as mjw  # noqa: E402
+
+from gymapi_mujoco.contact_room import VARIABLE, room  # noqa: E402
+from gymapi_mujoco.report import Report  # noqa: E402
+from gymapi_mujoco.worlds import Worlds  # noqa: E402
+
+_DERIVED = ("body_subtreemass", "dof_invweight0", "body_invweight0", "actuator_acc0")
+"""Fields of the model that follow from masses, inertias and poses."""
+
+_PLACES = ("body_pos", "body_quat")
+
+_FULL = int(
+    mjw.OverflowType.NEFC
+    | mjw.OverflowType.NJMAX_NNZ
+    | mjw.OverflowType.BROADPHASE
+    | mjw.OverflowType.NARROWPHASE
+    | mjw.OverflowType.CCD
+    | mjw.OverflowType.HFIELD
+)
+"""Overflows that lose contacts; the engine also counts solvers that stop at their last iteration."""
+
+_MAX_STATE = 1e10
+"""Limit of positions and velocities above which MuJoCo resets a world."""
+
+
+class WarpWorlds(Worlds):
+    """All worlds in one ``mujoco_warp.Data``."""
+
+    dtype = torch.float32
+
+    def __init__(self, model: mujoco.MjModel, num: int, device: torch.device):
+        super().__init__(model, num, device)
+        wp.init()
+        self._warp_device = wp.device_from_torch(device)
+        contacts, constraints = room(model)
+        derived = [name for name in _DERIVED if model.nu or name != "actuator_acc0"]
+        try:
+            with wp.ScopedDevice(self._warp_device):
+                self._model = mjw.put_model(model, dict.fromkeys(derived, num))
+                self._data = mjw.make_data(model, num, nconmax=contacts, njmax=constraints)
+        except (NotImplementedError, ValueError) as error:
+            raise NotImplementedError(
+                f"prepare_sim: MuJoCo Warp cannot simulate this ({error}); use --sim_device cpu without "
+                "GYMAPI_MUJOCO_ENGINE=warp"
+            ) from error
+        self._set_options()
+        self._fields: Dict[str, Tensor] = {}
+        self._results: Dict[str, Tensor] = {}
+        self._graphs: Dict[str, Any] = {}
+        self._scratch: Any = None
+        self._moved = False
+        self._qpos, self._qvel, self._overflow = (self.state(name) for name in ("qpos", "qvel", "overflow"))
+        self._lost = Report(
+            f"environment {{}} has lost contacts: there is room for {contacts} per environment on average; set "
+            f"{VARIABLE} to a larger number",
+            device,
+        )
+        self._compile()
+
+    def _set_options(self) -> None:
+        option = self._model.opt
+        option.warn_overflow = 0  # it would print from a kernel
+        fixed_order = torch.are_deterministic_algorithms_enabled()
+        option.deterministic = int(mjw.DeterminismType.ALL if fixed_order else mjw.DeterminismType.NONE)
+        if self.device.type == "cuda":
+            option.graph_conditional = wp.is_conditional_graph_supported()  # by the driver
+
+    def _compile(self) -> None:
+        """Compile the kernels, which is not possible while a graph is recorded, and restore the state."""
+        kept = [self.state(name) for name in ("qpos", "qvel", "qacc_warmstart", "time")]
+        before = [state.clone() for state in kept]
+        with self._stream():
+            mjw.step(self._model, self._data)
+        for state, value in zip(kept, before):
+            state.copy_(value)
+        wp.synchronize_device(self._warp_device)
+
+    def state(self, name: str) -> Tensor:
+        return wp.to_torch(getattr(self._data, name))
+
+    def result(self, name: str) -> Tensor:
+        if name not in self._results:
+            self._results[name] = self.state(name)
+        return self._results[name]
+
+    def values(self, name: str) -> Tensor:
+        return wp.to_torch(getattr(*self._owner(name)))
+
+    def _owner(self, name: str) -> Tuple[Any, str]:
+        return (self._model.opt, name[4:]) if name.startswith("opt.") else (self._model, name)
+
+    def field(self, name: str) -> Tensor:
+        self._moved |= name in _PLACES
+        if name not in self._fields:
+            owner, attribute = self._owner(name)
+            array = getattr(owner, attribute)
+            own = wp.to_torch(array).repeat_interleave(self.num, dim=0).contiguous()
+            setattr(owner, attribute, wp.from_torch(own, dtype=array.dtype))
+            self._graphs.clear()  # they read the array that the worlds shared
+            self._fields[name] = own
+        return self._fields[name]
+
+    def update_constants(self) -> None:
+        with self._stream():
+            mjw.set_const(self._model, self._data)
+            if self._moved:
+                self._move_static_geoms()
+        self._moved = False
+
+    def _move_static_geoms(self) -> None:
+        """Compute the poses of geoms on fixed bases, which a step leaves out."""
+        welds = self._model.body_weldid
+        self._model.body_weldid = wp.ones_like(welds)
+        try:
+            mjw.kinematics(self._model, self._data)
+        finally:
+            self._model.body_weldid = welds
+
+    def step(self, substeps: int) -> Optional[Tensor]:
+        self._overflow.zero_()
+        self._launch(f"{substeps} steps", lambda: self._advance(substeps))
+        self._lost.add((self._overflow & _FULL) != 0)
+        valid = (self._qpos.abs() <= _MAX_STATE).all(dim=1) & (self._qvel.abs() <= _MAX_STATE).all(dim=1)
+        broken = ~valid  # comparisons with NaN are false
+        for result in self._results.values():
+            result.masked_fill_(broken.view(-1, *[1] * (result.dim() - 1)), 0.0)
+        return broken
+
+    def _advance(self, substeps: int) -> None:
+        with self._without_sensors():
+            for _ in range(substeps - 1):
+                mjw.step(self._model, self._data)
+        mjw.step(self._model, self._data)
+
+    @contextlib.contextmanager
+    def _without_sensors(self) -> Iterator[None]:
+        """Leave out the forces on bodies, which a sensor asks for: they are those of the last substep."""
+        flags = self._model.opt.disableflags
+        self._model.opt.disableflags = flags | int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
+        try:
+            yield
+        finally:
+            self._model.opt.disableflags = flags
+
+    def forward(self) -> None:
+        self._launch("forward", self._compute)
+
+    def _compute(self) -> None:
+        for compute in (mjw.kinematics, mjw.com_pos, mjw.crb, mjw.com_vel):
+            compute(self._model, self._data)
+
+    def ray(self, start: np.ndarray, direction: np.ndarray, worlds: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+        self.forward()
+        rays, rows = start.shape[1], torch.from_numpy(worlds).to(self.device)
+        ends: List[Any] = []
+        for given in (start, direction):
+            points = torch.ones(self.num, rays, 3, device=self.device)
+            points[rows] = torch.from_numpy(given).float().to(self.device)
+            ends.append(wp.from_torch(points, dtype=wp.vec3))
+        with self._stream():
+            every, nobody = wp.types.vector(6, int)(*[-1] * 6), wp.full(rays, -1, dtype=int)
+            distance, geom = wp.empty((self.num, rays), dtype=float), wp.empty((self.num, rays), dtype=int)
+            normal = wp.empty((self.num, rays), dtype=wp.vec3)
+            mjw.rays(self._model, self._data, *ends, every, True, nobody, distance, geom, normal)
+        return tuple(wp.to_torch(x)[rows].cpu().numpy() for x in (distance, geom))  # type: ignore[return-value]
+
+    def get_data(self, world: int, data: Any) -> None:
+        data.qpos[:], data.qvel[:] = self._qpos[world].cpu().numpy(), self._qvel[world].cpu().numpy()
+
+    def get_model(self, world: int) -> Any:
+        self._scratch = self._scratch or copy.copy(self.model)
+        for name, field in self._fields.items():
+            owner, attribute = (self._scratch.opt, name[4:]) if name.startswith("opt.") else (self._scratch, name)
+            getattr(owner, attribute)[:] = field[world].cpu().numpy()
+        return self._scratch
+
+    def _launch(self, name: str, work: Callable[[], None]) -> None:
+        """Run a function of the engine in torch's stream, as a graph that is recorded at the first call."""
+        if name not in self._graphs:
+            self._graphs[name] = self._record(work)
+        on_gpu = self.device.type == "cuda"
+        wp.capture_launch(self._graphs[name], stream=wp.stream_from_torch(self.device) if on_gpu else None)
+
+    def _record(self, work: Callable[[], None]) -> Any:
+        collecting = gc.isenabled()
+        gc.disable()  # freeing an array during the recording would invalidate it
+        try:
+            with wp.ScopedDevice(self._warp_device), wp.ScopedCapture() as capture:
+                work()
+        finally:
+            if collecting:
+                gc.enable()
+        return capture.graph
+
+    def _stream(self) -> ContextManager[Any]:
+        """Run the engine in torch's stream."""
+        if self.device.type == "cpu":
+            return wp.ScopedDevice(self._warp_device)
+        return wp.ScopedStream(wp.stream_from_torch(self.device))
