@@ -1,4 +1,4 @@
-"""The interface of Isaac Gym Preview 4 on MuJoCo's batched engine. Not affiliated with NVIDIA.
+"""The interface of Isaac Gym Preview 4 on MuJoCo. Not affiliated with NVIDIA.
 
 ``activate()`` gives this process the module ``isaacgym``; ``python -m gymapi_mujoco train.py`` runs a script with it.
 """
@@ -12,6 +12,9 @@ __version__ = "0.1.0"
 
 MODULES = Path(__file__).resolve().parent / "modules"
 """The folder that holds the package ``isaacgym``."""
+
+ENGINE_VARIABLE, ENGINES = "GYMAPI_MUJOCO_ENGINE", ("auto", "cpu", "warp")
+"""The environment variable that chooses the engine, and its values."""
 
 
 def activate() -> None:

@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import List
 
 import gymapi_mujoco
-from gymapi_mujoco import legacy
+from gymapi_mujoco import ENGINE_VARIABLE, ENGINES, legacy
 
-USAGE = """usage: python -m gymapi_mujoco [--cuda-as-cpu] SCRIPT [ARGUMENTS]
-       python -m gymapi_mujoco [--cuda-as-cpu] -m MODULE [ARGUMENTS]
+USAGE = """usage: python -m gymapi_mujoco [--engine ENGINE] [--cuda-as-cpu] SCRIPT [ARGUMENTS]
+       python -m gymapi_mujoco [--engine ENGINE] [--cuda-as-cpu] -m MODULE [ARGUMENTS]
        python -m gymapi_mujoco --install | --uninstall
 
 Runs a client of Isaac Gym on MuJoCo. The folders of the script's repository that have a setup.py or pyproject.toml
 are put on the module path, so the repository need not be installed.
 
+--engine cpu    simulate with MuJoCo on the CPU, whatever device the client asks for
+--engine warp   simulate with MuJoCo Warp, without a GPU on Warp's CPU device
+--engine auto   MuJoCo Warp where the client asks for a GPU that is there, MuJoCo on the CPU elsewhere (default)
 --cuda-as-cpu   use the CPU where the client writes a CUDA device into its code
 --install       let 'import isaacgym' work in every process of this Python
 --uninstall     undo --install
@@ -38,14 +41,27 @@ def main() -> None:
     if args[0] in ("--install", "--uninstall"):
         print(install() if args[0] == "--install" else uninstall())
         return
-    if args[0] == "--cuda-as-cpu":
+    args = _take_options(args)
+    if not args or (args[0].startswith("-") and args[0] != "-m") or args == ["-m"]:
+        raise SystemExit(f"gymapi_mujoco: '{' '.join(args)}' names no script\n\n{USAGE}")
+    run(args)
+
+
+def _take_options(args: List[str]) -> List[str]:
+    """Apply the launcher's own options; return what follows them."""
+    while args and args[0] in ("--cuda-as-cpu", "--engine"):
+        if args[0] == "--engine":
+            chosen = args[1] if len(args) > 1 else ""
+            if chosen not in ENGINES:
+                raise SystemExit(f"gymapi_mujoco: --engine '{chosen}'; give one of {', '.join(ENGINES)}")
+            os.environ[ENGINE_VARIABLE] = chosen  # for the processes that the script starts, too
+            args = args[2:]
+            continue
         from gymapi_mujoco.cuda_names import treat_cuda_as_cpu
 
         treat_cuda_as_cpu()
         args = args[1:]
-    if not args or (args[0].startswith("-") and args[0] != "-m") or args == ["-m"]:
-        raise SystemExit(f"gymapi_mujoco: '{' '.join(args)}' names no script\n\n{USAGE}")
-    run(args)
+    return args
 
 
 def run(args: List[str]) -> None:

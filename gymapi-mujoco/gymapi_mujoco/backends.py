@@ -16,10 +16,9 @@ import mujoco
 import torch
 
 import gymapi_mujoco
-from gymapi_mujoco import cuda_names
+from gymapi_mujoco import ENGINE_VARIABLE, ENGINES, cuda_names
 from gymapi_mujoco.worlds import Worlds
 
-VARIABLE, ENGINES = "GYMAPI_MUJOCO_ENGINE", ("auto", "cpu", "warp")
 INSTALL = "pip install mujoco-warp, or 'gymapi-mujoco[warp]'"
 
 
@@ -64,16 +63,16 @@ def choose(compute_device: int, use_gpu_pipeline: bool, threads: int) -> Backend
         return Backend("warp", f"cuda:{compute_device}", threads)
     if wanted == "warp":
         if not warp_is_installed():
-            raise ModuleNotFoundError(f"{VARIABLE}=warp needs MuJoCo Warp; {INSTALL}", name="mujoco_warp")
+            raise ModuleNotFoundError(f"{ENGINE_VARIABLE}=warp needs MuJoCo Warp; {INSTALL}", name="mujoco_warp")
         return Backend("warp", "cpu", threads)
     return Backend("cpu", "cpu", threads)
 
 
 def wanted_engine() -> str:
-    """Return the value of ``GYMAPI_MUJOCO_ENGINE``."""
-    wanted = os.environ.get(VARIABLE) or "auto"
+    """Return the value of ``GYMAPI_MUJOCO_ENGINE``; another one is a ValueError."""
+    wanted = os.environ.get(ENGINE_VARIABLE) or "auto"
     if wanted not in ENGINES:
-        raise ValueError(f"{VARIABLE}={wanted}: give one of {', '.join(ENGINES)}")
+        raise ValueError(f"{ENGINE_VARIABLE}={wanted}: give one of {', '.join(ENGINES)}")
     return wanted
 
 

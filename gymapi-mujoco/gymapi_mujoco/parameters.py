@@ -85,6 +85,12 @@ class Parameters:
         inertia = np.stack([actor.inertia for actor in actors])
         model = self._model
         heavy = asset.masses > 0
+        fixed = (model.body_simple[bodies] > 0) & (com != model.body_ipos[bodies]).any(axis=(0, 2))
+        if fixed.any():
+            raise ValueError(
+                f"set_actor_rigid_body_properties: another centre of mass of '{asset.body_names[int(fixed.argmax())]}' "
+                "after prepare_sim, and no environment had one before; set it in one environment before prepare_sim"
+            )
         values = np.where(heavy | (mass > 0), mass, model.body_mass[bodies])
         self._stale |= self._write("body_mass", worlds, bodies, values)
         self._stale |= self._write("body_ipos", worlds, bodies, com)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Dict, List, Tuple
+from typing import Dict, List, Set, Tuple
 
 import mujoco
 import numpy as np
@@ -60,6 +60,7 @@ def _add_actor(
     driven: bool,
 ) -> None:
     asset, parts = actor.asset, []
+    shifted = _shifted_bodies(actor)
     shape_index = 0
     for i, body in enumerate(asset.bodies):
         above = spec.worldbody if body.parent < 0 else parts[body.parent]
@@ -69,6 +70,8 @@ def _add_actor(
         part = above.add_body(name=f"{actor.index}/{body.name}", pos=pos, quat=quat)
         parts.append(part)
         _add_inertia(part, body.mass, body.com, body.inertia)
+        if i in shifted:
+            part.simple = False
         part.gravcomp = 1.0 if asset.options.disable_gravity else 0.0
         if body.parent < 0 and asset.floating:
             part.add_freejoint(name=f"{actor.index}/free")
@@ -99,6 +102,17 @@ def _add_actor(
         parts[0].add_site(name="probe")
         site = mujoco.mjtObj.mjOBJ_SITE
         spec.add_sensor(name="probe", type=mujoco.mjtSensor.mjSENS_FORCE, objtype=site, objname="probe")
+
+
+def _shifted_bodies(actor: Actor) -> Set[int]:
+    """Return the bodies whose centre of mass, or shape of inertia, differs in an environment: MuJoCo must not take its
+    short cut for bodies whose frame is that of their inertia."""
+    twins = [env.actors[actor.index] for env in actor.env.sim.envs]
+    com = np.stack([twin.com for twin in twins]) != actor.asset.coms
+    inertia = np.stack([actor.asset.inertias, *(twin.inertia for twin in twins)])
+    shape = inertia / np.maximum(np.trace(inertia, axis1=2, axis2=3), 1e-12)[..., None, None]
+    differs = (np.abs(shape - shape[:1]) > 1e-6).any(axis=(0, 2, 3))
+    return set(np.flatnonzero(com.any(axis=(0, 2)) | differs).tolist())
 
 
 def _add_inertia(part: mujoco.MjsBody, mass: float, com: np.ndarray, inertia: np.ndarray) -> None:

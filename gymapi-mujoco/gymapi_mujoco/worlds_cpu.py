@@ -37,8 +37,9 @@ class CpuWorlds(Worlds):
         return torch.from_numpy(view)
 
     def values(self, name: str) -> Tensor:
-        own = self._batch.expanded(name)
-        return torch.from_numpy(np.asarray(getattr(self.model, name))[None] if own is None else own)
+        if self._batch.expanded(name) is not None:
+            return self.field(name)
+        return torch.from_numpy(np.array(getattr(self.model, name))[None])
 
     def field(self, name: str) -> Tensor:
         return torch.from_numpy(self._batch.expand(name))

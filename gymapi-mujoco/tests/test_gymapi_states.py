@@ -86,7 +86,7 @@ def test_box_on_a_slope_slides_if_the_mean_friction_is_below_the_slope(gymapi, b
     mean = (friction + 1) / 2
     expected = 9.81 * max(0.0, np.sin(np.arctan(0.7)) - mean * np.cos(np.arctan(0.7)))  # [m/s^2]
     assert (expected > 0) == slides
-    assert abs(float(world.root[0, 7]) - expected) < 0.12
+    assert abs(float(world.root[0, 7]) - expected) < 0.15  # the box tilts while it slides
 
 
 def test_pushed_box_moves_by_force_over_mass_for_one_step(gymapi, box):

@@ -14,14 +14,11 @@ def wrap_tensor(gym_tensor: Tensor, offsets=None, counts=None) -> torch.Tensor:
 
 
 def unwrap_tensor(torch_tensor: torch.Tensor) -> Tensor:
-    """Return a handle of a contiguous torch tensor in the CPU's memory."""
+    """Return a handle of a contiguous torch tensor, on the CPU or a GPU."""
     if not isinstance(torch_tensor, torch.Tensor):
         raise TypeError(f"gymtorch.unwrap_tensor: got {type(torch_tensor).__name__}; pass a torch tensor")
-    if torch_tensor.device.type != "cpu":
-        raise ValueError(
-            f"gymtorch.unwrap_tensor: the tensor is on {torch_tensor.device}, and this engine runs on the CPU; use "
-            "--sim_device cpu"
-        )
+    if torch_tensor.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"gymtorch.unwrap_tensor: the tensor is on {torch_tensor.device}; it must be on cpu or cuda")
     if not torch_tensor.is_contiguous():
         raise ValueError("gymtorch.unwrap_tensor: the tensor is not contiguous; call .contiguous() first")
     return Tensor(torch_tensor.detach())

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from gymapi_mujoco.backends import INSTALL, gpu_is_usable, warp_is_installed
 
 from isaacgym import gymapi
 
@@ -26,16 +27,18 @@ def parse_bool(value):
 def parse_arguments(description="Isaac Gym Example", headless=False, no_graphics=False, custom_parameters=None):
     """Parse the command line of an example: devices, physics engine, threads, and a client's own parameters.
 
-    The engine runs on the CPU: other devices of the simulation become ``cpu``, and one line says so. Devices in the
-    client's own parameters (``--rl_device``) become ``cpu`` where torch has no CUDA.
+    The simulation is on a GPU where torch has CUDA and MuJoCo Warp is installed; elsewhere its devices become ``cpu``,
+    and one line says so. Devices in the client's own parameters (``--rl_device``) become ``cpu`` where torch has no
+    CUDA.
     """
+    gpu = gpu_is_usable()
     parser = argparse.ArgumentParser(description=description)
     if headless:
         parser.add_argument("--headless", action="store_true", help="Run without a window")
     if no_graphics:
         parser.add_argument("--nographics", action="store_true", help="Run without a window and without cameras")
-    parser.add_argument("--sim_device", type=str, default="cpu", help="Device of the simulation; cpu in this engine")
-    parser.add_argument("--pipeline", type=str, default="cpu", help="Where tensors are; cpu in this engine")
+    parser.add_argument("--sim_device", type=str, default="cuda:0" if gpu else "cpu", help="Device of the simulation")
+    parser.add_argument("--pipeline", type=str, default="gpu" if gpu else "cpu", help="Where tensors are: cpu or gpu")
     parser.add_argument("--graphics_device_id", type=int, default=0, help="Device that draws")
     engine = parser.add_mutually_exclusive_group()
     engine.add_argument("--flex", action="store_true", help="Not provided")
@@ -46,9 +49,10 @@ def parse_arguments(description="Isaac Gym Example", headless=False, no_graphics
     for own in custom_parameters or []:
         _add(parser, own)
     args = parser.parse_args()
-    _replace_devices(args, {own["name"].lstrip("-") for own in custom_parameters or [] if "name" in own})
+    _replace_devices(args, {own["name"].lstrip("-") for own in custom_parameters or [] if "name" in own}, gpu)
     args.sim_device_type, args.compute_device_id = parse_device_str(args.sim_device)
-    args.use_gpu_pipeline = args.use_gpu = False
+    args.use_gpu = args.sim_device_type == "cuda"
+    args.use_gpu_pipeline = args.use_gpu and str(args.pipeline).lower() in ("gpu", "cuda")
     args.device, args.device_id = args.sim_device_type, args.compute_device_id
     args.physics_engine = gymapi.SIM_FLEX if args.flex else gymapi.SIM_PHYSX
     args.slices = args.slices or args.subscenes
@@ -67,7 +71,7 @@ def _add(parser, own):
     parser.add_argument(own["name"], **settings)
 
 
-def _replace_devices(args, own):
+def _replace_devices(args, own, gpu):
     """Use the CPU where a CUDA device is not there, or not for the simulation, and print what was replaced."""
     import torch
 
@@ -75,11 +79,13 @@ def _replace_devices(args, own):
     for name, value in vars(args).items():
         if not isinstance(value, str) or not value.startswith(("cuda", "gpu")):
             continue
-        if name in ("sim_device", "pipeline") or (name in own and not torch.cuda.is_available()):
+        if (name in ("sim_device", "pipeline") and not gpu) or (name in own and not torch.cuda.is_available()):
             setattr(args, name, "cpu")
             replaced.append(f"{name}={value}")
     if replaced:
-        print(f"isaacgym: cpu instead of {', '.join(replaced)}", file=sys.stderr)
+        missing = torch.cuda.is_available() and not warp_is_installed()
+        hint = f"; for a simulation on a GPU {INSTALL}" if missing else ""
+        print(f"isaacgym: cpu instead of {', '.join(replaced)}{hint}", file=sys.stderr)
 
 
 def parse_sim_config(config, sim_params):
