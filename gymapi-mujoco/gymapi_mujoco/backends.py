@@ -84,6 +84,10 @@ def gpu_is_usable() -> bool:
     """Return whether a client that asks for a GPU gets one."""
     if wanted_engine() == "cpu" or cuda_names.are_cpu() or not torch.cuda.is_available() or not warp_is_installed():
         return False
+    return _warp_sees_a_gpu()
+
+
+def _warp_sees_a_gpu() -> bool:
     import warp
 
     return warp.is_cuda_available()

@@ -26,6 +26,15 @@ def gymapi():
         gymapi_mujoco.deactivate()
 
 
+@pytest.fixture(params=["cpu", pytest.param("warp", marks=pytest.mark.slow)])
+def engine(request, monkeypatch):
+    """The engine of the test's simulations: MuJoCo on the CPU, and MuJoCo Warp on Warp's CPU device."""
+    if request.param == "warp":
+        pytest.importorskip("mujoco_warp")
+    monkeypatch.setenv("GYMAPI_MUJOCO_ENGINE", request.param)
+    return request.param
+
+
 @pytest.fixture
 def arm(tmp_path):
     """The file of an arm."""

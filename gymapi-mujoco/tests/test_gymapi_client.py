@@ -20,15 +20,16 @@ def launch(*args, **environment):
     return subprocess.run(command, capture_output=True, text=True, env=env, cwd="/", timeout=300, check=False)
 
 
-def test_client_script_trains_by_the_launcher_with_an_unchanged_command_line():
+def test_client_script_trains_by_the_launcher_with_an_unchanged_command_line(engine):
     script = str(HERE / "client" / "train.py")
-    done = launch(script, "--task", "walk", "--headless", "--num_envs", "8", "--sim_device", "cuda:0")
+    done = launch("--engine", engine, script, "--task", "walk", "--headless", "--num_envs", "8", "--sim_device", "cuda:0")
     assert done.returncode == 0, done.stderr[-2000:]
     assert "trained on cpu" in done.stdout and "8 robots" in done.stdout
     lines = [line for line in done.stderr.splitlines() if line.startswith("isaacgym:")]
     assert len(lines) == 2, lines
     assert lines[0].startswith("isaacgym: cpu instead of sim_device=cuda:0")
-    assert "on the CPU" in lines[1] and "not NVIDIA's engine" in lines[1]
+    assert {"cpu": "on the CPU, ", "warp": "on Warp's CPU device"}[engine] in lines[1]
+    assert "not NVIDIA's engine" in lines[1]
 
 
 @pytest.fixture
@@ -41,6 +42,7 @@ def client(gymapi, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("task", ["walk_field", "walk_mesh"])
 def test_client_trains_on_uneven_ground(client, monkeypatch, task):
     monkeypatch.setattr(sys, "argv", ["train.py", "--task", task, "--headless", "--num_envs", "6"])

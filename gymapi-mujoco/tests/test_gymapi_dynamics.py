@@ -5,6 +5,8 @@ import pytest
 import torch
 from robots import World
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 def moving(gymapi, arm, fixed):
     world = World(gymapi, arm, 2, height=3.0, fix_base_link=fixed).prepare()
@@ -168,3 +170,41 @@ def test_unprovided_image_and_unknown_camera_are_refused(gymapi, box):
     camera = world.gym.create_camera_sensor(world.envs[0], gymapi.CameraProperties())
     with pytest.raises(NotImplementedError, match="IMAGE_OPTICAL_FLOW is not provided"):
         world.gym.get_camera_image(world.sim, world.envs[0], camera, gymapi.IMAGE_OPTICAL_FLOW)
+
+
+def test_box_rests_on_a_fixed_base_where_it_was_moved(gymapi, arm):
+    """Shapes of a fixed base follow its pose."""
+    world = two_actors(gymapi, arm)
+    state = world.root.clone()
+    state[2:, 0] += 1.0
+    state[2:, 2] += 0.3
+    both = torch.tensor([2, 3], dtype=torch.int32)
+    world.gym.set_actor_root_state_tensor_indexed(world.sim, world.unwrap(state), world.unwrap(both), 2)
+    world.step(100)
+    torch.testing.assert_close(world.force[1, 5, 2], torch.tensor(4 * 9.81), atol=0.2, rtol=0)
+    torch.testing.assert_close(world.root[3, 2] - world.root[1, 2], torch.tensor(0.3), atol=1e-3, rtol=0)
+
+
+def test_centre_of_mass_of_a_box_is_used(gymapi, box):
+    """A force at the centre of a box, whose centre of mass is 5 cm aside, turns it."""
+
+    def change(world, env, i):
+        bodies = world.gym.get_actor_rigid_body_properties(env, 0)
+        bodies[0].com = gymapi.Vec3(0.05 * i, 0, 0)
+        world.gym.set_actor_rigid_body_properties(env, 0, bodies, recomputeInertia=True)
+
+    world = World(gymapi, box, 2, height=3.0, change=change).prepare()
+    force = torch.tensor([[[0, 0, 2 * 9.81]]] * 2)
+    at = world.body[..., :3].clone()
+    world.gym.apply_rigid_body_force_at_pos_tensors(
+        world.sim, world.unwrap(force), world.unwrap(at), gymapi.GLOBAL_SPACE
+    )
+    world.step(1)
+    inertia = 2 * 0.2**2 / 6
+    expected = torch.tensor([0.0, 0.05 * 2 * 9.81 / inertia * 0.005])
+    torch.testing.assert_close(world.root[:, 11], expected, atol=1e-5, rtol=1e-3)
+    aligned = World(gymapi, box, 2, height=3.0).prepare()
+    bodies = aligned.gym.get_actor_rigid_body_properties(aligned.envs[1], 0)
+    bodies[0].com = gymapi.Vec3(0.05, 0, 0)
+    with pytest.raises(ValueError, match="another centre of mass of 'box' after prepare_sim"):
+        aligned.gym.set_actor_rigid_body_properties(aligned.envs[1], 0, bodies, recomputeInertia=True)

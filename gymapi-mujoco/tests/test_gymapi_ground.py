@@ -5,6 +5,8 @@ import pytest
 import torch
 from robots import World, box_urdf
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @pytest.fixture
 def ball(tmp_path):

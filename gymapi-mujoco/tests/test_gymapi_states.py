@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from robots import ARM, GO2, World
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 def rotate(quat, vector):
     """Turn vectors by quaternions x y z w."""
