@@ -162,6 +162,10 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/play.py --task anymal_c_flat --num_envs 16": "by hand",
+    "pip install '../rsl_rl/gymapi-mujoco[warp]'": "by hand",
+    "python -m gymapi_mujoco --engine warp legged_gym/scripts/train.py --task anymal_c_flat --headless": (
+        "gymapi-mujoco/tests/test_gymapi_client.py, with a client of ours"
+    ),
     "python benchmarks/gym_interface.py --num_envs 512 4096": "by hand",
     "python scripts/train.py --task go2_rough": "tests/cli/test_terrain.py",
     "python scripts/evaluate.py --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_terrain.py",

@@ -99,9 +99,7 @@ class ForceSensors:
         if applied is not None:  # contained in MuJoCo's, and no contact force
             force, torque = force - applied, torque - torch.linalg.cross(com[:, ids] - at, applied)
         weight = engine.worlds.values("body_mass")[:, ids].float()[..., None] * engine.parameters.gravity
-        if applied is not None:
-            weight = weight + applied
-        weight = weight.expand(force.shape)
+        weight = weight.expand(force.shape) if applied is None else weight + applied
         weight_torque = torch.linalg.cross(com[:, ids] - at, weight)
         for k, (body, sensor) in enumerate(self._sensors):
             total = sensor.contact * force[:, k] + sensor.dynamics * weight[:, k]

@@ -202,7 +202,7 @@ class Tensors:
             rows[:, 0] = torch.from_numpy(np.ascontiguousarray(states["pos"]))
         if flags & _VEL:
             rows[:, 1] = torch.from_numpy(np.ascontiguousarray(states["vel"]))
-        engine.set_dofs(engine.dof_state, _one(engine, env.index * engine.num_actors + own.index))
+        engine.set_dofs(engine.dof_state, torch.tensor([env.index * engine.num_actors + own.index]).to(engine.device))
         return True
 
     def get_actor_rigid_body_states(self, env: Env, actor: int, flags: int) -> np.ndarray:
@@ -225,10 +225,6 @@ class _Writer(NamedTuple):
     what: str
     size: Callable[[Engine], int]
     write: Callable[[Engine, torch.Tensor, Optional[torch.Tensor]], None]  # values, and flat indices of actors or None
-
-
-def _one(engine: Engine, actor: int) -> torch.Tensor:
-    return torch.tensor([actor], device=engine.device)
 
 
 def _num_dofs(engine: Engine) -> int:

@@ -59,7 +59,8 @@ class CpuWorlds(Worlds):
         self._batch.forward(stage=mujoco.mjtStage.mjSTAGE_VEL)
 
     def ray(self, start: np.ndarray, direction: np.ndarray, worlds: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        return self._batch.ray(start, direction, ids=worlds)
+        distance, geom = self._batch.ray(start, direction, ids=worlds)
+        return distance, geom
 
     def get_data(self, world: int, data: Any) -> None:
         self._batch.get_data(world, data)

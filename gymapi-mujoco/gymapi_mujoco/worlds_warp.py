@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, Optional, Tuple
 
 import mujoco
 import numpy as np
@@ -36,9 +36,9 @@ _FULL = int(
     | mjw.OverflowType.BROADPHASE
     | mjw.OverflowType.NARROWPHASE
     | mjw.OverflowType.CCD
-    | mjw.OverflowType.HFIELD
 )
-"""Overflows that lose contacts; the engine also counts solvers that stop at their last iteration."""
+"""Overflows of the buffers for contacts; others are limits that MuJoCo has on a CPU too, and solvers' last iterations.
+"""
 
 _MAX_STATE = 1e10
 """Limit of positions and velocities above which MuJoCo resets a world."""
@@ -88,13 +88,13 @@ class WarpWorlds(Worlds):
 
     def _compile(self) -> None:
         """Compile the kernels, which is not possible while a graph is recorded, and restore the state."""
+        wp.synchronize_device(self._warp_device)  # the arrays were made in a stream of Warp's own
         kept = [self.state(name) for name in ("qpos", "qvel", "qacc_warmstart", "time")]
         before = [state.clone() for state in kept]
         with self._stream():
             mjw.step(self._model, self._data)
         for state, value in zip(kept, before):
             state.copy_(value)
-        wp.synchronize_device(self._warp_device)
 
     def state(self, name: str) -> Tensor:
         return wp.to_torch(getattr(self._data, name))
@@ -173,17 +173,21 @@ class WarpWorlds(Worlds):
     def ray(self, start: np.ndarray, direction: np.ndarray, worlds: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
         self.forward()
         rays, rows = start.shape[1], torch.from_numpy(worlds).to(self.device)
-        ends: List[Any] = []
-        for given in (start, direction):
-            points = torch.ones(self.num, rays, 3, device=self.device)
-            points[rows] = torch.from_numpy(given).float().to(self.device)
-            ends.append(wp.from_torch(points, dtype=wp.vec3))
+
+        def points(given: np.ndarray) -> Any:
+            """Return Warp's array of vectors for all worlds; those of worlds that were not asked for do not matter."""
+            values = torch.ones(self.num, rays, 3, device=self.device)
+            values[rows] = torch.from_numpy(given).float().to(self.device)
+            return wp.from_torch(values, dtype=wp.vec3)
+
+        distance = torch.empty(self.num, rays, device=self.device)
+        geom, normal = torch.empty_like(distance, dtype=torch.int32), torch.empty(*distance.shape, 3).to(distance)
+        out: Any = (wp.from_torch(distance), wp.from_torch(geom), wp.from_torch(normal, dtype=wp.vec3))
+        every_group: Any = wp.types.vector(6, int)(*[-1] * 6)
         with self._stream():
-            every, nobody = wp.types.vector(6, int)(*[-1] * 6), wp.full(rays, -1, dtype=int)
-            distance, geom = wp.empty((self.num, rays), dtype=float), wp.empty((self.num, rays), dtype=int)
-            normal = wp.empty((self.num, rays), dtype=wp.vec3)
-            mjw.rays(self._model, self._data, *ends, every, True, nobody, distance, geom, normal)
-        return tuple(wp.to_torch(x)[rows].cpu().numpy() for x in (distance, geom))  # type: ignore[return-value]
+            no_body = wp.full(rays, -1, dtype=int)
+            mjw.rays(self._model, self._data, points(start), points(direction), every_group, True, no_body, *out)
+        return distance[rows].cpu().numpy(), geom[rows].cpu().numpy()
 
     def get_data(self, world: int, data: Any) -> None:
         data.qpos[:], data.qvel[:] = self._qpos[world].cpu().numpy(), self._qvel[world].cpu().numpy()

@@ -22,7 +22,9 @@ def launch(*args, **environment):
 
 def test_client_script_trains_by_the_launcher_with_an_unchanged_command_line(engine):
     script = str(HERE / "client" / "train.py")
-    done = launch("--engine", engine, script, "--task", "walk", "--headless", "--num_envs", "8", "--sim_device", "cuda:0")
+    done = launch(
+        "--engine", engine, script, "--task", "walk", "--headless", "--num_envs", "8", "--sim_device", "cuda:0"
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "trained on cpu" in done.stdout and "8 robots" in done.stdout
     lines = [line for line in done.stderr.splitlines() if line.startswith("isaacgym:")]

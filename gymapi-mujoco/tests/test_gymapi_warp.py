@@ -46,7 +46,7 @@ def walk(gymapi, steps=40):
     pose = torch.tensor(STANDING)
     world.dof[..., 0] = pose
     gym.set_dof_state_tensor(sim, world.unwrap(world.dof.view(-1, 2)))
-    pull = torch.zeros(world.body.shape[:2] + (3,))
+    pull = torch.zeros(*world.body.shape[:2], 3)
     pull[0, 0, 0] = 20.0
     for i in range(steps):
         if i == steps // 2:
@@ -145,7 +145,7 @@ def test_model_that_warp_cannot_simulate_is_refused(gymapi, warp, arm, monkeypat
         raise NotImplementedError("mjINT_RK9 is unsupported.")
 
     monkeypatch.setattr(mujoco_warp, "put_model", refuse)
-    with pytest.raises(NotImplementedError, match="prepare_sim: MuJoCo Warp cannot simulate this .mjINT_RK9"):
+    with pytest.raises(NotImplementedError, match="prepare_sim: MuJoCo Warp cannot simulate this"):
         World(gymapi, arm, 1).prepare()
 
 
