@@ -1,4 +1,4 @@
-"""Observation terms: functions of the robots' state, each [N, k], in SI units.
+"""Observation terms: functions of the robots' state, each [N, k], in SI units. To add one, see docs/own-task.md.
 
 A term is a function and an entry of ``TERMS``, which says how the term is mirrored. Another package names its own term
 by "package.module:function"; it may be a ``Term`` too.
