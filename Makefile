@@ -7,7 +7,7 @@ RUN := $(PY) -m
 .PHONY: help walk test test-slow check format docs clean
 
 help:
-	@echo "make walk       train a Go2 to walk, judge it, film it and export its policy (minutes, two cores)"
+	@echo "make walk       train a Go2 to walk, evaluate it, film it and export its policy (minutes, two cores)"
 	@echo "make test       fast tests with coverage      make test-slow  trainings and other slow proofs"
 	@echo "make check      format, lint, types, Python 3.8 syntax"
 	@echo "make docs       build the pages of docs/ as a site in build/site, with links checked"
