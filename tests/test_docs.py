@@ -331,7 +331,7 @@ def test_every_program_is_run(root):
 
 
 def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
-    tasks = {kind: importlib.import_module(f"{kind}_term").task() for kind in TERM_KINDS}
+    tasks = {kind: importlib.import_module(f"{kind}_term").my_task() for kind in TERM_KINDS}
     envs = {kind: dataclasses.replace(task, num_envs=4).build(seed=1) for kind, task in tasks.items()}
     steps = {kind: [env.step(torch.randn(4, 12)) for _ in range(3)] for kind, env in envs.items()}
     for kind in TERM_KINDS:
