@@ -85,4 +85,4 @@ class G1Flat(TrainConfig):
         init_noise_std=0.6, actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
     algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.005)
-    runner: RunnerConfig = RunnerConfig(max_iterations=800, save_interval=50, experiment_name="g1_flat")
+    runner: RunnerConfig = RunnerConfig(max_iterations=600, save_interval=50, experiment_name="g1_flat")
