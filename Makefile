@@ -18,8 +18,11 @@ help:
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,sweep,dev]"
 	touch $@
 
+# ends when three evaluations in a row have passed, each of 256 robots that get a new command after 5 s
+WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 --progress.evaluate_robots 256 --progress.evaluate_command_period 5
+
 walk: .venv/installed
-	$(PY) scripts/train.py --task go2_flat
+	$(PY) scripts/train.py $(WALK)
 	$(PY) scripts/evaluate.py --task go2_flat --num_seeds 3
 	$(PY) scripts/play.py --task go2_flat
 
