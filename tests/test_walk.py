@@ -51,7 +51,9 @@ def test_make_walk_ends_early_with_a_policy_that_walks(run_script, root, seed):
     flags = next(shlex.split(line)[2:] for line in commands.splitlines() if "scripts/train.py" in line)
     experiment = f"walk-{uuid.uuid4().hex[:8]}"
     try:
-        done = run_script("scripts/train.py", *flags, "--experiment_name", experiment, "--seed", str(seed), timeout=1200)
+        done = run_script(
+            "scripts/train.py", *flags, "--experiment_name", experiment, "--seed", str(seed), timeout=1200
+        )
         assert done.returncode == 0, done.stderr
         arguments = ("--task", "go2_flat", "--experiment_name", experiment, "--num_seeds", "6")
         done = run_script("scripts/evaluate.py", *arguments, timeout=600)
