@@ -72,6 +72,10 @@ def test_what_is_not_provided_is_named(gymapi, world):
         world.gym.create_tet_grid(world.sim)
     with pytest.raises(AttributeError, match=r"gymapi\.SoftMaterial is not provided"):
         gymapi.SoftMaterial()
+    from isaacgym import rlgpu
+
+    with pytest.raises(AttributeError, match=r"rlgpu\.PPO is not provided"):
+        rlgpu.PPO()
     with pytest.raises(AttributeError, match=r"gymapi\.SimParams has no attribute 'sub_steps'; it has dt"):
         gymapi.SimParams().sub_steps = 1
     with pytest.raises(NotImplementedError, match="SIM_FLEX is not provided"):
