@@ -35,7 +35,7 @@ class Actor:
         self.dof_start = sum(len(other.asset.joints) for other in env.actors)
 
     def start_poses(self) -> np.ndarray:
-        """Return position and quaternion x y z w of each body [B, 7] at the start: DoFs at zero or the nearest limit."""
+        """Return position and quaternion x y z w of each body [B, 7] with DoFs at zero or the nearest limit."""
         places: List[Tuple[np.ndarray, np.ndarray]] = []
         values = iter(np.clip(0.0, self.dof_properties["lower"], self.dof_properties["upper"]))
         for body in self.asset.bodies:

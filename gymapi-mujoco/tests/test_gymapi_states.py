@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from gymapi_mujoco.vectors import to_wxyz
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from gymapi_mujoco.vectors import to_wxyz
 from robots import ARM, GO2, World
 
 
