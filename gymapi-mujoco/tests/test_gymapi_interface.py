@@ -177,6 +177,15 @@ def test_wrapped_tensor_is_the_memory_that_refreshes_write_to(gymapi, world):
     world.gym.set_dof_actuation_force_tensor(world.sim, world.unwrap(policy_output))  # with a gradient
 
 
+def test_tensor_without_values_is_none(gymapi, box):
+    world = World(gymapi, box, 2)
+    world.gym.prepare_sim(world.sim)
+    assert world.torch.wrap_tensor(world.gym.acquire_dof_state_tensor(world.sim)) is None
+    assert world.torch.wrap_tensor(world.gym.acquire_force_sensor_tensor(world.sim)) is None
+    world.gym.refresh_dof_state_tensor(world.sim)
+    world.gym.simulate(world.sim)
+
+
 def test_viewer_without_a_display_takes_all_calls(gymapi, world, monkeypatch, capsys):
     from isaacgym import gymutil
 
