@@ -7,7 +7,7 @@ RUN := $(PY) -m
 .PHONY: help walk test test-slow check format docs clean
 
 help:
-	@echo "make walk       train a Go2 to walk, judge it, film it and export its policy (minutes, two cores)"
+	@echo "make walk       train a Go2 to walk, evaluate it, film it and export its policy (minutes, two cores)"
 	@echo "make test       fast tests with coverage      make test-slow  trainings and other slow proofs"
 	@echo "make check      format, lint, types, Python 3.8 syntax"
 	@echo "make docs       build the pages of docs/ as a site in build/site, with links checked"
@@ -18,8 +18,11 @@ help:
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,sweep,dev]"
 	touch $@
 
+# ends when three evaluations in a row have passed, each of 256 robots that get a new command after 5 s
+WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 --progress.evaluate_robots 256 --progress.evaluate_command_period 5
+
 walk: .venv/installed
-	$(PY) scripts/train.py --task go2_flat
+	$(PY) scripts/train.py $(WALK)
 	$(PY) scripts/evaluate.py --task go2_flat --num_seeds 3
 	$(PY) scripts/play.py --task go2_flat
 

@@ -41,7 +41,7 @@ EXTRAS = {
 setup(
     name="rsl-rl-lib",
     version=VERSION,
-    description="PPO for legged robots: thousands of simulated worlds, one policy, minutes of training",
+    description="PPO for legged robots: train a policy on thousands of simulated robots in minutes",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="BSD-3-Clause",

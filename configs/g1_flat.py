@@ -10,6 +10,7 @@ from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import (
     CommandConfig,
     ControlConfig,
+    ObservationTerm,
     RandomizationConfig,
     RewardConfig,
     RewardTerm,
@@ -17,6 +18,7 @@ from rsl_rl.config.mdp import (
 )
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.config.terms import CommandTerm
 
 from .go2_flat import flat_task
 
@@ -25,16 +27,24 @@ _LEGS = tuple(f"{side}_{part}" for part in ("thigh", "shin") for side in ("left"
 
 def biped_task() -> LeggedRobotConfig:
     """Return the task of g1_flat, which h1_flat changes in sizes and gains only."""
-    sensed = flat_task()
+    flat, clock = flat_task(), {"gait_clock": ObservationTerm()}
     return replace(
-        sensed,
+        flat,
         robot="g1",
+        policy_observations={**flat.policy_observations, **clock},
+        critic_observations={**flat.critic_observations, **clock},
         control=ControlConfig(
             stiffness={".*_hip_.*": 100.0, ".*_knee_.*": 150.0, ".*_ankle_.*": 40.0},
             damping={".*_hip_.*": 2.0, ".*_knee_.*": 4.0, ".*_ankle_.*": 2.0},
             action_scale=0.25,
         ),
-        commands=CommandConfig(lin_vel_x=(-0.5, 1.0), lin_vel_y=(-0.3, 0.3), yaw_rate=(-0.8, 0.8), resampling_time=5.0),
+        commands=CommandConfig(
+            lin_vel_x=(-0.5, 1.0),
+            lin_vel_y=(-0.3, 0.3),
+            yaw_rate=(-0.8, 0.8),
+            resampling_time=5.0,
+            terms={"gait_clock": CommandTerm(params={"period": 0.8})},
+        ),
         rewards=RewardConfig(
             weights={
                 "track_lin_vel": 1.5,
@@ -48,7 +58,7 @@ def biped_task() -> LeggedRobotConfig:
                 "joint_acc": -2.5e-7,
                 "action_rate": -0.01,
                 "joint_limits": -5.0,
-                "single_stance": 1.5,
+                "gait": 1.5,
                 "foot_clearance": -10.0,
                 "foot_slip": -0.15,
                 "foot_tilt": -1.0,
@@ -75,4 +85,4 @@ class G1Flat(TrainConfig):
         init_noise_std=0.6, actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
     algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.005)
-    runner: RunnerConfig = RunnerConfig(max_iterations=800, save_interval=50, experiment_name="g1_flat")
+    runner: RunnerConfig = RunnerConfig(max_iterations=600, save_interval=50, experiment_name="g1_flat")

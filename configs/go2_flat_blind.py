@@ -51,7 +51,7 @@ class Go2FlatBlind(TrainConfig):
         rnn_type="gru", rnn_hidden_size=64, actor_hidden_dims=(128, 64), critic_hidden_dims=(128, 64)
     )
     algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.003)
-    runner: RunnerConfig = RunnerConfig(max_iterations=600, save_interval=40, experiment_name="go2_flat_blind")
+    runner: RunnerConfig = RunnerConfig(max_iterations=800, save_interval=40, experiment_name="go2_flat_blind")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Go2FlatTeacher(Go2Flat):
 
     task: str = "go2_flat_teacher"
     env: LeggedRobotConfig = field(default_factory=teacher_task)
-    runner: RunnerConfig = replace(Go2Flat.runner, max_iterations=180, experiment_name="go2_flat_teacher")
+    runner: RunnerConfig = replace(Go2Flat.runner, experiment_name="go2_flat_teacher")
 
 
 @dataclass(frozen=True)
@@ -50,4 +50,4 @@ class Go2FlatDistilled(TrainConfig):
     algorithm: DistillationConfig = DistillationConfig(
         teacher=Go2Flat.policy, teacher_groups=("teacher",), teacher_share=0.5, teacher_updates=20, ema_decay=0.9
     )
-    runner: RunnerConfig = RunnerConfig(max_iterations=120, save_interval=20, experiment_name="go2_flat_distilled")
+    runner: RunnerConfig = RunnerConfig(max_iterations=180, save_interval=20, experiment_name="go2_flat_distilled")

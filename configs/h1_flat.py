@@ -38,4 +38,4 @@ class H1Flat(G1Flat):
 
     task: str = "h1_flat"
     env: LeggedRobotConfig = field(default_factory=h1_task)
-    runner: RunnerConfig = replace(G1Flat.runner, max_iterations=1000, experiment_name="h1_flat")
+    runner: RunnerConfig = replace(G1Flat.runner, max_iterations=700, experiment_name="h1_flat")

@@ -1,4 +1,4 @@
-"""Tasks without physics: the whole path in seconds."""
+"""Tasks without physics, which train in seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Toy(TrainConfig):
 
 @dataclass(frozen=True)
 class Recall(TrainConfig):
-    """A sign shown once is to be told until the episode ends; a policy without memory earns next to nothing."""
+    """Repeat a sign, observed once, until the episode ends; a policy without memory gets almost no reward."""
 
     task: str = "recall"
     env: RecallConfig = field(default_factory=RecallConfig)

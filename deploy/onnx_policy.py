@@ -25,7 +25,7 @@ Vector = Union[Sequence[float], np.ndarray, None]
 NEEDED = "inputs observations joint_names default_joint_pos action_scale action_clip stiffness damping torque_limits"
 PER_JOINT = ("default_joint_pos", "stiffness", "damping", "torque_limits")
 _CHECKSUM = b'\x72\x4c\x0a\x06sha256\x12\x42"'  # begins the metadata entry sha256, with 64 digits between quotes
-FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command"), "base")
+FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 """The observation terms that a robot can provide, and the frame of each."""
 
@@ -55,6 +55,7 @@ class Policy:
         gains = (self._to_robot(np.array(description[name])) for name in ("stiffness", "damping", "torque_limits"))
         self.stiffness, self.damping, self.torque_limits = gains  # [N m/rad], [N m s/rad], [N m]
         self._input_limits: Mapping[str, float] = description.get("input_limits", {})
+        self._clock = _gait_clock(description)  # period [s] and the size of a command up to which the robot stands
         self._target_limits = _target_limits(description)
         self.reset()
 
@@ -62,6 +63,7 @@ class Policy:
         """Start an episode: clear the last action, the histories and the recurrent states."""
         self.last_action = np.zeros(len(self._default), np.float32)  # in the policy's order of joints
         self._last_obs: Optional[np.ndarray] = None  # [D] of the call before
+        self._time = 0.0  # of the gait clock [s]
         self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
 
     def __call__(self, **state: Any) -> np.ndarray:
@@ -77,6 +79,7 @@ class Policy:
         targets = self._default + self._scale * action
         self._check_targets(targets)
         self.last_action, self.memories, self._last_obs = action, memories, obs
+        self._time += self.control_period
         return self._to_robot(targets)
 
     @np.errstate(over="ignore", invalid="ignore")  # the checks find what is too large
@@ -89,10 +92,12 @@ class Policy:
         joint_vel: Vector = None,
         base_lin_vel: Vector = None,
         base_lin_vel_world: Vector = None,
+        gait_clock: Vector = None,
     ) -> np.ndarray:
         """Return the next observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z,
         base to world; velocities in the base frame [rad/s], [m/s], the linear one also in the world frame; joints
-        [rad], [rad/s] in the order of ``joint_names``. Values that the policy does not use may be omitted.
+        [rad], [rad/s] in the order of ``joint_names``. Values that the policy does not use may be omitted. The clock is
+        sine and cosine of the gait's phase; if omitted, it runs with the calls of the episode.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         """
@@ -108,6 +113,7 @@ class Policy:
             "joint_pos": None if joint_pos is None else self._from_robot(joint_pos) - self._default,
             "joint_vel": None if joint_vel is None else self._from_robot(joint_vel),
             "action": self.last_action,
+            "gait_clock": self._gait(command, gait_clock),
         }
         parts, start = [], 0
         for name, size, scale, history in self._terms:
@@ -117,11 +123,21 @@ class Policy:
             start = end
         return np.concatenate(parts)
 
+    def _gait(self, command: Vector, clock: Vector) -> Optional[np.ndarray]:
+        """Return sine and cosine of the gait's phase, or zeros for a command to stand."""
+        if self._clock is None or command is None:
+            return None
+        period, dead_zone = self._clock
+        angle = 2 * np.pi * self._time / period
+        phase = np.array((np.sin(angle), np.cos(angle)) if clock is None else clock, np.float32)
+        return phase * (float(np.square(np.asarray(command, np.float32)).sum()) > dead_zone**2)
+
     def _scaled(self, value: Any, name: str, size: int, scale: np.float32) -> np.ndarray:
         """Return a term of the observation; a value that is not finite, or larger than in training, is a ValueError."""
         array = np.full(0, np.nan) if value is None else np.asarray(value, np.float32)
         if array.shape != (size,) or not np.isfinite(array).all():
             given = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
+            given["gait_clock"] = "command"
             source = given.get(name, name)
             raise ValueError(f"the policy senses {name}: give {source}, {size} finite numbers; got {value}")
         scaled = array * scale
@@ -258,6 +274,17 @@ def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.floa
     if wrong or size != expected:
         raise ValueError(f"frames of {wrong} are others than {FRAMES}, or the sizes' sum {size} is not {expected}")
     return terms
+
+
+def _gait_clock(description: Mapping[str, Any]) -> Optional[Tuple[float, float]]:
+    """Return period and dead zone of the gait clock; None without one."""
+    if all(term["name"] != "gait_clock" for term in description["observations"]):
+        return None
+    clock = description.get("commands", {}).get("gait_clock", {})
+    period, dead_zone = clock.get("period"), clock.get("dead_zone")
+    if not (isinstance(period, float) and 0 < period < np.inf and isinstance(dead_zone, float) and dead_zone >= 0):
+        raise ValueError(f"the gait clock is {clock}; give a period and a dead_zone, or export the policy again")
+    return period, dead_zone
 
 
 def _to_base(quat: Any, vector: Any) -> np.ndarray:

@@ -92,6 +92,7 @@ OWN_CODE = {  # command of a page whose files it needs -> what makes it small; t
     "scripts/train.py --task my_robot:MyRobotFlat": ONCE,
     "scripts/train.py --task reach:ReachTask": ("--max_iterations", "1"),
     "scripts/train.py --task toy --logger csv_logger:CsvLogger": ("--max_iterations", "1"),
+    "scripts/train.py --task limited_ppo:LimitedToy --algorithm.advantage_limit 2.0": ("--max_iterations", "1"),
     "scripts/train.py --task near:NearTask": ("--max_iterations", "1"),
     "scripts/train.py --task gym_hopper": ("--max_iterations", "1"),
     "scripts/evaluate.py --task gym_hopper --episodes 100": ("--episodes", "2"),
@@ -325,12 +326,12 @@ def test_every_program_is_run(root):
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
         *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
-        *("motors.py", "randomised_task.py"),
+        *("motors.py", "randomised_task.py", "limited_ppo.py"),
     }
 
 
 def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
-    tasks = {kind: importlib.import_module(f"{kind}_term").task() for kind in TERM_KINDS}
+    tasks = {kind: importlib.import_module(f"{kind}_term").my_task() for kind in TERM_KINDS}
     envs = {kind: dataclasses.replace(task, num_envs=4).build(seed=1) for kind, task in tasks.items()}
     steps = {kind: [env.step(torch.randn(4, 12)) for _ in range(3)] for kind, env in envs.items()}
     for kind in TERM_KINDS:
@@ -412,6 +413,17 @@ def test_small_start_trains_with_its_own_network(saved_programs):
     runner = small_start.train()
     assert isinstance(runner.alg.policy, small_start.SmallStart)
     assert runner.alg.policy.cfg.scale == 0.01
+
+
+def test_limited_ppo_trains_with_its_limit(saved_programs):
+    limited_ppo = importlib.import_module("limited_ppo")
+    algorithm = limited_ppo.LimitedPPOConfig(advantage_limit=0.25)
+    runner = OnPolicyRunner(
+        ToyConfig(num_envs=16).build(), dataclasses.replace(limited_ppo.LimitedToy(), algorithm=algorithm)
+    )
+    runner.learn(1)
+    assert isinstance(runner.alg, limited_ppo.LimitedPPO)
+    assert runner.alg.storage.advantages.abs().max().item() == 0.25
 
 
 def test_on_the_robot_moves_the_joints_of_a_driver(saved_programs, monkeypatch):

@@ -1,7 +1,9 @@
 """The promise of the first page: two cores, no GPU, a few minutes, and a Go2 that follows its commands."""
 
 import json
+import shlex
 import shutil
+import subprocess
 import uuid
 from pathlib import Path
 
@@ -40,6 +42,27 @@ def compare_engines(run_script, arguments):
     for name in ("lin_vel_error", "yaw_rate_error", "action_rate", "mean_torque", "step_frequency"):
         assert warp[name] == pytest.approx(cpu[name], rel=0.1), name
     assert abs(warp["fall_rate"] - cpu["fall_rate"]) <= 0.01  # two falls of 192 robots
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [31, 32, 33, 34, 35])
+def test_make_walk_ends_early_with_a_policy_that_walks(run_script, root, seed):
+    commands = subprocess.run(("make", "-n", "walk"), cwd=root, capture_output=True, text=True, check=True).stdout
+    flags = next(shlex.split(line)[2:] for line in commands.splitlines() if "scripts/train.py" in line)
+    experiment = f"walk-{uuid.uuid4().hex[:8]}"
+    try:
+        done = run_script(
+            "scripts/train.py", *flags, "--experiment_name", experiment, "--seed", str(seed), timeout=1200
+        )
+        assert done.returncode == 0, done.stderr
+        arguments = ("--task", "go2_flat", "--experiment_name", experiment, "--num_seeds", "6")
+        done = run_script("scripts/evaluate.py", *arguments, timeout=600)
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        print(json.dumps(result))
+        assert result["env_steps"] < 2_703_360, "it trained for all 220 updates"
+        assert result["gate_passed"], result
+    finally:
+        shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
 
 
 @pytest.mark.slow

@@ -1,1 +1,1 @@
-"""Prepare robot models of others for training, see docs/own-robot.md."""
+"""Prepare third-party robot models for training, see docs/own-robot.md."""

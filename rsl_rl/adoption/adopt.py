@@ -1,4 +1,4 @@
-"""Adopt a robot model of others: from a URDF or MJCF file to a model that stands in this project's engines."""
+"""Prepare a third-party robot model: from a URDF or MJCF file to a model that stands in this project's engines."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)

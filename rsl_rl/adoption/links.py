@@ -1,4 +1,4 @@
-"""Reduce a model of others to the links that move in walking: a base and legs, with primitive shapes.
+"""Reduce a third-party model to the links that move in walking: a base and legs, with primitive shapes.
 
 Joints that belong to no leg, such as those of arms, are locked at zero or the nearest angle within their range; what is
 fixed to a link becomes part of it.

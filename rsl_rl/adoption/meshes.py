@@ -1,4 +1,4 @@
-"""Find the mesh files that a model of others names, and test whether MuJoCo reads them."""
+"""Find the mesh files that a third-party model names, and test whether MuJoCo reads them."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)

@@ -1,4 +1,4 @@
-"""Read a robot model of others, URDF or MJCF, with MuJoCo's own compiler.
+"""Read a third-party robot model, URDF or MJCF, with MuJoCo's own compiler.
 
 What does not matter for walking is left out: sensors, tendons, textures, Gazebo elements. Meshes that are missing or
 unreadable are left out too; ``notes`` names everything that is.
@@ -28,7 +28,7 @@ _MAX_NAMES = 6
 
 
 class SourceModel(NamedTuple):
-    """A model of others, compiled, with one free joint."""
+    """A third-party model, compiled, with one free joint."""
 
     path: Path
     model: Any  # mujoco.MjModel

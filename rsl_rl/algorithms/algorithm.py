@@ -1,4 +1,4 @@
-"""The interface of learning algorithms for runners, collectors and checkpoints."""
+"""The interface of learning algorithms for runners, collectors and checkpoints. To add one, see docs/extending.md."""
 
 from __future__ import annotations
 

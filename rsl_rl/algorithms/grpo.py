@@ -11,7 +11,8 @@ from torch import Tensor
 from rsl_rl.algorithms.config_attributes import config_attributes
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.algorithms.gradient_steps import FIXED, GradientStepAlgorithm
-from rsl_rl.algorithms.losses import SCHEDULES, PolicyTerms, policy_terms
+from rsl_rl.algorithms.learning_rate import SCHEDULES
+from rsl_rl.algorithms.losses import PolicyTerms, policy_terms
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import GRPOConfig
 from rsl_rl.config.learn import LearnConfig

@@ -1,8 +1,8 @@
-"""PPO's loss by autograd, its learning-rate rule, and transforms of its mini-batches."""
+"""PPO's loss by autograd, and transforms of its mini-batches."""
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Callable, List, Mapping, NamedTuple
 
 import torch
 from torch import Tensor
@@ -97,32 +97,6 @@ class PPOLoss:
             loss = loss + term
         loss.backward()
         return torch.stack(terms).detach()
-
-
-def adapt_learning_rate(
-    learning_rate: Tensor, kl: Tensor, desired_kl: float, bounds: Tuple[float, float] = (1e-5, 1e-2)
-) -> Tensor:
-    """Divide the learning rate by 1.5 where the KL exceeds twice the target, multiply it where the KL is below half of
-    it.
-
-    Scalars in, scalar out, on their device.
-    """
-    too_far = (kl > 2 * desired_kl).to(learning_rate.dtype)
-    too_near = torch.logical_and(kl < desired_kl / 2, kl > 0).to(learning_rate.dtype)
-    return (learning_rate * 1.5 ** (too_near - too_far)).clamp(*bounds)
-
-
-def _adaptive(learning_rate: Tensor, kl: Tensor, cfg: SurrogateConfig) -> Tensor:
-    assert cfg.desired_kl is not None  # SurrogateConfig has checked it
-    return adapt_learning_rate(learning_rate, kl, cfg.desired_kl)
-
-
-SCHEDULES: Dict[str, Callable[[Tensor, Tensor, SurrogateConfig], Tensor]] = {
-    "adaptive": _adaptive,
-    "fixed": lambda learning_rate, kl, cfg: learning_rate,
-    "linear": lambda learning_rate, kl, cfg: learning_rate,  # it changes between updates only
-}
-"""Learning rate after a mini-batch with a KL, by name of the schedule."""
 
 
 def batch_transforms(

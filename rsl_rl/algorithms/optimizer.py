@@ -1,4 +1,4 @@
-"""PyTorch's Adam with the interface that algorithms need."""
+"""PyTorch's Adam for trainings without acceleration; with it, acceleration/flat_adam.py takes its place."""
 
 from __future__ import annotations
 

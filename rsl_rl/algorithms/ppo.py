@@ -11,7 +11,8 @@ from torch import Tensor
 from rsl_rl.algorithms.config_attributes import config_attributes
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.algorithms.gradient_steps import FIXED
-from rsl_rl.algorithms.losses import SCHEDULES, LossTerms, PPOLoss, batch_transforms
+from rsl_rl.algorithms.learning_rate import SCHEDULES
+from rsl_rl.algorithms.losses import LossTerms, PPOLoss, batch_transforms
 from rsl_rl.algorithms.value_learning import ValueLearningAlgorithm
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import PPOConfig

@@ -1,1 +1,1 @@
-"""The command `rsl-rl`: train, play, evaluate, benchmark, list, check-env, convert-checkpoint."""
+"""The command `rsl-rl`; main.py lists its subcommands."""

@@ -1,4 +1,4 @@
-"""Adopt a robot of others: `rsl-rl adopt robot.urdf`.
+"""Prepare a URDF or MJCF for training: `rsl-rl adopt robot.urdf`.
 
 Reads a URDF or an MJCF file, finds base, legs, feet and symmetry, chooses a standing pose and gains, and writes a
 folder with a prepared model, a config that can be trained, and a report with pictures. Robots on wheels, arms and files

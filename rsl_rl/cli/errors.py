@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Callable, Iterator, NoReturn
 
+from rsl_rl.cli.checkout import FOLDERS
 from rsl_rl.utils.launch import current_launch
 
 
@@ -69,6 +70,9 @@ def usage_errors(reports: Callable[[], bool] = is_first_on_machine) -> Iterator[
         fail(f"this machine has too little memory; use fewer environments or smaller networks ({error})", reports)
     except ModuleNotFoundError as error:
         remedy = "install it with pip, or with an extra of rsl-rl-lib (see README.md)"
+        for package, folder in FOLDERS.items():
+            if (error.name or "").partition(".")[0] == folder:
+                remedy = f"outside of the checkout write '{package}' in place of '{folder}'"
         fail(str(error) if "install" in str(error) else f"{error}; {remedy}", reports)
 
 

@@ -15,7 +15,7 @@ COMMANDS = {
     "sweep": "search hyper-parameters, with several seeds",
     "benchmark": "measure speed, alone or against another library",
     "list": "print the names of the tasks",
-    "adopt": "prepare a robot model of others (URDF or MJCF) for training",
+    "adopt": "prepare a robot model (URDF or MJCF) for training",
     "check-env": "check an environment of your own",
     "convert-checkpoint": "write a checkpoint for another version of rsl_rl",
 }

@@ -39,7 +39,7 @@ class RunnerConfig(Settings):
     run_name: str = ""
     """Suffix of the name of the run's folder."""
     logger: str = "tensorboard"
-    """Logger in addition to metrics.jsonl: tensorboard, wandb or none."""
+    """Logger in addition to metrics.jsonl: tensorboard, wandb, none, or "package.module:Class"."""
     init_at_random_ep_len: bool = True
     """Let scripts/train.py start the first episodes with random lengths, so that they do not time out together."""
 

@@ -203,6 +203,8 @@ class RandomizationConfig(Settings):
     """Mean time between pushes [s]; 0 for none."""
     push_velocity: float = 0.6
     """Largest change of the horizontal velocity by a push, in x and in y [m/s]."""
+    push_turning: float = 0.0
+    """Largest change of the angular velocity by a push, about each axis of the base frame [rad/s]."""
     initial_joint_scale: Range = (0.7, 1.3)
     """Factor of the default joint angles at the start of an episode."""
     initial_velocity: float = 0.4
@@ -216,7 +218,7 @@ class RandomizationConfig(Settings):
         require_ranges(self, "friction", "payload", "stiffness_scale", "damping_scale", "initial_joint_scale")
         for name in ("friction", "stiffness_scale", "damping_scale"):
             require_field(self, name, getattr(self, name)[0] > 0, ": both numbers must be positive")
-        require_not_negative(self, "push_velocity", "initial_velocity")
+        require_not_negative(self, "push_velocity", "push_turning", "initial_velocity")
         require_field(self, "push_interval", self.push_interval >= 0, ": give a time in seconds, or 0 for none")
 
     @property
@@ -231,4 +233,13 @@ class RandomizationConfig(Settings):
     def none(cls) -> RandomizationConfig:
         """Return settings without randomisation and disturbances."""
         one = (1.0, 1.0)
-        return cls((0.8, 0.8), (0.0, 0.0), one, one, 0.0, 0.0, one, 0.0)
+        return cls(
+            friction=(0.8, 0.8),
+            payload=(0.0, 0.0),
+            stiffness_scale=one,
+            damping_scale=one,
+            push_interval=0.0,
+            push_velocity=0.0,
+            initial_joint_scale=one,
+            initial_velocity=0.0,
+        )

@@ -15,8 +15,8 @@ class SimConfig(Settings):
     section: ClassVar[str] = "env.sim"
 
     backend: str = "auto"
-    """Engine: mujoco (CPU cores), mujoco_warp (a GPU), isaacgym (a GPU, where Isaac Gym is installed), or auto:
-    mujoco_warp on a GPU and mujoco on a CPU."""
+    """Engine: mujoco (CPU cores), mujoco_warp (a GPU), isaacgym (a GPU, where Isaac Gym is installed),
+    "package.module:Class", or auto: mujoco_warp on a GPU and mujoco on a CPU."""
     dt: float = 0.005
     """Physics step [s]."""
     decimation: int = 4

@@ -1,4 +1,4 @@
-"""What the processes of a training agree on."""
+"""Communication between the processes of a training, which torchrun starts."""
 
 from rsl_rl.distributed.collective import SINGLE_PROCESS, Collective, RankError, SingleProcess
 from rsl_rl.distributed.join import DEFAULT_TIMEOUT, join_process_group

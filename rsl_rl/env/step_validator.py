@@ -1,4 +1,4 @@
-"""Find broken environments and mask their transitions."""
+"""Find environments that give NaN or too large values, and mask their transitions."""
 
 from __future__ import annotations
 

@@ -163,14 +163,11 @@ class EvalResult:
 
 
 def differences(eval_results: Sequence[EvalResult]) -> List[str]:
-    """Return the names of the task's settings that differ between the results."""
-    first, compared = (
-        eval_results[0].env_cfg,
-        ("robot", "sim", "terrain", "control", "commands", "terminations", "randomization", "gate"),
-    )
-    return [
-        name for name in compared if any(getattr(one.env_cfg, name) != getattr(first, name) for one in eval_results)
-    ]
+    """Return the names of the task's settings that differ between results with the same disturbance."""
+    first: Dict[str, LeggedRobotConfig] = {}
+    pairs = [(one.env_cfg, first.setdefault(one.disturbance, one.env_cfg)) for one in eval_results]
+    compared = ("robot", "sim", "terrain", "control", "commands", "terminations", "randomization", "gate")
+    return [name for name in compared if any(getattr(cfg, name) != getattr(other, name) for cfg, other in pairs)]
 
 
 def _means(rows: Sequence[Mapping[str, float]]) -> Dict[str, float]:

@@ -44,7 +44,9 @@ def sensor_readings(env: LeggedRobot) -> Dict[str, Tensor]:
     The linear velocity is in the world frame, the angular one in the base frame; joints are in the simulation's order.
     """
     sim = env.sim
+    clock = {name: value for name, value in env.state.commands.items() if name == "gait_clock"}
     return {
+        **clock,
         "command": env.state.command,
         "base_quat": sim.root_quat,
         "base_lin_vel_world": sim.root_lin_vel,

@@ -1,4 +1,4 @@
-"""Interface of loggers."""
+"""Interface of loggers. To add one, see docs/extending.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that rsl_rl 2.3 to 3 have in this package; see rsl_rl.compat.former_names."""
+"""For code written for rsl_rl 2.3 to 3, see rsl_rl.compat.former_names; the networks are in rsl_rl.modules."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Data of a robot model."""
+"""Data of a robot model. To add a robot, see docs/own-robot.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of physics engines."""
+"""The interface of physics engines. To add one, see docs/engines.md."""
 
 from __future__ import annotations
 

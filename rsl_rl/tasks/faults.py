@@ -1,4 +1,4 @@
-"""Find broken robots, whose transitions are masked, and name the cause."""
+"""Find robots with NaN, too large values or diverged physics, whose transitions are masked, and name the cause."""
 
 from __future__ import annotations
 

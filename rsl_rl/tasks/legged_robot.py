@@ -229,13 +229,13 @@ class LeggedRobot(VecEnv):
 
     def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
         """Return the interface of a policy that reads these groups, for deployment: SI units, radians, joint order."""
-        control, largest = self.cfg.control, self.cfg.terminations
-        scale = control.action_scale
+        control, largest, scale = self.cfg.control, self.cfg.terminations, self.cfg.control.action_scale
         limits = {"observation": largest.max_observation, "base_lin_vel": largest.max_speed}
         limits.update(dict.fromkeys(("base_ang_vel", "joint_vel"), largest.max_turning_speed))
         return {
             "control_period": self.cfg.sim.control_dt,
             "command_ranges": [list(bounds) for bounds in self.commands.sources["velocity"].ranges],
+            "commands": self.commands.describe(),
             "observations": [term for group in actor_groups for term in self._groups[group].describe()],
             "joint_names": list(self.sim.joint_names),
             "default_joint_pos": list(self.robot.default_joint_pos),

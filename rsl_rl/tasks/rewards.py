@@ -1,4 +1,4 @@
-"""Old path of rsl_rl.tasks.mdp.rewards, for one release: functions with the old signature (state, cfg)."""
+"""Deprecated, use rsl_rl.tasks.mdp.rewards: the same rewards with their former signature (state, cfg)."""
 
 import functools
 import warnings

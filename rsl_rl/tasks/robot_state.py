@@ -85,6 +85,16 @@ class RobotState:
     def command(self, value: Tensor) -> None:
         self.commands["velocity"] = value
 
+    def command_of(self, name: str) -> Tensor:
+        """Return the command [N, k] of a term of env.commands.terms; without the term a ValueError."""
+        if name not in self.commands:
+            raise ValueError(f"a term needs the command '{name}'; add it to env.commands.terms")
+        return self.commands[name]
+
+    def commands_motion(self) -> Tensor:
+        """Return 1 for robots whose command is larger than the dead zone, else 0, [N]."""
+        return (self.command.square().sum(dim=1) > self.dead_zone**2).float()
+
     def set_parameter(self, name: str, value: Tensor) -> None:
         """Store a randomised parameter [N, k] for observations; friction and payload have attributes of their own."""
         self.parameters[name] = value
@@ -188,7 +198,7 @@ class RobotState:
         self.refresh_pose()
         self._scans.clear()
         self._contact_strength = _length(self.sim.contact_force)
-        self.moving = (self.command.square().sum(dim=1) > self.dead_zone**2).float()
+        self.moving = self.commands_motion()
         self.joint_acc = (self.joint_vel - self.last_joint_vel) / self.control_dt
         touching = self.foot_force[:, :, 2] > 1.0
         contact = touching | self._touching

@@ -1,4 +1,4 @@
-"""Old path of rsl_rl.robots, for one release."""
+"""Deprecated, use rsl_rl.robots."""
 
 import warnings
 

@@ -7,7 +7,6 @@ import torch
 from torch import distributions
 
 from rsl_rl.algorithms.losses import (
-    adapt_learning_rate,
     clipped_value_loss,
     normalize_advantages,
     ppo_loss,
@@ -103,18 +102,3 @@ def test_normalize_advantages_ignores_masked_samples():
     learned = advantages[mask > 0]
     torch.testing.assert_close(normalized[mask > 0], (learned - learned.mean()) / (learned.std() + 1e-8))
     assert (normalized[mask == 0] == 0).all() and batch.advantages is advantages
-
-
-@pytest.mark.parametrize(
-    ("rate", "kl", "expected"),
-    [
-        (1e-3, 0.03, 1e-3 / 1.5),
-        (1e-3, 0.004, 1.5e-3),
-        (1e-3, 0.01, 1e-3),
-        (1e-3, 0.0, 1e-3),
-        (9e-3, 0.001, 1e-2),
-        (1.2e-5, 1.0, 1e-5),
-    ],
-)
-def test_adapt_learning_rate_follows_the_kl_within_its_bounds(rate, kl, expected):
-    assert adapt_learning_rate(torch.tensor(rate), torch.tensor(kl), 0.01).item() == pytest.approx(expected, rel=1e-6)

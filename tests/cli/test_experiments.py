@@ -8,6 +8,8 @@ import sys
 import pytest
 import torch
 
+from rsl_rl.cli.errors import usage_errors
+
 TASK = """
 from dataclasses import dataclass
 
@@ -107,3 +109,9 @@ def test_git_state_of_the_experiments_repository_is_in_the_run(rsl_rl, project):
     assert done.returncode == 0, done.stderr
     (state,) = (project / "runs").glob(f"toy/*/git/{project.name}.diff")
     assert commit in state.read_text()
+
+
+def test_configs_outside_of_the_checkout_is_an_error_with_the_other_name(capsys):
+    with pytest.raises(SystemExit), usage_errors():
+        raise ModuleNotFoundError("No module named 'configs'", name="configs")
+    assert "write 'rsl_rl_configs' in place of 'configs'" in capsys.readouterr().err

@@ -305,3 +305,5 @@ def test_a_judgement_sums_its_repetitions_up():
     assert eval_result(0.1, 0.2, cfg=gate).unmet == ["lin_vel_error 0.2000 > 0.15"]  # each seed for itself
     assert differences([one, eval_result(0.3)]) == []
     assert differences([one, eval_result(0.3, cfg=gate)]) == ["gate"]
+    conditions = [replace(one, disturbance="none"), replace(eval_result(0.3, cfg=gate), disturbance="pushes")]
+    assert differences(conditions) == []  # each is compared with results under its own disturbance

@@ -11,6 +11,7 @@ import torch
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import ObservationTerm, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.config.terms import CommandTerm
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks import faults, legged_robot, step_log
 from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -20,6 +21,7 @@ from rsl_rl.tasks.mdp.observations import TERMS
 from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
 
 CFG = Go2Flat().env
+CLOCK = {"gait_clock": CommandTerm(params={"period": 0.8})}
 
 
 def make(num_envs: int = 8, seed: int = 0, **changes) -> LeggedRobot:
@@ -120,7 +122,7 @@ def test_what_a_quiet_step_leaves_out_changes_nothing(monkeypatch):
             6,
             episode_length=0.5,
             critic_observations={name: ObservationTerm(scale=1.5) for name in TERMS},
-            commands=replace(CFG.commands, resampling_time=0.06, standing_fraction=0.5),
+            commands=replace(CFG.commands, resampling_time=0.06, standing_fraction=0.5, terms=CLOCK),
             randomization=replace(CFG.randomization, push_interval=0.1),
         )
         torch.manual_seed(1)
@@ -322,6 +324,19 @@ def test_pushes_come_at_their_rate():
     assert pushed == pytest.approx(0.1 * (1 - 3.14 * 0.1**2 / 1.0), abs=0.05)  # 0.02 s of 0.2 s; small ones go unseen
 
 
+def test_pushes_turn_the_trunk_about_each_axis():
+    def turning(largest):
+        pushes = {"push_interval": CFG.sim.control_dt, "push_velocity": 0.0, "push_turning": largest}  # in every step
+        env = make(1000, randomization=replace(RandomizationConfig.none(), **pushes))
+        env.step(torch.zeros(1000, 12))
+        return env.sim.root_ang_vel.clone()
+
+    change = turning(1.5) - turning(0.0)
+    assert change.abs().max() <= 1.5 + 1e-5
+    assert change.mean(dim=0).tolist() == pytest.approx([0.0] * 3, abs=0.1)
+    assert change.std(dim=0).tolist() == pytest.approx([1.5 / 3**0.5] * 3, rel=0.1)  # of a uniform distribution
+
+
 def test_one_seed_one_history():
     def history(seed):
         env = make(seed=seed)
@@ -385,6 +400,7 @@ def test_a_task_that_cannot_be_is_refused(changes, words):
         (lambda: replace(CFG.rewards, tracking_sigma=0.0), "tracking_sigma=0.0 must be positive"),
         (lambda: ObservationTerm(noise=-1.0), "noise=-1.0"),
         (lambda: replace(CFG.randomization, push_velocity=-1.0), "push_velocity=-1.0"),
+        (lambda: replace(CFG.randomization, push_turning=-1.0), "push_turning=-1.0"),
         (lambda: replace(CFG.randomization, friction=(1.0, 0.5)), "the first number must not exceed the second"),
         (lambda: replace(CFG.randomization, stiffness_scale=(0.0, 1.0)), "stiffness_scale"),
         (lambda: replace(CFG.commands, standing_fraction=2.0), "standing_fraction=2.0"),

@@ -23,6 +23,9 @@ from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.rotations import yaw_of
 from rsl_rl.utils.uniform import Uniform
 
+_FOREVER = 1e9
+"""Time that no episode reaches [s]."""
+
 
 class CommandSource(ABC):
     """Draw the commands of N robots, [N, k], at the start of each episode and again after a fixed time.
@@ -44,6 +47,10 @@ class CommandSource(ABC):
 
     def log(self) -> Dict[str, Tensor]:
         """Return what the source reports of its ranges, for the log."""
+        return {}
+
+    def describe(self) -> Dict[str, Any]:
+        """Return what a robot needs to know to give such commands, for the description of an exported policy."""
         return {}
 
     def due(self) -> Tensor:
@@ -133,7 +140,51 @@ class VelocityCommands(CommandSource):
             self._schedule.load_state_dict(state)
 
 
-TERMS: Dict[str, Type[CommandSource]] = {"velocity": VelocityCommands}
+class GaitClock(CommandSource):
+    """Sine and cosine of a phase that turns once in ``period`` [s], for the observation gait_clock and the reward gait.
+    Each episode starts at a random phase."""
+
+    def __init__(self, task: TaskContext, *, period: float, dead_zone: float):
+        super().__init__(task, ((-1.0, 1.0), (-1.0, 1.0)), _FOREVER)
+        if period < 2 * task.control_dt:
+            raise ValueError(f"the gait clock has period={period} s; give at least {2 * task.control_dt:g} s")
+        self._period, self._dead_zone, self._step = period, dead_zone, task.control_dt / period
+        self._random = Uniform(task.num_envs, ((0.0, 1.0),), task.generator)
+        self._phase = torch.zeros(task.num_envs, device=task.device)  # [N] in turns
+
+    def sample(self) -> Tensor:
+        self._drawn = self._random()[:, 0]
+        return _sine_and_cosine(self._drawn)
+
+    def draw(self, command: Tensor, mask: Tensor) -> None:
+        super().draw(command, mask)
+        self._phase = torch.where(mask, self._drawn, self._phase)
+
+    def due(self) -> Tensor:
+        self._phase = (self._phase + self._step) % 1.0
+        return super().due()
+
+    def follow(self, command: Tensor) -> None:
+        command.copy_(_sine_and_cosine(self._phase))
+
+    def describe(self) -> Dict[str, float]:
+        return {"period": self._period, "dead_zone": self._dead_zone}
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        return {**super().state_dict(), "phase": self._phase.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._phase.copy_(state["phase"])
+
+
+def _sine_and_cosine(turns: Tensor) -> Tensor:
+    """Return [N, 2] of phases in turns [N]."""
+    angle = turns * (2 * math.pi)
+    return torch.stack((angle.sin(), angle.cos()), dim=1)
+
+
+TERMS: Dict[str, Type[CommandSource]] = {"velocity": VelocityCommands, "gait_clock": GaitClock}
 """Every source of this file by its name."""
 
 
@@ -165,6 +216,11 @@ class Commands:
         for name, source in self.sources.items():
             source.draw(self._commands[name], source.due() | mask)
             source.follow(self._commands[name])
+
+    def describe(self) -> Dict[str, Dict[str, Any]]:
+        """Return what the sources tell of themselves, for the description of an exported policy."""
+        described = {name: source.describe() for name, source in self.sources.items()}
+        return {name: facts for name, facts in described.items() if facts}
 
     def log(self) -> Dict[str, Tensor]:
         """Return what the sources report, for the log."""

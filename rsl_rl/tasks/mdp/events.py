@@ -86,20 +86,26 @@ class StartState:
 
 
 class Push:
-    """Change the horizontal velocity of the trunk, by at most ``push_velocity`` [m/s] in x and in y."""
+    """Change the velocity of the trunk: the horizontal one by at most ``push_velocity`` [m/s] in x and in y, and the
+    angular one by at most ``push_turning`` [rad/s] about each axis."""
 
-    def __init__(self, task: TaskContext, *, push_velocity: float):
-        self._sim, self._generator, self._largest = task.sim, task.generator, push_velocity
+    def __init__(self, task: TaskContext, *, push_velocity: float, push_turning: float):
+        self._sim, self._generator = task.sim, task.generator
+        self._largest, self._turning = push_velocity, push_turning
 
     def due(self, probability: float) -> Tensor:
         """Draw the pushes of all robots, and who is pushed [N]."""
-        self._drawn = torch.rand(self._sim.num_envs, 3, device=self._sim.device, generator=self._generator)
+        count = 6 if self._turning else 3
+        self._drawn = torch.rand(self._sim.num_envs, count, device=self._sim.device, generator=self._generator)
         return self._drawn[:, 2] < probability
 
     def __call__(self, mask: Tensor) -> None:
-        change = self._drawn.sub_(0.5).mul_(2 * self._largest)
-        change[:, 2] = 0.0
-        self._sim.set_root_velocity(mask, change.add_(self._sim.root_lin_vel), self._sim.root_ang_vel)
+        change, ang_vel = self._drawn.sub_(0.5).mul_(2), self._sim.root_ang_vel
+        if self._turning:
+            ang_vel = ang_vel + change[:, 3:] * self._turning
+        lin_vel = change[:, :3].mul_(self._largest)
+        lin_vel[:, 2] = 0.0
+        self._sim.set_root_velocity(mask, lin_vel.add_(self._sim.root_lin_vel), ang_vel)
 
 
 TERMS: Dict[str, Callable] = {

@@ -1,4 +1,4 @@
-"""Observation terms: functions of the robots' state, each [N, k], in SI units.
+"""Observation terms: functions of the robots' state, each [N, k], in SI units. To add one, see docs/own-task.md.
 
 A term is a function and an entry of ``TERMS``, which says how the term is mirrored. Another package names its own term
 by "package.module:function"; it may be a ``Term`` too.
@@ -37,6 +37,11 @@ def gravity(state: RobotState) -> Tensor:
 def command(state: RobotState) -> Tensor:
     """Commanded vx, vy [m/s] and yaw rate [rad/s] in the base frame."""
     return state.command
+
+
+def gait_clock(state: RobotState) -> Tensor:
+    """Sine and cosine of the phase of the command term gait_clock; 0 while no motion is commanded."""
+    return state.command_of("gait_clock") * state.commands_motion().unsqueeze(1)
 
 
 def joint_pos(state: RobotState) -> Tensor:
@@ -113,6 +118,7 @@ TERMS: Dict[str, Term] = {
     "base_ang_vel": Term(base_ang_vel, "axial_vector", "base"),
     "gravity": Term(gravity, "vector", "base"),
     "command": Term(command, "command", "base"),
+    "gait_clock": Term(gait_clock, "half_turn", "base"),
     "joint_pos": Term(joint_pos, "joints", "joint"),
     "joint_vel": Term(joint_vel, "joints", "joint"),
     "action": Term(action, "joints", "joint"),
@@ -157,6 +163,7 @@ def mirrors_by_type(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[floa
         "vector": ((0, 1, 2), (1.0, -1.0, 1.0)),
         "axial_vector": ((0, 1, 2), (-1.0, 1.0, -1.0)),
         "command": ((0, 1, 2), (1.0, -1.0, -1.0)),
+        "half_turn": ((0, 1), (-1.0, -1.0)),  # left and right feet are half a turn apart
         "joints": (robot.mirrored_joints, robot.mirror_signs),
         "joint_factors": (robot.mirrored_joints, (1.0,) * len(robot.mirrored_joints)),
         "feet": (robot.mirrored_feet, (1.0,) * len(robot.mirrored_feet)),

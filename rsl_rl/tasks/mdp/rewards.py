@@ -7,6 +7,7 @@ of another package is named "package.module:function". Parameters without a defa
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Callable, Dict, Tuple
 
 import torch
@@ -122,6 +123,21 @@ def trot(state: RobotState) -> Tensor:
     contact = state.foot_contact.float()
     left, right = (contact[:, :2] - contact[:, 2:]).unbind(dim=1)  # front minus rear: 1 and -1, or -1 and 1, in a trot
     return (1 - left * right) / 2 * state.moving
+
+
+def gait(state: RobotState, *, stance_share: float = 0.55) -> Tensor:
+    """1 if each foot is on the floor, or in the air, as the command term gait_clock asks, else 0; 0 while no motion is
+    commanded.
+
+    The phases of the feet are equally spaced in the order of ``foot_names``: the second of two feet is half a turn
+    behind the first. A foot is to be on the floor during the first ``stance_share`` of its turn.
+    """
+    sine, cosine = state.command_of("gait_clock").unbind(dim=1)
+    num_feet = state.foot_contact.shape[1]
+    delay = torch.arange(num_feet, device=sine.device) / num_feet
+    turns = torch.atan2(sine, cosine).div(2 * math.pi).unsqueeze(1) - delay
+    stance = turns % 1.0 < stance_share
+    return (state.foot_contact == stance).all(dim=1) * state.moving
 
 
 def single_stance(state: RobotState, *, air_time_target: float) -> Tensor:

@@ -41,6 +41,7 @@ def state(**changes):
         "foot_up": torch.tensor([[[0.0, 0.0, 1.0]] * 3 + [[0.6, 0.0, 0.8]], [[0.0, 0.0, 1.0]] * 4]),
         "joints": lambda x, names: x[:, GO2.joint_indices(names, JOINTS)],
         "feet": lambda x, names: x[:, GO2.foot_indices(names, FEET)],
+        "command_of": {"gait_clock": torch.tensor([[1.0, 0.0], [0.0, 1.0]])}.get,  # a quarter turn and none
         "foot_vel": torch.tensor([[[0.0, 0.0, 9.0]] * 3 + [[3.0, 4.0, 0.0]], [[0.0] * 3] * 4]),
     }
     return SimpleNamespace(**{**values, **changes})
@@ -66,6 +67,7 @@ BY_HAND = {
     "foot_clearance": (0.06**2 * 5.0, 0.0),
     "foot_slip": (25.0, 0.0),
     "trot": (1.0, 0.0),
+    "gait": (0.0, 0.0),  # feet at 0.25, 0, 0.75 and 0.5 turns are to be down, down, up, down
     "single_stance": (0.0, 0.0),  # two feet are in the air
     "foot_tilt": (0.36, 0.0),
     "stand_still": (0.0, 0.0),
@@ -126,6 +128,20 @@ def test_a_swing_on_one_leg_counts_until_twice_its_target():
     assert rewards.single_stance(biped, air_time_target=0.3).tolist() == pytest.approx([0.1, 0.3, 0.3, 0.0])
     both = state(foot_contact=torch.ones(4, 2, dtype=torch.bool), air_time=biped.air_time, moving=torch.ones(4))
     assert not rewards.single_stance(both, air_time_target=0.3).any()
+
+
+def test_two_feet_follow_the_gait_clock_half_a_turn_apart():
+    angle = torch.tensor([0.0, 0.3, 0.54, 0.56, 0.8]) * 2 * torch.pi  # left foot down until 0.55, right foot from 0.5
+    left, right = [True, True, True, False, False], [True, False, True, True, True]
+    clock = torch.stack((angle.sin(), angle.cos()), dim=1)
+    walks = torch.tensor([left, right]).t()
+    for contact, matches in (
+        (walks, [1.0] * 5),
+        (~walks, [0.0] * 5),
+        (torch.ones_like(walks), [1, 0, 1, 0, 0]),
+    ):
+        biped = state(foot_contact=contact, command_of=lambda name: clock, moving=torch.ones(5))
+        assert rewards.gait(biped).tolist() == matches
 
 
 def test_a_tilt_of_the_feet_needs_a_sensor():
