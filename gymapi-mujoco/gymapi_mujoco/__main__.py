@@ -20,8 +20,9 @@ USAGE = """usage: python -m gymapi_mujoco [--engine ENGINE] [--cuda-as-cpu] SCRI
        python -m gymapi_mujoco [--engine ENGINE] [--cuda-as-cpu] -m MODULE [ARGUMENTS]
        python -m gymapi_mujoco --install | --uninstall
 
-Runs a client of Isaac Gym on MuJoCo. The folders of the script's repository that have a setup.py or pyproject.toml
-are put on the module path, so the repository need not be installed.
+Runs a client of Isaac Gym on MuJoCo. The folders around the script, up to the root of its git repository, and the
+folders beside those that have a setup.py or pyproject.toml are put at the end of the module path, so the repository
+and the learner in it need not be installed.
 
 --engine cpu    simulate with MuJoCo on the CPU, whatever device the client asks for
 --engine warp   simulate with MuJoCo Warp, without a GPU on Warp's CPU device
@@ -86,12 +87,20 @@ def run(args: List[str]) -> None:
 def _extend_path(folder: Path) -> None:
     """Put the projects around a folder on the path of this process and of those that it starts."""
     added = [str(gymapi_mujoco.MODULES), str(gymapi_mujoco.MODULES.parent.parent)]
-    for project in (folder, *folder.parents):
-        if _is_project(project):
-            added += [str(project), *(str(part) for part in sorted(project.iterdir()) if _is_project(part))]
+    for around in _repository(folder):
+        parts = [around, *sorted(part for part in around.iterdir() if part.is_dir())]
+        added += [str(part) for part in parts if _is_project(part)]
     sys.path.extend(path for path in added if path not in sys.path)
     inherited = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = os.pathsep.join([*added, *filter(None, [inherited])])
+
+
+def _repository(folder: Path) -> List[Path]:
+    """Return a folder and those above it, up to the root of its git repository; without one, up to its project."""
+    above = [folder, *folder.parents]
+    roots = [place for place in above if (place / ".git").exists()][:1]
+    roots += [place for place in above if _is_project(place)][-1:]
+    return above[: above.index(roots[0]) + 1] if roots else []
 
 
 def _is_project(folder: Path) -> bool:

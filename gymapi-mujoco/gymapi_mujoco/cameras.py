@@ -6,6 +6,7 @@ A camera looks along x of its frame, y is to the left, z is up.
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import sys
@@ -14,6 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import mujoco
 import numpy as np
 import torch
+from mujoco.rendering.classic import gl_context
 
 from gymapi_mujoco.engine import Engine
 from gymapi_mujoco.enums import CameraFollowMode, ImageType
@@ -96,12 +98,9 @@ def cast_rays(engine: Engine, cameras: List[Camera], kind: ImageType) -> np.ndar
     shape = (len(cameras), props.height, props.width)
     if kind == ImageType.IMAGE_DEPTH:
         return np.where(missed, -np.inf, -depth).astype(np.float32).reshape(shape)
-    owners = np.zeros(engine.model.ngeom + 1, dtype=np.uint32)
-    for actor in cameras[0].env.actors:
-        first = 1 + actor.body_start
-        bodies = engine.model.geom_bodyid
-        owners[:-1][(bodies >= first) & (bodies < first + len(actor.asset.bodies))] = actor.segmentation
-    return np.where(missed, 0, owners[geoms]).astype(np.uint32).reshape(shape)
+    shown = np.stack([[0, *np.concatenate([actor.segmentation for actor in camera.env.actors])] for camera in cameras])
+    seen = np.take_along_axis(shown, engine.model.geom_bodyid[np.where(missed, 0, geoms)], axis=1)
+    return np.where(missed, 0, seen).astype(np.uint32).reshape(shape)
 
 
 def render_tensors(engine: Engine) -> None:
@@ -169,15 +168,27 @@ class Renderers:
     def _renderer(self, width: int, height: int) -> Any:
         key = (width, height)
         if key not in self._made:
-            if sys.platform == "linux" and not os.environ.get("DISPLAY"):
-                os.environ.setdefault("MUJOCO_GL", "egl")
             visual = self._engine.model.vis.global_
             visual.offwidth, visual.offheight = max(visual.offwidth, width), max(visual.offheight, height)
-            try:
-                self._made[key] = mujoco.Renderer(self._engine.model, height, width)
-            except Exception as error:  # PyOpenGL raises errors of its own
-                raise RuntimeError(
-                    f"a colour picture needs OpenGL, which fails here ({error}); install libegl1 and run with "
-                    "MUJOCO_GL=egl, or use IMAGE_DEPTH, which needs none"
-                ) from error
+            self._made[key] = _renderer(self._engine.model, width, height)
         return self._made[key]
+
+
+def _renderer(model: mujoco.MjModel, width: int, height: int) -> mujoco.Renderer:
+    """Return a renderer. MuJoCo chooses its OpenGL driver when it is imported, one that needs a display if MUJOCO_GL is
+    not set; without a display the drivers that need none are tried here."""
+    displays = any(os.environ.get(name) for name in ("MUJOCO_GL", "DISPLAY"))
+    drivers = [""] if displays or not sys.platform.startswith("linux") else ["egl", "osmesa"]
+    errors = []
+    for driver in drivers:
+        try:
+            if driver:
+                os.environ["PYOPENGL_PLATFORM"] = driver
+                gl_context.GLContext = importlib.import_module(f"mujoco.{driver}").GLContext
+            return mujoco.Renderer(model, height, width)
+        except Exception as error:  # PyOpenGL raises errors of its own
+            errors.append(f"{driver or os.environ.get('MUJOCO_GL', 'glfw')}: {error}")
+    raise RuntimeError(
+        f"a colour picture needs OpenGL, which fails here ({'; '.join(errors)}); install libegl1 or libosmesa6, or use "
+        "IMAGE_DEPTH, which needs none"
+    )

@@ -9,7 +9,7 @@ import torch
 
 from gymapi_mujoco.cameras import Camera, Renderers, look_at, render_tensors, transform_of
 from gymapi_mujoco.enums import CameraFollowMode, ImageType, MeshType
-from gymapi_mujoco.handles import engine_of, env_of, sim_of
+from gymapi_mujoco.handles import actor_of, engine_of, env_of, sim_of
 from gymapi_mujoco.params import CameraProperties
 from gymapi_mujoco.scene import Env, Sim
 from gymapi_mujoco.tensors import Tensor
@@ -153,6 +153,13 @@ class Graphics:
         own = env_of(env, "set_rigid_body_color").actor(actor)
         own.asset.colors[body] = as_array(color)
 
+    def get_rigid_body_segmentation_id(self, env: Env, actor: int, body: int) -> int:
+        return int(_segmentation(env, actor, body, "get_rigid_body_segmentation_id")[body])
+
+    def set_rigid_body_segmentation_id(self, env: Env, actor: int, body: int, segmentation: int) -> None:
+        """Set what segmentation pictures show for a body."""
+        _segmentation(env, actor, body, "set_rigid_body_segmentation_id")[body] = segmentation
+
     def set_light_parameters(self, sim: Sim, index: int, intensity: Vec3, ambient: Vec3, direction: Vec3) -> None:
         """Accept and ignore: pictures have MuJoCo's headlight."""
         sim_of(sim, "set_light_parameters")
@@ -163,6 +170,13 @@ def _camera(env: Any, handle: int, call: str) -> Camera:
     if not 0 <= handle < len(cameras):
         raise IndexError(f"{call}: camera {handle}; environment {env.index} has {len(cameras)} cameras")
     return cameras[handle]
+
+
+def _segmentation(env: Any, actor: int, body: int, call: str) -> np.ndarray:
+    own = actor_of(env, actor, call)
+    if not 0 <= body < len(own.segmentation):
+        raise IndexError(f"{call}: body {body}; actor '{own.name}' has {len(own.segmentation)} bodies")
+    return own.segmentation
 
 
 def _viewer(viewer: Any, call: str) -> Viewer:

@@ -206,12 +206,15 @@ class Tensors:
         return True
 
     def get_actor_rigid_body_states(self, env: Env, actor: int, flags: int) -> np.ndarray:
-        """Return an array of ``gymapi.RigidBodyState.dtype``."""
+        """Return an array of ``gymapi.RigidBodyState.dtype``; before ``prepare_sim`` that of the start."""
         own = actor_of(env, actor, "get_actor_rigid_body_states")
-        engine = engine_of(env.sim, "get_actor_rigid_body_states")
-        engine.refresh_bodies()
-        start = env.index * engine.num_bodies + own.body_start
-        rows = engine.body_state[start : start + len(own.asset.bodies)].cpu().numpy().copy()
+        rows = np.zeros((len(own.asset.bodies), 13), np.float32)
+        if env.sim.engine is None:
+            rows[:, :7] = own.start_poses()
+        else:
+            env.sim.engine.refresh_bodies()
+            start = env.index * env.sim.engine.num_bodies + own.body_start
+            rows[:] = env.sim.engine.body_state[start : start + len(rows)].cpu().numpy()
         if not flags & _POS:
             rows[:, :7] = 0.0
         if not flags & _VEL:

@@ -20,7 +20,10 @@ _KINDS = {int(kind): name for name, kind in GEOM_TYPES.items()}
 def read_mjcf(path: Path, options: AssetOptions) -> Asset:
     """Read the bodies of an MJCF file, in its order; a plane of the file, its actuators and sensors are left out."""
     try:
-        model = mujoco.MjModel.from_xml_path(str(path))
+        spec = mujoco.MjSpec.from_file(str(path))
+        for part in (*spec.geoms, *spec.sites):
+            part.material = ""  # looks do not matter, and files name materials that they do not have
+        model = spec.compile()
     except ValueError as error:
         raise ValueError(f"{path} is not an MJCF file that MuJoCo reads: {error}") from None
     roots = [i for i in range(1, model.nbody) if model.body_parentid[i] == 0]

@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import time
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
@@ -14,14 +14,15 @@ from gymapi_mujoco.asset import Asset
 from gymapi_mujoco.backends import Backend
 from gymapi_mujoco.ground import Ground
 from gymapi_mujoco.params import SimParams
-from gymapi_mujoco.vectors import Transform, Vec3, as_array, to_wxyz
+from gymapi_mujoco.vectors import Transform, Vec3, as_array, multiply, rotation_matrix, to_wxyz
 
 
 class Actor:
     """One copy of an asset, with parameters of its own."""
 
     def __init__(self, env: Env, asset: Asset, pose: Transform, name: str, group: int, mask: int, segmentation: int):
-        self.env, self.asset, self.name, self.group, self.segmentation = env, asset, name, group, segmentation
+        self.env, self.asset, self.name, self.group = env, asset, name, group
+        self.segmentation = np.full(len(asset.bodies), segmentation, dtype=np.uint32)
         self.index = len(env.actors)
         self.quat = to_wxyz(pose.r) / np.linalg.norm(to_wxyz(pose.r))
         self.pos = as_array(pose.p) + env.origin
@@ -33,6 +34,23 @@ class Actor:
         self.mass, self.com, self.inertia = asset.masses.copy(), asset.coms.copy(), asset.inertias.copy()
         self.body_start = sum(len(other.asset.bodies) for other in env.actors)
         self.dof_start = sum(len(other.asset.joints) for other in env.actors)
+
+    def start_poses(self) -> np.ndarray:
+        """Return position and quaternion x y z w of each body [B, 7] with DoFs at zero or the nearest limit."""
+        places: List[Tuple[np.ndarray, np.ndarray]] = []
+        values = iter(np.clip(0.0, self.dof_properties["lower"], self.dof_properties["upper"]))
+        for body in self.asset.bodies:
+            pos, quat = (self.pos, self.quat) if body.parent < 0 else places[body.parent]
+            pos, quat = pos + rotation_matrix(quat) @ body.pos, multiply(quat, body.quat)
+            for joint in body.joints:
+                value, held = float(next(values)), pos + rotation_matrix(quat) @ joint.anchor
+                if joint.sliding:
+                    pos = pos + rotation_matrix(quat) @ joint.axis * value
+                    continue
+                quat = multiply(quat, np.array([math.cos(value / 2), *(math.sin(value / 2) * joint.axis)]))
+                pos = held - rotation_matrix(quat) @ joint.anchor
+            places.append((pos, quat))
+        return np.stack([np.concatenate([pos, np.roll(quat, -1)]) for pos, quat in places])
 
 
 class Env:

@@ -17,6 +17,8 @@ from gymapi_mujoco.vectors import as_array, multiply, rotation_matrix
 CONTACT_TIME = 0.01
 """Time constant of contacts [s]: a standing robot of 15 kg sinks in by 1 mm. MuJoCo needs at least two time steps."""
 
+_GROUND_COLOR, _ACTOR_COLOR = [0.45, 0.47, 0.45, 1.0], [0.8, 0.8, 0.82, 1.0]
+
 _DRIVEN = (int(DofDriveMode.DOF_MODE_POS), int(DofDriveMode.DOF_MODE_VEL))
 
 
@@ -30,9 +32,10 @@ def build_model(sim: Sim) -> mujoco.MjModel:
     # Euler treats the damping of joints implicitly, implicitfast that of drives too.
     driven = has_drives(sim)
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST if driven else mujoco.mjtIntegrator.mjINT_EULER
+    _light(spec)
     for i, ground in enumerate(sim.grounds):
         geom = ground.add_to(spec, f"ground{i}")
-        geom.contype, geom.conaffinity, geom.condim = 1, 0, 3
+        geom.contype, geom.conaffinity, geom.condim, geom.rgba = 1, 0, 3, _GROUND_COLOR
         geom.friction[0] = ground.friction
     classes = _collision_bits(sim.envs[0].actors)
     meshes: Dict[tuple, str] = {}
@@ -41,6 +44,14 @@ def build_model(sim: Sim) -> mujoco.MjModel:
     model = spec.compile()
     assert model.nbody == 1 + sim.envs[0].num_bodies, "MuJoCo has merged bodies"
     return model
+
+
+def _light(spec: mujoco.MjSpec) -> None:
+    """Give pictures a sky and enough light."""
+    spec.visual.headlight.ambient, spec.visual.headlight.diffuse = [0.45] * 3, [0.5] * 3
+    spec.visual.headlight.specular = [0.05] * 3
+    sky = spec.add_texture(name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, width=64, height=384)
+    sky.builtin, sky.rgb1, sky.rgb2 = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, [0.6, 0.7, 0.8], [0.35, 0.45, 0.6]
 
 
 def ground_friction(sim: Sim) -> float:
@@ -84,8 +95,7 @@ def _add_actor(
             geom.condim, geom.priority = 3, 1  # the friction of the actor's shape is used, see Parameters
             geom.solref[0] = max(2 * spec.option.timestep, CONTACT_TIME)
             geom.friction[0] = (actor.friction[shape_index] + ground_friction(actor.env.sim)) / 2
-            if i in asset.colors:
-                geom.rgba = [*asset.colors[i], 1.0]
+            geom.rgba = [*asset.colors[i], 1.0] if i in asset.colors else _ACTOR_COLOR
             shape_index += 1
     if driven:
         for joint in asset.joints:

@@ -101,7 +101,8 @@ class World:
         self.gym.prepare_sim(self.sim)
         wrap = self.torch.wrap_tensor
         self.root = wrap(self.gym.acquire_actor_root_state_tensor(self.sim))
-        self.dof = wrap(self.gym.acquire_dof_state_tensor(self.sim)).view(self.num_envs, -1, 2)
+        dof = wrap(self.gym.acquire_dof_state_tensor(self.sim))
+        self.dof = torch.zeros(self.num_envs, 0, 2) if dof is None else dof.view(self.num_envs, -1, 2)
         self.force = wrap(self.gym.acquire_net_contact_force_tensor(self.sim)).view(self.num_envs, -1, 3)
         self.body = wrap(self.gym.acquire_rigid_body_state_tensor(self.sim)).view(self.num_envs, -1, 13)
         return self

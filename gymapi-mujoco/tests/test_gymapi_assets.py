@@ -98,6 +98,16 @@ def test_mjcf_asset_has_the_bodies_and_joints_of_the_file(gymapi):
     assert world.root[0, 2] < 1.0
 
 
+def test_mjcf_asset_may_name_a_material_that_its_file_does_not_have(gymapi, tmp_path):
+    geom = '<geom type="sphere" size="0.1" material="gone"/>'
+    (tmp_path / "ball.xml").write_text(
+        f'<mujoco><worldbody><body name="ball"><freejoint/>{geom}</body></worldbody></mujoco>'
+    )
+    world = World(gymapi, tmp_path / "ball.xml", 1).prepare()
+    world.step(2)
+    assert world.root[0, 2] < 1.0
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -163,6 +163,46 @@ def test_depth_camera_measures_distances_without_opengl(gymapi, box):
     np.testing.assert_allclose(tensor.numpy(), -0.8, atol=1e-5)
 
 
+def test_segmentation_shows_the_ids_of_each_environment_s_bodies(gymapi, box):
+    def change(world, env, i):
+        props = gymapi.CameraProperties()
+        props.width, props.height, props.enable_tensors = 40, 20, True
+        camera = world.gym.create_camera_sensor(env, props)
+        world.gym.set_camera_location(camera, env, gymapi.Vec3(0.5 * i - 2, 0, 1), gymapi.Vec3(0.5 * i, 0, 1))
+        world.gym.set_rigid_body_segmentation_id(env, 0, 0, 7 + i)
+
+    world = World(gymapi, box, 2, height=1.0, change=change).prepare()
+    gym, kind = world.gym, gymapi.IMAGE_SEGMENTATION
+    tensors = [world.torch.wrap_tensor(gym.get_camera_image_gpu_tensor(world.sim, env, 0, kind)) for env in world.envs]
+    gym.render_all_camera_sensors(world.sim)
+    for i, (env, tensor) in enumerate(zip(world.envs, tensors)):
+        assert gym.get_rigid_body_segmentation_id(env, 0, 0) == 7 + i
+        assert set(tensor.unique().tolist()) == {0, 7 + i} and int(tensor[10, 20]) == 7 + i
+        assert gym.get_camera_image(world.sim, env, 0, kind)[10, 20] == 7 + i
+    with pytest.raises(IndexError, match="set_rigid_body_segmentation_id: body 1; actor 'robot' has 1 bodies"):
+        gym.set_rigid_body_segmentation_id(world.envs[0], 0, 1, 3)
+
+
+def test_colour_picture_shows_the_box_before_the_ground(gymapi, box):
+    def change(world, env, i):
+        props = gymapi.CameraProperties()
+        props.width, props.height = 40, 20
+        camera = world.gym.create_camera_sensor(env, props)
+        world.gym.set_camera_location(camera, env, gymapi.Vec3(-1, 0, 1), gymapi.Vec3(0, 0, 1))
+        world.gym.set_rigid_body_color(env, 0, 0, gymapi.MESH_VISUAL, gymapi.Vec3(1, 0, 0))
+
+    world = World(gymapi, box, 1, height=1.0, change=change).prepare()
+    try:
+        image = world.gym.get_camera_image(world.sim, world.envs[0], 0, gymapi.IMAGE_COLOR)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    assert image.shape == (20, 160) and image.dtype == np.uint8
+    red, green, blue, opaque = image.reshape(20, 40, 4)[10, 20].tolist()
+    assert red > 100 and green < 60 and blue < 60 and opaque == 255
+    sky, ground = image.reshape(20, 40, 4)[0, 0], image.reshape(20, 40, 4)[19, 0]
+    assert sky[2] > sky[0] > 50 and 30 < ground[0] < 200
+
+
 def test_unprovided_image_and_unknown_camera_are_refused(gymapi, box):
     world = World(gymapi, box, 1).prepare()
     with pytest.raises(IndexError, match="camera 0; environment 0 has 0 cameras"):

@@ -72,6 +72,10 @@ def test_what_is_not_provided_is_named(gymapi, world):
         world.gym.create_tet_grid(world.sim)
     with pytest.raises(AttributeError, match=r"gymapi\.SoftMaterial is not provided"):
         gymapi.SoftMaterial()
+    from isaacgym import rlgpu
+
+    with pytest.raises(AttributeError, match=r"rlgpu\.PPO is not provided"):
+        rlgpu.PPO()
     with pytest.raises(AttributeError, match=r"gymapi\.SimParams has no attribute 'sub_steps'; it has dt"):
         gymapi.SimParams().sub_steps = 1
     with pytest.raises(NotImplementedError, match="SIM_FLEX is not provided"):
@@ -171,6 +175,15 @@ def test_wrapped_tensor_is_the_memory_that_refreshes_write_to(gymapi, world):
     assert world.root.data_ptr() == address and float(world.root[0, 2]) < 1.0
     policy_output = torch.zeros(6, requires_grad=True) * 2
     world.gym.set_dof_actuation_force_tensor(world.sim, world.unwrap(policy_output))  # with a gradient
+
+
+def test_tensor_without_values_is_none(gymapi, box):
+    world = World(gymapi, box, 2)
+    world.gym.prepare_sim(world.sim)
+    assert world.torch.wrap_tensor(world.gym.acquire_dof_state_tensor(world.sim)) is None
+    assert world.torch.wrap_tensor(world.gym.acquire_force_sensor_tensor(world.sim)) is None
+    world.gym.refresh_dof_state_tensor(world.sim)
+    world.gym.simulate(world.sim)
 
 
 def test_viewer_without_a_display_takes_all_calls(gymapi, world, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from gymapi_mujoco.vectors import to_wxyz
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from robots import ARM, GO2, World
@@ -23,6 +24,24 @@ def test_states_before_the_first_step_are_those_of_create_actor(gymapi, arm):
     assert world.root[:, :3].tolist() == [[0, 0, 1], [0.5, 0, 1], [1, 0, 1]]
     assert (world.root[:, 3:] == torch.tensor([0, 0, 0, 1.0, *[0] * 6])).all()
     assert not world.dof.any() and torch.equal(world.body[:, 0], world.root)
+
+
+def test_body_states_can_be_read_before_prepare_sim(gymapi, arm):
+    shifted = arm.read_text().replace('lower="-0.1"', 'lower="0.05"').replace('lower="-0.5"', 'lower="0.3"')
+    arm.write_text(shifted)  # the DoFs start at their lower limits
+    turned = gymapi.Quat.from_euler_zyx(0.3, -0.4, 0.5)
+    world = World(gymapi, arm, 2, change=lambda world, env, i: setattr(env.actors[0], "quat", to_wxyz(turned)))
+    early = [world.gym.get_actor_rigid_body_states(env, 0, gymapi.STATE_ALL) for env in world.envs]
+    world.prepare()
+    world.refresh()
+    kept = world.body.clone()
+    for i, env in enumerate(world.envs):
+        late = world.gym.get_actor_rigid_body_states(env, 0, gymapi.STATE_ALL)
+        for field in ("p", "r"):
+            for axis in early[i]["pose"][field].dtype.names:
+                np.testing.assert_allclose(early[i]["pose"][field][axis], late["pose"][field][axis], atol=1e-6)
+        world.gym.get_actor_rigid_body_states(env, 0, gymapi.STATE_POS)
+    assert torch.equal(kept, world.body)  # asking for a part leaves the tensor as it is
 
 
 def test_velocities_are_differences_of_positions(gymapi, arm):

@@ -155,6 +155,47 @@ def test_old_names_are_there_after_the_import_and_not_without_it():
     assert plain.returncode == 0, plain.stderr
 
 
+def test_random_changes_of_properties_follow_their_description(gymapi, tmp_path):
+    from isaacgym import gymutil
+    from robots import ARM, World
+
+    (tmp_path / "arm.urdf").write_text(ARM)
+    gym, env = (world := World(gymapi, tmp_path / "arm.urdf", 1)).gym, world.envs[0]
+    getters, setters = gymutil.get_property_getter_map(gym), gymutil.get_property_setter_map(gym)
+    arguments = gymutil.get_default_setter_args(gym)
+    assert set(getters) == set(setters) == set(arguments)
+    times = {"operation": "scaling", "distribution": "uniform", "range": [2.0, 2.0]}
+    for name, attribute in (("rigid_body_properties", "mass"), ("rigid_shape_properties", "friction")):
+        before, after = getters[name](env, 0), getters[name](env, 0)
+        for old, new in zip(before, after):
+            gymutil.apply_random_samples(new, old, attribute, times, 0)
+        setters[name](env, 0, after, *arguments[name])
+        for old, new in zip(before, getters[name](env, 0)):
+            assert getattr(new, attribute) == pytest.approx(2 * getattr(old, attribute))
+    dofs, original = gym.get_actor_dof_properties(env, 0), gym.get_actor_dof_properties(env, 0)
+    plus = {"operation": "additive", "distribution": "gaussian", "range": [3.0, 0.0]}
+    gymutil.apply_random_samples(dofs, original, "damping", plus, 0)
+    np.testing.assert_allclose(dofs["damping"], original["damping"] + 3)
+    params = gymapi.SimParams()
+    later = {**plus, "schedule": "linear", "schedule_steps": 100}
+    for step, change in ((0, 0.0), (50, 1.5), (200, 3.0)):
+        gymutil.apply_random_samples(params, gymapi.SimParams(), "gravity", later, step)
+        assert params.gravity.x == pytest.approx(change) and params.gravity.y == pytest.approx(-9.8 + change, abs=0.02)
+    shape = gym.get_actor_rigid_shape_properties(env, 0)[0]
+    steps = {"operation": "scaling", "distribution": "loguniform", "range": [0.5, 1.5], "num_buckets": 3}
+    seen = set()
+    for _ in range(40):
+        gymutil.apply_random_samples(shape, gymapi.RigidShapeProperties(), "friction", steps, 0)
+        seen.add(round(shape.friction, 5))
+    assert seen == {0.5, 1.0, 1.5}
+    held = {**times, "schedule": "constant", "schedule_steps": 10}
+    assert [float(gymutil.generate_random_samples(held, (), step)) for step in (9, 10)] == [1.0, 2.0]
+    assert gymutil.generate_random_samples(times, 2, 0, extern_sample=[4.0, 5.0]).tolist() == [4.0, 5.0]
+    gymutil.check_buckets(gym, world.envs, {"actor_params": {"robot": {"rigid_shape_properties": {"friction": steps}}}})
+    with pytest.raises(ValueError, match="the distribution 'normal'; it can be uniform, loguniform, gaussian"):
+        gymutil.generate_random_samples({**times, "distribution": "normal"}, (), 0)
+
+
 def test_launcher_refuses_a_missing_script_and_explains_itself(tmp_path):
     command = [sys.executable, "-m", "gymapi_mujoco"]
     env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
@@ -165,13 +206,19 @@ def test_launcher_refuses_a_missing_script_and_explains_itself(tmp_path):
 
 
 def test_launcher_takes_cuda_names_as_the_cpu_on_request_and_finds_the_repository(tmp_path):
-    project = tmp_path / "robots"
+    project = tmp_path / "clone" / "robots"
     (project / "scripts").mkdir(parents=True)
     (project / "walker").mkdir()
+    (tmp_path / "clone" / ".git").mkdir()
+    for folder, module in ((tmp_path / "clone" / "learner", "learner"), (tmp_path / "other", "foreign")):
+        folder.mkdir()
+        (folder / "setup.py").write_text("")
+        (folder / f"{module}.py").write_text("NAME = 'learner'\n")
     (project / "setup.py").write_text("")
     (project / "walker" / "__init__.py").write_text("NAME = 'walker'\n")
     (project / "scripts" / "train.py").write_text(
-        "import isaacgym, torch, sys\nfrom walker import NAME\n"
+        "import isaacgym, torch, sys, importlib.util\nfrom walker import NAME\nimport learner\n"
+        "assert importlib.util.find_spec('foreign') is None\n"
         "x = torch.zeros(2, device='cuda:0'); y = torch.ones(2).cuda().to('cuda')\n"
         "m = torch.nn.Linear(2, 2).to(torch.device('cuda:0')).cuda()\n"
         "print(NAME, (m(x) + y).device, isaacgym.__engine__, sys.argv[1:])\n"

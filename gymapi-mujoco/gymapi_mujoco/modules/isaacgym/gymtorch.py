@@ -1,16 +1,18 @@
 """Torch tensors of ``gymapi``'s buffers, and back."""
 
+from typing import Optional
+
 import torch
 from gymapi_mujoco.tensors import Tensor
 
 
-def wrap_tensor(gym_tensor: Tensor, offsets=None, counts=None) -> torch.Tensor:
-    """Return the torch tensor of a buffer; both have the same memory for as long as either lives."""
+def wrap_tensor(gym_tensor: Tensor, offsets=None, counts=None) -> Optional[torch.Tensor]:
+    """Return the torch tensor of a buffer, which share their memory; None if it has no values, such as no DoFs."""
     if offsets is not None or counts is not None:
         raise NotImplementedError("gymtorch.wrap_tensor: offsets and counts; slice the tensor that it returns")
     if not isinstance(gym_tensor, Tensor):
         raise TypeError(f"gymtorch.wrap_tensor: got {type(gym_tensor).__name__}; pass what an acquire_ call returned")
-    return gym_tensor.torch
+    return gym_tensor.torch if gym_tensor.torch.numel() else None
 
 
 def unwrap_tensor(torch_tensor: torch.Tensor) -> Tensor:

@@ -6,6 +6,14 @@ from typing import Any
 
 import numpy as np
 from gymapi_mujoco.backends import INSTALL, gpu_is_usable, warp_is_installed
+from gymapi_mujoco.randomization import (  # noqa: F401
+    apply_random_samples,
+    check_buckets,
+    generate_random_samples,
+    get_default_setter_args,
+    get_property_getter_map,
+    get_property_setter_map,
+)
 
 from isaacgym import gymapi
 
