@@ -18,8 +18,9 @@ help:
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,sweep,dev]"
 	touch $@
 
-# ends when three evaluations in a row have passed, each of 256 robots that get a new command after 5 s
-WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 --progress.evaluate_robots 256 --progress.evaluate_command_period 5
+# ends when three evaluations in a row have passed with margin, each of 256 robots that get a new command after 5 s
+WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 --progress.gate_score 0.6 \
+	--progress.evaluate_robots 256 --progress.evaluate_command_period 5
 
 walk: .venv/installed
 	$(PY) scripts/train.py $(WALK)
