@@ -19,7 +19,7 @@ help:
 	touch $@
 
 # ends when three evaluations in a row have passed with margin, each of 256 robots that get a new command after 5 s
-WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 --progress.gate_score 0.6 \
+WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 \
 	--progress.evaluate_robots 256 --progress.evaluate_command_period 5
 
 walk: .venv/installed

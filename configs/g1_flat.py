@@ -8,7 +8,6 @@ from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import (
-    CommandConfig,
     ControlConfig,
     ObservationTerm,
     RandomizationConfig,
@@ -38,11 +37,11 @@ def biped_task() -> LeggedRobotConfig:
             damping={".*_hip_.*": 2.0, ".*_knee_.*": 4.0, ".*_ankle_.*": 2.0},
             action_scale=0.25,
         ),
-        commands=CommandConfig(
+        commands=replace(
+            flat.commands,
             lin_vel_x=(-0.5, 1.0),
             lin_vel_y=(-0.3, 0.3),
             yaw_rate=(-0.8, 0.8),
-            resampling_time=5.0,
             terms={"gait_clock": CommandTerm(params={"period": 0.8})},
         ),
         rewards=RewardConfig(

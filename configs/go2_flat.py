@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.command_limit import CommandLimitConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import CommandConfig, ObservationTerm, RandomizationConfig, RewardConfig, TerminationConfig
@@ -44,7 +45,7 @@ def flat_task() -> LeggedRobotConfig:
         policy_observations=dict(_SENSED),
         critic_observations={**{name: replace(term, noise=0.0) for name, term in _SENSED.items()}, **_PRIVILEGED},
         observation_history={"policy": 1, "critic": 1},
-        commands=CommandConfig(resampling_time=5.0),
+        commands=CommandConfig(resampling_time=5.0, limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0)),
         rewards=RewardConfig(
             weights={
                 "track_lin_vel": 1.5,

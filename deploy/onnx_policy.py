@@ -55,6 +55,7 @@ class Policy:
         gains = (self._to_robot(np.array(description[name])) for name in ("stiffness", "damping", "torque_limits"))
         self.stiffness, self.damping, self.torque_limits = gains  # [N m/rad], [N m s/rad], [N m]
         self._input_limits: Mapping[str, float] = description.get("input_limits", {})
+        self._largest_change = _largest_change(description)  # of the command in a control step, [3]
         self._clock = _gait_clock(description)  # period [s] and the size of a command up to which the robot stands
         self._target_limits = _target_limits(description)
         self.reset()
@@ -64,6 +65,7 @@ class Policy:
         self.last_action = np.zeros(len(self._default), np.float32)  # in the policy's order of joints
         self._last_obs: Optional[np.ndarray] = None  # [D] of the call before
         self._time = 0.0  # of the gait clock [s]
+        self._command = np.zeros(3, np.float32)  # that the network reads
         self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
 
     def __call__(self, **state: Any) -> np.ndarray:
@@ -80,6 +82,7 @@ class Policy:
         self._check_targets(targets)
         self.last_action, self.memories, self._last_obs = action, memories, obs
         self._time += self.control_period
+        self._command = self._limited(state.get("command"))
         return self._to_robot(targets)
 
     @np.errstate(over="ignore", invalid="ignore")  # the checks find what is too large
@@ -100,11 +103,13 @@ class Policy:
         sine and cosine of the gait's phase; if omitted, it runs with the calls of the episode.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
+        The network reads the command after the limits of its acceleration, which starts at zero in each episode.
         """
         if base_quat is not None and (np.shape(base_quat) != (4,) or not abs(np.linalg.norm(base_quat) - 1.0) < 0.01):
             raise ValueError(f"base_quat={base_quat} is no rotation; give a unit quaternion w x y z")
         if base_lin_vel is None and base_lin_vel_world is not None and base_quat is not None:
             base_lin_vel = _to_base(base_quat, base_lin_vel_world)
+        command = self._limited(command)
         values: Dict[str, Any] = {
             "base_lin_vel": base_lin_vel,
             "base_ang_vel": base_ang_vel,
@@ -122,6 +127,13 @@ class Policy:
             parts += [past, newest]
             start = end
         return np.concatenate(parts)
+
+    def _limited(self, command: Vector) -> Any:
+        """Return the command that the network reads next; what is no command is returned as it is."""
+        if self._largest_change is None or np.shape(command) != (3,):
+            return command
+        change = np.asarray(command, np.float32) - self._command
+        return self._command + np.clip(change, -self._largest_change, self._largest_change)
 
     def _gait(self, command: Vector, clock: Vector) -> Optional[np.ndarray]:
         """Return sine and cosine of the gait's phase, or zeros for a command to stand."""
@@ -274,6 +286,18 @@ def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.floa
     if wrong or size != expected:
         raise ValueError(f"frames of {wrong} are others than {FRAMES}, or the sizes' sum {size} is not {expected}")
     return terms
+
+
+def _largest_change(description: Mapping[str, Any]) -> Optional[np.ndarray]:
+    """Return the largest change of the command in a control step, [3]; None without limits."""
+    limit = description.get("commands", {}).get("velocity", {})
+    if not limit:
+        return None
+    lin, yaw = limit.get("max_lin_acc"), limit.get("max_yaw_acc")
+    if not all(isinstance(value, (int, float)) and 0 <= value < np.inf for value in (lin, yaw)):
+        raise ValueError(f"the limits of the command are {limit}; give max_lin_acc and max_yaw_acc, 0 for none")
+    rates = np.array([lin or np.inf, lin or np.inf, yaw or np.inf], np.float32)
+    return rates * np.float32(description["control_period"])
 
 
 def _gait_clock(description: Mapping[str, Any]) -> Optional[Tuple[float, float]]:

@@ -17,6 +17,7 @@ from rsl_rl.config.base import (
     require_unique,
     require_within,
 )
+from rsl_rl.config.command_limit import CommandLimitConfig
 from rsl_rl.config.terms import CommandTerm, EventTerm, ObservationTerm, RewardTerm, ScheduleConfig, TerminationTerm
 from rsl_rl.utils.by_name import require_patterns
 
@@ -65,6 +66,8 @@ class CommandConfig(Settings):
     """Yaw rate per angle to the heading [1/s], within the range of yaw_rate."""
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     """Factor of the ranges, which may change during the training; the whole ranges by default."""
+    limit: CommandLimitConfig = field(default_factory=CommandLimitConfig)
+    """How fast the command may change outside of training."""
     terms: Dict[str, CommandTerm] = field(default_factory=dict)
     """Further commands by name. The term "velocity" replaces the source of velocity commands."""
 

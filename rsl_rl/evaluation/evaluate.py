@@ -43,7 +43,8 @@ def for_evaluation(
     """Return the task for evaluation: no noise and no bias of observations, no standing commands, no curriculum of the
     terrain, and pushes and other events at random times only with ``pushes``.
 
-    Command ranges and the randomisation of friction, payload and gains are those of training.
+    The limits of the command's acceleration hold. Command ranges and the randomisation of friction, payload and gains
+    are those of training.
     """
     if not isinstance(cfg, LeggedRobotConfig):
         raise ValueError(
@@ -58,7 +59,13 @@ def for_evaluation(
             f"gate names '{unknown[0]}'; known: {', '.join(GaitMetrics.NAMES)}.{suggest(unknown[0], GaitMetrics.NAMES)}"
         )
     randomization = cfg.randomization if pushes else without_disturbances(cfg.randomization)
-    final = replace(cfg.commands.schedule, steps=0)
+    commands = replace(
+        cfg.commands,
+        standing_fraction=0.0,
+        resampling_time=command_period,
+        schedule=replace(cfg.commands.schedule, steps=0),
+        limit=replace(cfg.commands.limit, enabled=True),
+    )
     noiseless = {name: replace(term, noise=0.0, bias=0.0) for name, term in cfg.policy_observations.items()}
     return replace(
         cfg,
@@ -66,7 +73,7 @@ def for_evaluation(
         episode_length=2 * seconds,  # no time-outs during the evaluation
         policy_observations=noiseless,
         randomization=replace(randomization, terms=_without_schedules(randomization.terms)),
-        commands=replace(cfg.commands, standing_fraction=0.0, resampling_time=command_period, schedule=final),
+        commands=commands,
         terrain=replace(cfg.terrain, curriculum=False),
     )
 

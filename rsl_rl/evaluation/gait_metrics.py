@@ -150,11 +150,11 @@ class GaitMetrics:
 
     def _add_tracking(self, state: RobotState) -> None:
         measured = torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)  # [N, 3]
-        error = state.command - measured
+        error = state.requested_command - measured
         lin_vel_error, yaw_rate_error = error[:, :2].norm(dim=1), error[:, 2].abs()
         self._add("lin_vel_error", lin_vel_error)
         self._add("yaw_rate_error", yaw_rate_error)
-        self._bins.add(state.command, measured, lin_vel_error, yaw_rate_error)
+        self._bins.add(state.requested_command, measured, lin_vel_error, yaw_rate_error)
 
     def _add_actions(self, state: RobotState, done: Tensor) -> None:
         """Add first and second differences of the joint target; before an episode it is the default pose."""

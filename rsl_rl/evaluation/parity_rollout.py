@@ -47,7 +47,7 @@ def sensor_readings(env: LeggedRobot) -> Dict[str, Tensor]:
     clock = {name: value for name, value in env.state.commands.items() if name == "gait_clock"}
     return {
         **clock,
-        "command": env.state.command,
+        "command": env.state.requested_command,
         "base_quat": sim.root_quat,
         "base_lin_vel_world": sim.root_lin_vel,
         "base_ang_vel": sim.root_ang_vel,

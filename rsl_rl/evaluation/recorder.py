@@ -23,7 +23,7 @@ class Recorder:
         sim = state.sim
         step = {
             "pose": torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1),  # [n, 7 + J]
-            "command": state.command,  # [n, 3] vx, vy [m/s], yaw rate [rad/s]
+            "command": state.requested_command,  # [n, 3] vx, vy [m/s], yaw rate [rad/s]
             "velocity": torch.cat(
                 (state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1
             ),  # [n, 3] the same, measured

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -54,6 +54,7 @@ class RobotState:
             return torch.zeros(num_envs, *shape, dtype=dtype, device=sim.device)
 
         self.commands: Dict[str, Tensor] = {"velocity": zeros(3)}  # [N, k] of each term of env.commands
+        self.unlimited_command: Optional[Tensor] = None  # [N, 3] see requested_command; None without limits
         self.action = zeros(num_joints)  # [N, J] the last one taken
         self.previous_action = zeros(num_joints)  # [N, J] the one before
         self.last_joint_vel = zeros(num_joints)  # [N, J] one control step ago
@@ -84,6 +85,11 @@ class RobotState:
     @command.setter
     def command(self, value: Tensor) -> None:
         self.commands["velocity"] = value
+
+    @property
+    def requested_command(self) -> Tensor:
+        """The velocity command before its acceleration is limited, [N, 3]; ``command`` itself without limits."""
+        return self.command if self.unlimited_command is None else self.unlimited_command
 
     def command_of(self, name: str) -> Tensor:
         """Return the command [N, k] of a term of env.commands.terms; without the term a ValueError."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import CommandConfig, Range
 from rsl_rl.config.terms import ScheduleConfig
+from rsl_rl.tasks.mdp.command_limit import CommandLimit
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.utils.binding import bind_term, find_function, settings_of
@@ -23,8 +24,7 @@ from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.rotations import yaw_of
 from rsl_rl.utils.uniform import Uniform
 
-_FOREVER = 1e9
-"""Time that no episode reaches [s]."""
+_FOREVER = 1e9  # [s] a time that no episode reaches
 
 
 class CommandSource(ABC):
@@ -192,7 +192,7 @@ class Commands:
     """The command sources of a task, which write to ``state.commands``."""
 
     def __init__(self, cfg: CommandConfig, task: TaskContext):
-        self._commands = task.state.commands  # [N, k] of each source, changed in place
+        self._state, self._limit = task.state, CommandLimit(cfg.limit, task)
         self.sources: Dict[str, CommandSource] = {}
         for name, term in cfg.all_terms.items():
             where = f"env.commands.terms.{name}"
@@ -203,23 +203,29 @@ class Commands:
             if name == "velocity" and len(source.ranges) != 3:
                 raise ValueError(f"{where} has {len(source.ranges)} ranges; give those of vx, vy and yaw rate")
             self.sources[name] = source
-            self._commands.setdefault(name, torch.zeros(task.num_envs, len(source.ranges), device=task.device))
+            task.state.commands.setdefault(name, torch.zeros(task.num_envs, len(source.ranges), device=task.device))
 
     def start(self, mask: Tensor) -> None:
         """Draw new commands of the robots marked in mask [N]."""
-        for name, source in self.sources.items():
-            source.draw(self._commands[name], mask)
-            source.follow(self._commands[name])
+        self._draw(dict.fromkeys(self.sources, mask), mask)
 
     def step(self, mask: Tensor) -> None:
         """Count one control step; draw new commands of the robots marked in mask [N] and of those that need one."""
+        self._draw({name: source.due() | mask for name, source in self.sources.items()}, mask)
+
+    def _draw(self, due: Mapping[str, Tensor], started: Tensor) -> None:
         for name, source in self.sources.items():
-            source.draw(self._commands[name], source.due() | mask)
-            source.follow(self._commands[name])
+            source.draw(self._drawn(name), due[name])
+            source.follow(self._drawn(name))
+        self._limit.step(started)
+
+    def _drawn(self, name: str) -> Tensor:
+        return self._state.requested_command if name == "velocity" else self._state.commands[name]
 
     def describe(self) -> Dict[str, Dict[str, Any]]:
         """Return what the sources tell of themselves, for the description of an exported policy."""
         described = {name: source.describe() for name, source in self.sources.items()}
+        described["velocity"] = {**described["velocity"], **self._limit.describe()}
         return {name: facts for name, facts in described.items() if facts}
 
     def log(self) -> Dict[str, Tensor]:
@@ -228,10 +234,9 @@ class Commands:
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the command and the state of each source."""
-        return {
-            name: {"command": self._commands[name].clone(), **source.state_dict()}
-            for name, source in self.sources.items()
-        }
+        states = {name: {"command": self._drawn(name).clone(), **x.state_dict()} for name, x in self.sources.items()}
+        states["velocity"].update(self._limit.state_dict())
+        return states
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned; a source that the state does not have keeps its command."""
@@ -240,5 +245,6 @@ class Commands:
             return
         for name, source in self.sources.items():
             if name in state:
-                self._commands[name].copy_(state[name]["command"])
+                self._drawn(name).copy_(state[name]["command"])
                 source.load_state_dict(state[name])
+        self._limit.load_state_dict(state["velocity"])

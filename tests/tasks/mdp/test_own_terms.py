@@ -179,7 +179,7 @@ def test_own_source_of_velocities_replaces_the_shipped_one_but_not_a_command_giv
     ):
         make(commands=commands)
     cfg = for_playback(replace(CFG, commands=commands), 2, 1.0, (0.5, 0.0, 0.1))
-    assert cfg.build().state.command.tolist() == [pytest.approx([0.5, 0.0, 0.1])] * 2
+    assert cfg.build().state.requested_command.tolist() == [pytest.approx([0.5, 0.0, 0.1])] * 2
 
 
 def test_own_event_at_random_times_has_its_mean_period():
