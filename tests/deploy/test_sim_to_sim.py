@@ -53,7 +53,7 @@ def evaluated(cfg, policy, num_envs, seconds):
     """The gate's numbers of robots that are all the model as it stands, and their commands, one every 10 s."""
     env = for_evaluation(replace(cfg, randomization=RandomizationConfig.none()), num_envs, seconds).build(seed=5)
     followed = []
-    env.observers.append(lambda state, done: followed.append(state.command.clone()))
+    env.observers.append(lambda state, done: followed.append(state.requested_command.clone()))
     result = evaluate(env, policy, seconds)
     return result, torch.stack(followed[:: round(10.0 / cfg.sim.control_dt)], dim=1).tolist()
 

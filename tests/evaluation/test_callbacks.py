@@ -200,7 +200,7 @@ def test_evaluate_command_period_is_the_time_between_the_commands_of_an_evaluati
     commands = []
     for _ in range(10):
         env.step(torch.zeros(8, 12))
-        commands.append(env.state.command.clone())
+        commands.append(env.state.requested_command.clone())
     changed = [not torch.equal(before, after) for before, after in zip(commands, commands[1:])]
     assert changed == [False, False, False, True, False, False, False, False, True]
     with pytest.raises(ValueError, match=r"resampling_time=0.001 is less than one control step"):

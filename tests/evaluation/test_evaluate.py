@@ -105,10 +105,10 @@ def test_the_gate_is_without_noise_and_pushes():
 @pytest.mark.parametrize(("periods", "changes"), [({}, 0), ({"command_period": 0.1}, 3)])
 def test_evaluation_changes_commands_after_its_period(periods, changes):
     env = for_evaluation(CFG, num_envs=4, seconds=0.4, **periods).build(seed=1)
-    commands = [env.state.command.clone()]
+    commands = [env.state.requested_command.clone()]
     for _ in range(19):  # 0.38 s
         env.step(torch.zeros(4, env.num_actions))
-        commands.append(env.state.command.clone())
+        commands.append(env.state.requested_command.clone())
     assert sum(not torch.equal(a, b) for a, b in zip(commands, commands[1:])) == changes
 
 
@@ -143,6 +143,7 @@ def still_state(num_envs=2):
         sim=sim,
         control_dt=0.02,
         command=zeros(3),
+        requested_command=zeros(3),
         action=zeros(12),
         previous_action=zeros(12),
         base_lin_vel=zeros(3),

@@ -130,8 +130,11 @@ def test_the_policy_sees_the_persons_command_and_no_other(env):
     policy, display = Standing(env), Script(*[(first, False, False)] * 200, *[(second, False, False)] * 5)
     env.commands.sources["velocity"]._steps = 3  # the task would draw another command by now
     teleoperate(env, policy, display)
-    np.testing.assert_allclose(policy.commands[:200], [first] * 200)
-    np.testing.assert_allclose(policy.commands[201:], [second] * 4, rtol=1e-6)
+    np.testing.assert_allclose(policy.commands[13:201], [first] * 188, rtol=1e-6)  # 0.5 m/s at 2 m/s^2: 13 steps
+    largest = 0.02 * np.array([2.0, 2.0, 4.0])  # the task's limits of the acceleration, in a control step
+    for k, command in enumerate(policy.commands[201:], start=1):
+        change = np.clip(np.subtract(second, first), -k * largest, k * largest)
+        np.testing.assert_allclose(command, first + change, atol=1e-6)
     assert len(display.shown) == pytest.approx(205 / 2, abs=1)  # 25 of 50 steps a second
 
 
@@ -142,7 +145,7 @@ def test_a_fallen_robot_goes_on_with_the_same_command(env):
     )
     env.sim.reset(torch.ones(1, dtype=torch.bool), upside_down)
     done = env.step(torch.zeros(1, 12)).done
-    assert done.item() and env.state.command.tolist() == [pytest.approx([0.7, 0.0, 0.0])]
+    assert done.item() and env.state.requested_command.tolist() == [pytest.approx([0.7, 0.0, 0.0])]
 
 
 def test_a_paused_robot_stands_still_and_a_reset_starts_anew(env):
