@@ -1,4 +1,4 @@
-"""Environments of the package gymnasium, all with one recipe."""
+"""Environments of the package gymnasium with one recipe; short trainings have larger steps."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Gymnasium(TrainConfig):
     )
     algorithm: PPOConfig = PPOConfig(
         num_learning_epochs=10,
-        num_mini_batches=16,
-        learning_rate=1e-3,
+        num_mini_batches=32,
+        learning_rate=5e-4,
         entropy_coef=0.0,
         use_clipped_value_loss=False,
         schedule="linear",
@@ -77,12 +77,17 @@ class GymWalker2d(Gymnasium):
     runner: RunnerConfig = replace(Gymnasium.runner, experiment_name="gym_walker2d")
 
 
+_SHORT = replace(Gymnasium.algorithm, learning_rate=1e-3, num_mini_batches=16)
+"""Settings of trainings that are much shorter than a million steps."""
+
+
 @dataclass(frozen=True)
 class GymPendulum(Gymnasium):
     """A pendulum that is swung up, in fewer steps."""
 
     task: str = "gym_pendulum"
     env: GymnasiumConfig = replace(Gymnasium.env, id="Pendulum-v1")
+    algorithm: PPOConfig = _SHORT
     runner: RunnerConfig = replace(Gymnasium.runner, experiment_name="gym_pendulum", max_iterations=40)
 
 
@@ -93,4 +98,5 @@ class GymCartPole(Gymnasium):
     task: str = "gym_cartpole"
     env: GymnasiumConfig = replace(Gymnasium.env, id="CartPole-v1")
     policy: ActorCriticConfig = replace(Gymnasium.policy, distribution="categorical")
+    algorithm: PPOConfig = _SHORT
     runner: RunnerConfig = replace(Gymnasium.runner, experiment_name="gym_cartpole", max_iterations=20)
