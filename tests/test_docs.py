@@ -163,9 +163,7 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/play.py --task anymal_c_flat --num_envs 16": "by hand",
-    "python -m gymapi_mujoco ../rsl_rl/benchmarks/legged_gym_policy.py --film walk.webp --task anymal_c_flat --headless": (
-        "by hand"
-    ),
+    "python -m gymapi_mujoco ../rsl_rl/benchmarks/legged_gym_policy.py --task anymal_c_flat --headless": "by hand",
     "pip install '../rsl_rl/gymapi-mujoco[warp]'": "by hand",
     "python -m gymapi_mujoco --engine warp legged_gym/scripts/train.py --task anymal_c_flat --headless": (
         "gymapi-mujoco/tests/test_gymapi_client.py, with a client of ours"
