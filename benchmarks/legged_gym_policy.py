@@ -35,8 +35,9 @@ WIDTH, HEIGHT = 480, 320
 class Camera:
     """A camera beside the first robot; it keeps the pictures of a film."""
 
-    def __init__(self, env) -> None:
-        self.env, self.frames = env, []  # type: ignore[var-annotated]
+    def __init__(self, env, path: Path) -> None:
+        self.env, self.path = env, path
+        self.frames: List[Image.Image] = []
         props = gymapi.CameraProperties()
         props.width, props.height, props.horizontal_fov = WIDTH, HEIGHT, 50.0
         self.handle = env.gym.create_camera_sensor(env.envs[0], props)
@@ -51,9 +52,10 @@ class Camera:
         image = gym.get_camera_image(self.env.sim, first, self.handle, gymapi.IMAGE_COLOR)
         self.frames.append(Image.fromarray(np.asarray(image).reshape(HEIGHT, WIDTH, 4)[:, :, :3]))
 
-    def write(self, path: Path) -> None:
+    def write(self) -> None:
+        """Write the film."""
         first, *rest = self.frames
-        first.save(path, save_all=True, append_images=rest, duration=round(1000 * FRAME_SECONDS), loop=0, quality=70)
+        first.save(self.path, save_all=True, append_images=rest, duration=round(1000 * FRAME_SECONDS), loop=0, quality=70)
 
 
 def make_policy(args, num_envs: int, seconds: float):
@@ -85,7 +87,7 @@ def main() -> None:
     sys.argv = [sys.argv[0], *others]
     args = get_args()
     env, policy = make_policy(args, own.robots, SECONDS)
-    camera: Optional[Camera] = None if own.film is None else Camera(env)
+    camera: Optional[Camera] = None if own.film is None else Camera(env, own.film)
     command = torch.tensor(own.command, device=env.device)
     env.reset()
     fallen = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
@@ -116,8 +118,8 @@ def main() -> None:
     print(f"mean error along x: {float(error[:, 0].mean()):.3f} m/s, worst robot {float(error[:, 0].max()):.3f} m/s")
     print(f"passed: {int(passed.sum())} of {env.num_envs} ({100 * float(passed.float().mean()):.0f} %)")
     if camera is not None:
-        camera.write(own.film)
-        print(f"film: {own.film}")
+        camera.write()
+        print(f"film: {camera.path}")
 
 
 if __name__ == "__main__":
