@@ -55,7 +55,9 @@ class Camera:
     def write(self) -> None:
         """Write the film."""
         first, *rest = self.frames
-        first.save(self.path, save_all=True, append_images=rest, duration=round(1000 * FRAME_SECONDS), loop=0, quality=70)
+        first.save(
+            self.path, save_all=True, append_images=rest, duration=round(1000 * FRAME_SECONDS), loop=0, quality=70
+        )
 
 
 def make_policy(args, num_envs: int, seconds: float):
