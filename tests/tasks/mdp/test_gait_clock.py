@@ -62,7 +62,8 @@ def test_a_restored_clock_goes_on_bit_by_bit():
 
 
 def test_the_export_tells_of_the_clock():
-    assert make().describe_interface(["policy"])["commands"] == {"gait_clock": {"period": PERIOD, "dead_zone": 0.1}}
+    described = make().describe_interface(["policy"])["commands"]
+    assert described["gait_clock"] == {"period": PERIOD, "dead_zone": 0.1}
 
 
 @pytest.mark.parametrize(
