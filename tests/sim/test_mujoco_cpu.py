@@ -14,7 +14,8 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS
-from tests.sim.standing import POSE, stand
+from rsl_rl.utils.mujoco_model import load_model
+from tests.sim.standing import PLANE, POSE, TILE, stand
 from tests.sim.thorough_model import thorough_spec
 
 FORWARD = int(mujoco.mjtTimer.mjTIMER_FORWARD)
@@ -27,9 +28,9 @@ def own_clock():
     mujoco.set_mjcb_time(None)
 
 
-def plain_world(spec: Optional[mujoco.MjSpec] = None) -> mujoco.MjData:
-    """Build a world of MuJoCo's own, of the model or of another spec, that treats one robot as the simulation does."""
-    model = (spec or mujoco.MjSpec.from_file(str(GO2.model_path))).compile()
+def plain_world(model: Optional[mujoco.MjModel] = None) -> mujoco.MjData:
+    """Build a world of MuJoCo's own, of the robot or of another model, that treats one robot as the simulation does."""
+    model = model or load_model(GO2.model_path)
     model.opt.timestep = SimConfig().dt
     model.actuator_gainprm[:, 0], model.actuator_biasprm[:, 1], model.actuator_biasprm[:, 2] = 30, -30, -0.75
     return mujoco.MjData(model)
@@ -40,10 +41,12 @@ def sensed(world: mujoco.MjData, kind: str) -> np.ndarray:
     return np.array([world.sensor(s.name).data for s in sensors if s.name.endswith(kind)], dtype=np.float32)
 
 
-def test_sensors_say_what_they_say_when_they_are_read_in_every_step():
+@pytest.mark.parametrize("place", [PLANE, TILE], ids=["plane", "tile"])
+def test_sensors_say_what_they_say_when_they_are_read_in_every_step(place):
     """One robot thrown about for four seconds against mj_step with all sensors on in each of its steps: bit by bit."""
-    sim, world, draw = MujocoSim(GO2.model_path, 1, SimConfig()), plain_world(), torch.Generator().manual_seed(0)
-    stand(sim)
+    sim, draw = MujocoSim(GO2.model_path, 1, SimConfig(), "cpu", place.ground), torch.Generator().manual_seed(0)
+    world = plain_world(load_model(GO2.model_path, place.ground))
+    stand(sim, place=place)
     world.qpos[:], world.qvel[:] = sim._qpos[0], sim._qvel[0]
     touched = set()
     for _ in range(200):
@@ -101,7 +104,7 @@ def test_after_a_step_that_failed_a_reset_senses():
 
 def test_one_robot_on_a_floor_needs_no_search_for_contacts_and_no_islands():
     """With them every robot falls, lies and kicks the same way, bit by bit."""
-    fast, thorough = plain_world(), plain_world(thorough_spec())
+    fast, thorough = plain_world(), plain_world(thorough_spec().compile())
     flags = int(mujoco.mjtDisableBit.mjDSBL_ISLAND) | NO_MIDPHASE
     assert fast.model.opt.disableflags == flags and thorough.model.opt.disableflags == 0
     assert (fast.model.npair, thorough.model.npair) == (14, 0)

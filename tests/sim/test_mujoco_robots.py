@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from rsl_rl.config.sim import SimConfig
+from rsl_rl.robots.anymal_c import ANYMAL_C
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim import SIMS
+from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import MujocoRobots
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.utils.height_field import HeightField
 from tests.sim import standing
-from tests.sim.standing import stand
+from tests.sim.standing import PLANE, TILE, stand
 from tests.sim.thorough_model import thorough_spec
 
 N = 4
@@ -29,6 +31,12 @@ def make(request):
         return request.param(model_path, num_envs, SimConfig(**settings), "cpu", ground)
 
     return build
+
+
+@pytest.fixture(params=[PLANE, TILE], ids=["plane", "tile"])
+def place(request):
+    """Where a robot stands: the plane, or a tile of a height field."""
+    return request.param
 
 
 def test_the_robot_is_the_published_one(make):
@@ -54,18 +62,18 @@ def test_left_and_right_weigh_the_same():
     assert sideways == pytest.approx(0, abs=1e-9)
 
 
-def test_the_robot_stands_and_the_floor_carries_its_weight(make):
-    sim = make()
-    stand(sim)
+def test_the_robot_stands_and_the_floor_carries_its_weight(make, place):
+    sim = make(ground=place.ground)
+    stand(sim, place=place)
     for _ in range(150):
         sim.step(POSE, 4)
-    assert (sim.root_pos[:, 2] > 0.25).all() and (sim.root_quat[:, 0] > 0.99).all()
+    assert (sim.root_pos[:, 2] - place.origin[2] > 0.25).all() and (sim.root_quat[:, 0] > 0.99).all()
     assert sim.root_lin_vel.abs().max() < 0.02 and sim.joint_vel.abs().max() < 0.1
     weight = sim.total_mass * 9.81
     torch.testing.assert_close(sim.contact_force[:, :, 2].sum(dim=1), weight, rtol=0.02, atol=0)
     feet = sim.contact_force[:, sim.link_indices(sim.foot_names), 2].sum(dim=1)
     torch.testing.assert_close(feet, weight, rtol=0.02, atol=0)  # on its feet and nothing else
-    assert (sim.foot_pos[:, :, 2] - 0.022).abs().max() < 0.003
+    assert (sim.foot_pos[:, :, 2] - place.origin[2] - 0.022).abs().max() < 0.003
     assert (sim.joint_torque.abs() < sim.torque_limits).all()
 
 
@@ -96,43 +104,44 @@ def test_every_world_steps_like_mujoco_itself(make):
     )
 
 
-def test_a_reset_touches_only_the_masked_robots(make):
-    sim = make()
-    stand(sim)
+def test_a_reset_touches_only_the_masked_robots(make, place):
+    sim = make(ground=place.ground)
+    stand(sim, place=place)
     for _ in range(5):
         sim.step(POSE + 0.2, 4)
     before = sim.joint_pos.clone()
-    stand(sim, mask=torch.tensor([True, False, False, True]))
+    stand(sim, mask=torch.tensor([True, False, False, True]), place=place)
     torch.testing.assert_close(sim.joint_pos[[0, 3]], POSE[[0, 3]])
     assert torch.equal(sim.joint_pos[[1, 2]], before[[1, 2]])
     for output in (sim.joint_torque, sim.contact_force):
         assert (output[[0, 3]] == 0).all() and (output[[1, 2]] != 0).any()
 
 
-def test_after_a_reset_the_feet_are_where_the_pose_puts_them(make):
-    sim = make()
-    stand(sim)
+def test_after_a_reset_the_feet_are_where_the_pose_puts_them(make, place):
+    sim = make(ground=place.ground)
+    stand(sim, place=place)
     for _ in range(5):
         sim.step(POSE + 0.3, 4)
     old = sim.foot_pos.clone()
-    stand(sim, mask=torch.tensor([True, False, False, False]), height=1.0)
+    stand(sim, mask=torch.tensor([True, False, False, False]), height=1.0, place=place)
     model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
     data = mujoco.MjData(model)
-    data.qpos[:] = [0, 0, 1, 1, 0, 0, 0, *GO2.default_joint_pos]
+    data.qpos[:] = [*place.origin, 1, 0, 0, 0, *GO2.default_joint_pos]
+    data.qpos[2] += 1.0
     mujoco.mj_kinematics(model, data)
     expected = torch.tensor(np.array([data.site(name).xpos for name in sim.foot_names]), dtype=torch.float32)
     torch.testing.assert_close(sim.foot_pos[0], expected, atol=1e-6, rtol=0)
     assert torch.equal(sim.foot_pos[1:], old[1:]) and (sim.foot_vel[0] == 0).all()
 
 
-def test_a_reset_forgets_everything(make):
+def test_a_reset_forgets_everything(make, place):
     """A robot that was thrown about and reset goes on exactly like one that is new."""
-    used, new = make(1), make(1)
-    stand(used)
+    used, new = make(1, ground=place.ground), make(1, ground=place.ground)
+    stand(used, place=place)
     for _ in range(20):
         used.step(POSE[:1] + torch.randn(1, 12), 4)
-    stand(used)
-    stand(new)
+    stand(used, place=place)
+    stand(new, place=place)
     for _ in range(20):
         used.step(POSE[:1], 4)
         new.step(POSE[:1], 4)
@@ -179,10 +188,10 @@ def test_every_robot_has_parameters_of_its_own(searched, make, tmp_path):
 
 
 @pytest.mark.parametrize("num_substeps", [1, 4, 250])
-def test_a_world_that_breaks_down_is_named_and_the_others_go_on(num_substeps, make, tmp_path, monkeypatch):
+def test_a_world_that_breaks_down_is_named_and_the_others_go_on(num_substeps, make, place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sim = make()
-    stand(sim)
+    sim = make(ground=place.ground)
+    stand(sim, place=place)
     sim.set_root_velocity(torch.tensor([False, True, False, False]), torch.full((N, 3), 1e12), torch.full((N, 3), 1e12))
     sim.step(POSE, num_substeps)
     assert sim.diverged.tolist() == [False, True, False, False]
@@ -242,6 +251,20 @@ def test_a_height_field_carries_the_robot(make):
     weight = sim.total_mass * 9.81
     torch.testing.assert_close(sim.contact_force[:, :, 2].sum(dim=1), weight, rtol=0.03, atol=0)
     assert not sim.overflowed.any() and sim.foot_pos[:, :, 0].std() > 0.1
+
+
+def test_a_shape_on_more_triangles_than_it_has_contacts_with_overflows_nothing(make):
+    """ANYmal C on its back, whose trunk touches more than the 50 triangles that both engines look at."""
+    level = HeightField(np.zeros((61, 61), dtype=np.float32), 0.1, (-3.0, -3.0))
+    sim = make(1, ANYMAL_C.model_path, level)
+    joints, still = torch.tensor([ANYMAL_C.default_joint_pos]), torch.zeros(1, 3)
+    on_its_back = torch.tensor([[0.03, 0.0, 0.12]]), torch.tensor([[0.0, 1.0, 0.0, 0.0]])
+    sim.reset(torch.tensor([True]), RobotPoseVel(*on_its_back, still, still, joints, torch.zeros(1, 12)))
+    for _ in range(60):
+        sim.step(joints, 4)
+        assert not sim.overflowed.any()
+    trunk = sim.contact_force[:, sim.link_indices(["trunk"])[0], 2]
+    torch.testing.assert_close(trunk, sim.total_mass * 9.81, rtol=0.05, atol=0)
 
 
 def test_a_model_without_a_floor_cannot_have_a_height_field(make, tmp_path):

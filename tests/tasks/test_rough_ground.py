@@ -1,6 +1,7 @@
 """A legged robot on rough ground: heights, starts, the edge, the height scan and what a resumed run needs."""
 
 from dataclasses import replace
+from functools import partial
 
 import mujoco
 import numpy as np
@@ -26,10 +27,19 @@ SMALL = TerrainConfig(
 )
 
 
-def make(terrain=SMALL, seed=0, **changes):
+ENGINES = ("mujoco", "mujoco_warp")
+
+
+def build(backend, terrain=SMALL, seed=0, **changes):
+    """Build the task on an engine; MuJoCo Warp on its CPU device."""
     task = rough_task()
-    sim = replace(task.sim, num_threads=1, backend="mujoco")
-    return replace(task, num_envs=N, terrain=terrain, sim=sim, **changes).build(seed=seed)
+    sim = replace(task.sim, num_threads=1, backend=backend)
+    return replace(task, num_envs=N, terrain=terrain, sim=sim, **changes).build("cpu", seed=seed)
+
+
+@pytest.fixture(params=ENGINES)
+def make(request):
+    return partial(build, request.param)
 
 
 def still(env, steps=40):
@@ -47,7 +57,7 @@ def place(env, x, y, z, upright=True):
     env.state.refresh()
 
 
-def test_heights_are_above_the_ground_underneath():
+def test_heights_are_above_the_ground_underneath(make):
     env = make(randomization=RandomizationConfig.none(), terrain=replace(SMALL, level=3))
     still(env)
     assert env.sim.root_pos[:, 2].std() > 0.1  # pits and hills
@@ -59,7 +69,7 @@ def test_heights_are_above_the_ground_underneath():
     assert abs(metrics.result()["swing_height"]) < 0.01
 
 
-def test_robots_start_and_restart_on_their_own_tiles():
+def test_robots_start_and_restart_on_their_own_tiles(make):
     env = make()
     tiles = torch.as_tensor(env.terrain.origins)[env.levels.level, env.levels.column]
     distance = (env.sim.root_pos - tiles)[:, :2].abs()
@@ -71,7 +81,7 @@ def test_robots_start_and_restart_on_their_own_tiles():
     assert (env.sim.root_pos - tiles)[:, :2].abs().max() <= 0.4
 
 
-def test_edge_of_the_ground_is_a_time_out_and_no_fall():
+def test_edge_of_the_ground_is_a_time_out_and_no_fall(make):
     env = make()
     metrics = GaitMetrics(env.cfg, env.robot)
     env.observers.append(metrics)
@@ -83,7 +93,7 @@ def test_edge_of_the_ground_is_a_time_out_and_no_fall():
     assert not env.step(torch.zeros(N, 12)).done.any()
 
 
-def test_height_scan_equals_ray_casting_from_the_trunk():
+def test_height_scan_equals_ray_casting_from_the_trunk(make):
     env = make(terrain=replace(SMALL, level=3))
     still(env, 10)
     scan, data = height_scan(env.state, trunk_height=0.0), mujoco.MjData(env.sim.model)
@@ -100,7 +110,7 @@ def test_height_scan_equals_ray_casting_from_the_trunk():
     assert scan.std() > 0.05
 
 
-def test_scan_errors_are_drawn_and_drift():
+def test_scan_errors_are_drawn_and_drift(make):
     events = {"scan_error": EventTerm("reset", params={"shift": 0.0, "offset": 0.1, "drift": 0.05})}
     flat = replace(SMALL, types={"flat": 1.0})
     env = make(terrain=flat, randomization=replace(RandomizationConfig.none(), terms=events))
@@ -114,7 +124,7 @@ def test_scan_errors_are_drawn_and_drift():
     assert 0.02 < drift.abs().max() < 0.051
 
 
-def test_a_resumed_run_has_equal_bits_and_levels():
+def test_a_resumed_run_has_equal_bits_and_levels(make):
     actions = torch.Generator().manual_seed(3)
     one, other = make(episode_length=0.2), make(episode_length=0.2, seed=5)
     for _ in range(15):
@@ -127,6 +137,14 @@ def test_a_resumed_run_has_equal_bits_and_levels():
             assert torch.equal(group, second.obs[name])
     assert torch.equal(one.levels.level, other.levels.level) and torch.equal(one.sim.root_pos, other.sim.root_pos)
     assert torch.equal(one.state.scan_error, other.state.scan_error)
+
+
+def test_engines_start_a_task_alike():
+    cpu, warp = (build(engine, terrain=replace(SMALL, level=3)) for engine in ENGINES)
+    for name in RobotPoseVel._fields:
+        torch.testing.assert_close(getattr(warp.sim, name), getattr(cpu.sim, name), rtol=0, atol=1e-6)
+    for name, group in cpu.get_observations().items():
+        torch.testing.assert_close(warp.get_observations()[name], group, rtol=0, atol=1e-4)
 
 
 def test_one_type_at_one_level():
