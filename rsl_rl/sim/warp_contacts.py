@@ -4,8 +4,9 @@ A height field is a grid of prisms. Where a shape touches the side of a prism, M
 up to the height of the step: decimetres deep, above the ground or directed downwards. MuJoCo on a CPU does not.
 """
 
-# pyright: reportAttributeAccessIssue=false
-# (warp fills its namespace at run time)
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
+# pyright: reportArgumentType=false
+# (warp fills its namespace at run time and compiles the kernels, whose types Python does not have)
 import mujoco
 import mujoco_warp as mjw
 import numpy as np
