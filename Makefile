@@ -20,7 +20,8 @@ help:
 
 # ends when three evaluations in a row have passed with margin, each of 256 robots that get a new command after 5 s
 WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 \
-	--progress.evaluate_robots 256 --progress.evaluate_command_period 5
+	--progress.evaluate_robots 256 --progress.evaluate_command_period 5 \
+	--env.randomization.push_interval 6 --env.randomization.push_turning 0
 
 walk: .venv/installed
 	$(PY) scripts/train.py $(WALK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import ControlConfig
+from rsl_rl.config.mdp import ControlConfig, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
 from .go2_flat import Go2Flat, flat_task
@@ -28,7 +28,7 @@ def anymal_task() -> LeggedRobotConfig:
             air_time_target=0.35,
             collision_links=_THIGHS_AND_SHANKS,
         ),
-        randomization=replace(task.randomization, payload=(-5.0, 5.0)),
+        randomization=RandomizationConfig(payload=(-5.0, 5.0), push_interval=6.0),
         terminations=replace(task.terminations, contact_links=("trunk",)),
     )
 

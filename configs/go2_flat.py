@@ -68,7 +68,7 @@ def flat_task() -> LeggedRobotConfig:
             collision_links=_THIGHS_AND_CALVES,
         ),
         gate={"fall_rate": 0.01, "lin_vel_error": 0.15, "yaw_rate_error": 0.15},
-        randomization=RandomizationConfig(push_interval=6.0),
+        randomization=RandomizationConfig(push_interval=4.0, push_turning=1.5),
         terminations=TerminationConfig(contact_links=("trunk", "head"), max_tilt=1.0),
     )
 

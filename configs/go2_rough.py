@@ -64,7 +64,9 @@ def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobot
         critic_observations={**task.critic_observations, "height_scan": replace(scan, noise=0.0)},
         commands=CommandConfig(yaw_rate=(-0.4, 0.4), resampling_time=10.0),
         rewards=replace(task.rewards, weights={**weights, **softer}),
-        randomization=replace(task.randomization, push_interval=8.0, terms={"scan_error": EventTerm("reset")}),
+        randomization=replace(
+            task.randomization, push_interval=8.0, push_turning=0.0, terms={"scan_error": EventTerm("reset")}
+        ),
         gate={"fall_rate": 0.1, "lin_vel_error": 0.3, "yaw_rate_error": 0.3},
     )
 

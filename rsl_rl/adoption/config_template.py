@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.command_limit import CommandLimitConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import (
@@ -92,6 +93,7 @@ def flat_task() -> LeggedRobotConfig:
             resampling_time=5.0,
             lin_vel_x={lin_vel_x},  # [m/s] by the root of the leg length
             lin_vel_y={lin_vel_y},
+            limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),  # [m/s^2], [rad/s^2], not in training
         ),
         rewards=RewardConfig(
             weights={{  # those of {weights_of}
