@@ -7,7 +7,7 @@ import math
 from html import escape
 from typing import Iterator, List, Sequence
 
-from rsl_rl.evaluation import standing
+from rsl_rl.evaluation import curriculum, standing
 from rsl_rl.evaluation.evaluate import RESAMPLES, EvalResult, differences
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
 
@@ -25,7 +25,7 @@ img { max-width: 100%; } p.note { color: #555; } summary { cursor: pointer; colo
 
 DIFFERENT = "The runs differ in {}; each is evaluated with the config that it was trained with."
 
-_DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **standing.DESCRIPTIONS}
+_DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **standing.DESCRIPTIONS, **curriculum.DESCRIPTIONS}
 
 _CAUSES = {
     "engine": "the physics diverged, or its contact buffer overflowed",

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
+from configs.go2_rough import rough_task
 from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig
 from rsl_rl.config.terms import ScheduleConfig
-from rsl_rl.evaluation import standing
+from rsl_rl.evaluation import curriculum, standing
+from rsl_rl.evaluation.curriculum import for_curriculum, measure_level
 from rsl_rl.evaluation.disturbances import DESCRIPTIONS, disturbed
 from rsl_rl.evaluation.evaluate import (
     EvalResult,
@@ -82,6 +84,19 @@ def test_drift_of_standing_robots_is_their_way_in_ten_seconds():
     result = measure_drift(env, Still())
     assert result["standing_falls"] == 0 and result["standing_drift"] <= result["standing_drift_max"] < 0.02
     assert env.state.command.eq(0).all() and set(result) == set(standing.DESCRIPTIONS)
+
+
+def test_level_is_that_of_robots_that_start_on_the_lowest(monkeypatch):
+    task = replace(rough_task(), num_envs=4)
+    env = for_curriculum(for_evaluation(task, 4, 1.0), task).build()
+    monkeypatch.setattr(curriculum, "CLIMBING_TIME", 0.04)
+    monkeypatch.setattr(curriculum, "AVERAGED_TIME", 0.06)
+    assert env.levels.level.tolist() == [0] * 4 and env.cfg.episode_length == task.episode_length
+    assert measure_level(env, Still()) == {"terrain_level": 0.0}
+    env.levels.level += torch.tensor([0, 1, 2, 3])
+    assert measure_level(env, Still()) == {"terrain_level": 1.5}
+    with pytest.raises(ValueError, match="--curriculum: robots do not move between levels here; take a task"):
+        for_curriculum(for_evaluation(CFG, 4, 1.0), CFG)
 
 
 def test_falls_are_counted():
