@@ -3,9 +3,11 @@
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import atexit
 import os
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+import threading
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import mujoco
 import numpy as np
@@ -24,6 +26,12 @@ _GLFW_NAMES = {
 }  # fmt: skip
 """GLFW's numbers of keys; letters and digits are their ASCII codes, F1 is 290."""
 
+_CLOSING_TIME = 5.0
+"""Longest time to wait for the window's thread [s]."""
+
+_MOST_SHOWN = 256
+"""Environments in the window; each takes time to draw."""
+
 
 class ActionEvent:
     """A key that was pressed: the action that was subscribed, and its value."""
@@ -33,7 +41,8 @@ class ActionEvent:
 
 
 class Viewer:
-    """What ``create_viewer`` returns. It shows the environment of ``viewer_camera_look_at``, at first number 0."""
+    """What ``create_viewer`` returns: a window with the bodies of at most 256 environments, and the ground of that of
+    ``viewer_camera_look_at``, at first number 0."""
 
     def __init__(self, sim: Sim, props: CameraProperties):
         self.sim, self.props = sim, props
@@ -44,7 +53,9 @@ class Viewer:
         self.lines: List[Tuple[np.ndarray, np.ndarray]] = []
         self.closed = False
         self._window: Any = None
-        self._data: Any = None
+        self._threads: Set[threading.Thread] = set()
+        self._data: Any = None  # of the environment with the ground
+        self._other: Any = None  # of another one
         self._moved, self._told = True, False
 
     def look(self, env: Optional[int], pos: Vec3, target: Vec3, origin: np.ndarray) -> None:
@@ -71,6 +82,8 @@ class Viewer:
         mujoco.mj_forward(engine.model, self._data)
         if self._moved:
             self._place_camera()
+        self._window.user_scn.ngeom = 0
+        add_others(self._window.user_scn, engine, self.env, self._other)
         self._draw_lines()
         self._window.sync()
 
@@ -84,8 +97,14 @@ class Viewer:
             return False
         from mujoco import viewer as window
 
-        self._data = mujoco.MjData(engine.model)
-        self._window = window.launch_passive(engine.model, self._data, key_callback=self.press)
+        self._data, self._other = mujoco.MjData(engine.model), mujoco.MjData(engine.model)
+        before = set(threading.enumerate())
+        self._window = window.launch_passive(
+            engine.model, self._data, key_callback=self.press, show_left_ui=False, show_right_ui=False
+        )
+        self._window.opt.sitegroup[:] = 0
+        self._threads = set(threading.enumerate()) - before
+        atexit.register(self.close)
         return True
 
     def _place_camera(self) -> None:
@@ -97,7 +116,6 @@ class Viewer:
 
     def _draw_lines(self) -> None:
         scene = self._window.user_scn
-        scene.ngeom = 0
         for ends, colors in self.lines:
             for (start, end), color in zip(ends, colors):
                 if scene.ngeom == scene.maxgeom:
@@ -114,9 +132,23 @@ class Viewer:
         return self._window is not None and not self.closed
 
     def close(self) -> None:
+        """Close the window and wait for its thread: a process that ends before it crashes in GLFW."""
         if self._window is not None:
             self._window.close()
+        for thread in self._threads:
+            thread.join(timeout=_CLOSING_TIME)
         self.closed = True
+
+
+def add_others(scene: Any, engine: Any, shown: int, data: Any) -> None:
+    """Add the moving bodies of all environments but one to a scene; ``data`` is room for a state."""
+    option, none = mujoco.MjvOption(), mujoco.MjvPerturb()
+    option.sitegroup[:] = 0
+    for world in range(min(engine.num_envs, _MOST_SHOWN)):
+        if world != shown:
+            engine.worlds.get_data(world, data)
+            mujoco.mj_kinematics(engine.model, data)
+            mujoco.mjv_addGeoms(engine.model, data, option, none, mujoco.mjtCatBit.mjCAT_DYNAMIC, scene)
 
 
 def has_display() -> bool:

@@ -2,7 +2,11 @@
 
 import ast
 import re
+import shutil
+import subprocess
+import sys
 from importlib.metadata import distribution
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,6 +188,53 @@ def test_tensor_without_values_is_none(gymapi, box):
     assert world.torch.wrap_tensor(world.gym.acquire_force_sensor_tensor(world.sim)) is None
     world.gym.refresh_dof_state_tensor(world.sim)
     world.gym.simulate(world.sim)
+
+
+def test_viewer_draws_the_moving_bodies_of_other_environments(gymapi, box):
+    import mujoco
+    from gymapi_mujoco.viewer import add_others
+
+    world = World(gymapi, box, 3, height=0.5).prepare()
+    state = world.root.clone()
+    state[:, :2] = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, -2.0]])
+    world.gym.set_actor_root_state_tensor(world.sim, world.unwrap(state))
+    engine = world.sim.engine
+    scene = mujoco.MjvScene(engine.model, maxgeom=10)
+    add_others(scene, engine, 1, mujoco.MjData(engine.model))
+    places = [geom.pos.tolist() for geom in scene.geoms[: scene.ngeom]]
+    np.testing.assert_allclose(places, [[0.0, 0.0, 0.5], [0.0, -2.0, 0.5]], atol=1e-6)  # without the ground
+
+
+WINDOW = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+import gymapi_mujoco
+gymapi_mujoco.activate()
+from isaacgym import gymapi
+from robots import World
+from pathlib import Path
+
+world = World(gymapi, Path(sys.argv[3]), 2, height=0.5).prepare()
+gym, sim = world.gym, world.sim
+sim.graphics_device = 0
+viewer = gym.create_viewer(sim, gymapi.CameraProperties())
+gym.viewer_camera_look_at(viewer, None, gymapi.Vec3(2, 2, 1), gymapi.Vec3(0, 0, 0.5))
+for _ in range(5):
+    world.step(1)
+    gym.draw_viewer(viewer, sim, True)
+assert viewer.showing and not gym.query_viewer_has_closed(viewer)
+assert viewer._window.user_scn.ngeom == 1 and abs(viewer._window.cam.distance - 8.25**0.5) < 1e-6
+gym.destroy_viewer(viewer)
+print("closed", gym.query_viewer_has_closed(viewer))
+"""
+
+
+@pytest.mark.skipif(shutil.which("xvfb-run") is None, reason="needs xvfb-run, a display without a screen")
+def test_window_opens_shows_and_closes(box):
+    here = Path(__file__).parent
+    arguments = [sys.executable, "-c", WINDOW, str(here.parent), str(here), str(box)]
+    done = subprocess.run(["xvfb-run", "-a", *arguments], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.split() == ["closed", "True"], done.stderr
 
 
 def test_viewer_without_a_display_takes_all_calls(gymapi, world, monkeypatch, capsys):
