@@ -5,6 +5,9 @@ All robots get one velocity command for 20 s. A robot passes if it does not fall
 its random friction; its pushes are off. Run it in the repository, whose own flags follow this script's:
 
     python -m gymapi_mujoco RSL_RL/benchmarks/legged_gym_policy.py --film walk.webp --task anymal_c_flat --headless
+
+It takes the newest checkpoint of the task, or with --policy a TorchScript file, such as one that was trained with
+Isaac Gym.
 """
 
 # pyright: reportMissingImports=false, reportMissingModuleSource=false
@@ -13,7 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import List, Optional
+from typing import Callable, List, Optional
 
 import numpy as np
 import torch
@@ -30,6 +33,8 @@ except ModuleNotFoundError as error:
 SECONDS = 20.0
 FRAME_SECONDS = 0.08
 WIDTH, HEIGHT = 480, 320
+
+Policy = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Camera:
@@ -60,8 +65,8 @@ class Camera:
         )
 
 
-def make_policy(args, num_envs: int, seconds: float):
-    """Return the client's environment and policy, as its play.py makes them."""
+def make_env(args, num_envs: int, seconds: float):
+    """Return the client's environment and the config of its training, as its play.py makes them."""
     env_cfg, train_cfg = task_registry.get_cfgs(name=args.task)
     args.num_envs = env_cfg.env.num_envs = num_envs
     env_cfg.env.episode_length_s = seconds + 5.0
@@ -70,9 +75,22 @@ def make_policy(args, num_envs: int, seconds: float):
     env_cfg.commands.resampling_time = 10 * seconds
     env_cfg.domain_rand.push_robots = False
     env, _ = task_registry.make_env(name=args.task, args=args, env_cfg=env_cfg)
+    return env, train_cfg
+
+
+def newest_policy(args, env, train_cfg) -> Policy:
     train_cfg.runner.resume = True
     runner, _ = task_registry.make_alg_runner(env=env, name=args.task, args=args, train_cfg=train_cfg)
-    return env, runner.get_inference_policy(device=env.device)
+    return runner.get_inference_policy(device=env.device)
+
+
+def policy_from_file(path: Path, env) -> Policy:
+    """Load a TorchScript policy; a memory of one robot, as legged_gym exports it, becomes one of all."""
+    policy = torch.jit.load(path, map_location=env.device)
+    for name, state in dict(policy.named_buffers()).items():
+        if name in ("hidden_state", "cell_state"):
+            setattr(policy, name, state.new_zeros(state.shape[0], env.num_envs, state.shape[2]))
+    return policy
 
 
 def main() -> None:
@@ -80,15 +98,19 @@ def main() -> None:
     parser.add_argument("--robots", type=int, default=64, help="number of robots")
     parser.add_argument("--command", type=float, nargs=3, default=[0.5, 0.0, 0.0], help="x [m/s], y [m/s], yaw [rad/s]")
     parser.add_argument("--tolerance", type=float, default=0.15, help="allowed mean error along x [m/s]")
+    parser.add_argument("--policy", type=Path, default=None, help="TorchScript file; default: the newest checkpoint")
     parser.add_argument("--film", type=Path, default=None, help="animated picture to write, name.webp")
     own, others = parser.parse_known_args()
     if own.robots < 1:
         parser.error(f"--robots {own.robots}: give a whole number of at least 1")
     if own.film is not None and own.film.suffix != ".webp":
         parser.error(f"--film {own.film}: give a name that ends in .webp")
+    if own.policy is not None and not own.policy.is_file():
+        parser.error(f"--policy {own.policy}: there is no such file")
     sys.argv = [sys.argv[0], *others]
     args = get_args()
-    env, policy = make_policy(args, own.robots, SECONDS)
+    env, train_cfg = make_env(args, own.robots, SECONDS)
+    policy = newest_policy(args, env, train_cfg) if own.policy is None else policy_from_file(own.policy, env)
     camera: Optional[Camera] = None if own.film is None else Camera(env, own.film)
     command = torch.tensor(own.command, device=env.device)
     env.reset()
