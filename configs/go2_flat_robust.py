@@ -23,8 +23,9 @@ def robust_task() -> LeggedRobotConfig:
     privileged = ("motor_strength", "action_delay", "trunk_com", "trunk_force")
     return replace(
         task,
-        commands=replace(task.commands, standing_fraction=0.1, dead_zone=0.05),
-        rewards=replace(task.rewards, weights={**task.rewards.weights, "stand_still": -0.5, "standing_steps": -1.0}),
+        sim=replace(task.sim, contact_impedance=0.999),
+        commands=replace(task.commands, standing_fraction=0.15, dead_zone=0.05),
+        rewards=replace(task.rewards, weights={**task.rewards.weights, "stand_still": -1.0, "standing_steps": -1.0}),
         policy_observations=observations,
         critic_observations={**task.critic_observations, **{name: ObservationTerm() for name in privileged}},
         randomization=replace(
@@ -49,4 +50,4 @@ class Go2FlatRobust(Go2Flat):
 
     task: str = "go2_flat_robust"
     env: LeggedRobotConfig = field(default_factory=robust_task)
-    runner: RunnerConfig = replace(Go2Flat.runner, experiment_name="go2_flat_robust")
+    runner: RunnerConfig = replace(Go2Flat.runner, max_iterations=500, experiment_name="go2_flat_robust")

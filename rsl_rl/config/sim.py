@@ -26,6 +26,9 @@ class SimConfig(Settings):
     max_contacts: int = 0
     """Size of mujoco_warp's contact buffer per robot; all robots share the buffer. 0: the largest number that the model
     can have."""
+    contact_impedance: float = 0.0
+    """Share of contact forces that MuJoCo computes exactly (``solimp``), below 1. Feet that stand slide by the rest: a
+    Go2 with constant joint targets drifts 16 mm in 10 s, with 0.999 8 mm. 0: that of the model file, 0.9 to 0.95."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -33,6 +36,7 @@ class SimConfig(Settings):
         require_counts(self, 1, "decimation", high=10_000)
         require_counts(self, 0, "num_threads", high=1024)
         require_counts(self, 0, "max_contacts", high=10_000)
+        require_within(self, 0.0, 0.9999, "contact_impedance")
 
     @property
     def control_dt(self) -> float:

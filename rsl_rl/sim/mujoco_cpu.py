@@ -46,7 +46,7 @@ class MujocoSim(MujocoRobots):
     ):
         if torch.device(device).type != "cpu":
             raise ValueError(f"sim_device={device}: the backend 'mujoco' runs on the CPU; use --sim_device cpu")
-        super().__init__(model_path, num_envs, cfg.dt, torch.device("cpu"), ground)
+        super().__init__(model_path, num_envs, cfg, torch.device("cpu"), ground)
         _stop_timers()
         self._batch = mujoco_batch.Batch(self.model, num_envs, cfg.num_threads or available_cpus())
         self._state = torch.from_numpy(self._batch.state)  # [N, everything] float64

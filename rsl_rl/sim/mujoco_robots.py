@@ -19,6 +19,7 @@ import mujoco
 import torch
 from torch import Tensor
 
+from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_parameters import MujocoParameters
 from rsl_rl.utils.column_selector import ColumnSelector
@@ -48,13 +49,16 @@ class MujocoRobots(MujocoParameters):
         self,
         model_path: Union[str, os.PathLike],
         num_envs: int,
-        dt: float,
+        cfg: SimConfig,
         device: torch.device,
         ground: Optional[HeightField] = None,
     ):
         self.model, self.ground = load_model(model_path, ground), ground
-        self.model.opt.timestep = dt
-        self.num_envs, self.device, self.dt = num_envs, device, dt
+        self.model.opt.timestep = cfg.dt
+        if cfg.contact_impedance:
+            for solimp in (self.model.geom_solimp, self.model.pair_solimp):
+                solimp[:, :2] = cfg.contact_impedance
+        self.num_envs, self.device, self.dt = num_envs, device, cfg.dt
         self._trunk = int(self.model.jnt_bodyid[0])
         self._read_names()
         self._read_bodies()

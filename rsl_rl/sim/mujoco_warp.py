@@ -65,7 +65,7 @@ class MujocoWarpSim(MujocoRobots):
     ):
         wp.config.log_level = wp.LOG_ERROR  # otherwise it prints a line for each kernel
         wp.init()
-        super().__init__(model_path, num_envs, cfg.dt, _usable_device(device), ground)
+        super().__init__(model_path, num_envs, cfg, _usable_device(device), ground)
         self._warp_device = wp.device_from_torch(self.device)
         self.model.opt.disableflags &= ~NO_MIDPHASE  # Warp does not support the flag
         contacts = cfg.max_contacts or max_contacts(self.model)

@@ -62,6 +62,23 @@ def test_left_and_right_weigh_the_same():
     assert sideways == pytest.approx(0, abs=1e-9)
 
 
+def test_feet_that_stand_on_a_slope_slide_less_with_more_impedance(make):
+    """Gravity is tilted by 0.2; the friction holds up to 0.8."""
+    gravity = 9.81 * torch.tensor([0.2, 0.0, -1.0]) / math.hypot(0.2, 1.0)
+    slid = []
+    for impedance in (0.0, 0.999):
+        sim = make(contact_impedance=impedance)
+        stand(sim)
+        sim.set_parameters({"gravity": gravity.repeat(N, 1)})
+        for _ in range(50):
+            sim.step(POSE, 4)
+        start = sim.foot_pos[:, :, 0].clone()
+        for _ in range(50):
+            sim.step(POSE, 4)
+        slid.append(float((sim.foot_pos[:, :, 0] - start).abs().max()))
+    assert slid[0] > 2e-3 and slid[1] < 0.1 * slid[0], slid
+
+
 def test_the_robot_stands_and_the_floor_carries_its_weight(make, place):
     sim = make(ground=place.ground)
     stand(sim, place=place)
