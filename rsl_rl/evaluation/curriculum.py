@@ -10,6 +10,7 @@ import torch
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.terrain.levels import TerrainLevels
 
 CLIMBING_TIME, AVERAGED_TIME = 150.0, 50.0
 """Time in which robots reach their level, and time of which the mean is taken [s]."""
@@ -34,6 +35,8 @@ def for_curriculum(cfg: LeggedRobotConfig, task: LeggedRobotConfig) -> LeggedRob
 @torch.no_grad()
 def measure_level(env: LeggedRobot, policy: ActingPolicy) -> Dict[str, float]:
     """Return the mean level of all robots after they had time to reach it."""
+    levels = env.levels
+    assert isinstance(levels, TerrainLevels)  # by for_curriculum
     climbing, averaged = (round(time / env.cfg.sim.control_dt) for time in (CLIMBING_TIME, AVERAGED_TIME))
     obs = env.reset()
     policy.reset()
@@ -42,5 +45,5 @@ def measure_level(env: LeggedRobot, policy: ActingPolicy) -> Dict[str, float]:
         obs, _, done, _ = env.step(policy(obs))
         policy.reset(done)
         if i >= climbing:
-            total += env.levels.level.float().mean()
+            total += levels.level.float().mean()
     return {"terrain_level": float(total) / averaged}
