@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
+import yaml
+
 from rsl_rl.adoption.config_file import class_name
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -68,6 +70,9 @@ def measure(name: str, seed: int, folder: Path) -> Dict[str, Any]:
         call("train", *where, "--seed", seed, "--run_name", run_name, folder=folder)
     run = sorted(logs.glob(f"*{run_name}"))[-1]
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    wanted = yaml.safe_load((run / "config.yaml").read_text())["runner"]["max_iterations"]
+    if len(lines) < wanted:
+        sys.exit(f"{run} has {len(lines)} of {wanted} iterations; delete it to train again")
     evaluation = ["--load_run", run.name, "--num_envs", 64, "--num_seeds", 3, *FORWARD]
     found = json.loads(call("evaluate", *where, *evaluation, folder=folder).splitlines()[-1])
     forward = [row["measured"] for row in found["tracking"] if row["axis"] == "lin_vel_x"]

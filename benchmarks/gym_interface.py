@@ -88,7 +88,7 @@ class Engine:
     """The control step of --sim mujoco."""
 
     def __init__(self, num_envs: int):
-        self.sim, self.num_envs = MujocoSim(GO2.model_path, num_envs, SimConfig()), num_envs
+        self.sim, self.num_envs = MujocoSim(GO2.model_path, num_envs, SimConfig(contact_impedance=0.999)), num_envs
 
     def reset(self) -> None:
         pos, quat, zero = (torch.zeros(self.num_envs, size) for size in (3, 4, 3))

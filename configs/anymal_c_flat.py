@@ -14,7 +14,8 @@ _THIGHS_AND_SHANKS = tuple(f"{leg}_{part}" for part in ("thigh", "shank") for le
 
 
 def anymal_task() -> LeggedRobotConfig:
-    """Return go2_flat with the gains and sizes of a robot of 52 kg: gains and the weight of torques of legged_gym."""
+    """Return go2_flat with the gains and sizes of a robot of 52 kg: gains and the weight of torques of legged_gym,
+    and pushes every 6 s that do not turn it."""
     task = flat_task()
     weights = {**task.rewards.weights, "torques": -1e-5}
     return replace(

@@ -15,7 +15,8 @@ _GROWING = {"start": 0.2, "end": 1.0, "steps": 100 * 24}
 
 
 def robust_task() -> LeggedRobotConfig:
-    """Return go2_flat with delays, weaker and stronger motors, forces and more randomisation."""
+    """Return go2_flat with delays, weaker and stronger motors, forces and more randomisation; contacts hold standing
+    feet, and more commands are to stand."""
     task = flat_task()
     observations = dict(task.policy_observations)
     for name, bias in (("base_lin_vel", 0.05), ("base_ang_vel", 0.05), ("gravity", 0.02)):
@@ -46,7 +47,7 @@ def robust_task() -> LeggedRobotConfig:
 
 @dataclass(frozen=True)
 class Go2FlatRobust(Go2Flat):
-    """Unitree Go2 on flat ground, trained with delays, weak motors, forces and more randomisation."""
+    """Unitree Go2 on flat ground, trained with delays, weak motors, forces, more randomisation and more standing."""
 
     task: str = "go2_flat_robust"
     env: LeggedRobotConfig = field(default_factory=robust_task)

@@ -161,9 +161,12 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "--friction 0.4 1.25 --payload -1 2 --gains 0.9 1.1": "tests/deploy/test_sim_to_sim.py",
     "git clone https://github.com/leggedrobotics/legged_gym.git && cd legged_gym": "a repository of others",
     "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",
-    "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512": "by hand",
+    "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512 "
+    "--max_iterations 900": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/play.py --task anymal_c_flat --num_envs 16": "by hand",
     "python -m gymapi_mujoco ../rsl_rl/benchmarks/legged_gym_policy.py --task anymal_c_flat --headless": "by hand",
+    "python -m gymapi_mujoco ../rsl_rl/benchmarks/legged_gym_policy.py --policy deploy/pre_train/h1_2/motion.pt "
+    "--task h1_2 --headless": "by hand",
     "pip install '../rsl_rl/gymapi-mujoco[warp]'": "by hand",
     "python -m gymapi_mujoco --engine warp legged_gym/scripts/train.py --task anymal_c_flat --headless": (
         "gymapi-mujoco/tests/test_gymapi_client.py, with a client of ours"

@@ -90,7 +90,7 @@ class Graphics:
         return _viewer(viewer, "query_viewer_has_closed").closed
 
     def draw_viewer(self, viewer: Viewer, sim: Sim, render_collision: bool = False) -> None:
-        """Show one environment's collision shapes."""
+        """Show the collision shapes of at most 256 environments."""
         _viewer(viewer, "draw_viewer").draw()
 
     def poll_viewer_events(self, viewer: Viewer) -> None:
@@ -127,7 +127,7 @@ class Graphics:
         return transform_of(own.pos - (0.0 if env is None else env.origin), own.quat)
 
     def write_viewer_image_to_file(self, viewer: Viewer, path: str) -> None:
-        """Write what the viewer shows as a PNG file; needs OpenGL and Pillow."""
+        """Write a PNG file with the viewer's environment from the viewer's place; needs OpenGL and Pillow."""
         own = _viewer(viewer, "write_viewer_image_to_file")
         engine = engine_of(own.sim, "write_viewer_image_to_file")
         _write_png(Renderers.of(engine).draw(own.env, own.pos, own.quat, own.props), path)

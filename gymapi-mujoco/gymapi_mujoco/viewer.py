@@ -83,7 +83,7 @@ class Viewer:
         if self._moved:
             self._place_camera()
         self._window.user_scn.ngeom = 0
-        add_others(self._window.user_scn, engine, self.env, self._other)
+        add_others(self._window.user_scn, engine, self.env, self._other, self._window.opt)
         self._draw_lines()
         self._window.sync()
 
@@ -138,17 +138,19 @@ class Viewer:
         for thread in self._threads:
             thread.join(timeout=_CLOSING_TIME)
         self.closed = True
+        atexit.unregister(self.close)
 
 
-def add_others(scene: Any, engine: Any, shown: int, data: Any) -> None:
+def add_others(scene: Any, engine: Any, shown: int, data: Any, option: mujoco.MjvOption) -> None:
     """Add the moving bodies of all environments but one to a scene; ``data`` is room for a state."""
-    option, none = mujoco.MjvOption(), mujoco.MjvPerturb()
-    option.sitegroup[:] = 0
-    for world in range(min(engine.num_envs, _MOST_SHOWN)):
+    states = engine.qpos[:_MOST_SHOWN].double().cpu().numpy()  # one copy from the device
+    floating = all(part.floating for part in engine.parts)
+    for world, state in enumerate(states):
         if world != shown:
-            engine.worlds.get_data(world, data)
-            mujoco.mj_kinematics(engine.model, data)
-            mujoco.mjv_addGeoms(engine.model, data, option, none, mujoco.mjtCatBit.mjCAT_DYNAMIC, scene)
+            model = engine.model if floating else engine.worlds.get_model(world)  # fixed bases have other places
+            data.qpos[:] = state
+            mujoco.mj_kinematics(model, data)
+            mujoco.mjv_addGeoms(model, data, option, mujoco.MjvPerturb(), mujoco.mjtCatBit.mjCAT_DYNAMIC, scene)
 
 
 def has_display() -> bool:

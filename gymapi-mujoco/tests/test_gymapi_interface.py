@@ -200,7 +200,9 @@ def test_viewer_draws_the_moving_bodies_of_other_environments(gymapi, box):
     world.gym.set_actor_root_state_tensor(world.sim, world.unwrap(state))
     engine = world.sim.engine
     scene = mujoco.MjvScene(engine.model, maxgeom=10)
-    add_others(scene, engine, 1, mujoco.MjData(engine.model))
+    option = mujoco.MjvOption()
+    option.sitegroup[:] = 0
+    add_others(scene, engine, 1, mujoco.MjData(engine.model), option)
     places = [geom.pos.tolist() for geom in scene.geoms[: scene.ngeom]]
     np.testing.assert_allclose(places, [[0.0, 0.0, 0.5], [0.0, -2.0, 0.5]], atol=1e-6)  # without the ground
 
@@ -224,17 +226,20 @@ for _ in range(5):
     gym.draw_viewer(viewer, sim, True)
 assert viewer.showing and not gym.query_viewer_has_closed(viewer)
 assert viewer._window.user_scn.ngeom == 1 and abs(viewer._window.cam.distance - 8.25**0.5) < 1e-6
-gym.destroy_viewer(viewer)
+if sys.argv[4] == "destroy":
+    gym.destroy_viewer(viewer)
 print("closed", gym.query_viewer_has_closed(viewer))
 """
 
 
 @pytest.mark.skipif(shutil.which("xvfb-run") is None, reason="needs xvfb-run, a display without a screen")
-def test_window_opens_shows_and_closes(box):
+@pytest.mark.parametrize("ending", ["destroy", "leave"])
+def test_window_opens_shows_and_closes(box, ending):
     here = Path(__file__).parent
-    arguments = [sys.executable, "-c", WINDOW, str(here.parent), str(here), str(box)]
+    arguments = [sys.executable, "-c", WINDOW, str(here.parent), str(here), str(box), ending]
     done = subprocess.run(["xvfb-run", "-a", *arguments], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0 and done.stdout.split() == ["closed", "True"], done.stderr
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert done.stdout.split() == ["closed", str(ending == "destroy")]
 
 
 def test_viewer_without_a_display_takes_all_calls(gymapi, world, monkeypatch, capsys):

@@ -52,7 +52,7 @@ class Flags:
     standing: bool = False
     """Also measure how far robots drift in 10 s that are to stand [m]."""
     curriculum: bool = False
-    """Also measure the mean level of terrain that robots reach in 200 s with the curriculum, from level 0."""
+    """Also measure the mean level of terrain that robots reach with the curriculum, from level 0."""
     command_period: float = 10.0
     """Time after which the robots get new commands [s]."""
     terrain: str = ""
@@ -73,7 +73,7 @@ class Candidate(NamedTuple):
     loaded: "LoadedPolicy"
     env_cfg: LeggedRobotConfig
     sim_device: str
-    curriculum_cfg: Optional[LeggedRobotConfig] = None
+    curriculum_task: Optional[LeggedRobotConfig] = None
     disturbance: str = ""
 
 
@@ -146,7 +146,7 @@ def find_checkpoints(requests: Sequence[Arguments]) -> List[Tuple[Arguments, Pat
 
 def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load all checkpoints, so that errors occur before the first evaluation."""
-    from rsl_rl.evaluation.curriculum import for_curriculum
+    from rsl_rl.evaluation.curriculum import require_curriculum
     from rsl_rl.evaluation.disturbances import disturbed
     from rsl_rl.evaluation.evaluate import for_evaluation
     from rsl_rl.evaluation.terrain import on_terrain
@@ -163,8 +163,8 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)  # for the sizes of the policy; each seed builds its own
         loaded = load_policy(cfg, env, run, checkpoint_id(path))
         name = f"{run.name}/{path.stem}" if several_runs else path.stem
-        curriculum_cfg = for_curriculum(env_cfg, task) if flags.curriculum else None
-        candidate = Candidate(name, loaded, env_cfg, cfg.sim_device, curriculum_cfg)
+        climbing = require_curriculum(task) if flags.curriculum else None
+        candidate = Candidate(name, loaded, env_cfg, cfg.sim_device, climbing)
         for disturbance in flags.disturbance:
             changed = {"env_cfg": disturbed(env_cfg, disturbance), "disturbance": disturbance}
             candidates.append(candidate._replace(name=f"{name} {disturbance}", **changed))
@@ -192,19 +192,20 @@ def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[
 
 def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResult":
     """Evaluate a checkpoint with each seed; all checkpoints get the same robots and commands."""
-    from rsl_rl.evaluation.curriculum import measure_level
+    from rsl_rl.evaluation.curriculum import for_curriculum, measure_level
     from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed
     from rsl_rl.evaluation.standing import for_standing, measure_drift
 
-    name, loaded, env_cfg, device, curriculum_cfg, disturbance = candidate
+    name, loaded, env_cfg, device, task, disturbance = candidate
     envs = (env_cfg.build(device, seed=seed + i) for i in range(flags.num_seeds))
     pairs = [(evaluate_seed(env, loaded.policy, flags.seconds), tuple(env.sim.foot_names)) for env in envs]
     seed_results, feet = [result for result, _ in pairs], pairs[0][1]
     for i, result in enumerate(seed_results):
         if flags.standing:
             result.metrics.update(measure_drift(for_standing(env_cfg).build(device, seed=seed + i), loaded.policy))
-        if curriculum_cfg is not None:
-            result.metrics.update(measure_level(curriculum_cfg.build(device, seed=seed + i), loaded.policy))
+        if task is not None:
+            env = for_curriculum(env_cfg, task).build(device, seed=seed + i)
+            result.metrics.update(measure_level(env, loaded.policy))
     return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results, disturbance)
 
 
@@ -221,8 +222,7 @@ def write_report(path: Path, task: str, conditions: str, eval_results: Sequence[
 
 
 def as_json(eval_results: Sequence["EvalResult"]) -> Dict[str, Any]:
-    """Return the content of the last line: the first checkpoint, and all of them under "checkpoints" if there are
-    several."""
+    """Return the content of the last line: the first checkpoint, and if there are several, all under "checkpoints"."""
     results = [finite(describe(one)) for one in eval_results]
     return {**results[0], "checkpoints": results} if len(results) > 1 else results[0]
 

@@ -9,8 +9,8 @@ from rsl_rl.cli.command_line import Arguments, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
 
 ROBOT_FLAGS = (
-    *("num_envs", "seconds", "num_seeds", "pushes", "disturbance", "standing", "command_period", "terrain", "level"),
-    "report",
+    *("num_envs", "seconds", "num_seeds", "pushes", "disturbance", "standing", "curriculum", "command_period"),
+    *("terrain", "level", "report"),
 )
 """Flags that only legged robots have."""
 

@@ -27,8 +27,9 @@ class SimConfig(Settings):
     """Size of mujoco_warp's contact buffer per robot; all robots share the buffer. 0: the largest number that the model
     can have."""
     contact_impedance: float = 0.0
-    """Share of contact forces that MuJoCo computes exactly (``solimp``), below 1. Feet that stand slide by the rest: a
-    Go2 with constant joint targets drifts 16 mm in 10 s, with 0.999 8 mm. 0: that of the model file, 0.9 to 0.95."""
+    """Impedance of contacts (the first two numbers of MuJoCo's ``solimp``), at most 0.9999. The higher it is, the less
+    a foot below its friction limit creeps: a Go2 with constant joint targets drifts 16 mm in 10 s with the values of
+    its model file, 0.9 to 0.95, and 8 mm with 0.999. 0: the values of the model file. Not used by isaacgym."""
 
     def __post_init__(self):
         super().__post_init__()

@@ -23,7 +23,8 @@ _DELAY = 0.02  # [s]
 
 
 def disturbed(cfg: LeggedRobotConfig, names: str) -> LeggedRobotConfig:
-    """Return the task of an evaluation without its randomisation and with disturbances, joined by "+"."""
+    """Return the task of an evaluation without its randomisation, with the contacts of the model file and with
+    disturbances, joined by "+"."""
     terms: Dict[str, EventTerm] = {}
     settings: Dict[str, object] = {}
     for name in names.split("+"):
@@ -39,7 +40,7 @@ def disturbed(cfg: LeggedRobotConfig, names: str) -> LeggedRobotConfig:
         terms=terms,
         **settings,  # type: ignore[arg-type]
     )
-    return replace(cfg, randomization=randomization)
+    return replace(cfg, randomization=randomization, sim=replace(cfg.sim, contact_impedance=0.0))
 
 
 _SETTINGS: Mapping[str, Mapping[str, object]] = {

@@ -9,8 +9,8 @@ from configs.go2_flat import Go2Flat
 from configs.go2_rough import rough_task
 from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig
 from rsl_rl.config.terms import ScheduleConfig
-from rsl_rl.evaluation import curriculum, standing
-from rsl_rl.evaluation.curriculum import for_curriculum, measure_level
+from rsl_rl.evaluation import standing
+from rsl_rl.evaluation.curriculum import for_curriculum, measure_level, require_curriculum
 from rsl_rl.evaluation.disturbances import DESCRIPTIONS, disturbed
 from rsl_rl.evaluation.evaluate import (
     EvalResult,
@@ -56,8 +56,10 @@ def test_the_gate_measures_a_robot_that_stands():
 
 
 def test_disturbance_replaces_the_randomisation_of_the_training():
-    task = replace(CFG, randomization=RandomizationConfig(friction=(0.1, 2.0), push_velocity=3.0))
+    randomization = RandomizationConfig(friction=(0.1, 2.0), push_velocity=3.0)
+    task = replace(CFG, randomization=randomization, sim=replace(CFG.sim, contact_impedance=0.999))
     same = [disturbed(for_evaluation(cfg, 4, 1.0), "heavy_trunk+slippery+delay").build() for cfg in (CFG, task)]
+    assert same[0].sim.model.pair_solimp.tolist() == same[1].sim.model.pair_solimp.tolist()
     for env in same:
         assert env.state.payload.tolist() == [5.0] * 4 and env.state.friction.tolist() == pytest.approx([0.15] * 4)
         assert env.state.parameters["action_delay"].eq(4).all()  # physics steps of 5 ms
@@ -86,17 +88,33 @@ def test_drift_of_standing_robots_is_their_way_in_ten_seconds():
     assert env.state.command.eq(0).all() and set(result) == set(standing.DESCRIPTIONS)
 
 
-def test_level_is_that_of_robots_that_start_on_the_lowest(monkeypatch):
-    task = replace(rough_task(), num_envs=4)
+class Climber(Still):
+    """Holds the standing pose and moves up by one level every fifth step."""
+
+    def __init__(self, env):
+        super().__init__()
+        self.env, self.steps = env, 0
+
+    def __call__(self, obs):
+        self.steps += 1
+        self.env.levels.level.fill_(self.steps // 5)
+        return super().__call__(obs)
+
+
+def test_level_is_the_mean_after_the_time_to_reach_it():
+    task = replace(rough_task(), num_envs=4, episode_length=0.04)
+    task = replace(task, terrain=replace(task.terrain, num_levels=4, promotion_distance=100.0, demotion_share=0.0))
     env = for_curriculum(for_evaluation(task, 4, 1.0), task).build()
-    monkeypatch.setattr(curriculum, "CLIMBING_TIME", 0.04)
-    monkeypatch.setattr(curriculum, "AVERAGED_TIME", 0.06)
-    assert env.levels.level.tolist() == [0] * 4 and env.cfg.episode_length == task.episode_length
-    assert measure_level(env, Still()) == {"terrain_level": 0.0}
-    env.levels.level += torch.tensor([0, 1, 2, 3])
-    assert measure_level(env, Still()) == {"terrain_level": 1.5}
+    assert env.levels.level.tolist() == [0] * 4 and env.max_episode_length == 2
+    assert env.cfg.commands.resampling_time == task.commands.resampling_time
+    result = measure_level(env, Climber(env))
+    assert result == {"terrain_level": 2.5}  # the last 4 of 16 steps have the levels 2, 2, 3, 3
+
+
+def test_curriculum_needs_levels():
     with pytest.raises(ValueError, match="--curriculum: robots do not move between levels here; take a task"):
-        for_curriculum(for_evaluation(CFG, 4, 1.0), CFG)
+        require_curriculum(CFG)
+    assert require_curriculum(rough_task()) == rough_task()
 
 
 def test_falls_are_counted():
