@@ -74,6 +74,11 @@ def measure(path: Path) -> Dict[str, Any]:
     }
 
 
+def print_header(*columns: str) -> None:
+    """Print the names of a table's columns."""
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
+
+
 def row(name: str, found: Dict[str, Any]) -> str:
     """Return a line of the table."""
     if "refused" in found:
@@ -89,9 +94,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--folder", type=Path, default=Path("models"), help="where to install the packages")
     flags = parser.parse_args(argv)
     flags.folder.mkdir(parents=True, exist_ok=True)
-    columns = ["model", "legs", "joints + locked", "mass [kg]", "symmetric", "stands", "height (wanted) [m]"]
-    columns += ["tilt [rad]", "drift [m]"]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    found = ("symmetric", "stands", "height (wanted) [m]", "tilt [rad]", "drift [m]")
+    print_header("model", "legs", "joints + locked", "mass [kg]", *found)
     results = {}
     for package, files in MODELS.items():
         target = install(package, flags.folder)

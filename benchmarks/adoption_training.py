@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Sequence
 
 import yaml
 
@@ -18,7 +18,7 @@ from rsl_rl.adoption.config_file import class_name
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.adoption import MODELS, install
+from benchmarks.adoption import MODELS, install, print_header
 
 QUADRUPEDS = {  # name -> part of the model file's path
     "anymal_b": "anymal_b_simple",
@@ -103,9 +103,8 @@ def main(argv: Sequence[str]) -> int:
     flags = parser.parse_args(argv)
     folder = flags.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    columns: List[str] = ["robot", "updates", "steps [million]", "collecting and learning [min]", "falls per robot"]
-    columns += ["forward [m/s]", "velocity error [m/s]", "swing height [cm]", "feet down [%]"]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
+    walk = ("falls per robot", "forward [m/s]", "velocity error [m/s]", "swing height [cm]", "feet down [%]")
+    print_header("robot", "updates", "steps [million]", "collecting and learning [min]", *walk)
     results = {}
     for name in flags.robots:
         results[name] = measure(name, flags.seed, folder)
