@@ -31,7 +31,7 @@ def build_model(sim: Sim) -> mujoco.MjModel:
     spec = new_spec()
     spec.option.timestep = sim.params.dt / sim.params.substeps
     spec.option.gravity = as_array(sim.params.gravity)
-    spec.option.iterations, spec.option.ls_iterations = 20, 20
+    spec.option.iterations, spec.option.ls_iterations = 50, 20
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
     # Euler treats the damping of joints implicitly, implicitfast that of drives too.
     driven = has_drives(sim)

@@ -56,8 +56,7 @@ class MujocoRobots(MujocoParameters):
         self.model, self.ground = load_model(model_path, ground), ground
         self.model.opt.timestep = cfg.dt
         if cfg.contact_impedance:
-            for solimp in (self.model.geom_solimp, self.model.pair_solimp):
-                solimp[:, :2] = cfg.contact_impedance
+            self._set_contact_impedance(cfg.contact_impedance)
         self.num_envs, self.device, self.dt = num_envs, device, cfg.dt
         self._trunk = int(self.model.jnt_bodyid[0])
         self._read_names()
@@ -65,6 +64,13 @@ class MujocoRobots(MujocoParameters):
         self._allocate()
         if not self._has_soles:
             self.foot_up = self.foot_up[:, :0]
+
+    def _set_contact_impedance(self, impedance: float) -> None:
+        """Set the impedance of all contacts, and let the solver run until it converges: robots that move fast then need
+        more than the 10 iterations of their model files, and are thrown into the air where the solver stops early."""
+        for solimp in (self.model.geom_solimp, self.model.pair_solimp):
+            solimp[:, :2] = impedance
+        self.model.opt.iterations = max(self.model.opt.iterations, 50)
 
     def _read_names(self) -> None:
         model = self.model
