@@ -51,7 +51,7 @@ def sensor_readings(env: LeggedRobot) -> Dict[str, Tensor]:
         "base_quat": sim.root_quat,
         "base_lin_vel_world": sim.root_lin_vel,
         "base_ang_vel": sim.root_ang_vel,
-        "joint_pos": sim.joint_pos,
+        "joint_pos": env.state.sensed_joint_pos,
         "joint_vel": sim.joint_vel,
     }
 

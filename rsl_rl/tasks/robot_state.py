@@ -110,8 +110,16 @@ class RobotState:
     @property
     def sensed_joint_offset(self) -> Tensor:
         """Joint angles that the encoders report less those of the default pose [N, J]."""
+        return self._reported(self.joint_offset)
+
+    @property
+    def sensed_joint_pos(self) -> Tensor:
+        """Joint angles that the encoders report [N, J]."""
+        return self._reported(self.sim.joint_pos)
+
+    def _reported(self, angles: Tensor) -> Tensor:
         offset = self.parameters.get("encoder_offset")
-        return self.joint_offset if offset is None else self.joint_offset + offset
+        return angles if offset is None else angles + offset
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the part of the state that cannot be computed from the simulation."""

@@ -11,6 +11,7 @@ from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
 from deploy.onnx_policy import Policy, open_onnx
 from rsl_rl.cli import export
+from rsl_rl.config.mdp import EventTerm
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.evaluation.evaluate import for_evaluation
 from rsl_rl.evaluation.export_parity import (
@@ -49,9 +50,10 @@ def lively_runner(policy, log_dir=None):
     return runner
 
 
-def walk(runner, seconds):
-    """The environment, the description of the policy for it, and a rollout of two robots."""
+def walk(runner, seconds, terms=None):
+    """The description of the policy for an environment with randomisation terms, and a rollout of two robots."""
     cfg = replace(for_evaluation(runner.env.cfg, 2, seconds), episode_length=seconds / 3)
+    cfg = replace(cfg, randomization=replace(cfg.randomization, terms=terms or {}))
     env = cfg.build(seed=2)
     module = describe_module(policy_module(runner.alg.actor_critic))
     description = {"format": 1, **module, **env.describe_interface(["policy"])}
@@ -79,6 +81,13 @@ def walker():
     torch.manual_seed(0)
     runner = lively_runner(replace(POLICIES["mlp"], actor_obs_normalization=True))
     return (runner, *walk(runner, 0.6))
+
+
+def test_the_runner_on_a_robot_gets_what_its_encoders_report(walker, tmp_path):
+    terms = {"encoder_offset": EventTerm("startup", params={"range": (0.02, 0.02)})}
+    description, rollout = walk(walker[0], 0.6, terms)
+    exported_policy = opened(exported(walker[0], description, tmp_path, "onnx"), rollout)
+    assert compare(rollout, exported_policy).mismatch is None
 
 
 @pytest.mark.parametrize("normalizer", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["normaliser", "plain"])
