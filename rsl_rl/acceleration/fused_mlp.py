@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from rsl_rl.acceleration.products import linear, weight_gradient
 from rsl_rl.modules.mlp import MLP, Linear
 
 _aten = torch.ops.aten
@@ -73,8 +74,9 @@ def dense_stack(
     in_place = kinds.pop() if len(kinds) == 1 else None
     if in_place is not None:
         return _DenseStack.apply(x, in_place, *weights, *biases)
-    *inner, last = ((weight.t(), bias) for weight, bias in zip(weights, biases))
-    return _run(x, [(*layer, activation) for layer, activation in zip(inner, activations)], last)
+    for weight, bias, activation in zip(weights, biases, activations):
+        x = activation(nn.functional.linear(x, weight, bias))
+    return nn.functional.linear(x, weights[-1], biases[-1])
 
 
 class FusedMLP:
@@ -132,7 +134,7 @@ class FixedStack:
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], activations: Sequence[nn.Module]):
         in_place = (IN_PLACE.get(type(activation)) for activation in activations)
         applied = (activation if kind is None else kind.apply for activation, kind in zip(activations, in_place))
-        *inner, self._last = ((weight.detach().t(), bias.detach()) for weight, bias in zip(weights, biases))
+        *inner, self._last = ((weight.detach(), bias.detach()) for weight, bias in zip(weights, biases))
         self._inner = [(*layer, activate) for layer, activate in zip(inner, applied)]
         self._rows_at_once = max(1, _CACHED_NUMBERS // max(len(weight) for weight in weights))
 
@@ -150,18 +152,10 @@ class FixedStack:
 def _run(
     x: Tensor, inner: Sequence[Tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]], last: Tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Apply layers of a weight [inputs, outputs], a bias and an activation, and the last layer, to x [B, D]."""
+    """Apply layers of a weight [outputs, inputs], a bias and an activation, and the last layer, to x [B, D]."""
     for weight, bias, activate in inner:
-        x = activate(_linear(x, weight, bias))
-    weight, bias = last
-    return torch.addmm(bias, x, weight)
-
-
-def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return x [B, inputs] times weight [inputs, outputs], plus bias."""
-    if x.device.type == "cpu":
-        return torch.mm(x, weight).add_(bias)  # addmm would first copy the bias to every row
-    return torch.addmm(bias, x, weight)
+        x = activate(linear(x, weight, bias))
+    return linear(x, *last)
 
 
 class _DenseStack(torch.autograd.Function):
@@ -171,11 +165,11 @@ class _DenseStack(torch.autograd.Function):
         weights, biases = parameters[:num_layers], parameters[num_layers:]
         y, hidden = x, []
         for weight, bias in zip(weights[:-1], biases[:-1]):
-            y = activation.apply(_linear(y, weight.t(), bias))
+            y = activation.apply(linear(y, weight, bias))
             hidden.append(y)
         ctx.activation = activation
         ctx.save_for_backward(x, *hidden, *weights)
-        return torch.addmm(biases[-1], y, weights[-1].t())
+        return linear(y, weights[-1], biases[-1])
 
     @staticmethod
     @once_differentiable
@@ -187,10 +181,10 @@ class _DenseStack(torch.autograd.Function):
         ones = d_outputs.new_ones(len(d_outputs))
         grad, d_x = d_outputs, None
         for i in range(num_layers - 1, -1, -1):
-            d_weights.insert(0, grad.t() @ inputs[i])
+            d_weights.insert(0, weight_gradient(grad, inputs[i]))
             d_biases.insert(0, ones @ grad)  # the sum over the rows, which is faster as a product
             if i > 0:
-                grad = ctx.activation.backward(grad @ weights[i], inputs[i])
+                grad = ctx.activation.backward(linear(grad, weights[i].t()), inputs[i])
             elif ctx.needs_input_grad[0]:
-                d_x = grad @ weights[0]
+                d_x = linear(grad, weights[0].t())
         return (d_x, None, *d_weights, *d_biases)

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rsl_rl.acceleration.lstm_scan import LSTMScan, StackedWeights, lstm_step, stack_weights
+from rsl_rl.acceleration.products import linear, weight_gradient
 from rsl_rl.modules.memory import LayerWeights, plain_step
 from rsl_rl.utils.trajectories import ResetMasks
 
@@ -96,11 +97,11 @@ class _GRUScan(torch.autograd.Function):
             _aten.sigmoid_backward.grad_input(d_rz, rz, grad_input=rz)
             d_h.addmm_(gates[t, :, size:], w_hidden).mul_(keep_gradient[t].unsqueeze(1))
         flat = gates.flatten(0, 1)  # now contains the gradients
-        d_w_hidden = flat[:, size:].t() @ memories.flatten(0, 1)
+        d_w_hidden = weight_gradient(flat[:, size:], memories.flatten(0, 1))
         natural = torch.arange(3 * size, device=x.device).roll(-size)
         d_nrz = flat[:, : 3 * size]
-        d_w_input = (d_nrz.t() @ x.flatten(0, 1))[natural]
+        d_w_input = weight_gradient(d_nrz, x.flatten(0, 1))[natural]
         d_bias = flat.sum(dim=0)
         d_b_input, d_b_hidden = d_bias[: 3 * size][natural], d_bias[size:]
-        d_x = (d_nrz @ w_input[natural.argsort()]).view_as(x) if ctx.needs_input_grad[0] else None
+        d_x = linear(d_nrz, w_input[natural.argsort()].t()).view_as(x) if ctx.needs_input_grad[0] else None
         return d_x, None, None, d_w_input, d_w_hidden, d_b_input, d_b_hidden, d_h
