@@ -119,8 +119,9 @@ class LeggedRobotConfig(TaskConfig):
         require(not taken, f"env.more_observations names a group {', '.join(taken)}, which is taken; use another name")
         groups = self.observation_groups
         for name, history in self.observation_history.items():
-            known = f"env.observation_history names the group '{name}'; known: {', '.join(groups)}"
-            require(name in groups, f"{known}.{suggest(name, groups)}")
+            unknown = f"env.observation_history names the group '{name}'"
+            empty = "; env.critic_observations has no terms" if name == "critic" else ""
+            require(name in groups, f"{unknown}{empty}; known: {', '.join(groups)}.{suggest(name, groups)}")
             fits = 1 <= history <= MAX_HISTORY
             require(fits, f"env.observation_history.{name}={history}: give a number of steps from 1 to {MAX_HISTORY}")
 
