@@ -29,7 +29,8 @@ class SimConfig(Settings):
     contact_impedance: float = 0.0
     """Impedance of contacts (the first two numbers of MuJoCo's ``solimp``), at most 0.9999. The higher it is, the less
     a foot below its friction limit creeps: a Go2 with constant joint targets drifts 16 mm in 10 s with the values of
-    its model file, 0.9 to 0.95, and 8 mm with 0.999. 0: the values of the model file. Not used by isaacgym."""
+    its model file, 0.9 to 0.95, and 8 mm with 0.999. Such contacts of robots that move fast need more solver
+    iterations, so at least 50 are allowed. 0: the values of the model file. Not used by isaacgym."""
 
     def __post_init__(self):
         super().__post_init__()

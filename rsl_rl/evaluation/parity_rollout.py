@@ -41,7 +41,8 @@ class Rollout(NamedTuple):
 def sensor_readings(env: LeggedRobot) -> Dict[str, Tensor]:
     """Return the current sensor readings of N legged robots, [N, k] each, in SI units.
 
-    The linear velocity is in the world frame, the angular one in the base frame; joints are in the simulation's order.
+    The linear velocity is in the world frame, the angular one in the base frame; joints are in the simulation's order,
+    and their positions are those that the encoders report.
     """
     sim = env.sim
     clock = {name: value for name, value in env.state.commands.items() if name == "gait_clock"}

@@ -66,8 +66,11 @@ class MujocoRobots(MujocoParameters):
             self.foot_up = self.foot_up[:, :0]
 
     def _set_contact_impedance(self, impedance: float) -> None:
-        """Set the impedance of all contacts, and let the solver run until it converges: robots that move fast then need
-        more than the 10 iterations of their model files, and are thrown into the air where the solver stops early."""
+        """Set the impedance of all contacts, and allow the solver at least 50 iterations.
+
+        The shipped model files allow 10. With a high impedance the solver then stops before it converges when robots
+        move fast, and contact forces throw them into the air.
+        """
         for solimp in (self.model.geom_solimp, self.model.pair_solimp):
             solimp[:, :2] = impedance
         self.model.opt.iterations = max(self.model.opt.iterations, 50)

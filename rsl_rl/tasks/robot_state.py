@@ -109,15 +109,16 @@ class RobotState:
 
     @property
     def sensed_joint_offset(self) -> Tensor:
-        """Joint angles that the encoders report less those of the default pose [N, J]."""
-        return self._reported(self.joint_offset)
+        """Joint angles that the encoders report less those of the default pose [N, J] [rad]."""
+        return self._with_encoder_offset(self.joint_offset)
 
     @property
     def sensed_joint_pos(self) -> Tensor:
-        """Joint angles that the encoders report [N, J]."""
-        return self._reported(self.sim.joint_pos)
+        """Joint angles that the encoders report [N, J] [rad]."""
+        return self._with_encoder_offset(self.sim.joint_pos)
 
-    def _reported(self, angles: Tensor) -> Tensor:
+    def _with_encoder_offset(self, angles: Tensor) -> Tensor:
+        """Add the offsets of the encoders to joint angles [N, J] [rad]."""
         offset = self.parameters.get("encoder_offset")
         return angles if offset is None else angles + offset
 

@@ -83,10 +83,11 @@ def walker():
     return (runner, *walk(runner, 0.6))
 
 
-def test_the_runner_on_a_robot_gets_what_its_encoders_report(walker, tmp_path):
-    terms = {"encoder_offset": EventTerm("startup", params={"range": (0.02, 0.02)})}
-    description, rollout = walk(walker[0], 0.6, terms)
-    exported_policy = opened(exported(walker[0], description, tmp_path, "onnx"), rollout)
+def test_comparison_with_encoder_offsets_finds_no_mismatch(walker, tmp_path):
+    runner, *_ = walker
+    terms = {"encoder_offset": EventTerm("startup", params={"range": (-0.05, 0.05)})}  # of each joint and robot
+    description, rollout = walk(runner, 0.6, terms)
+    exported_policy = opened(exported(runner, description, tmp_path, "onnx"), rollout)
     assert compare(rollout, exported_policy).mismatch is None
 
 
