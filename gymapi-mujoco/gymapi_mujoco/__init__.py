@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,15 @@ MODULES = Path(__file__).resolve().parent / "modules"
 
 ENGINE_VARIABLE, ENGINES = "GYMAPI_MUJOCO_ENGINE", ("auto", "cpu", "warp")
 """The environment variable that chooses the engine, and its values."""
+
+
+def limit_active_waiting() -> None:
+    """Limit how long OpenMP's idle threads wait actively, unless the user has set it.
+
+    torch's threads otherwise use the cores that the physics needs. It has an effect only before torch is imported.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & set(os.environ):
+        os.environ["GOMP_SPINCOUNT"] = "50000"
 
 
 def activate() -> None:

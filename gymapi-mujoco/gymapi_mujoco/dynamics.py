@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gymapi_mujoco.engine import Engine
 from gymapi_mujoco.enums import CoordinateSpace
+from gymapi_mujoco.mass_matrix import MassMatrixEntries
 from gymapi_mujoco.rotations import rotate, rotate_inverse
 
 
@@ -191,18 +192,12 @@ class MassMatrix(_OfActor):
         super().__init__(engine, name)
         size = len(self.columns)
         self.buffer = engine.zeros(engine.num_envs, size, size)
-        model = engine.model
-        rows = np.repeat(np.arange(model.nv), model.M_rownnz)
-        self._rows = torch.from_numpy(rows).to(engine.device)
-        self._cols = torch.from_numpy(model.M_colind[: len(rows)].astype(np.int64)).to(engine.device)
+        self._entries = MassMatrixEntries(engine.worlds)
         self.refresh()
 
     def refresh(self) -> None:
         engine = self._engine
-        (entries,) = engine.kinematics("M")
-        full = torch.zeros(engine.num_envs, engine.model.nv, engine.model.nv, dtype=engine.dtype, device=engine.device)
-        full[:, self._rows, self._cols] = entries
-        full[:, self._cols, self._rows] = entries
+        full = self._entries.full(engine.kinematics("M")[0])
         own = full[:, self.columns][:, :, self.columns]
         if self._part.floating:
             root, quat = self._root_columns()

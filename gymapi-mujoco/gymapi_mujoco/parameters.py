@@ -35,6 +35,7 @@ class Parameters:
         self._com: Dict[int, Tensor] = {}
         num_dofs = sim.envs[0].num_dofs
         self.gains = tuple(torch.zeros(len(sim.envs), num_dofs, device=worlds.device) for _ in range(2))
+        self.velocity_limits = torch.zeros(len(sim.envs), num_dofs, dtype=worlds.dtype, device=worlds.device)
         for actor in sim.envs[0].actors:
             names = [f"{actor.index}/{body}/{i}" for i, (body, _) in enumerate(actor.asset.shapes)]
             self._shapes.append(np.array([model.geom(name).id for name in names], dtype=np.int64))
@@ -129,6 +130,10 @@ class Parameters:
         limits = np.stack([props["lower"], props["upper"]], axis=-1).astype(float)
         limits = np.where(props["hasLimits"][..., None], limits, self._model.jnt_range[joints])
         self._write("jnt_range", worlds, joints, limits)
+        rows, device = torch.as_tensor(worlds, device=self._worlds.device), self._worlds.device
+        start = actors[0].dof_start
+        limit = np.where(props["velocity"] > 0, props["velocity"], np.inf)
+        self.velocity_limits[rows, start : start + len(dofs)] = torch.from_numpy(limit).to(device, self._worlds.dtype)
         if not self._model.nu:
             if driven.any():
                 raise ValueError(
@@ -136,7 +141,6 @@ class Parameters:
                     "DOF_MODE_POS or DOF_MODE_VEL before prepare_sim"
                 )
             return
-        start = actors[0].dof_start
         columns = np.arange(start, start + len(dofs))
         stiffness = np.where(props["driveMode"] == _POS, props["stiffness"], 0.0)
         damping = np.where(driven, damping, 0.0)
@@ -146,7 +150,6 @@ class Parameters:
         self._write("actuator_biasprm", worlds, columns, -damping, 2)
         limit = np.where(props["effort"] > 0, props["effort"], 1e30).astype(float)
         self._write("actuator_forcerange", worlds, columns, np.stack([-limit, limit], axis=-1))
-        rows, device = torch.as_tensor(worlds, device=self._worlds.device), self._worlds.device
         self.gains[0][rows, start : start + len(dofs)] = torch.from_numpy(stiffness).float().to(device)
         self.gains[1][rows, start : start + len(dofs)] = torch.from_numpy(damping).float().to(device)
 

@@ -17,6 +17,7 @@ from gymapi_mujoco.parts import Part
 from gymapi_mujoco.report import Report
 from gymapi_mujoco.rotations import rotate
 from gymapi_mujoco.scene import Sim
+from gymapi_mujoco.velocity_limits import VelocityLimits
 from gymapi_mujoco.world import build_model, has_drives, warn_unused
 
 _DIVERGED = "environment {} diverged and was put into its start state; further ones are not reported"
@@ -36,6 +37,7 @@ class States:
         self.worlds = sim.backend.make(self.model, self.num_envs)
         self.device, self.dtype = self.worlds.device, self.worlds.dtype
         self.parameters = Parameters(sim, self.model, self.worlds)
+        self._velocity_limits = VelocityLimits(self.worlds, self.parts)
         self._bind()
         self._allocate()
         self._report = Report(_DIVERGED, self.device)

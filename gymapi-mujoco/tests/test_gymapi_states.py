@@ -191,6 +191,44 @@ def test_effort_is_limited_where_the_urdf_has_a_limit_and_lasts_one_step(gymapi,
     torch.testing.assert_close(world.dof[0, 2, 1], speed)
 
 
+def test_velocity_of_a_dof_is_limited_where_the_urdf_has_a_limit(gymapi, arm):
+    world = World(gymapi, arm, 2, height=3.0, fix_base_link=True, setup=_no_gravity(gymapi)).prepare()
+    props = world.gym.get_actor_dof_properties(world.envs[1], 0)
+    props["velocity"] = [1.0, 6.0, 0.5]  # also after prepare_sim
+    world.gym.set_actor_dof_properties(world.envs[1], 0, props)
+    efforts = torch.tensor([[10.0, 0.1, -50.0]]).repeat(2, 1)
+    world.step(1, efforts)
+    assert world.dof[0, 0, 1] < 5.0 and world.dof[0, 2, 1] > -2.0, "the limits must not be reached in one step"
+    world.step(9, efforts)
+    torch.testing.assert_close(world.dof[0, [0, 2], 1], torch.tensor([5.0, -2.0]))
+    torch.testing.assert_close(world.dof[1, :, 1], torch.tensor([1.0, 6.0, -0.5]))
+    assert world.dof[0, 1, 1] > 6.0  # its limit is zero: none
+
+
+def test_limit_of_a_velocity_leaves_the_momentum_of_a_free_robot_as_it_is(gymapi, arm):
+    world = World(gymapi, arm, 1, height=3.0, setup=_no_gravity(gymapi)).prepare()
+    masses = torch.tensor([body.mass for body in world.gym.get_actor_rigid_body_properties(world.envs[0], 0)])
+    world.step(10, torch.tensor([[10.0, 0.0, -50.0]]))
+    speeds = world.dof[0, [0, 2], 1].abs()
+    torch.testing.assert_close(speeds, torch.tensor([5.0, 2.0]))  # both at their limits
+    momentum = masses[:, None] * world.body[0, :, 7:10]
+    assert momentum.norm(dim=1).max() > 0.5
+    # The time steps change it by 0.025, without limits by 0.2; cutting the velocities off would make it 6.2 kg m/s.
+    torch.testing.assert_close(momentum.sum(dim=0), torch.zeros(3), atol=0.05, rtol=0)
+
+
+def test_limits_of_velocities_are_the_same_without_selecting_worlds_as_on_a_gpu(gymapi, arm):
+    efforts = torch.tensor([[10.0, 0.0, -50.0], [0.0, 0.0, 50.0], [0.1, 0.0, 0.1]])
+    states = []
+    for select in (True, False):
+        world = World(gymapi, arm, 3, height=3.0).prepare()
+        world.sim.engine._velocity_limits._select = select
+        world.step(10, efforts)
+        states.append(torch.cat((world.dof.flatten(1), world.root), dim=1))
+    assert states[0][0, 1] > 4.9 and states[0][2, 1] < 4.9  # some are at their limits
+    torch.testing.assert_close(*states, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("mode", ["DOF_MODE_POS", "DOF_MODE_VEL"])
 def test_drive_follows_its_target(gymapi, arm, mode):
     def change(world, env, i):

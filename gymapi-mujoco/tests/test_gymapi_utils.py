@@ -196,6 +196,17 @@ def test_random_changes_of_properties_follow_their_description(gymapi, tmp_path)
         gymutil.generate_random_samples({**times, "distribution": "normal"}, (), 0)
 
 
+@pytest.mark.parametrize("given", [{}, {"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "active"}])
+def test_idle_threads_wait_actively_for_a_limited_time_unless_the_user_says_how(monkeypatch, given):
+    import gymapi_mujoco
+
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    code = "import sys; sys.path.insert(0, {!r}); import isaacgym, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    expected = given.get("GOMP_SPINCOUNT", "None") if given else "50000"
+    assert run(code.format(str(gymapi_mujoco.MODULES)), **given).stdout == f"{expected}\n"
+
+
 def test_launcher_refuses_a_missing_script_and_explains_itself(tmp_path):
     command = [sys.executable, "-m", "gymapi_mujoco"]
     env = {**os.environ, "PYTHONPATH": str(PACKAGE)}
