@@ -42,7 +42,7 @@ def main() -> None:
     if args[0] in ("--install", "--uninstall"):
         print(install() if args[0] == "--install" else uninstall())
         return
-    gymapi_mujoco.limit_active_waiting()  # --cuda-as-cpu imports torch
+    gymapi_mujoco.limit_active_waiting()  # before an option or the script imports torch
     args = _take_options(args)
     if not args or (args[0].startswith("-") and args[0] != "-m") or args == ["-m"]:
         raise SystemExit(f"gymapi_mujoco: '{' '.join(args)}' names no script\n\n{USAGE}")

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from gymapi_mujoco.engine import Engine
 from gymapi_mujoco.enums import CoordinateSpace
-from gymapi_mujoco.mass_matrix import MassMatrixEntries
 from gymapi_mujoco.rotations import rotate, rotate_inverse
+from gymapi_mujoco.worlds import MassMatrixLayout
 
 
 def apply_forces(engine: Engine, force: Optional[Tensor], torque: Optional[Tensor], space: CoordinateSpace) -> None:
@@ -192,12 +192,12 @@ class MassMatrix(_OfActor):
         super().__init__(engine, name)
         size = len(self.columns)
         self.buffer = engine.zeros(engine.num_envs, size, size)
-        self._entries = MassMatrixEntries(engine.worlds)
+        self._layout = MassMatrixLayout(engine.worlds)
         self.refresh()
 
     def refresh(self) -> None:
         engine = self._engine
-        full = self._entries.full(engine.kinematics("M")[0])
+        full = self._layout.full(engine.kinematics("M")[0])
         own = full[:, self.columns][:, :, self.columns]
         if self._part.floating:
             root, quat = self._root_columns()

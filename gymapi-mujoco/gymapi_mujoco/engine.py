@@ -26,7 +26,8 @@ class Engine(States):
             self._drive()
         self.parameters.update()
         broken = self.worlds.step(self.sim.params.substeps)
-        self._velocity_limits.apply(self.parameters.velocity_limits)
+        if self.parameters.has_velocity_limits:
+            self._velocity_limits.apply(self.parameters.velocity_limits)
         self._captured = self._current = self._effort_given = self._wrench_given = False
         if broken is not None:
             self._restart(broken)

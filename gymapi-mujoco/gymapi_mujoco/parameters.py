@@ -36,6 +36,7 @@ class Parameters:
         num_dofs = sim.envs[0].num_dofs
         self.gains = tuple(torch.zeros(len(sim.envs), num_dofs, device=worlds.device) for _ in range(2))
         self.velocity_limits = torch.zeros(len(sim.envs), num_dofs, dtype=worlds.dtype, device=worlds.device)
+        self.has_velocity_limits = False
         for actor in sim.envs[0].actors:
             names = [f"{actor.index}/{body}/{i}" for i, (body, _) in enumerate(actor.asset.shapes)]
             self._shapes.append(np.array([model.geom(name).id for name in names], dtype=np.int64))
@@ -133,6 +134,7 @@ class Parameters:
         rows, device = torch.as_tensor(worlds, device=self._worlds.device), self._worlds.device
         start = actors[0].dof_start
         limit = np.where(props["velocity"] > 0, props["velocity"], np.inf)
+        self.has_velocity_limits |= bool(np.isfinite(limit).any())
         self.velocity_limits[rows, start : start + len(dofs)] = torch.from_numpy(limit).to(device, self._worlds.dtype)
         if not self._model.nu:
             if driven.any():

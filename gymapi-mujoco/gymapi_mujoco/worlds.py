@@ -60,3 +60,21 @@ class Worlds(ABC):
     @abstractmethod
     def get_model(self, world: int) -> Any:
         """Return the ``mujoco.MjModel`` of a world, for pictures; it is valid until the next call."""
+
+
+class MassMatrixLayout:
+    """Where MuJoCo keeps the entries of the joint-space inertia: those of the lower triangle that are not zero."""
+
+    def __init__(self, worlds: Worlds):
+        model = worlds.model
+        rows = np.repeat(np.arange(model.nv), model.M_rownnz)
+        self._nv = model.nv
+        self._rows = torch.from_numpy(rows).to(worlds.device)
+        self._cols = torch.from_numpy(model.M_colind[: len(rows)].astype(np.int64)).to(worlds.device)
+
+    def full(self, entries: Tensor) -> Tensor:
+        """Return the matrices [N, nv, nv] of entries [N, nM], which are the result ``M``."""
+        matrix = entries.new_zeros(len(entries), self._nv, self._nv)
+        matrix[:, self._rows, self._cols] = entries
+        matrix[:, self._cols, self._rows] = entries
+        return matrix

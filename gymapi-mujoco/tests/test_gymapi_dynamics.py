@@ -128,6 +128,28 @@ def test_several_actors_have_rows_of_their_own_and_touch(gymapi, arm):
     assert float(apart.root[1, 2]) < 1.0  # other groups do not touch
 
 
+def test_velocity_limits_of_one_actor_leave_the_other_as_it_is(gymapi, arm):
+    def run(effort, limit):
+        world = World(gymapi, arm, 0, setup=lambda params: setattr(params, "gravity", gymapi.Vec3()))
+        env = world.gym.create_env(world.sim, gymapi.Vec3(), gymapi.Vec3(), 1)
+        for name, x in (("first", 0.0), ("second", 3.0)):
+            pose = gymapi.Transform(gymapi.Vec3(x, 0, 3))
+            world.gym.create_actor(env, world.asset, pose, name, 0, 1)
+        props = world.gym.get_actor_dof_properties(env, 1)
+        props["velocity"] = [0.0, limit, 0.0]
+        world.gym.set_actor_dof_properties(env, 1, props)
+        world.envs, world.num_envs = [env], 1
+        world.prepare().step(5, torch.tensor([[0.5, 0.02, 1.0, 0.0, effort, 0.0]]))
+        return world
+
+    slow, fast = run(0.02, limit=3.0), run(0.1, limit=3.0)
+    assert slow.dof[0, 4, 1] < 3.0
+    torch.testing.assert_close(fast.dof[0, 4, 1], torch.tensor(3.0))
+    torch.testing.assert_close(fast.dof[0, :3], slow.dof[0, :3])
+    torch.testing.assert_close(fast.root[0], slow.root[0])
+    assert run(0.1, limit=0.0).dof[0, 4, 1] > 6.0
+
+
 def test_fixed_base_moves_where_it_is_set(gymapi, arm):
     world = two_actors(gymapi, arm)
     state = world.root.clone()

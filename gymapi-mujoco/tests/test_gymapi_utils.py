@@ -196,15 +196,51 @@ def test_random_changes_of_properties_follow_their_description(gymapi, tmp_path)
         gymutil.generate_random_samples({**times, "distribution": "normal"}, (), 0)
 
 
-@pytest.mark.parametrize("given", [{}, {"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "active"}])
-def test_idle_threads_wait_actively_for_a_limited_time_unless_the_user_says_how(monkeypatch, given):
+@pytest.mark.parametrize("variables", [{}, {"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "active"}])
+def test_spin_count_is_set_unless_the_user_sets_it(monkeypatch, tmp_path, variables):
     import gymapi_mujoco
 
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
         monkeypatch.delenv(name, raising=False)
-    code = "import sys; sys.path.insert(0, {!r}); import isaacgym, os; print(os.environ.get('GOMP_SPINCOUNT'))"
-    expected = given.get("GOMP_SPINCOUNT", "None") if given else "50000"
-    assert run(code.format(str(gymapi_mujoco.MODULES)), **given).stdout == f"{expected}\n"
+    show = "import os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    expected = variables.get("GOMP_SPINCOUNT", "None") if variables else "50000"
+    code = f"import sys; sys.path.insert(0, {str(gymapi_mujoco.MODULES)!r}); import isaacgym; {show}"
+    assert run(code, **variables).stdout == f"{expected}\n"
+    (tmp_path / "client.py").write_text(show)  # the launcher sets it before a client imports torch
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE), **variables}
+    command = [sys.executable, "-m", "gymapi_mujoco", str(tmp_path / "client.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.stdout == f"{expected}\n", done.stderr
+
+
+TIMERS = """
+import sys
+sys.path.insert(0, {modules!r})
+import ctypes, time, mujoco
+from isaacgym import gymapi
+from robots import ARM, World
+from pathlib import Path
+clock = ctypes.CFUNCTYPE(ctypes.c_double)(time.perf_counter)
+if {own_clock}:
+    mujoco.set_mjcb_time(clock)
+path = Path({folder!r}) / "arm.urdf"
+path.write_text(ARM)
+World(gymapi, path, 1).prepare().step(1)
+model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>")
+data = mujoco.MjData(model)
+mujoco.mj_step(model, data)
+timer = data.timer[int(mujoco.mjtTimer.mjTIMER_FORWARD)]
+print(timer.number, timer.duration > 0)
+"""
+
+
+@pytest.mark.parametrize("own_clock", [False, True])
+def test_mujoco_reads_no_clock_unless_the_user_sets_one(tmp_path, own_clock):
+    import gymapi_mujoco
+
+    code = TIMERS.format(modules=str(gymapi_mujoco.MODULES), own_clock=own_clock, folder=str(tmp_path))
+    done = run(code, PYTHONPATH=os.pathsep.join((str(PACKAGE), str(Path(__file__).parent))))
+    assert done.stdout == f"1 {own_clock}\n", done.stderr
 
 
 def test_launcher_refuses_a_missing_script_and_explains_itself(tmp_path):
