@@ -162,7 +162,10 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "git clone https://github.com/leggedrobotics/legged_gym.git && cd legged_gym": "a repository of others",
     "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512 "
-    "--max_iterations 900": "by hand",
+    "--max_iterations 600": "by hand",
+    "python -m gymapi_mujoco legged_gym/scripts/train.py --task go2 --headless --num_envs 4096 --max_iterations 3": (
+        "by hand"
+    ),
     "python -m gymapi_mujoco legged_gym/scripts/play.py --task anymal_c_flat --num_envs 16": "by hand",
     "python -m gymapi_mujoco ../rsl_rl/benchmarks/legged_gym_policy.py --task anymal_c_flat --headless": "by hand",
     "python -m gymapi_mujoco ../rsl_rl/benchmarks/legged_gym_policy.py --policy deploy/pre_train/h1_2/motion.pt "
