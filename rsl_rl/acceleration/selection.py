@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, Optional, Sequence, Type
+from typing import Any, Callable, List, Optional, Type
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rsl_rl.acceleration.cuda_graph import GraphedFunction
 from rsl_rl.acceleration.flat_adam import FlatAdam
 from rsl_rl.acceleration.fused_mlp import FusedMLP
-from rsl_rl.acceleration.fused_ppo_loss import FusedPPOLoss
+from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
 from rsl_rl.acceleration.rnn_scan import FusedRNN
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.distributed import Collective
@@ -27,16 +27,16 @@ _ACTIVATIONS_AT_ONCE = 1 << 21
 class Acceleration:
     """The implementations that were chosen for one algorithm; ``description`` names them.
 
-    ``optimizer`` and ``loss`` are None where the plain ones are to be used.
+    ``optimizer`` is None where the plain one is to be used. Flat mini-batches are computed in micro-batches of at most
+    ``rows_at_once`` samples. ``cached`` are policies whose weights are to be cached during a rollout.
     """
 
     def __init__(self, cfg: AccelerationConfig, device: torch.device):
         self._cfg, self._device = cfg, device
-        self._rows_at_once: Optional[int] = None
-        self._caches: List[ActorCritic] = []
+        self.rows_at_once = math.inf
+        self.cached: List[ActorCritic] = []
         self._names: List[str] = []
         self.optimizer: Optional[Type[FlatAdam]] = None
-        self.loss: Optional[FusedPPOLoss] = None
         if cfg.fused:
             self.optimizer = FlatAdam
             self._names.append("flat Adam")
@@ -68,21 +68,24 @@ class Acceleration:
             memory = any(isinstance(part, Memory) for part in networks)
             self._names += ["fused MLP"] + ["recurrent scan"] * memory
             if self._can_cache and isinstance(module, ActorCritic):
-                self._caches.append(module)
+                self.cached.append(module)
         if dtype is not None:
             self._names.append("bfloat16")
 
-    def accelerate_ppo_loss(self, policy: ActorCritic, is_plain: bool) -> None:
-        """Use the closed-form loss if the policy is a Gaussian and extensions change neither loss nor mini-batches
-        (``is_plain``); flat mini-batches on a CPU are then split into micro-batches that fit into its cache."""
+    def ppo_loss_gradient(self, policy: ActorCritic, is_plain: bool) -> Optional[PPOLossAndGradient]:
+        """Return the loss with its gradient in closed form; None if it was not chosen, the policy is no Gaussian, or
+        extensions change loss or mini-batches (``is_plain`` is False).
+
+        Flat mini-batches on a CPU are then split into micro-batches that fit into its cache.
+        """
         if not (self._cfg.fused and is_plain and isinstance(policy.distribution, DiagonalGaussian)):
-            return
-        self.loss = FusedPPOLoss(self._cfg.compile)
+            return None
         self._names.append("compiled closed-form loss" if self._cfg.compile else "closed-form loss")
         if self._device.type == "cpu" and policy.memories == (None, None):
             networks = policy.actor, policy.critic
             num_units = max(sum(len(p) for p in network.parameters() if p.dim() == 2) for network in networks)
-            self._rows_at_once = max(1, _ACTIVATIONS_AT_ONCE // num_units)
+            self.rows_at_once = max(1, _ACTIVATIONS_AT_ONCE // num_units)
+        return PPOLossAndGradient(self._cfg.compile)
 
     def graphed(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function of tensors as one that is recorded and replayed as a CUDA graph, where that was chosen."""
@@ -100,19 +103,3 @@ class Acceleration:
         """Cache what depends on the weights of a policy that does not learn; call it again after loading others."""
         if self._can_cache:
             policy.cache_weights()
-
-    def begin_rollout(self) -> None:
-        """Cache the weights; they do not change until :meth:`end_rollout`."""
-        for policy in self._caches:
-            policy.cache_weights()
-
-    def end_rollout(self) -> None:
-        """Clear the caches of weights."""
-        for policy in self._caches:
-            policy.clear_cache()
-
-    def split(self, indices: Tensor) -> Sequence[Tensor]:
-        """Split the indices of a mini-batch into micro-batches, whose gradients are added."""
-        if self._rows_at_once is None or len(indices) <= self._rows_at_once:
-            return (indices,)
-        return indices.tensor_split(math.ceil(len(indices) / self._rows_at_once))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, ClassVar, Dict, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -12,11 +12,44 @@ from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.storage.transition import Transition
+from rsl_rl.storage.rollout_storage import Transition
 from rsl_rl.utils.trajectories import HiddenState
 
 HiddenStates = Sequence[HiddenState]
 """Recurrent states of the networks of an algorithm, in an order that the algorithm defines."""
+
+
+class UpdateResult(NamedTuple):
+    """What an update has done; all numbers are scalars on the device."""
+
+    metrics: Dict[str, Tensor]
+    """Numbers by name, which are shown and logged."""
+    steps_taken: Tensor
+    """Number of gradient steps taken."""
+    steps_skipped: Tensor
+    """Largest number of gradient steps that were skipped one after the other, those at the end of earlier updates
+    included. A runner that finds too many goes back to an earlier state."""
+
+
+class Learner(Protocol):
+    """What learns in an algorithm and has a state, such as ``GradientSteps``."""
+
+    learning_rate: Tensor
+    """Scalar on the device."""
+    skips_in_row: Tensor
+    """Gradient steps skipped since the last one taken, a scalar on the device."""
+
+    def join(self, collective: Collective) -> None:
+        """Learn together with the other ranks of a collective."""
+        ...
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Return the state for :meth:`Algorithm.state_dict`."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any], load_optimizer: bool = True) -> None:
+        """Load what :meth:`state_dict` returned."""
+        ...
 
 
 class Algorithm(ABC):
@@ -25,13 +58,10 @@ class Algorithm(ABC):
     The order of calls is, T times, ``act`` and, after the environment's step, ``process_env_step``; then
     ``compute_returns`` and ``update``. From the first ``act`` of a rollout to ``compute_returns`` the weights do not
     change. None of these methods synchronises with the device, unless ``acceleration.fused`` is off.
-    """
 
-    CONSECUTIVE_SKIPS: ClassVar[str] = "consecutive_skips"
-    """Metric of ``update``: the largest number of gradient steps that were skipped one after the other, those at the
-    end of earlier updates included. A runner that finds too many goes back to an earlier state. It is not logged."""
-    STEPS_TAKEN: ClassVar[str] = "steps_taken"
-    """Metric of ``update``: the number of gradient steps taken. It is not logged."""
+    An algorithm without ``steps`` defines ``learning_rate``, ``state_dict`` and ``load_state_dict`` itself, and learns
+    in one process unless it defines ``join`` too.
+    """
 
     RANK_STATE: ClassVar[Tuple[str, ...]] = ()
     """Entries of ``state_dict`` that differ between the ranks of a distributed training."""
@@ -44,10 +74,15 @@ class Algorithm(ABC):
     obs_groups: Tuple[str, ...]
     """Observation groups that the algorithm reads; it receives no others."""
     transition: Transition
-    """The current step between ``act`` and ``process_env_step``."""
-    learning_rate: float
+    """The current step between ``act`` and ``process_env_step``, with the column "actions"."""
+    steps: Optional[Learner] = None
+    """What takes the gradient steps."""
+    description: str = ""
+    """One line about how it computes, for the start of a run."""
     progress: float = 0.0
     """Share of the training that is done, from 0 to 1; a runner sets it before each rollout."""
+    restarts_episodes: bool = False
+    """Whether each rollout begins with new episodes; the environment must be Resettable then."""
 
     @classmethod
     @abstractmethod
@@ -57,14 +92,18 @@ class Algorithm(ABC):
     def join(self, collective: Collective) -> None:
         """Learn together with the other ranks of a collective, from what rank 0 has learned so far.
 
-        A subclass that supports this computes with ``self.collective`` what all ranks must agree on, and calls
-        ``collective.load_from_first(self)`` here. In one process there is nothing to do.
+        A subclass computes with ``self.collective`` what all ranks must agree on.
         """
-        if collective.size > 1:
+        if self.steps is None:
+            if collective.size == 1:
+                return
             raise ValueError(
                 f"{type(self).__name__} learns in one process and this training has {collective.size}; override "
                 "join(), or start it without torchrun"
             )
+        self.collective = collective
+        self.steps.join(collective)
+        collective.load_from_first(self)
 
     @abstractmethod
     def begin_rollout(self) -> None:
@@ -89,44 +128,47 @@ class Algorithm(ABC):
         """Finish the rollout; ``obs`` are the groups after its last step."""
 
     @abstractmethod
-    def update(self) -> Dict[str, Tensor]:
-        """Learn from the rollout and clear it; return metrics by name, scalars on the device."""
+    def update(self) -> UpdateResult:
+        """Learn from the rollout and clear it."""
 
-    @abstractmethod
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of the optimiser; reading it synchronises with the device."""
+        return float(self._learner.learning_rate)
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._learner.learning_rate.fill_(value)
+
     def state_dict(self) -> Dict[str, Any]:
         """Return what was learned so far in plain values; ``model_state_dict`` is the policy's."""
+        return self._learner.state_dict()
 
-    @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any], load_optimizer: bool = True) -> None:
         """Load what :meth:`state_dict` returned, or the policy alone; states of other networks are a RuntimeError,
         KeyError or ValueError."""
+        self._learner.load_state_dict(state, load_optimizer)
 
     def restart_from(self, state: Mapping[str, Any], learning_rate: float) -> None:
         """Load an earlier state after a failure, with another learning rate."""
         self.reset()
         self.load_state_dict(state)
         self.learning_rate = learning_rate
-
-    def observation_bounds(self, obs: Observations) -> Dict[str, Tuple[Tensor, Tensor]]:
-        """Return the lowest and highest values [D] of observation groups [N, D] by name; an environment with others is
-        broken."""
-        models = self.policy.actor_model, self.policy.critic_model
-        return {name: bounds for model in models for name, bounds in model.observation_bounds(obs).items()}
+        if self.steps is not None:
+            self.steps.skips_in_row.zero_()
 
     @property
-    def restarts_episodes(self) -> bool:
-        """Whether each rollout begins with new episodes; the environment must be Resettable then."""
-        return False
+    def _learner(self) -> Learner:
+        if self.steps is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no steps; set them, or define learning_rate, state_dict and load_state_dict"
+            )
+        return self.steps
 
     @property
     def inference_policy(self) -> ActorCritic:
         """Policy to evaluate and to export."""
         return self.policy
-
-    @property
-    def description(self) -> str:
-        """One line about how it computes, for the start of a run."""
-        return ""
 
     def train_mode(self) -> None:
         """Put the networks into training mode."""
@@ -135,10 +177,6 @@ class Algorithm(ABC):
     def eval_mode(self) -> None:
         """Put the networks into evaluation mode."""
         self.policy.eval()
-
-    def test_mode(self) -> None:
-        """Call :meth:`eval_mode`; this is rsl_rl's name of it."""
-        self.eval_mode()
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
         """Zero the recurrent states of the environments marked in dones [N]; of all for None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,8 @@ from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.storage.columns import COMPUTED, STORED, Column
-from rsl_rl.storage.mini_batch import MiniBatch
-from rsl_rl.storage.rollout_storage import RolloutStorage
-from rsl_rl.storage.transition import Transition
+from rsl_rl.storage.mini_batches import MiniBatch
+from rsl_rl.storage.rollout_storage import Column, RolloutStorage, Transition, standard_columns
 
 
 class Extension:
@@ -81,7 +79,8 @@ class Extension:
 
 
 class Extensions:
-    """Several extensions in order."""
+    """Several extensions in order; ``rewarding``, ``transforming``, ``with_losses`` and ``learning`` are those that
+    override the method."""
 
     def __init__(self, extensions: Sequence[Extension]):
         self.all = tuple(extensions)
@@ -89,57 +88,17 @@ class Extensions:
         self.columns = _joined_columns(self.all)
         self.parameters = [parameter for extension in self.all for parameter in extension.parameters]
         self._suffixes = _suffixes(self.all)
-        self._rewarding, self._transforming, self._with_losses, self._learning = (
+        self.rewarding, self.transforming, self.with_losses, self.learning = (
             [extension for extension in self.all if getattr(type(extension), name) is not getattr(Extension, name)]
             for name in ("reward", "transform", "losses", "learn")
         )
 
-    def join(self, collective: Collective) -> None:
-        """Learn together with the other ranks of a collective."""
-        for extension in self.all:
-            extension.collective = collective
-
     @property
     def change_loss(self) -> bool:
         """Whether one of them changes mini-batches or adds to the loss."""
-        return bool(self._transforming or self._with_losses)
+        return bool(self.transforming or self.with_losses)
 
-    def add_rewards(self, transition: Transition, next_obs: Optional[Observations], dones: Tensor) -> None:
-        """Add to the rewards of a transition."""
-        for extension in self._rewarding:
-            if next_obs is None:
-                raise ValueError(f"{type(extension).__name__} rewards what a step led to; pass next_obs")
-            reward = extension.reward(transition, next_obs, dones)
-            if reward is not None:
-                transition.columns["rewards"].add_(reward)
-
-    def finish_rollout(self, storage: RolloutStorage) -> None:
-        for extension in self.all:
-            extension.finish_rollout(storage)
-
-    def transform(self, batch: MiniBatch) -> MiniBatch:
-        for extension in self._transforming:
-            batch = extension.transform(batch)
-        return batch
-
-    def losses(self, policy: ActorCritic, batch: MiniBatch) -> Dict[str, Tensor]:
-        losses: Dict[str, Tensor] = {}
-        for extension in self._with_losses:
-            self._add_metrics(losses, extension, extension.losses(policy, batch))
-        return losses
-
-    def learn(self, gather: Callable[[], MiniBatch]) -> Dict[str, Tensor]:
-        metrics: Dict[str, Tensor] = {}
-        for extension in self._learning:
-            self._add_metrics(metrics, extension, extension.learn(gather()))
-        return metrics
-
-    def update(self, storage: RolloutStorage, metrics: Dict[str, Tensor]) -> None:
-        """Finish an update, and add what the extensions give to its metrics."""
-        for extension in self.all:
-            self._add_metrics(metrics, extension, extension.update(storage))
-
-    def _add_metrics(self, metrics: Dict[str, Tensor], extension: Extension, added: Mapping[str, Tensor]) -> None:
+    def add_metrics(self, metrics: Dict[str, Tensor], extension: Extension, added: Mapping[str, Tensor]) -> None:
         """Add the metrics of an extension; a name that is taken is a ValueError."""
         for name, value in added.items():
             name += self._suffixes[extension]
@@ -147,9 +106,10 @@ class Extensions:
                 raise ValueError(f"{type(extension).__name__} gives the metric '{name}', which is taken; rename it")
             metrics[name] = value
 
-    def reset(self, dones: Optional[Tensor] = None) -> None:
+    def join(self, collective: Collective) -> None:
+        """Learn together with the other ranks of a collective."""
         for extension in self.all:
-            extension.reset(dones)
+            extension.collective = collective
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the states of all, by position and class."""
@@ -177,7 +137,7 @@ def _joined_columns(extensions: Sequence[Extension]) -> Dict[str, Column]:
     columns: Dict[str, Column] = {}
     for extension in extensions:
         for name, column in extension.columns.items():
-            if name in columns or name in STORED or name in COMPUTED:
+            if name in columns or name in standard_columns(1):
                 raise ValueError(f"{type(extension).__name__} declares the column '{name}', which is taken; rename it")
             columns[name] = column
     return columns

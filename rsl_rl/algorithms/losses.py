@@ -1,35 +1,31 @@
-"""PPO's loss by autograd, and transforms of its mini-batches."""
+"""Losses and the adaptive learning rate, as functions of tensors."""
 
 from __future__ import annotations
 
-from typing import Callable, List, Mapping, NamedTuple
+from typing import NamedTuple, Tuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from rsl_rl.config.algorithm import PPOConfig, SurrogateConfig
-from rsl_rl.distributed import SINGLE_PROCESS, Collective
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
-from rsl_rl.storage.mini_batch import MiniBatch
-
-BatchTransform = Callable[[MiniBatch], MiniBatch]
-"""A function from a mini-batch to another one of the same samples."""
+from rsl_rl.storage.mini_batches import MiniBatch
 
 
-class LossTerms(NamedTuple):
-    """Weighted sums over samples, scalars."""
+class PolicyTerms(NamedTuple):
+    """Weighted sums over samples, scalars, that depend on the policy alone."""
 
     surrogate: Tensor  # clipped surrogate, to be minimised
-    value: Tensor  # squared error of the values
     entropy: Tensor  # of the policy [nats]
     kl: Tensor  # KL(old || new) of the policy [nats]
 
 
-class PolicyTerms(NamedTuple):
-    """The terms of LossTerms that depend on the policy alone."""
+class PPOTerms(NamedTuple):
+    """Weighted sums over samples, scalars."""
 
     surrogate: Tensor
+    value: Tensor  # squared error of the values
     entropy: Tensor
     kl: Tensor
 
@@ -48,7 +44,7 @@ def value_loss(values: Tensor, returns: Tensor) -> Tensor:
 def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip_param: float) -> Tensor:
     """Return the larger squared error of the value and of the value clipped to within ``clip_param`` of the old one."""
     clipped = old_values + (values - old_values).clamp(-clip_param, clip_param)
-    return torch.maximum(value_loss(values, returns), value_loss(clipped, returns))
+    return torch.maximum((values - returns).square(), (clipped - returns).square())
 
 
 def policy_terms(distribution: Distribution, batch: MiniBatch, weights: Tensor, cfg: SurrogateConfig) -> PolicyTerms:
@@ -56,71 +52,51 @@ def policy_terms(distribution: Distribution, batch: MiniBatch, weights: Tensor, 
 
     Each sample counts with its weight [..., 1]. Entropy and KL are those of the collected samples alone.
     """
-    log_prob = distribution.log_prob(batch.actions)
-    surrogate = surrogate_loss(log_prob, batch.old_actions_log_prob, batch.advantages, cfg.clip_param)
-    kl = distribution.kl_from(batch.columns)
-    collected = batch.original(weights)
-    collected = collected * (weights.sum() / collected.sum().clamp(min=torch.finfo(weights.dtype).tiny))
-    entropy = batch.original(distribution.entropy().expand_as(log_prob))
-    return PolicyTerms((surrogate * weights).sum(), (entropy * collected).sum(), (batch.original(kl) * collected).sum())
+    columns = batch.columns
+    log_prob = distribution.log_prob(columns["actions"])
+    surrogate = surrogate_loss(log_prob, columns["actions_log_prob"], columns["advantages"], cfg.clip_param)
+    surrogate = (surrogate * weights).sum()
+    kl, entropy = distribution.kl_from(columns), distribution.entropy().expand_as(log_prob)
+    if batch.num_original is not None:  # samples were appended
+        total, weights, kl, entropy = (
+            weights.sum(),
+            batch.original(weights),
+            batch.original(kl),
+            batch.original(entropy),
+        )
+        weights = weights * (total / weights.sum().clamp(min=torch.finfo(weights.dtype).tiny))
+    return PolicyTerms(surrogate, (entropy * weights).sum(), (kl * weights).sum())
 
 
-def ppo_loss(
+def ppo_terms(
     distribution: Distribution, values: Tensor, batch: MiniBatch, weights: Tensor, cfg: PPOConfig
-) -> LossTerms:
+) -> PPOTerms:
     """Return the terms of PPO's loss of a mini-batch: those of :func:`policy_terms`, and that of the new ``values``
     [..., 1]."""
+    old_values, returns = batch.columns["values"], batch.columns["returns"]
     if cfg.use_clipped_value_loss:
-        value = clipped_value_loss(values, batch.values, batch.returns, cfg.clip_param)
+        value = clipped_value_loss(values, old_values, returns, cfg.clip_param)
     else:
-        value = value_loss(values, batch.returns)
+        value = value_loss(values, returns)
     surrogate, entropy, kl = policy_terms(distribution, batch, weights, cfg)
-    return LossTerms(surrogate, (value * weights).sum(), entropy, kl)
+    return PPOTerms(surrogate, (value * weights).sum(), entropy, kl)
 
 
-class PPOLoss:
-    """Add the gradient of PPO's loss and of additional losses to the parameters."""
-
-    def __call__(
-        self,
-        distribution: Distribution,
-        values: Tensor,
-        batch: MiniBatch,
-        weights: Tensor,
-        cfg: PPOConfig,
-        additional: Mapping[str, Tensor],
-    ) -> Tensor:
-        """Return the sums [4] of the LossTerms, without graph."""
-        terms = ppo_loss(distribution, values, batch, weights, cfg)
-        loss = terms.surrogate + cfg.value_loss_coef * terms.value - cfg.entropy_coef * terms.entropy
-        for term in additional.values():
-            loss = loss + term
-        loss.backward()
-        return torch.stack(terms).detach()
+def behavior_loss(actions: Tensor, teacher_actions: Tensor, loss_type: str = "mse") -> Tensor:
+    """Return the difference [..., 1] of actions [..., A], the mean over their components of the square ('mse') or of
+    Huber's loss ('huber')."""
+    function = F.huber_loss if loss_type == "huber" else F.mse_loss
+    return function(actions, teacher_actions, reduction="none").mean(dim=-1, keepdim=True)
 
 
-def batch_transforms(
-    cfg: PPOConfig, policy: ActorCritic, collective: Collective = SINGLE_PROCESS
-) -> List[BatchTransform]:
-    """Return what a config and a policy change in each mini-batch before the loss."""
-    normalizing: List[BatchTransform] = []
-    if cfg.normalize_advantage_per_mini_batch:
-        normalizing = [lambda batch: normalize_advantages(batch, collective)]
-    return normalizing + value_scaling(policy)
+def adapt_learning_rate(
+    learning_rate: Tensor, kl: Tensor, desired_kl: float, bounds: Tuple[float, float] = (1e-5, 1e-2)
+) -> Tensor:
+    """Divide the learning rate by 1.5 where the KL exceeds twice the target, multiply it where the KL is below half of
+    it.
 
-
-def value_scaling(policy: ActorCritic) -> List[BatchTransform]:
-    """Return what scales the values and returns of a mini-batch to the critic's outputs, where these are normalised."""
-    if not policy.cfg.value_normalization:
-        return []
-    scaled = policy.value_normalizer.scaled
-    return [lambda batch: batch.with_columns(values=scaled(batch.values), returns=scaled(batch.returns))]
-
-
-def normalize_advantages(batch: MiniBatch, collective: Collective = SINGLE_PROCESS) -> MiniBatch:
-    """Scale the advantages of a mini-batch to zero mean and unit deviation over the unmasked samples of all ranks."""
-    mask, advantages = batch.sample_mask, batch.advantages
-    total, count = collective.sum(torch.stack(((advantages * mask).sum(), mask.sum())))
-    centered = (advantages - total / count.clamp(min=1)) * mask
-    std = collective.norm(torch.linalg.vector_norm(centered)) / (count - 1).clamp(min=1).sqrt()
-    return batch.with_columns(advantages=centered / (std + 1e-8))
+    Scalars in, scalar out, on their device.
+    """
+    too_far = (kl > 2 * desired_kl).to(learning_rate.dtype)
+    too_near = torch.logical_and(kl < desired_kl / 2, kl > 0).to(learning_rate.dtype)
+    return (learning_rate * 1.5 ** (too_near - too_far)).clamp(*bounds)

@@ -1,4 +1,4 @@
-"""What a runner asks of this package: settings of any era as ours, and what its client expects."""
+"""Settings of any era as ours, and what the client that gives them expects."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.config import translate
 from rsl_rl.compat.eras import Era, era_of
 from rsl_rl.compat.loading import fitted, wants
-from rsl_rl.compat.own_loop import serve_own_loop
-from rsl_rl.compat.views import add_algorithm_names, add_inference_names, add_runner_names
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.utils.config_io import from_dict
@@ -43,14 +41,6 @@ class Client:
             own = _copied(given)
             self.cfg = own["runner"] if era.major == 1 else own
             self.alg_cfg, self.policy_cfg = own["algorithm"], own.get("policy", own.get("actor"))
-
-    def add_names(self, runner: Any) -> None:
-        """Give a runner and its algorithm the attributes that clients of any era use."""
-        add_algorithm_names(runner.alg)
-        if self.era is not None:
-            add_inference_names(runner)
-            serve_own_loop(runner.alg, self.era, self.alg_cfg)
-        add_runner_names(runner, self.policy_cfg, self.settings.runner.logger)
 
     def load_request(
         self, alg: Algorithm, load_optimizer: Any, load_env: bool, options: Mapping[str, Any]

@@ -8,16 +8,16 @@ from typing import Any, Dict, Mapping, Optional, Tuple, Type
 import torch
 from torch import Tensor
 
-from rsl_rl.algorithms.extension import Extensions
-from rsl_rl.algorithms.on_policy import PolicyStep
-from rsl_rl.algorithms.policy_setup import build_policy
-from rsl_rl.algorithms.ppo import PPO
-from rsl_rl.algorithms.rollout_setup import allocate_storage, group_specs
+from rsl_rl.algorithms import ppo
+from rsl_rl.algorithms.algorithm import UpdateResult
+from rsl_rl.algorithms.ppo import PolicyStep, build_parts, draw_actions
+from rsl_rl.compat.algorithms import FORMER_NAMES, PPO, ClientResult
 from rsl_rl.compat.client_classes import argument_names, changed, joined, network_arguments, own_method
 from rsl_rl.compat.eras import Era
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.model_view import ModelView
-from rsl_rl.compat.own_loop import FORMER_NAMES, EraMetrics, unpacked_by
+from rsl_rl.compat.policies import as_client_policy
+from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.env.adapters.foreign import is_groups
 from rsl_rl.env.vec_env import Observations
@@ -55,24 +55,18 @@ class BeforePPO(PPO):
         own = {name: value for name, value in given.items() if name not in _ELSEWHERE}
         cfg = replace(ours["cfg"], **changed(own, self.section))
         super().__init__(ours["policy"], ours["device"], cfg, ours["extensions"], ours["acceleration"])
-        self.storage = ours["storage"]
+        self.set_storage(ours["storage"])
         self.actor, self.critic = networks_of(self.policy)
 
     @classmethod
     def from_env(cls, cfg: Any, env: Any, device: Any, **parts: Any) -> Any:
-        obs = env.get_observations()
-        policy = build_policy(cfg.policy, env, obs).to(device)
-        extensions = [extension.build(env=env, policy=policy, device=device) for extension in cfg.extensions]
-        joint = Extensions(extensions)
-        names = (*policy.actor_model.groups, *policy.critic_model.groups, *joint.groups)
-        groups, sizes = group_specs(obs, names), (env.num_envs, cfg.runner.num_steps_per_env)
-        storage: Any = allocate_storage(policy, cfg.algorithm, *sizes, groups, joint.columns, torch.device(device))
-        storage.add_transition = storage.add_transitions  # its name since version 3.3
+        parts = build_parts(cfg, env, device, storage_class=RolloutStorage.of_groups)
+        policy, storage = as_client_policy(parts.policy), parts.storage
         alg: Any = cls.__new__(cls)
-        ours = {"policy": policy, "device": device, "cfg": cfg.algorithm, "extensions": extensions}
+        ours = {"policy": policy, "device": device, "cfg": cfg.algorithm, "extensions": parts.extensions}
         vars(alg)["_own_arguments"] = {**ours, "acceleration": cfg.acceleration, "storage": storage}
         alg.construct(policy, storage, device)
-        alg.obs_groups = tuple(groups)
+        alg.set_storage(storage)
         return alg
 
     def construct(self, policy: Any, storage: Any, device: Any) -> None:
@@ -91,11 +85,10 @@ class BeforePPO(PPO):
             others.update({name: value} if name in names or name == "device" else {})
         cls.__init__(self, *positional, **others)
 
-    def policy_step(self, groups: Dict[str, Tensor], hidden_states: Any) -> PolicyStep:
+    def policy_step(self, policy: Any, groups: Dict[str, Tensor], states: Any) -> PolicyStep:  # type: ignore[override]
         """Draw actions, with the values and log-probabilities that a client reads in the transition."""
-        step = super().policy_step(groups, hidden_states)
-        policy = self.policy
-        values = policy.evaluate(policy.critic_obs(groups)) if step.values is None else step.values
+        step = draw_actions(policy, groups, states)
+        values = policy.evaluate(groups) if step.values is None else step.values
         log_prob = policy.distribution.log_prob(step.actions)
         return step._replace(values=values, columns={**step.columns, "actions_log_prob": log_prob})
 
@@ -117,9 +110,6 @@ class BeforePPO(PPO):
         super().compute_returns(obs)
         self._rollout_finished = True
 
-    def update(self) -> EraMetrics:
-        return EraMetrics(dict(super().update().items()), unpacked_by(self.era, self.section))
-
 
 def networks_of(policy: Any) -> Tuple[Any, Any]:
     """Return actor and critic of a policy as the networks that rsl_rl 4 and 5 have."""
@@ -128,9 +118,10 @@ def networks_of(policy: Any) -> Tuple[Any, Any]:
     return ModelView(policy, "actor"), ModelView(policy, "critic")
 
 
-def algorithm_class(cls: Type[PPO], section: Mapping[str, Any], era: Era) -> Type[PPO]:
+def algorithm_class(cls: Type[ppo.PPO], section: Mapping[str, Any], era: Era) -> Type[PPO]:
     """Return a class of algorithms that constructs and calls a client's class as its version does."""
-    step, returns, update = (own_method(cls, PPO, name) for name in ("process_env_step", "compute_returns", "update"))
+    own = ("process_env_step", "compute_returns", "update")
+    step, returns, update = (own_method(cls, PPO, name) for name in own)
     step_takes_obs = step is not None and argument_names(step)[:1] == ["obs"]
 
     class Built(joined(cls, BeforePPO)):  # type: ignore[misc]
@@ -147,24 +138,28 @@ def algorithm_class(cls: Type[PPO], section: Mapping[str, Any], era: Era) -> Typ
 
         def compute_returns(self, obs: Any) -> None:
             if returns is not None and era.major < 3 and is_groups(obs):
-                obs = self.policy.critic_obs(obs)
+                obs = self.policy.critic_model.vectors(obs)
             self._rollout_finished = False
             super().compute_returns(obs)
             if not self._rollout_finished:
-                self._acceleration.end_rollout()
-                self.extensions.finish_rollout(self.storage)
+                for policy in self.acceleration.cached:
+                    policy.clear_cache()
+                for extension in self.extensions.all:
+                    extension.finish_rollout(self.storage)
 
-        def update(self) -> EraMetrics:
+        def update(self) -> ClientResult:
             result = super().update()
-            return result if update is None else _as_metrics(self, result)
+            return result if update is None else _as_result(self, result)
 
     Built.__name__, Built.__qualname__, Built.__module__ = cls.__name__, cls.__qualname__, cls.__module__
     Built.era, Built.section = era, {**section}
     return Built
 
 
-def _as_metrics(alg: Any, result: Any) -> EraMetrics:
-    """Return what a client's ``update`` returns, a tuple or dict of losses, as metrics."""
+def _as_result(alg: Any, result: Any) -> ClientResult:
+    """Return what a client's ``update`` returns, a tuple or dict of losses, as a result of an update."""
+    if isinstance(result, ClientResult):
+        return result
     names = ("value_loss", "surrogate_loss", "entropy", "rnd_loss", "symmetry_loss")
     losses = dict(zip(names, result)) if isinstance(result, tuple) else dict(result.items())
     losses = {FORMER_NAMES.get(name, name): value for name, value in losses.items()}
@@ -172,9 +167,8 @@ def _as_metrics(alg: Any, result: Any) -> EraMetrics:
         "learning_rate": alg.learning_rate,
         "noise_std": alg.policy.noise_std().detach().mean(),
         "skipped_steps": 0.0,
-        alg.STEPS_TAKEN: float(alg.num_learning_epochs * alg.num_mini_batches),
-        alg.CONSECUTIVE_SKIPS: 0.0,
     }
     values = {**defaults, **{name: value for name, value in losses.items() if value is not None}}
     metrics = {name: torch.as_tensor(value, device=alg.device).float() for name, value in values.items()}
-    return EraMetrics(metrics, unpacked_by(alg.era, alg.section))
+    taken = torch.tensor(float(alg.num_learning_epochs * alg.num_mini_batches), device=alg.device)
+    return ClientResult(UpdateResult(metrics, taken, torch.zeros_like(taken)), alg.unpacked)

@@ -12,8 +12,8 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
 from torch import nn
 
 from rsl_rl.compat.eras import Era
+from rsl_rl.compat.policies import ActorCritic
 from rsl_rl.env.vec_env import Observations
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.mlp import MLP
 
 POLICY_SETTINGS = {
@@ -39,9 +39,10 @@ def joined(cls: Type, before_ours: Type) -> Type:
 
 
 def own_method(cls: Type, base: Type, name: str) -> Optional[Any]:
-    """Return the function of a method that a class, or one between it and ``base``, defines; None if ``base`` does."""
+    """Return the function of a method that a class, or one between it and ``base``, defines; None if ``base`` does, or
+    the class of this version that ``base`` stands for."""
     for part in cls.__mro__:
-        if part is base:
+        if part in (base, getattr(base, "stands_for", base)):
             return None
         if name in vars(part):
             return vars(part)[name]

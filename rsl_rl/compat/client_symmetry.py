@@ -12,7 +12,7 @@ from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import SymmetryConfig
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.storage.mini_batch import MiniBatch, weighted_mean
+from rsl_rl.storage.mini_batches import MiniBatch, weighted_mean
 
 
 class Augmentation:
@@ -84,7 +84,7 @@ class ClientSymmetry(Extension):
         if not self.cfg.use_data_augmentation:
             return batch
         size = len(batch.sample_mask)
-        groups, actions = self._augment(dict(batch.groups), batch.actions, self._critic_groups)
+        groups, actions = self._augment(dict(batch.groups), batch.columns["actions"], self._critic_groups)
         assert actions is not None
         times = len(actions) // size
         columns = {name: _rows(x, size).repeat(times, 1) for name, x in batch.columns.items()}
@@ -96,7 +96,7 @@ class ClientSymmetry(Extension):
             with torch.set_grad_enabled(self.cfg.use_mirror_loss):
                 groups = {name: batch.groups[name] for name in policy.actor_model.groups}
                 images = self._augment(groups, None, self._critic_groups)[0]
-                means = policy.family.mode(policy.actor_model(policy.actor_obs(images)))
+                means = policy.family.mode(policy.actor_model(images))
         targets = self._augment.of_actions(means[:size].detach())[size:]
         errors = (means[size:] - targets).square().mean(dim=-1, keepdim=True)
         mask = batch.original(batch.sample_mask).repeat(len(errors) // size, 1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, List, Mapping, NamedTuple, Tuple
 
-from rsl_rl.algorithms.ppo import PPO
+from rsl_rl.algorithms import ppo
+from rsl_rl.compat.algorithms import PPO
 from rsl_rl.compat.classes import resolve_class, settings_for
 from rsl_rl.compat.client_algorithm import algorithm_class
 from rsl_rl.compat.distillation import distillation_of, is_distillation
@@ -106,7 +107,7 @@ def _algorithm_of(cfg: Mapping[str, Any], era: Era, near: Tuple[Any, ...], unuse
     section = cfg["algorithm"]
     runner = cfg["runner"] if era.major == 1 else {}
     cls = resolve_class(section.get("class_name") or runner.get("algorithm_class_name") or "PPO", near)
-    if not (isinstance(cls, type) and issubclass(cls, PPO)):
+    if not (isinstance(cls, type) and issubclass(cls, ppo.PPO)):
         raise ValueError(
             f"algorithm.class_name names {cls!r}; a configuration of rsl_rl {era.major} can name PPO, a subclass of "
             "rsl_rl.algorithms.PPO, or Distillation; for others give one of our configs (docs/migrating.md)"
@@ -123,7 +124,7 @@ def _algorithm_of(cfg: Mapping[str, Any], era: Era, near: Tuple[Any, ...], unuse
     if is_exact(cfg):
         _require_exact(cls, section)
         cls = ExactPPO
-    if cls is PPO:
+    if cls in (PPO, ppo.PPO):
         unused += [f"algorithm.{key}" for key in others]
         return PPOConfig(**given)
     if cls is not ExactPPO:
@@ -134,7 +135,7 @@ def _algorithm_of(cfg: Mapping[str, Any], era: Era, near: Tuple[Any, ...], unuse
 def _require_exact(cls: Any, section: Mapping[str, Any]) -> None:
     """Raise a ValueError if a section "algorithm" asks for more than compat="exact" reproduces."""
     extras = [name for name in ("rnd_cfg", "symmetry_cfg") if is_filled(section.get(name))]
-    if cls is not PPO:
+    if cls not in (PPO, ppo.PPO):
         extras.append(f"class_name={cls.__name__}")
     if extras:
         raise ValueError(f"compat='exact' reproduces PPO without {', '.join(extras)}; leave out one of the two")

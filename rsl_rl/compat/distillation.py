@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Tuple
 
-from rsl_rl.algorithms.distillation import Distillation
-from rsl_rl.algorithms.policy_setup import build_policy
+from rsl_rl.algorithms import distillation
+from rsl_rl.algorithms.build import build_policy
 from rsl_rl.algorithms.teacher import actor_state
+from rsl_rl.compat.algorithms import Distillation
 from rsl_rl.compat.checkpoints import our_statistics, to_native
 from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_filled
 from rsl_rl.compat.names_in_files import Names, names_for
@@ -49,7 +50,9 @@ class LaterTeacherDistillation(Distillation):
 def is_distillation(cfg: Mapping[str, Any]) -> bool:
     """Return whether a configuration asks for distillation."""
     name = cfg["algorithm"].get("class_name", "")
-    return name is Distillation or (isinstance(name, str) and name.replace(":", ".").endswith("Distillation"))
+    return name in (Distillation, distillation.Distillation) or (
+        isinstance(name, str) and name.replace(":", ".").endswith("Distillation")
+    )
 
 
 def distillation_of(

@@ -11,8 +11,9 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tup
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.algorithms.on_policy import PolicyStep
-from rsl_rl.algorithms.ppo import PPO
+from rsl_rl.algorithms.algorithm import UpdateResult
+from rsl_rl.algorithms.ppo import PolicyStep
+from rsl_rl.compat.algorithms import PPO, ClientResult
 from rsl_rl.compat.model_memory import trajectory_states
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.env.vec_env import Observations
@@ -52,7 +53,7 @@ class ExactPPO(PPO):
         super().__init__(*args, **kwargs)
         optimizer = ExactAdam(list(self.policy.parameters()), lr=self.cfg.learning_rate)
         optimizer.max_grad_norm = self.cfg.max_grad_norm
-        self.optimizer: Any = optimizer
+        self.steps.optimizer = optimizer  # type: ignore[assignment]
 
     @property
     def learning_rate(self) -> float:
@@ -63,8 +64,7 @@ class ExactPPO(PPO):
     def learning_rate(self, value: float) -> None:
         self.optimizer.param_groups[0]["lr"] = value
 
-    def policy_step(self, groups: Dict[str, Tensor], hidden_states: Any) -> PolicyStep:
-        policy = self.policy
+    def policy_step(self, policy: Any, groups: Dict[str, Tensor], hidden_states: Any) -> PolicyStep:  # type: ignore[override]
         policy.set_hidden_states((hidden_states[0], hidden_states[1]))
         actions = policy.actor(groups, stochastic_output=True)
         distribution = policy.actor.latest_distribution
@@ -99,31 +99,32 @@ class ExactPPO(PPO):
             next_values = values[t]
         advantages = storage.returns - values
         valid = storage.sample_mask > 0
-        storage.advantages.copy_(_normalized(advantages, valid) if self.normalizes_over_rollout else advantages)
-        self._acceleration.end_rollout()
+        storage.advantages.copy_(_normalized(advantages, valid) if self._normalizes_rollout else advantages)
 
-    def update(self) -> Dict[str, Tensor]:
+    def update(self) -> ClientResult:
         storage, policy, cfg = self.storage, self.policy, self.cfg
         batches = _trajectory_batches if policy.is_recurrent else _step_batches
         seen: List[Tensor] = []  # terms of the loss, of the gradient steps taken
-        longest, num_steps = self.skips_in_row.clone(), 0
+        skips_in_row = self.steps.skips_in_row
+        longest, num_steps = skips_in_row.clone(), 0
         for batch in batches(storage, cfg.num_mini_batches, cfg.num_learning_epochs):
             terms = self._exact_step(batch)
-            self.skips_in_row.add_(1.0).mul_(0.0 if terms is not None else 1.0)
-            torch.maximum(longest, self.skips_in_row, out=longest)
+            skips_in_row.add_(1.0).mul_(0.0 if terms is not None else 1.0)
+            torch.maximum(longest, skips_in_row, out=longest)
             seen += [] if terms is None else [terms]
             num_steps += 1
-        policy.update_normalization(storage.groups, storage.groups, storage.sample_mask)
-        self.average.update()
+        for model in (policy.actor_model, policy.critic_model):
+            model.update_normalization(storage.groups, storage.sample_mask, self.collective)
+        for average in self.steps.averages:
+            average.update()
         taken = float(len(seen))
-        means = torch.stack(seen).mean(dim=0) if seen else torch.full((len(self.term_names),), torch.nan)
-        metrics = dict(zip(self.term_names, means.unbind()))
-        numbers = {"learning_rate": self.learning_rate, "skipped_steps": num_steps - taken, self.STEPS_TAKEN: taken}
+        means = torch.stack(seen).mean(dim=0) if seen else torch.full((len(self.steps.terms),), torch.nan)
+        metrics = dict(zip(self.steps.terms, means.unbind()))
+        numbers = {"learning_rate": self.learning_rate, "skipped_steps": num_steps - taken}
         metrics.update({name: torch.tensor(value, device=self.device) for name, value in numbers.items()})
         metrics["noise_std"] = policy.noise_std().detach().mean()
-        metrics[self.CONSECUTIVE_SKIPS] = longest
         storage.clear()
-        return metrics
+        return ClientResult(UpdateResult(metrics, torch.tensor(taken, device=self.device), longest), self.unpacked)
 
     def _exact_step(self, batch: ExactBatch) -> Optional[Tensor]:
         """Take a gradient step; return the terms of the loss before it, or None where none can be taken."""
@@ -131,7 +132,7 @@ class ExactPPO(PPO):
         actor, critic = self.policy.actor, self.policy.critic
         valid = columns["sample_mask"] > 0
         advantages = columns["advantages"]
-        if not self.normalizes_over_rollout:
+        if not self._normalizes_rollout:
             advantages = _normalized(advantages, valid)
         valid = valid.squeeze(-1)
         with torch.enable_grad():

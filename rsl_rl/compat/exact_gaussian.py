@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
 from rsl_rl.compat.output_distribution import OutputDistribution
-from rsl_rl.modules.distribution_families import GaussianFamily
-from rsl_rl.modules.distributions import DiagonalGaussian, Parameters
+from rsl_rl.modules.distributions import DiagonalGaussian, GaussianFamily, Parameters
 
 
 class ExactGaussian(DiagonalGaussian):

@@ -8,7 +8,7 @@ from rsl_rl.compat.classes import resolve_class, settings_for
 from rsl_rl.compat.client_symmetry import ClientSymmetry
 from rsl_rl.compat.eras import filled, is_filled
 from rsl_rl.config.extensions import ExtensionConfig, RNDConfig, SymmetryConfig
-from rsl_rl.env.protocols import Mirrored
+from rsl_rl.env.protocols import Mirrored, supports
 from rsl_rl.env.vec_env import Observations, VecEnv
 
 _RND_KEYS = (
@@ -31,7 +31,7 @@ def extensions_of(
             function = resolve_class(symmetry["data_augmentation_func"], near)
             cls = settings_for(SymmetryConfig, ClientSymmetry, {"function": function})
             found.append(_symmetry_of(symmetry, cls))
-        elif isinstance(env, Mirrored):
+        elif supports(env, Mirrored):
             found.append(_symmetry_of(symmetry, SymmetryConfig))
         else:
             unused.append("algorithm.symmetry_cfg, it needs data_augmentation_func or the environment mirrors()")

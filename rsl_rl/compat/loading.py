@@ -11,7 +11,8 @@ from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.compat.checkpoints import to_native
 from rsl_rl.compat.distillation import LaterTeacherDistillation, fitted_distillation
 from rsl_rl.compat.model_policy import ModelPolicy, native_weights
-from rsl_rl.modules.actor_critic import CRITIC_PARTS, ActorCritic
+from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.networks import CRITIC_PARTS
 
 
 def wants(load_cfg: Optional[Mapping[str, bool]], part: str) -> bool:

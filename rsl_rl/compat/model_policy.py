@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from rsl_rl.compat.exported_model import ExportedModel
 from rsl_rl.compat.model_memory import ModelMemory, dones_of, trajectory_states
 from rsl_rl.compat.models import MLPModel, RNNModel
+from rsl_rl.compat.policies import ActorCritic
 from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.distributed import SINGLE_PROCESS, Collective
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.distributed import Collective
 from rsl_rl.modules.model import Model, Observation
-from rsl_rl.modules.value_normalizer import NoValueNormalizer
 from rsl_rl.utils.trajectories import HiddenState, ResetMasks, split_and_pad_trajectories
 
 Network = Tuple[Type[MLPModel], Dict[str, Any]]
@@ -30,48 +29,40 @@ class ClientModel(Model):
     def __init__(self, groups: Sequence[str], network: MLPModel, num_dims: Mapping[str, int]):
         super().__init__(groups, network.obs_normalizer, {}, None, network.mlp)  # type: ignore[arg-type]
         self.network, self._num_dims = network, dict(num_dims)
+        self.has_statistics = True  # the network knows whether it has some
         if isinstance(network, RNNModel):
             self.memory = ModelMemory(network)  # type: ignore[assignment]
 
-    def read(self, obs: Observation) -> Observation:
-        if isinstance(obs, Tensor):
-            return {self.groups[0]: obs}
-        return {group: obs[group] for group in self.groups}
-
-    def forward(self, x: Observation, masks: Optional[ResetMasks] = None, state: HiddenState = None) -> Tensor:
+    def forward(
+        self, obs: Observation, masks: Optional[ResetMasks] = None, state: HiddenState = None, advance: bool = True
+    ) -> Tensor:
+        x = {self.groups[0]: obs} if isinstance(obs, Tensor) else {group: obs[group] for group in self.groups}
         if masks is not None and self.memory is not None:
             return self._trajectories(x, masks, state)
         flat, leading = self._flattened(x)
+        before = self.network.get_hidden_state()
         outputs = self.network.mlp(self.network.get_latent(flat))
+        if not advance:
+            self.network.reset(hidden_state=before)
         return outputs.reshape(*leading, -1)
 
-    def _trajectories(self, x: Observation, masks: ResetMasks, state: HiddenState) -> Tensor:
+    def _trajectories(self, x: Mapping[str, Tensor], masks: ResetMasks, state: HiddenState) -> Tensor:
         """Return the outputs [T, n, outputs] for sequences [T, n, ...] from the states [L, n, H] before them."""
-        assert not isinstance(x, Tensor)
         dones = dones_of(masks.keep_state)
         padded, samples = split_and_pad_trajectories({group: x[group].float() for group in self.groups}, dones)
         latent = self.network.get_latent(padded, samples, trajectory_states(state, dones))
         return self.network.mlp(latent).reshape(*dones.shape, -1)
 
-    def forward_stateless(self, x: Observation) -> Tensor:
-        state = self.network.get_hidden_state()
-        outputs = self(x)
-        self.network.reset(hidden_state=state)
-        return outputs
-
-    def update_normalization(
-        self, obs: Observation, sample_mask: Optional[Tensor] = None, collective: Collective = SINGLE_PROCESS
-    ) -> None:
+    def update_normalization(self, obs: Mapping[str, Tensor], sample_mask: Tensor, collective: Collective) -> None:
         """Merge a rollout [T, N, ...] into the client's statistics; all ranks get those of rank 0."""
-        self.network.update_normalization(self._flattened(self.read(obs))[0])
+        self.network.update_normalization(self._flattened(obs)[0])
         collective.load_from_first(self.network.obs_normalizer)
 
     def export_module(self) -> nn.Module:
         return ExportedModel(self.network)
 
-    def _flattened(self, x: Observation) -> Tuple[Dict[str, Tensor], Tuple[int, ...]]:
+    def _flattened(self, x: Mapping[str, Tensor]) -> Tuple[Dict[str, Tensor], Tuple[int, ...]]:
         """Return groups [B, ...], and the leading dimensions that became B."""
-        assert not isinstance(x, Tensor)
         first = self.groups[0]
         leading = tuple(x[first].shape[: x[first].dim() - self._num_dims[first]])
         flat = {g: x[g].reshape(-1, *x[g].shape[x[g].dim() - self._num_dims[g] :]).float() for g in self.groups}
@@ -110,14 +101,14 @@ class ModelPolicy(ActorCritic):
             setattr(self, role, network)
             num_dims = {group: obs[group].dim() - 1 for group in groups}
             models.append(ClientModel(groups, network, num_dims))
-        self._models = (models[0], models[1])
+        self._set_models(models[0], models[1])
         assert self.actor.distribution is not None  # every actor's settings have one
         self.family = self.actor.distribution.family
         # not registered a second time: they are parts of the networks
         vars(self).update(
             actor_obs_normalizer=self.actor.obs_normalizer, critic_obs_normalizer=self.critic.obs_normalizer
         )
-        self.value_normalizer = NoValueNormalizer()
+        self.value_normalizer = nn.Identity()
         noise = torch.full((num_actions,), float(cfg.init_noise_std))
         self.distribution = self.family(torch.zeros(self.family.num_outputs), noise)
 

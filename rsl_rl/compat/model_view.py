@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from rsl_rl.compat.checkpoints import Version, from_native
 from rsl_rl.compat.loading import shift_std
+from rsl_rl.compat.policies import ActorCritic
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.model import Model
 from rsl_rl.utils.trajectories import HiddenState
@@ -58,8 +58,8 @@ class ModelView(nn.Module):
         """Return the value, or the actions without exploration, or with ``stochastic_output`` drawn ones."""
         policy: ActorCritic = self._policy
         if self._role == "critic":
-            return policy.evaluate(policy.critic_obs(obs))
-        return policy.act(policy.actor_obs(obs)) if stochastic_output else policy.act_inference(obs)
+            return policy.evaluate(obs)
+        return policy.act(obs) if stochastic_output else policy.act_inference(obs)
 
     def get_output_log_prob(self, outputs: Tensor) -> Tensor:
         """Return the log density of actions under the latest distribution."""

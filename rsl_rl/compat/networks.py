@@ -10,14 +10,14 @@ from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_exact, is_filled
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.compat.output_distribution import std_settings
+from rsl_rl.compat.policies import ActorCritic, ActorCriticRecurrent
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, CNNConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.modules.policies import ActorCriticRecurrent
 
 ROLES = ("actor", "critic")
 _MODELS = {"MLPModel": False, "CNNModel": False, "RNNModel": True}
 """Whether a network class of rsl_rl 4 and 5 has a memory; for these the policy is ours."""
+_OWN = (ActorCritic, ActorCriticRecurrent, ActorCritic.stands_for, ActorCriticRecurrent.stands_for)
 _POLICIES = {"ActorCritic": False, "ActorCriticCNN": False, "ActorCriticRecurrent": True}
 
 
@@ -53,7 +53,7 @@ def _of_policy(
         cls = resolve_class(name, near)
         _require_subclass(cls, ActorCritic, "policy.class_name")
         recurrent = issubclass(cast(type, cls), ActorCriticRecurrent)
-        cls = None if cls in (ActorCritic, ActorCriticRecurrent) else cls
+        cls = None if cls in _OWN else cls
     for role in ROLES:
         own = {"hidden_dims": section.pop(f"{role}_hidden_dims", None), "cnn_cfg": section.pop(f"{role}_cnn_cfg", None)}
         norm = section.pop(f"{role}_obs_normalization", None)

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.modules.distribution_families import distribution_family
-from rsl_rl.modules.distributions import Distribution, smooth_floor
+from rsl_rl.modules.distributions import Distribution, distribution_family, smooth_floor
 
 _NAMES = {
     "GaussianDistribution": "gaussian",

@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.modules.symmetric import SymmetricLinear
+from rsl_rl.modules.symmetry import SymmetricLinear
 from rsl_rl.utils.checkpoints import CheckpointError
 
 _MIRRORS = ("input_index", "input_sign", "output_index", "output_sign")

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import torch
 from torch import Tensor
 
-from rsl_rl.env.protocols import Checkpointable, Resettable
+from rsl_rl.env.protocols import Checkpointable, Resettable, supports
 from rsl_rl.env.tensor_checks import ContractError, TensorChecks, dtype_name, is_integer
 from rsl_rl.env.vec_env import StepResult, VecEnv
 from rsl_rl.utils.serializable import check_serializable
@@ -58,7 +58,7 @@ def check_vec_env(
 
 def can_reset_some(env: VecEnv) -> bool:
     """Return whether ``env.reset`` takes the indices of the environments to reset; see :class:`Resettable`."""
-    return isinstance(env, Resettable)
+    return supports(env, Resettable)
 
 
 def standardize_step(result: StepResult) -> StepResult:
@@ -102,7 +102,7 @@ class _ContractChecks(TensorChecks):
 
     def state(self) -> None:
         """Check that the state of a Checkpointable environment can be saved."""
-        if isinstance(self.env, Checkpointable):
+        if supports(self.env, Checkpointable):
             try:
                 check_serializable(self.env.state_dict(), "state_dict()")
             except ValueError as error:

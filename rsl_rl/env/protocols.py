@@ -1,18 +1,16 @@
-"""Optional abilities of an environment, checked by ``isinstance(env, Resettable)`` and the like.
+"""Optional abilities of an environment, asked for by ``supports(env, Resettable)`` and the like.
 
-An environment need not inherit from these classes. It has an ability when it has every member of the protocol and each
-method can be called the way the protocol declares it. A method of the same name for another purpose does not count,
-such as Gymnasium's ``reset(seed=..., options=...)``. The instance is inspected, not its class, so that adapters may
-delegate by ``__getattr__`` and methods may be set on the instance.
+An environment need not inherit from these classes.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, Callable, Dict, Mapping, Protocol, Tuple, runtime_checkable
+from typing import Any, Callable, Dict, Mapping, Protocol, Tuple, Type, TypeVar
 
 from torch import Tensor
+from typing_extensions import TypeGuard
 
 from rsl_rl.env.vec_env import Observations, VecEnv
 
@@ -20,16 +18,21 @@ Mirror = Tuple[Tensor, Tensor]
 """Mirror image of a tensor x as a pair (index, sign): x[..., index] * sign, over the last axis."""
 
 
-class _AbilityMeta(type(Protocol)):
-    """Make ``isinstance`` inspect the signatures of an instance's methods."""
+P = TypeVar("P")
 
-    def __instancecheck__(cls, instance: Any) -> bool:
-        if Protocol not in cls.__bases__:  # a class that inherits from a protocol
-            return super().__instancecheck__(instance)
-        methods = {name: value for name, value in vars(cls).items() if name[0] != "_" and inspect.isfunction(value)}
-        return all(_can_call(getattr(instance, name, None), declared) for name, declared in methods.items()) and all(
-            _is_settable_tensor(instance, name) for name in getattr(cls, "__annotations__", {})
-        )
+
+def supports(env: Any, ability: Type[P]) -> TypeGuard[P]:
+    """Return whether an environment has every member of one of the protocols below, and each method can be called the
+    way the protocol declares it.
+
+    A method of the same name for another purpose does not count, such as Gymnasium's ``reset(seed=..., options=...)``.
+    The instance is inspected, not its class, so that adapters may delegate by ``__getattr__`` and methods may be set on
+    the instance.
+    """
+    methods = {name: value for name, value in vars(ability).items() if name[0] != "_" and inspect.isfunction(value)}
+    return all(_can_call(getattr(env, name, None), declared) for name, declared in methods.items()) and all(
+        _is_settable_tensor(env, name) for name in getattr(ability, "__annotations__", {})
+    )
 
 
 def _can_call(method: Any, declared: Callable) -> bool:
@@ -56,8 +59,7 @@ def _is_settable_tensor(instance: Any, name: str) -> bool:
     return isinstance(getattr(instance, name, None), Tensor) and not read_only
 
 
-@runtime_checkable
-class Resettable(Protocol, metaclass=_AbilityMeta):
+class Resettable(Protocol):
     """An environment whose instances can be reset by index."""
 
     def reset(self, env_ids: Any) -> Observations:
@@ -65,8 +67,7 @@ class Resettable(Protocol, metaclass=_AbilityMeta):
         ...
 
 
-@runtime_checkable
-class SharesStarts(Protocol, metaclass=_AbilityMeta):
+class SharesStarts(Protocol):
     """An environment that can start several instances in the same state."""
 
     def share_starts(self, group_size: int) -> None:
@@ -74,8 +75,7 @@ class SharesStarts(Protocol, metaclass=_AbilityMeta):
         ...
 
 
-@runtime_checkable
-class Checkpointable(Protocol, metaclass=_AbilityMeta):
+class Checkpointable(Protocol):
     """An environment whose current episodes can be saved in a checkpoint."""
 
     def state_dict(self) -> Dict[str, Any]:
@@ -87,8 +87,7 @@ class Checkpointable(Protocol, metaclass=_AbilityMeta):
         ...
 
 
-@runtime_checkable
-class Mirrored(Protocol, metaclass=_AbilityMeta):
+class Mirrored(Protocol):
     """An environment with left-right symmetry."""
 
     def mirrors(self) -> Mapping[str, Mirror]:
@@ -96,8 +95,7 @@ class Mirrored(Protocol, metaclass=_AbilityMeta):
         ...
 
 
-@runtime_checkable
-class ReportsFaults(Protocol, metaclass=_AbilityMeta):
+class ReportsFaults(Protocol):
     """An environment that describes its faults."""
 
     def postmortem(self, cause: str) -> Any:
@@ -108,8 +106,7 @@ class ReportsFaults(Protocol, metaclass=_AbilityMeta):
         ...
 
 
-@runtime_checkable
-class HasEpisodeLengths(Protocol, metaclass=_AbilityMeta):
+class HasEpisodeLengths(Protocol):
     """An environment whose episode lengths can be read and set."""
 
     episode_length_buf: Tensor

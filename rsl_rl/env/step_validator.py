@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.env.vec_env import Observations, StepResult
-from rsl_rl.utils.cpu_checks import all_between_on_cpu, all_within_on_cpu, none_on_cpu
 from rsl_rl.utils.first_occurrence import FirstOccurrence
 
 PolicyInputs = Dict[str, Tensor]
@@ -60,6 +59,9 @@ class StepValidator:
         """
         self._bounds = bounds
         raw = self._read(obs)
+        self._broken_obs = self._none
+        if self.is_sound_on_cpu(raw.items(), ()):
+            return raw
         self._broken_obs = self._find_broken(raw)
         return _clean(raw, self._broken_obs)
 
@@ -71,19 +73,36 @@ class StepValidator:
         ``acted_on`` are the groups and ``actions`` [N, A] the actions before the step; ``step`` is its number in the
         rollout. They are recorded for fault reports.
         """
-        self._check_rows(result)
-        reward, done = result.reward.to(self._device), result.done.to(self._device)
-        raw = self._read(result.obs)
-        extras = {name: result.extras[name] for name in ("time_outs",) if name in result.extras}
-        if "final_obs" in result.extras:
-            extras["final_obs"] = self._read_final(result.extras["final_obs"], raw)
-        masks = {cause: mask.to(self._device) for cause, mask in result.extras.get("invalid", {}).items()}
-        no_transition = self._no_transition(result.extras)
+        obs, reward, done, given = result
+        size = self._all.shape
+        for name, x in (("reward", reward), ("done", done), ("extras['time_outs']", given.get("time_outs", done))):
+            if x.shape != size and x.shape != (*size, 1):
+                raise ValueError(f"{name} has the shape {list(x.shape)} in this step; give {list(size)} in every step")
+        reward, done = reward.reshape(size).to(self._device, torch.float32), done.reshape(size).to(self._device).bool()
+        raw = self._read(obs)
+        extras: Dict[str, Any] = {}
+        if "time_outs" in given:
+            extras["time_outs"] = given["time_outs"]
+        if "final_obs" in given:
+            final = given["final_obs"]
+            if isinstance(final, Tensor):  # the critic's only group
+                final = {"critic" if "critic" in raw else "policy": final}
+            extras["final_obs"] = self._read(final, of_finals=True)
+        masks: Dict[str, Tensor] = {}
+        for cause, mask in given.get("invalid", {}).items():
+            if mask.shape != size:
+                raise ValueError(
+                    f"extras['invalid']['{cause}'] has the shape {list(mask.shape)} in this step; give {list(size)} in "
+                    "every step"
+                )
+            masks[cause] = mask.to(self._device)
+        no_transition = given["no_transition"].to(self._device) if "no_transition" in given else self._none
         causes = tuple(dict.fromkeys((*masks, *OWN_CAUSES)))
         if causes not in self._counts:
             self._counts[causes] = torch.zeros(len(causes), device=self._device)
-        if self._nothing_broken_on_cpu(raw, reward, extras.get("final_obs", {}), masks):
-            if none_on_cpu(no_transition):
+        numbers = (("", reward), *raw.items(), *extras.get("final_obs", {}).items())
+        if self.is_sound_on_cpu(numbers, (self._broken_obs, self.to_reset, *masks.values())):
+            if no_transition is self._none:
                 extras["valid"] = self._all
                 return ValidatedStep(raw, reward, done, extras)
             extras["valid"] = ~no_transition
@@ -100,49 +119,27 @@ class StepValidator:
         extras["valid"] = ~invalid
         return ValidatedStep(_clean(raw, self._broken_obs), reward.masked_fill(invalid, 0.0), done | invalid, extras)
 
-    def _no_transition(self, extras: Mapping[str, Any]) -> Tensor:
-        """Return which environments only started an episode, [N] bool."""
-        mask = extras.get("no_transition")
-        return self._none if mask is None else mask.to(self._device)
-
-    def _check_rows(self, result: StepResult) -> None:
-        """Raise a ValueError if a part of a step has another number of environments."""
-        expected, extras = self._all.shape, result.extras
-        parts = {"reward": result.reward, "done": result.done}
-        parts.update({f"extras['{name}']": extras[name] for name in ("time_outs",) if name in extras})
-        parts.update({f"extras['invalid']['{cause}']": mask for cause, mask in extras.get("invalid", {}).items()})
-        for name, x in parts.items():
-            if x.shape != expected and x.shape != (*expected, 1):
-                raise ValueError(
-                    f"{name} has the shape {list(x.shape)} in this step; give {list(expected)} in every step"
-                )
-
-    def _read(self, obs: Observations) -> PolicyInputs:
-        """Return the groups that are read; they must be the same in every step, and of the same shapes."""
+    def _read(self, obs: Observations, of_finals: bool = False) -> PolicyInputs:
+        """Return the groups that are read. They must have the same shapes in every step and, unless they are
+        ``of_finals``, all be there."""
+        groups: PolicyInputs = {}
+        where = "extras['final_obs']" if of_finals else "the observations"
         for name in self._groups:
             if name not in obs.keys():  # noqa: SIM118  # a TensorDict has no other test
+                if of_finals:
+                    continue
                 raise ValueError(
-                    f"the observations have no group '{name}' in this step, but {', '.join(obs.keys()) or 'none'}; "
-                    "give every group in every step"
+                    f"{where} have no group '{name}' in this step, but {', '.join(obs.keys()) or 'none'}; give every "
+                    "group in every step"
                 )
             expected = self._shapes.setdefault(name, obs[name].shape)
             if obs[name].shape != expected:
                 raise ValueError(
-                    f"the observation group '{name}' has the shape {list(obs[name].shape)} in this step; give "
+                    f"the group '{name}' of {where} has the shape {list(obs[name].shape)} in this step; give "
                     f"{list(expected)} as in the first one"
                 )
-        return {name: obs[name].to(self._device) for name in self._groups}
-
-    def _read_final(self, final: Any, obs: PolicyInputs) -> PolicyInputs:
-        """Return the groups of final observations; a tensor is the critic's only group."""
-        groups = {"critic" if "critic" in obs else "policy": final} if isinstance(final, Tensor) else final
-        read = {name: groups[name].to(self._device) for name in self._groups if name in groups.keys()}  # noqa: SIM118
-        for name, group in read.items():
-            if group.shape != obs[name].shape:
-                raise ValueError(
-                    f"extras['final_obs']['{name}'] has the shape {list(group.shape)}; give {list(obs[name].shape)}"
-                )
-        return read
+            groups[name] = obs[name].to(self._device)
+        return groups
 
     def _find_broken(self, groups: PolicyInputs) -> Tensor:
         """Return the environments with broken observations, [N] bool."""
@@ -156,22 +153,23 @@ class StepValidator:
                 broken = broken | (outside & (outside.float().mean() < 0.5))
         return broken
 
-    def _nothing_broken_on_cpu(
-        self, raw: PolicyInputs, reward: Tensor, final_obs: PolicyInputs, masks: Mapping[str, Tensor]
-    ) -> bool:
-        """Return whether the tensors are on a CPU and nothing is broken now or before; False on a GPU."""
-        floating = [group for group in (*raw.values(), *final_obs.values()) if group.is_floating_point()]
-        return (
-            all(none_on_cpu(mask) for mask in (self._broken_obs, self.to_reset, *masks.values()))
-            and all_within_on_cpu(reward, self._cfg.max_reward)
-            and all(all_within_on_cpu(group, self._cfg.max_observation) for group in floating)
-            and all(
-                all_between_on_cpu(groups[name], *self._bounds[name])
-                for groups in (raw, final_obs)
-                for name in self._bounds
-                if name in groups
-            )
-        )
+    def is_sound_on_cpu(self, numbers: Iterable[Tuple[str, Tensor]], masks: Iterable[Tensor]) -> bool:
+        """Return whether observations and rewards, by group or "" for rewards, are within their limits, and masks [N]
+        false everywhere; False on a GPU, where the answer would need a host-device synchronisation."""
+        if self._device.type != "cpu":
+            return False
+        for mask in masks:
+            if not torch.equal(mask, self._none):
+                return False
+        for name, x in numbers:
+            if x.is_floating_point():
+                limit = self._cfg.max_observation if name else self._cfg.max_reward
+                extremes, most = torch.stack(x.aminmax()), min(limit, torch.finfo(x.dtype).max)
+                if not torch.equal(extremes, extremes.clamp(-most, most)):  # NaN equals nothing
+                    return False
+            if name in self._bounds and not torch.equal(x.float(), x.float().clamp(*self._bounds[name])):
+                return False
+        return True
 
     def _find(self, masks: Dict[str, Tensor], reward: Tensor, done: Tensor, extras: Dict[str, Any]) -> Tensor:
         """Add the masks of OWN_CAUSES to those of the environment, and return their union; zero broken final

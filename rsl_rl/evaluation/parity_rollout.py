@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.env.contract import standardize_step
-from rsl_rl.env.protocols import Resettable
+from rsl_rl.env.protocols import Resettable, supports
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.tasks.legged_robot import LeggedRobot
 
@@ -68,7 +68,7 @@ def record_rollout(env: VecEnv, policy: Any, actor_groups: Sequence[str], num_st
     sensors: Dict[str, List[Tensor]] = {}
     images: List[List[Tensor]] = []
     memories: List[Tuple[Tensor, ...]] = []
-    obs = env.reset() if isinstance(env, Resettable) else env.get_observations()
+    obs = env.reset() if supports(env, Resettable) else env.get_observations()
     policy.reset()
     for _ in range(num_steps):
         for name, value in ({} if robot is None else sensor_readings(robot)).items():

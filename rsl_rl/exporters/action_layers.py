@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rsl_rl.modules.distribution_families import (
+from rsl_rl.modules.distributions import (
+    Beta,
     BetaFamily,
     CategoricalFamily,
     DistributionFamily,
     StateDependentGaussianFamily,
 )
-from rsl_rl.modules.distributions import Beta
 
 
 class Mean(nn.Module):

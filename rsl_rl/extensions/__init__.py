@@ -6,10 +6,10 @@ from rsl_rl.algorithms.extension import Extension
 from rsl_rl.extensions.random_network_distillation import RandomNetworkDistillation
 from rsl_rl.extensions.reference_kl import ReferenceKL
 from rsl_rl.extensions.symmetry import Symmetry
-from rsl_rl.utils.former_names import former_name
+from rsl_rl.utils.public_names import public_name
 
 __all__ = ["Extension", "RandomNetworkDistillation", "ReferenceKL", "Symmetry"]
 
 
 def __getattr__(name: str) -> Any:
-    return former_name(__name__, name)
+    return public_name(__name__, name)

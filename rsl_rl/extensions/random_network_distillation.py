@@ -15,9 +15,8 @@ from rsl_rl.env.vec_env import Observations, VecEnv, require_group
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.normalizer import RunningNorm
-from rsl_rl.storage.mini_batch import MiniBatch, weighted_mean
-from rsl_rl.storage.rollout_storage import RolloutStorage
-from rsl_rl.storage.transition import Transition
+from rsl_rl.storage.mini_batches import MiniBatch, weighted_mean
+from rsl_rl.storage.rollout_storage import RolloutStorage, Transition
 
 
 class RandomNetworkDistillation(Extension):
@@ -87,7 +86,8 @@ class RandomNetworkDistillation(Extension):
     @torch.no_grad()
     def update(self, storage: RolloutStorage) -> Dict[str, Tensor]:
         if isinstance(self.state_normalizer, RunningNorm):
-            self.state_normalizer.update(self._observed(storage.groups), storage.sample_mask, self.collective)
+            mask = storage.columns["sample_mask"]
+            self.state_normalizer.update(self._observed(storage.groups), mask, self.collective)
         total, count = self.collective.sum(self._sums).unbind()
         metrics = {
             "rnd_weight": torch.full_like(total, self.weight),

@@ -11,10 +11,8 @@ from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import ReferenceKLConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.storage.columns import Column
-from rsl_rl.storage.mini_batch import MiniBatch, weighted_mean
-from rsl_rl.storage.rollout_storage import RolloutStorage
-from rsl_rl.storage.transition import Transition
+from rsl_rl.storage.mini_batches import MiniBatch, weighted_mean
+from rsl_rl.storage.rollout_storage import Column, RolloutStorage, Transition
 
 _PREFIX = "reference_"
 
@@ -47,8 +45,8 @@ class ReferenceKL(Extension):
         if self.reference is None:
             self.reference = self._policy.snapshot()
         reference = self.reference
-        reference.update_distribution(reference.actor_obs(transition.groups))
-        for name, value in reference.distribution.parameters.items():
+        distribution = reference.update_distribution(transition.groups)
+        for name, value in distribution.parameters.items():
             transition.columns[f"{_PREFIX}{name}"].copy_(value)
 
     def losses(self, policy: ActorCritic, batch: MiniBatch) -> Dict[str, Tensor]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import SymmetryConfig
-from rsl_rl.env.protocols import Mirror, Mirrored
+from rsl_rl.env.protocols import Mirror, Mirrored, supports
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.extensions.mirrored_memory import MirroredMemory
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.modules.mirror import mirror
-from rsl_rl.storage.mini_batch import LazyGroups, MiniBatch, weighted_mean
+from rsl_rl.modules.memory import reset_states
+from rsl_rl.modules.model import Model
+from rsl_rl.modules.symmetry import mirror
+from rsl_rl.storage.mini_batches import LazyGroups, MiniBatch, chunk_states, weighted_mean
 from rsl_rl.storage.rollout_storage import RolloutStorage
-from rsl_rl.utils.trajectories import HiddenState, ResetMasks
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states
 
 
 class Symmetry(Extension):
@@ -66,7 +67,7 @@ class Symmetry(Extension):
         cls, cfg: SymmetryConfig, env: VecEnv, policy: ActorCritic, device: Union[str, torch.device]
     ) -> Symmetry:
         name = type(env).__name__
-        if not isinstance(env, Mirrored):
+        if not supports(env, Mirrored):
             raise ValueError(f"{name} has no mirrors(), which SymmetryConfig needs; add the method or leave it out")
         try:
             symmetry = cls(env.mirrors(), policy, cfg.use_data_augmentation, cfg.use_mirror_loss, cfg.mirror_loss_coeff)
@@ -80,7 +81,7 @@ class Symmetry(Extension):
     # Memories
 
     def finish_rollout(self, storage: RolloutStorage) -> None:
-        for memory, saved in zip(self._memories, (storage.saved_hidden_states_a, storage.saved_hidden_states_c)):
+        for memory, saved in zip(self._memories, storage.saved_states):
             memory.run(storage, saved)
 
     def state_dict(self) -> Dict[str, Any]:
@@ -117,7 +118,7 @@ class Symmetry(Extension):
             columns={
                 **columns,
                 **(self._family.mirror_parameters(parameters, *mirrored) if parameters else {}),
-                "actions": self._family.mirror_actions(batch.actions, *mirrored),
+                "actions": self._family.mirror_actions(columns["actions"], *mirrored),
             },
             hidden_states=self._hidden_states(batch),
         )
@@ -140,7 +141,7 @@ class Symmetry(Extension):
         groups = LazyGroups(batch.groups, self._mirror_group)
         with torch.set_grad_enabled(self.use_mirror_loss):
             states = self._hidden_states(batch)[0]
-            return policy.family.mode(policy.actor_model(policy.actor_obs(groups), batch.masks, states))
+            return policy.family.mode(policy.actor_model(groups, batch.masks, states))
 
     def _mirror_group(self, name: str, group: Tensor) -> Tensor:
         if name not in self._mirrors:
@@ -154,6 +155,58 @@ class Symmetry(Extension):
             return batch.hidden_states
         actor, critic = (memory.before_chunks(batch.envs) for memory in self._memories)
         return actor, critic
+
+
+class MirroredMemory:
+    """The recurrent states of a network for the mirror images of all observations.
+
+    They are computed at the end of each rollout, with the weights of the rollout. ``states`` are those after the last
+    rollout, each [L, N, H]; () stands for zeros, and is used for a network without memory. If the real state of an
+    environment is zero at the start of a rollout, the mirrored one is set to zero too; this covers resets between
+    rollouts. Steps of a discarded rollout are missing.
+    """
+
+    def __init__(self, model: Model, mirror_group: Callable[[str, Tensor], Tensor]):
+        self._model, self._mirror_group = model, mirror_group
+        self.states: Tuple[Tensor, ...] = ()
+        self._saved: Tuple[Tensor, ...] = ()  # where chunks begin, each [K, L, N, H], allocated once
+
+    def before_chunks(self, envs: Tensor) -> Tuple[Tensor, ...]:
+        """Return the states [L, K*n, H] before the chunks of the environments ``envs`` [n]."""
+        return chunk_states(self._saved, envs)
+
+    @torch.no_grad()
+    def run(self, storage: RolloutStorage, real: Tuple[Tensor, ...]) -> None:
+        """Run the memory over a full rollout; ``real`` are the states [K, L, N, H] that the storage has saved."""
+        model, memory = self._model, self._model.memory
+        if memory is None:
+            return
+        zeros, begins = memory.zero_states(storage.num_envs), storage.plan.begins
+        state: HiddenState = self._without_reset(self.states or zeros, zeros, real)
+        if not self._saved or self._saved[0].shape[2] != storage.num_envs:
+            self._saved = tuple(s.new_zeros(len(begins), *s.shape) for s in zeros)
+        memory.cache_weights()
+        for t, dones in enumerate(storage.columns["dones"]):
+            for chunk in (chunk for chunk, begin in enumerate(begins) if begin == t):
+                for place, value in zip(self._saved, as_states(state)):
+                    place[chunk].copy_(value)
+            groups = {name: self._mirror_group(name, storage.groups[name][t]) for name in model.groups}
+            _, state = memory.advance(model.encode(groups), state)
+            state = reset_states(state, dones)
+        memory.clear_cache()
+        self.states = as_states(state)
+
+    @staticmethod
+    def _without_reset(
+        states: Tuple[Tensor, ...], zeros: Tuple[Tensor, ...], real: Tuple[Tensor, ...]
+    ) -> Tuple[Tensor, ...]:
+        """Return the states with zeros where the real ones at the start of the rollout are zero."""
+        if states[0].shape != zeros[0].shape:  # of a checkpoint with another number of environments
+            return zeros
+        no_past = torch.ones_like(states[0][0, :, 0], dtype=torch.bool)  # [N]
+        for saved in real:
+            no_past = no_past & (saved[0] == 0).all(dim=2).all(dim=0)
+        return as_states(reset_states(states, no_past))
 
 
 def _of_each_sample(column: Tensor, batch: MiniBatch) -> Tensor:

@@ -2,32 +2,39 @@
 
 from typing import Any
 
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Beta, Categorical, DiagonalGaussian, Distribution, gaussian_kl
-from rsl_rl.modules.memory import Memory
 from rsl_rl.modules.mlp import get_activation, mlp
 from rsl_rl.modules.model import Model
 from rsl_rl.modules.normalizer import RunningNorm
-from rsl_rl.modules.policies import ActorCriticRecurrent, SymmetricActorCritic, SymmetricActorCriticRecurrent
-from rsl_rl.utils.former_names import former_name
+from rsl_rl.utils.public_names import former_path, public_name
+
+_OWN = {
+    "ActorCritic": "rsl_rl.modules.actor_critic:ActorCritic",
+    "ActorCriticRecurrent": "rsl_rl.modules.actor_critic:ActorCriticRecurrent",
+    "Memory": "rsl_rl.modules.memory:Memory",
+    "SymmetricActorCritic": "rsl_rl.modules.actor_critic:SymmetricActorCritic",
+    "SymmetricActorCriticRecurrent": "rsl_rl.modules.actor_critic:SymmetricActorCriticRecurrent",
+}
 
 __all__ = [
-    "ActorCritic",
-    "ActorCriticRecurrent",
+    "ActorCritic",  # pyright: ignore[reportUnsupportedDunderAll]
+    "ActorCriticRecurrent",  # pyright: ignore[reportUnsupportedDunderAll]
     "Beta",
     "Categorical",
     "DiagonalGaussian",
     "Distribution",
-    "Memory",
+    "Memory",  # pyright: ignore[reportUnsupportedDunderAll]
     "Model",
     "RunningNorm",
-    "SymmetricActorCritic",
-    "SymmetricActorCriticRecurrent",
+    "SymmetricActorCritic",  # pyright: ignore[reportUnsupportedDunderAll]
+    "SymmetricActorCriticRecurrent",  # pyright: ignore[reportUnsupportedDunderAll]
     "gaussian_kl",
     "get_activation",
     "mlp",
 ]
 
+__path__.append(former_path(__name__))
+
 
 def __getattr__(name: str) -> Any:
-    return former_name(__name__, name)
+    return public_name(__name__, name, _OWN)

@@ -1,24 +1,26 @@
-"""Policies with an actor and a critic, with the names of rsl_rl."""
+"""Policies: an actor and a critic over observation groups."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.config.policy import ActorCriticConfig, SymmetricActorCriticConfig
-from rsl_rl.distributed import SINGLE_PROCESS, Collective
-from rsl_rl.modules.distribution_families import distribution_family
-from rsl_rl.modules.distributions import Distribution, smooth_floor
+from rsl_rl.config.policy import (
+    ActorCriticConfig,
+    ActorCriticRecurrentConfig,
+    SymmetricActorCriticConfig,
+    SymmetricActorCriticRecurrentConfig,
+)
+from rsl_rl.modules.distributions import Distribution, distribution_family, smooth_floor
 from rsl_rl.modules.memory import Memory
-from rsl_rl.modules.mlp import MLP, get_activation  # noqa: F401  # rsl_rl 1 to 3 have it here too
-from rsl_rl.modules.model import Masks, Model, Observation
-from rsl_rl.modules.networks import CRITIC_PARTS, build_networks, init_orthogonal
-from rsl_rl.modules.normalizer import RunningNorm
-from rsl_rl.modules.value_normalizer import NoValueNormalizer, ValueNormalizer
-from rsl_rl.utils.trajectories import HiddenState, as_states
+from rsl_rl.modules.mlp import MLP
+from rsl_rl.modules.model import Model, Observation
+from rsl_rl.modules.networks import CRITIC_PARTS, build_networks
+from rsl_rl.modules.normalizer import RunningNorm, ValueNormalizer
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states
 
 
 class ActorCritic(nn.Module):
@@ -31,9 +33,14 @@ class ActorCritic(nn.Module):
     """
 
     config_class: ClassVar[Type[ActorCriticConfig]] = ActorCriticConfig
-    is_recurrent = False
     actor: MLP
     critic: MLP
+    actor_model: Model
+    """Network from observation groups to the parameters of the distribution."""
+    critic_model: Model
+    """Network from observation groups to the value."""
+    memories: Tuple[Optional[Memory], Optional[Memory]]
+    """Memories of actor and critic."""
     _cached_std: Optional[Tensor] = None
 
     def __init__(
@@ -54,7 +61,7 @@ class ActorCritic(nn.Module):
         norms = cfg.actor_obs_normalization, cfg.critic_obs_normalization
         self.actor_obs_normalizer = RunningNorm(num_actor_obs) if norms[0] else nn.Identity()
         self.critic_obs_normalizer = RunningNorm(num_critic_obs) if norms[1] else nn.Identity()
-        self.value_normalizer = ValueNormalizer(self.critic) if cfg.value_normalization else NoValueNormalizer()
+        self.value_normalizer = ValueNormalizer(self.critic) if cfg.value_normalization else nn.Identity()
         noise = torch.full((num_actions,), float(cfg.init_noise_std))
         if self.family.shared_parameters and cfg.noise_std_type == "log":
             self.log_std = nn.Parameter(noise.log())
@@ -65,46 +72,104 @@ class ActorCritic(nn.Module):
             self.register_buffer("action_mirror_index", torch.tensor(cfg.action_mirror[0]), persistent=False)
         critic_groups = cfg.critic_groups or cfg.actor_groups
         encoders = networks.get("encoder_a", nn.ModuleDict()), networks.get("encoder_c", nn.ModuleDict())
-        self._models = (  # a tuple, so that the parts are registered once, under rsl_rl's names
+        self._set_models(
             Model(cfg.actor_groups, self.actor_obs_normalizer, encoders[0], networks.get("memory_a"), self.actor),
             Model(critic_groups, self.critic_obs_normalizer, encoders[1], networks.get("memory_c"), self.critic),
         )
         self.distribution: Distribution = self.family(torch.zeros(self.family.num_outputs), noise)
+        """The distribution over actions of the last call of :meth:`update_distribution`."""
 
-    @property
-    def actor_model(self) -> Model:
-        """Network from observation groups to the parameters of the distribution."""
-        return self._models[0]
+    def _set_models(self, actor: Model, critic: Model) -> None:
+        # not as modules: their parts are, under rsl_rl's names
+        vars(self).update(actor_model=actor, critic_model=critic, memories=(actor.memory, critic.memory))
 
-    @property
-    def critic_model(self) -> Model:
-        """Network from observation groups to the value."""
-        return self._models[1]
+    # Acting and learning
 
-    @staticmethod
-    def init_weights(sequential: nn.Sequential, scales: Sequence[float]) -> None:
-        """Make each linear layer's weight orthogonal with the gain of its place in ``scales``, and its bias zero."""
-        init_orthogonal(sequential, scales)
+    def update_distribution(
+        self, obs: Observation, masks: Optional[ResetMasks] = None, state: HiddenState = None
+    ) -> Distribution:
+        """Compute the distribution over actions for observation groups; see :class:`Model` for sequences."""
+        outputs = self.actor_model(obs, masks, state)
+        std = self._cached_std
+        if self.family.shared_parameters and (std is None or torch.is_grad_enabled()):
+            std = self.noise_std()
+        self.distribution = self.family(outputs, std)
+        return self.distribution
 
-    def actor_obs(self, obs: Observation) -> Observation:
-        """Return the input of the actor from observation groups; a tensor is the input itself."""
-        return self.actor_model.read(obs)
+    def noise_std(self) -> Tensor:
+        """Return the standard deviation of the actions [A], or that of the current distribution [..., A] where it
+        depends on the state."""
+        if not self.family.shared_parameters:
+            return self.distribution.std
+        raw = self.log_std.exp() if self.cfg.noise_std_type == "log" else self.std
+        std = smooth_floor(raw, self.cfg.min_noise_std)
+        return 0.5 * (std + std[self.action_mirror_index]) if hasattr(self, "action_mirror_index") else std
 
-    def critic_obs(self, obs: Observation) -> Observation:
-        """Return the input of the critic from observation groups; a tensor is the input itself."""
-        return self.critic_model.read(obs)
+    def act(self, obs: Observation) -> Tensor:
+        """Draw actions [..., A] for observation groups."""
+        return self.update_distribution(obs).sample()
 
-    def update_normalization(
-        self,
-        actor_obs: Observation,
-        critic_obs: Observation,
-        sample_mask: Optional[Tensor] = None,
-        collective: Collective = SINGLE_PROCESS,
-    ) -> None:
-        """Merge the rollouts [T, N, ...] of all ranks into the statistics, between an update and the next rollout;
-        ``sample_mask`` [T, N, 1] is each sample's weight."""
-        for model, obs in zip(self._models, (actor_obs, critic_obs)):
-            model.update_normalization(obs, sample_mask, collective)
+    def act_inference(self, obs: Observation) -> Tensor:
+        """Return the actions [N, A] without exploration for observation groups."""
+        return self.family.mode(self.actor_model(obs))
+
+    def evaluate(
+        self, obs: Observation, masks: Optional[ResetMasks] = None, state: HiddenState = None, advance: bool = True
+    ) -> Tensor:
+        """Return the value [..., 1] of observation groups; with ``advance=False`` the critic's memory stays as it
+        is."""
+        return self.value_normalizer(self.critic_model(obs, masks, state, advance))
+
+    def evaluate_rollout(self, obs: Mapping[str, Tensor], values: Tensor) -> None:
+        """Write the values [T, N, 1] of groups [T, N, ...], unless the critic has a memory: its values are those of the
+        steps."""
+        if self.critic_model.memory is not None:
+            return
+        if self.critic_model.image_encoders:  # step by step: features of all images would take much memory
+            for t, row in enumerate(values):
+                row.copy_(self.evaluate({name: group[t] for name, group in obs.items()}))
+        else:
+            values.copy_(self.evaluate(obs))
+
+    # Recurrent states
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        """Zero the recurrent states of the environments marked in ``dones`` [N]; of all for None."""
+        for memory in self.memories:
+            if memory is not None:
+                memory.reset(dones)
+
+    def get_hidden_states(self) -> Tuple[HiddenState, HiddenState]:
+        """Return the recurrent states of actor and critic; None for zeros, and without memory."""
+        actor, critic = self.memories
+        return None if actor is None else actor.hidden_states, None if critic is None else critic.hidden_states
+
+    def current_states(self, num_envs: int) -> Tuple[HiddenState, HiddenState]:
+        """Return the recurrent states of actor and critic as tensors, [L, N, H] each; None without memory."""
+        actor, critic = self.memories
+        return (
+            None if actor is None else actor.current_state(num_envs),
+            None if critic is None else critic.current_state(num_envs),
+        )
+
+    def set_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
+        """Set the recurrent states of actor and critic."""
+        for memory, state in zip(self.memories, hidden_states):
+            if memory is not None:
+                memory.hidden_states = state
+
+    # Statistics, weights and copies
+
+    def observation_bounds(self, obs: Mapping[str, Tensor]) -> Dict[str, Tuple[Tensor, Tensor]]:
+        """Return the lowest and highest values [D] of normalised observation groups [N, D] by name; an environment with
+        others is broken."""
+        bounds: Dict[str, Tuple[Tensor, Tensor]] = {}
+        for model in (self.actor_model, self.critic_model):
+            if isinstance(model.normalizer, RunningNorm):
+                sizes = [obs[group].shape[-1] for group in model.vector_groups]
+                low, high = (bound.split(sizes) for bound in model.normalizer.bounds())
+                bounds.update(zip(model.vector_groups, zip(low, high)))
+        return bounds
 
     def parameter_groups(self) -> Tuple[List[nn.Parameter], List[nn.Parameter]]:
         """Return the parameters of the actor and those of the critic."""
@@ -144,105 +209,22 @@ class ActorCritic(nn.Module):
         policy.reset()
         return policy
 
-    def noise_std(self) -> Tensor:
-        """Return the standard deviation of the actions [A], or that of the current distribution [..., A] where it
-        depends on the state."""
-        if not self.family.shared_parameters:
-            return self.distribution.std
-        raw = self.log_std.exp() if self.cfg.noise_std_type == "log" else self.std
-        std = smooth_floor(raw, self.cfg.min_noise_std)
-        return 0.5 * (std + std[self.action_mirror_index]) if hasattr(self, "action_mirror_index") else std
 
-    def update_distribution(
-        self, observations: Observation, masks: Masks = None, hidden_states: HiddenState = None
-    ) -> None:
-        """Compute the distribution over actions for what :meth:`actor_obs` returned.
+class ActorCriticRecurrent(ActorCritic):
+    """An :class:`ActorCritic` with a GRU or LSTM in front of the heads; see :class:`ActorCriticRecurrentConfig`."""
 
-        A recurrent mini-batch [T, n, ...] comes with its ``masks`` and the ``hidden_states`` [L, n, H] before its first
-        step; both are None without memory, and while acting.
-        """
-        outputs = self.actor_model(observations, masks, hidden_states)
-        std = self._cached_std
-        if self.family.shared_parameters and (std is None or torch.is_grad_enabled()):
-            std = self.noise_std()
-        self.distribution = self.family(outputs, std)
+    config_class = ActorCriticRecurrentConfig
 
-    def act(self, observations: Observation, masks: Masks = None, hidden_states: HiddenState = None) -> Tensor:
-        """Draw actions [..., A] for what :meth:`actor_obs` returned."""
-        self.update_distribution(observations, masks, hidden_states)
-        return self.distribution.sample()
 
-    def act_inference(self, observations: Observation) -> Tensor:
-        """Return the actions [N, A] without exploration for an observation tensor or groups."""
-        return self.family.mode(self.actor_model(self.actor_obs(observations)))
+class SymmetricActorCritic(ActorCritic):
+    """An :class:`ActorCritic` whose action for a mirrored robot is the mirror image of that for the robot, and whose
+    value is the same; see :class:`SymmetricActorCriticConfig`."""
 
-    def evaluate(
-        self, critic_observations: Observation, masks: Masks = None, hidden_states: HiddenState = None
-    ) -> Tensor:
-        """Return the value [..., 1] for what :meth:`critic_obs` returned."""
-        return self.value_normalizer(self.critic_model(critic_observations, masks, hidden_states))
+    config_class = SymmetricActorCriticConfig
 
-    def evaluate_step(self, obs: Mapping[str, Tensor]) -> Optional[Tensor]:
-        """Return the value [N, 1] of groups while acting where the critic has a memory; None where it has none, and
-        :meth:`evaluate_rollout` computes all values of a rollout together."""
-        return None if self.critic_model.memory is None else self.evaluate(self.critic_obs(obs))
 
-    def evaluate_rollout(self, obs: Mapping[str, Tensor], values: Tensor) -> None:
-        """Write the values [T, N, 1] of groups [T, N, ...] that :meth:`evaluate_step` did not compute."""
-        if self.critic_model.memory is not None:
-            return
-        if self.critic_model.image_encoders:  # step by step: features of all images would take much memory
-            for t, row in enumerate(values):
-                row.copy_(self.evaluate(self.critic_obs({name: group[t] for name, group in obs.items()})))
-        else:
-            values.copy_(self.evaluate(self.critic_obs(obs)))
+class SymmetricActorCriticRecurrent(ActorCriticRecurrent, SymmetricActorCritic):
+    """An :class:`ActorCriticRecurrent` whose action for a mirrored robot with a mirrored past is the mirror image of
+    that for the robot; see :class:`SymmetricActorCriticRecurrentConfig`."""
 
-    def evaluate_stateless(self, critic_observations: Observation) -> Tensor:
-        """Return the value [N, 1] without changing the critic's memory."""
-        return self.value_normalizer(self.critic_model.forward_stateless(critic_observations))
-
-    def get_actions_log_prob(self, actions: Tensor) -> Tensor:
-        """Return the log density [...] of actions [..., A] under the current distribution."""
-        return self.distribution.log_prob(actions).squeeze(-1)
-
-    @property
-    def action_mean(self) -> Tensor:
-        """Mean of the current distribution [..., A]."""
-        return self.distribution.mode
-
-    @property
-    def action_std(self) -> Tensor:
-        """Standard deviation of the current distribution [..., A]."""
-        return self.distribution.std.expand_as(self.distribution.mode)
-
-    @property
-    def entropy(self) -> Tensor:
-        """Entropy of the current distribution [...] in nats."""
-        return self.distribution.entropy().squeeze(-1).expand(self.distribution.mode.shape[:-1])
-
-    @property
-    def memories(self) -> Tuple[Optional[Memory], Optional[Memory]]:
-        """Memories of actor and critic."""
-        return self.actor_model.memory, self.critic_model.memory
-
-    def reset(self, dones: Optional[Tensor] = None) -> None:
-        """Zero the recurrent states of the environments marked in ``dones`` [N]; of all for None."""
-        for memory in self.memories:
-            if memory is not None:
-                memory.reset(dones)
-
-    def get_hidden_states(self) -> Tuple[HiddenState, HiddenState]:
-        """Return the recurrent states of actor and critic; None for zeros, and without memory."""
-        actor, critic = (None if memory is None else memory.hidden_states for memory in self.memories)
-        return actor, critic
-
-    def current_states(self, num_envs: int) -> Tuple[HiddenState, HiddenState]:
-        """Return the recurrent states of actor and critic as tensors, [L, N, H] each; None without memory."""
-        actor, critic = (None if memory is None else memory.current_state(num_envs) for memory in self.memories)
-        return actor, critic
-
-    def set_hidden_states(self, hidden_states: Tuple[HiddenState, HiddenState]) -> None:
-        """Set the recurrent states of actor and critic."""
-        for memory, state in zip(self.memories, hidden_states):
-            if memory is not None:
-                memory.hidden_states = state
+    config_class = SymmetricActorCriticRecurrentConfig

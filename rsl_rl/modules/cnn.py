@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rsl_rl.config.policy import CNNConfig, MirrorTuple
-from rsl_rl.modules.mirror import mirror, register_mirror
 from rsl_rl.modules.mlp import get_activation
+from rsl_rl.modules.symmetry import mirror, register_mirror
 
 
 class CNN(nn.Module):

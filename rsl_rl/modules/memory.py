@@ -8,7 +8,7 @@ from typing import Any, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states, unpad_trajectories
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states
 
 _WEIGHT_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 """torch's names of the fields of LayerWeights, in their order."""
@@ -33,6 +33,32 @@ class MemoryKernel(Protocol):
     def prepare(self, weights: LayerWeights, num_states: int) -> Any:
         """Return weights in the form that :meth:`step` uses; ``num_states`` is 1 for a GRU and 2 for an LSTM."""
         ...
+
+    def step(self, x: Tensor, states: Sequence[Tensor], weights: Any) -> Tuple[Tensor, ...]:
+        """Compute what :func:`plain_step` computes, without gradient, with weights of :meth:`prepare`."""
+        ...
+
+
+class Memory(nn.Module):
+    """A GRU or LSTM that runs step by step with an internal state, or over whole rollouts from given states.
+
+    The weights are those of a torch layer, ``rnn``, under its names. The state is None, which stands for zeros, until
+    the first step after a full ``reset``. Over rollouts with gradients it computes in ``autocast_dtype``, if that is
+    set, and returns its input's type.
+    """
+
+    autocast_dtype: Optional[torch.dtype] = None
+    kernel: Optional[MemoryKernel] = None
+    """Faster implementation of the same functions; None for :func:`plain_scan` and :func:`plain_step`."""
+    _cached: Optional[List[Any]] = None
+
+    def __init__(self, input_size: int, type: str = "lstm", num_layers: int = 1, hidden_size: int = 256):
+        super().__init__()
+        kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
+        if type.lower() not in kinds:
+            raise ValueError(f"unknown memory type '{type}'; allowed: gru, lstm")
+        self.rnn = kinds[type.lower()](input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        self.hidden_states: HiddenState = None
 
     def step(self, x: Tensor, states: Sequence[Tensor], weights: Any) -> Tuple[Tensor, ...]:
         """Compute what :func:`plain_step` computes, without gradient, with weights of :meth:`prepare`."""

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional, Sequence, Tuple, Union, cast
+from typing import Mapping, Optional, Sequence, Union
 
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.distributed import SINGLE_PROCESS, Collective
-from rsl_rl.modules.cnn import CNN
+from rsl_rl.distributed import Collective
 from rsl_rl.modules.memory import Memory
 from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.utils.trajectories import HiddenState, ResetMasks
 
-Masks = Union[ResetMasks, Tensor, None]
-"""Resets of a recurrent mini-batch, the masks [T, M] of padded trajectories, or None while acting."""
 Observation = Union[Tensor, Mapping[str, Tensor]]
-"""One tensor [N, D], or named groups of them, each [N, ...]."""
-
-_VECTORS = ""
-"""Name of the concatenated vector groups beside image groups."""
+"""Named groups, each [N, ...]; for a network of vectors also their concatenation [N, D]."""
 
 
 class Model(nn.Module):
@@ -44,78 +38,52 @@ class Model(nn.Module):
         )
         self.memory = memory
         self.head = head
+        self.has_statistics = isinstance(normalizer, RunningNorm)  # which change between rollouts
         self.set_groups(groups)
 
     def set_groups(self, groups: Sequence[str]) -> None:
         """Set the names of the groups to read."""
         self.groups = tuple(groups)
         self.vector_groups = tuple(group for group in self.groups if group not in self.image_encoders)
-        self._only_vectors = len(self.vector_groups) == len(self.groups)
 
-    def read(self, obs: Observation) -> Observation:
-        """Return the input of the model from observation groups: float32 [..., D], or with image groups a dict that
-        also contains them; a tensor is returned as float32."""
-        if isinstance(obs, Tensor):
-            return obs.float()
-        if self._only_vectors:
-            return _join([obs[group] for group in self.groups])
-        images = {group: obs[group] for group in self.image_encoders}
-        vectors = [obs[group] for group in self.vector_groups]
-        return {_VECTORS: _join(vectors) if vectors else self._no_vectors(images), **images}
+    def forward(
+        self, obs: Observation, masks: Optional[ResetMasks] = None, state: HiddenState = None, advance: bool = True
+    ) -> Tensor:
+        """Return the outputs [..., outputs].
 
-    def _no_vectors(self, images: Mapping[str, Tensor]) -> Tensor:
-        group, image = next(iter(images.items()))
-        leading = image.shape[: image.dim() - len(cast(CNN, self.image_encoders[group]).shape)]
-        return torch.zeros(*leading, 0, device=image.device)
-
-    def forward(self, x: Observation, masks: Masks = None, state: HiddenState = None) -> Tensor:
-        """Return the outputs [..., outputs] for what :meth:`read` returned.
-
-        Without ``masks`` a memory advances its own state by one step; with them it runs sequences [T, n, ...] from
-        ``state`` [L, n, H]. Masks in one tensor [T, M] are those of padded trajectories, see :class:`Memory`.
+        Without ``masks`` a memory advances its own state by one step, or with ``advance=False`` leaves it as it is;
+        with them it runs sequences [T, n, ...] from ``state`` [L, n, H].
         """
-        features = self.encode(x)
-        if self.memory is not None and isinstance(masks, ResetMasks):
-            features = self.memory.sequence(features, masks, state)
-        elif self.memory is not None:
-            features = self.memory(features, masks, state)
+        features = self.encode(obs)
+        if self.memory is not None:
+            if masks is not None:
+                features = self.memory.sequence(features, masks, state)
+            else:
+                features = self.memory.step(features) if advance else self.memory.step_stateless(features)
         return self.head(features)
 
-    def forward_stateless(self, x: Observation) -> Tensor:
-        """Return the outputs of one step without changing the memory's state."""
-        features = self.encode(x)
-        return self.head(features if self.memory is None else self.memory.step_stateless(features))
+    def encode(self, obs: Observation) -> Tensor:
+        """Return the input of the memory, or of the head where there is no memory."""
+        if isinstance(obs, Tensor):
+            return self.normalizer(obs.float())
+        vectors = list(map(obs.__getitem__, self.vector_groups))
+        parts = []
+        if vectors:
+            parts.append(self.normalizer((vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)).float()))
+        for group, encoder in self.image_encoders.items():
+            parts.append(encoder(obs[group]))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
-    def update_normalization(
-        self, obs: Observation, sample_mask: Optional[Tensor] = None, collective: Collective = SINGLE_PROCESS
-    ) -> None:
-        """Merge the rollouts [T, N, ...] of all ranks into the running statistics."""
-        if isinstance(self.normalizer, RunningNorm):
-            x = self.read(obs)
-            self.normalizer.update(x if isinstance(x, Tensor) else x[_VECTORS], sample_mask, collective)
+    def vectors(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Return the concatenation [..., D] of the vector groups, as float32."""
+        return torch.cat([obs[group].float() for group in self.vector_groups], dim=-1)
+
+    def update_normalization(self, obs: Mapping[str, Tensor], sample_mask: Tensor, collective: Collective) -> None:
+        """Merge the rollouts [T, N, ...] of all ranks into the running statistics, between an update and the next
+        rollout; ``sample_mask`` [T, N, 1] is the weight of each sample."""
+        assert isinstance(self.normalizer, RunningNorm)
+        self.normalizer.update(self.vectors(obs), sample_mask, collective)
 
     def export_module(self) -> Optional[nn.Module]:
         """Return the module to be exported in place of this network's parts; None for these."""
         return None
-
-    def observation_bounds(self, obs: Mapping[str, Tensor]) -> Dict[str, Tuple[Tensor, Tensor]]:
-        """Return the bounds of the normaliser, lowest and highest values [D], for each vector group of ``obs``."""
-        if not isinstance(self.normalizer, RunningNorm):
-            return {}
-        sizes = [obs[group].shape[-1] for group in self.vector_groups]
-        low, high = (bound.split(sizes) for bound in self.normalizer.bounds())
-        return dict(zip(self.vector_groups, zip(low, high)))
-
-    def encode(self, x: Observation) -> Tensor:
-        """Return the input of the memory, or of the head if there is no memory, for what :meth:`read` returned, or for
-        groups of vectors."""
-        if self._only_vectors:
-            x = self.read(x)
-        if isinstance(x, Tensor):
-            return self.normalizer(x)
-        images = [encoder(x[group]) for group, encoder in self.image_encoders.items()]
-        return torch.cat((self.normalizer(x[_VECTORS]), *images), dim=-1)
-
-
-def _join(vectors: Sequence[Tensor]) -> Tensor:
-    return (vectors[0] if len(vectors) == 1 else torch.cat(list(vectors), dim=-1)).float()

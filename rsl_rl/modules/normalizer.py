@@ -1,8 +1,8 @@
-"""Running normalisation of observations."""
+"""Running normalisation of observations, and of the critic's target."""
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+from typing import Optional, Tuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -87,3 +87,36 @@ class RunningNorm(nn.Module):
         distance = self.MAX_INFLUENCE * (torch.maximum(spread, self.var.sqrt() * (self.count > 0)) + self.eps)
         low, high = torch.minimum(center, self.mean), torch.maximum(center, self.mean)
         return torch.minimum(torch.maximum(x, low - distance), high + distance)
+
+
+class ValueNormalizer(nn.Module):
+    """The critic's outputs are values of zero mean and unit variance, by running statistics of the returns.
+
+    An update of the statistics rescales the critic's last layer so that its values stay the same (PopArt, van Hasselt
+    et al. 2016, https://arxiv.org/abs/1602.07714).
+    """
+
+    def __init__(self, critic: nn.Sequential):
+        super().__init__()
+        self._last_layer = (critic[-1],)  # a tuple, so that it is not registered twice
+        self.statistics = RunningNorm(1, eps=1e-5)
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        return outputs * self._std() + self.statistics.mean
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Return values, or differences of values, in units of the critic's outputs."""
+        return x / self._std()
+
+    @torch.no_grad()
+    def update(self, returns: Tensor, sample_mask: Tensor, collective: Collective = SINGLE_PROCESS) -> None:
+        """Merge the returns of the rollouts [T, N, 1] of all ranks into the statistics."""
+        old_mean, old_std = self.statistics.mean.clone(), self._std()
+        self.statistics.update(returns, sample_mask, collective)
+        std = self._std()
+        last = cast(nn.Linear, self._last_layer[0])
+        last.weight.mul_(old_std / std)
+        last.bias.mul_(old_std / std).add_((old_mean - self.statistics.mean) / std)
+
+    def _std(self) -> Tensor:
+        return self.statistics.var.sqrt() + self.statistics.eps

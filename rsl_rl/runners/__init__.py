@@ -1,7 +1,16 @@
 """The training loop, checkpoints, inference with trained policies."""
 
-from rsl_rl.runners.distillation_runner import DistillationRunner
-from rsl_rl.runners.on_policy_runner import OnPolicyRunner
-from rsl_rl.runners.rollback import TrainingError
+from typing import Any
 
-__all__ = ["DistillationRunner", "OnPolicyRunner", "TrainingError"]
+from rsl_rl.runners.rollback import TrainingError
+from rsl_rl.utils.public_names import former_path, public_name
+
+_OWN = {"OnPolicyRunner": "rsl_rl.runners.runner:Runner", "Runner": "rsl_rl.runners.runner:Runner"}
+
+__all__ = ["OnPolicyRunner", "Runner", "TrainingError"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+__path__.append(former_path(__name__))
+
+
+def __getattr__(name: str) -> Any:
+    return public_name(__name__, name, _OWN)

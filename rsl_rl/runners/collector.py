@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
+from typing import Dict, NamedTuple
 
 import torch
-from torch import Tensor
 
-from rsl_rl.algorithms.algorithm import Algorithm
+from rsl_rl.algorithms.algorithm import Algorithm, UpdateResult
 from rsl_rl.config.learn import SafetyConfig
-from rsl_rl.env.contract import standardize_step
-from rsl_rl.env.protocols import HasEpisodeLengths, Resettable
+from rsl_rl.env.protocols import HasEpisodeLengths, Resettable, supports
 from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.loggers import EpisodeStats, RecentEpisodes, Record
 from rsl_rl.runners.iteration_record import Sums
+
+_TAKEN, _SKIPPED = "steps taken", "steps skipped"  # no metric has a space in its name
+
+
+class IterationNumbers(NamedTuple):
+    """Numbers of an iteration on the host."""
+
+    metrics: Dict[str, float]  # of the update
+    steps_taken: float
+    steps_skipped: float
+    faults: Dict[str, float]  # counts
+    to_reset: float  # number of environments that broke and did not reset themselves
+    sums: Sums  # of episodes
 
 
 class Collector:
@@ -33,7 +44,7 @@ class Collector:
     def randomize_episode_lengths(self) -> None:
         """Set the current episodes to random lengths, so that they do not time out together."""
         env = self._env
-        if not isinstance(env, HasEpisodeLengths):
+        if not supports(env, HasEpisodeLengths):
             name = type(getattr(env, "client", env)).__name__
             raise ValueError(f"{name} has no episode_length_buf; use init_at_random_ep_len=False")
         ages = env.episode_length_buf
@@ -46,31 +57,33 @@ class Collector:
         env, alg, validator = self._env, self._alg, self.validator
         alg.begin_rollout()
         obs = self._restart() if alg.restarts_episodes else obs
-        inputs = validator.validate_obs(obs, alg.observation_bounds(obs))
+        inputs = validator.validate_obs(obs, alg.policy.observation_bounds(obs))
         for t in range(self.num_steps):
             actions = alg.act(inputs)
-            result = standardize_step(env.step(actions.to(env.device)))
-            transition = alg.transition
-            step = validator.validate_step(result, transition.groups, transition.actions, t)
+            result = env.step(actions.to(env.device))
+            groups, columns = alg.transition
+            step = validator.validate_step(result, groups, columns["actions"], t)
             alg.process_env_step(step.reward, step.done, step.extras, step.obs)
-            log = result.extras.get("log") or result.extras.get("episode") or {}
+            log = result[3].get("log") or result[3].get("episode") or {}
             self.stats.record(step.reward, step.done, step.extras["valid"], log)
-            obs, inputs = result.obs, step.obs
+            obs, inputs = result[0], step.obs
         alg.compute_returns(inputs)
         return obs
 
-    def fetch(self, metrics: Dict[str, Tensor]) -> Tuple[Dict[str, float], Dict[str, float], Sums]:
-        """Return the numbers of an iteration on the host, with one synchronisation: metrics, counts of faults and sums
-        of episodes; start the statistics of the next iteration."""
+    def fetch(self, result: UpdateResult) -> IterationNumbers:
+        """Return the numbers of an iteration on the host, with one synchronisation; start the statistics of the next
+        iteration."""
         fault_names, faults = self.validator.pop()
         term_names, sums = self.stats.pop()
-        names = [*metrics.keys(), *fault_names]
+        metrics = {**result.metrics, _TAKEN: result.steps_taken, _SKIPPED: result.steps_skipped}
         on_device = [value.reshape(1).to(faults.dtype) for value in metrics.values()]
         values = self._alg.collective.to_host(torch.cat((*on_device, faults, sums.flatten())))  # sync: the only one
-        pairs = values[len(names) :]
+        numbers = dict(zip(metrics, values))
+        counts = dict(zip(fault_names, values[len(metrics) :]))
+        pairs = values[len(metrics) + len(fault_names) :]
         terms = dict(zip(term_names, map(list, zip(pairs[::2], pairs[1::2]))))
-        numbers = list(zip(names, values))
-        return dict(numbers[: len(metrics)]), dict(numbers[len(metrics) :]), terms
+        taken, skipped = numbers.pop(_TAKEN), numbers.pop(_SKIPPED)
+        return IterationNumbers(numbers, taken, skipped, counts, counts.pop("to_reset"), terms)
 
     def episode_record(self, sums: Sums) -> Record:
         """Return means of recent episodes and of the environment's log from [sum, count] of each term."""
@@ -84,7 +97,7 @@ class Collector:
     def _restart(self) -> Observations:
         """Start new episodes in all environments, and return their observations."""
         env = self._env
-        assert isinstance(env, Resettable)  # the algorithm has checked it
+        assert supports(env, Resettable)  # the algorithm has checked it
         env.reset(torch.arange(env.num_envs, device=env.device))
         self._alg.reset()
         self.stats.discard_episodes(torch.ones(env.num_envs, dtype=torch.bool, device=self._alg.device))
@@ -96,7 +109,7 @@ class Collector:
 
         If the environment cannot be reset, they stay masked as long as they are broken, and ``obs`` is returned.
         """
-        if not isinstance(self._env, Resettable):
+        if not supports(self._env, Resettable):
             return obs
         mask = self.validator.to_reset
         self._env.reset(mask.nonzero().squeeze(-1).to(self._env.device))

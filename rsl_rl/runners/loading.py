@@ -10,7 +10,7 @@ from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import SINGLE_PROCESS
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.runners.inference import InferencePolicy
-from rsl_rl.runners.on_policy_runner import OnPolicyRunner
+from rsl_rl.runners.runner import Runner
 from rsl_rl.utils.checkpoints import Which, find_checkpoint
 
 
@@ -20,7 +20,7 @@ class LoadedPolicy(NamedTuple):
     policy: InferencePolicy
     checkpoint: Path
     env_steps: int  # environment steps of its training
-    runner: OnPolicyRunner
+    runner: Runner
 
 
 def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, which: Which = -1) -> LoadedPolicy:
@@ -34,6 +34,8 @@ def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, which: Which = -1) -> 
         acceleration=cfg.acceleration,
         safety=cfg.safety,
     )
+    from rsl_rl.runners import OnPolicyRunner  # which also reads files of rsl_rl 1 to 5
+
     runner = OnPolicyRunner(env, acting_only, collective=SINGLE_PROCESS)
     runner.load(checkpoint, load_optimizer=False)
     return LoadedPolicy(runner.get_inference_policy(), checkpoint, runner.tot_timesteps, runner)

@@ -49,20 +49,16 @@ class Rollback:
             self._iteration, self._good = int(kept["iteration"]), kept["state"]
             self._learning_rate = float(kept["learning_rate"])
 
-    def pop_metrics(self, metrics: Dict[str, float]) -> None:
-        """Remove the metrics for this class from those of an update."""
-        self._skipped = metrics.pop(self._alg.CONSECUTIVE_SKIPS, 0.0)
-        self._taken = metrics.pop(self._alg.STEPS_TAKEN, 1.0)
-
-    def check(self, iteration: int, may_keep: bool) -> str:
-        """Roll back if too many steps were skipped, and return a message for the user, or an empty string.
+    def check(self, iteration: int, steps_taken: float, steps_skipped: float, may_keep: bool) -> str:
+        """Roll back if too many gradient steps were skipped in a row, and return a message for the user, or an empty
+        string.
 
         With ``may_keep`` the state is stored if a gradient step was taken. More rollbacks than allowed are a
         :class:`TrainingError`.
         """
-        if self._skipped >= self._cfg.max_skipped_steps:
+        if steps_skipped >= self._cfg.max_skipped_steps:
             return self._roll_back()
-        if self._taken > 0 and may_keep:
+        if steps_taken > 0 and may_keep:
             self.keep(iteration)
         return ""
 

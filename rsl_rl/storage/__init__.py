@@ -1,23 +1,24 @@
 """Storage of rollouts, returns and mini-batches."""
 
-from rsl_rl.storage.adder import Adder, list_split, lists_to_dicts
-from rsl_rl.storage.columns import Column, GroupSpec
-from rsl_rl.storage.mini_batch import MiniBatch
-from rsl_rl.storage.rollout_buffer import RolloutBuffer, iterate_minibatches, transition_view
-from rsl_rl.storage.rollout_storage import RolloutStorage
+from typing import Any
+
+from rsl_rl.storage.mini_batches import MiniBatch
+from rsl_rl.storage.rollout_storage import Column, GroupSpec, Transition
+from rsl_rl.utils.public_names import public_name
 from rsl_rl.utils.trajectories import split_and_pad_trajectories, unpad_trajectories
 
+_OWN = {"RolloutStorage": "rsl_rl.storage.rollout_storage:RolloutStorage"}
+
 __all__ = [
-    "Adder",
     "Column",
     "GroupSpec",
     "MiniBatch",
-    "RolloutBuffer",
-    "RolloutStorage",
-    "iterate_minibatches",
-    "list_split",
-    "lists_to_dicts",
+    "RolloutStorage",  # pyright: ignore[reportUnsupportedDunderAll]
+    "Transition",
     "split_and_pad_trajectories",
-    "transition_view",
     "unpad_trajectories",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return public_name(__name__, name, _OWN)

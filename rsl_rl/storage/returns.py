@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
+
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
 
 
 def gae(rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, gamma: float, lam: float) -> Tensor:
@@ -32,47 +32,15 @@ def bootstrap_timeouts(rewards: Tensor, final_values: Tensor, time_outs: Tensor,
     return torch.where(torch.logical_and(time_outs, dones), rewards + gamma * final_values, rewards)
 
 
-def n_step_returns(rewards: Tensor, values: Tensor, last_values: Tensor, dones: Tensor, gamma: float, n: int) -> Tensor:
-    """Return the discounted n-step returns [T, N, ...] of each step (Sutton and Barto 2018, eq. 7.1).
+def normalize(advantages: Tensor, mask: Tensor, collective: Collective = SINGLE_PROCESS) -> Tensor:
+    """Return advantages with zero mean and unit standard deviation over the unmasked samples of all ranks together.
 
-    The shapes are those of :func:`gae`. The return of a step is the discounted sum of the rewards of this step and the
-    n - 1 after it, and the discounted value of the observation after these. It ends without a value at a step that is
-    done; at the end of the rollout it has fewer rewards, and the value ``last_values``. For time-outs, call
-    ``bootstrap_timeouts`` before. n < 1 is a ValueError.
+    ``mask`` is 1, or 0 for a masked sample, whose advantage becomes 0; both have the same shape.
     """
-    if n < 1:
-        raise ValueError(f"n={n}: give a whole number of at least 1")
-    windows = n_step_rewards(rewards, dones, n)
-    powers = gamma ** torch.arange(n + 1, dtype=rewards.dtype, device=rewards.device)
-    num_rewards = windows.ends - _first_steps(rewards) + 1
-    next_values = torch.cat((values[1:], last_values.unsqueeze(0))).gather(0, windows.ends)
-    not_done = dones.gather(0, windows.ends).logical_not()
-    return (windows.rewards * powers[:-1]).sum(dim=-1) + not_done * powers[num_rewards] * next_values
-
-
-class NStep(NamedTuple):
-    """Windows of n steps, one for each step as the first."""
-
-    rewards: Tensor  # [T, ..., n]; 0 after the end of the data or of the episode
-    ends: Tensor  # [T, ...] index of the last step of the window
-
-
-def n_step_rewards(rewards: Tensor, dones: Tensor, n: int) -> NStep:
-    """Return the rewards of the n steps that start at each step of rewards and dones [T, ...], within its episode."""
-    num_steps = len(rewards)
-    ahead = torch.arange(num_steps, device=rewards.device).unsqueeze(1) + torch.arange(n, device=rewards.device)
-    inside = ahead < num_steps  # [T, n]
-    windows, ended = (x[ahead.clamp(max=num_steps - 1)].movedim(1, -1) for x in (rewards, dones.bool()))
-    inside = inside.view(num_steps, *(1,) * (rewards.dim() - 1), n).expand_as(windows)
-    done_before = torch.zeros_like(inside)
-    done_before[..., 1:] = ended[..., :-1].cumsum(dim=-1) > 0
-    valid = inside & ~done_before
-    return NStep(torch.where(valid, windows, torch.zeros_like(windows)), _first_steps(rewards) + valid.sum(dim=-1) - 1)
-
-
-def _first_steps(x: Tensor) -> Tensor:
-    """Return the index of each step of x [T, ...] as [T, 1, ...]."""
-    return torch.arange(len(x), device=x.device).view(-1, *(1,) * (x.dim() - 1))
+    total, count = collective.sum(torch.stack((torch.dot(advantages.flatten(), mask.flatten()), mask.sum())))
+    centered = torch.sub(advantages, total / count.clamp(min=1)).mul_(mask)
+    std = collective.norm(torch.linalg.vector_norm(centered)) / (count - 1).clamp(min=1).sqrt()
+    return centered.div_(std + 1e-8)
 
 
 def group_advantages(returns: Tensor, mask: Tensor, group_size: int, scale: bool = True) -> Tensor:

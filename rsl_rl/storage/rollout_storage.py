@@ -1,246 +1,148 @@
-"""Storage of a rollout, in tensors that are allocated once.
+"""Memory of a rollout: T steps of N environments.
 
-Letters used throughout the library: T steps of a rollout, N environments, D actor observation, C critic observation, A
-actions, B rows of a flat mini-batch, n environments of a recurrent mini-batch, K chunks of each of them, S steps of a
-chunk, L layers and H hidden size of a memory. Without chunks, K is 1 and S is T.
+Letters, here and in all of the learner: T steps of a rollout, N environments, D policy observation, C critic
+observation, A actions, B rows of a flat mini-batch, n environments of a recurrent mini-batch, M trajectories, K chunks
+of an environment, S steps of the longest trajectory or chunk, L layers of a memory, H its hidden size.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
-from rsl_rl.distributed import SINGLE_PROCESS, Collective
-from rsl_rl.storage.batching import SequenceBatches, StepBatches
-from rsl_rl.storage.chunking import ChunkPlan, plan_chunks
-from rsl_rl.storage.columns import COMPUTED, Column, Groups, vector_group_specs
-from rsl_rl.storage.mini_batch import MiniBatch
-from rsl_rl.storage.returns import gae
-from rsl_rl.storage.transition import OPTIONAL, Transition
-from rsl_rl.utils.trajectories import HiddenState, as_states, trajectory_starts
+from rsl_rl.storage.mini_batches import ChunkPlan, SequenceBatches, StepBatches, plan_chunks
+from rsl_rl.utils.trajectories import HiddenState, as_states
+
+
+class GroupSpec(NamedTuple):
+    """Shape and type of an observation group for one environment."""
+
+    shape: Tuple[int, ...]
+    dtype: torch.dtype = torch.float32
+
+    @classmethod
+    def of(cls, group: Tensor) -> GroupSpec:
+        """Return the spec for storing a group [N, ...]; float64 is stored as float32."""
+        return cls(tuple(group.shape[1:]), torch.float32 if group.dtype == torch.float64 else group.dtype)
+
+
+class Column(NamedTuple):
+    """Values that are stored for each step besides observations, [T, N, size]."""
+
+    size: int
+    dtype: torch.dtype = torch.float32
+    shared: bool = False
+    """The same for all samples of a rollout, and stored once [size]."""
+    in_batches: bool = True
+    """Whether mini-batches hold it."""
+
+
+def standard_columns(action_size: int) -> Dict[str, Column]:
+    """Return the columns of every rollout, by name. The parameters of the distribution over actions, and what
+    extensions declare, are stored beside them."""
+    return {
+        "actions": Column(action_size),
+        "values": Column(1),
+        "advantages": Column(1),
+        "returns": Column(1),
+        "actions_log_prob": Column(1),
+        "sample_mask": Column(1),  # weight of the sample in the mean of the loss: 1, or 0 for a masked one
+        "rewards": Column(1, in_batches=False),
+        "dones": Column(1, torch.bool, in_batches=False),
+        "time_outs": Column(1, torch.bool, in_batches=False),  # not yet credited with a value
+    }
+
+
+class Transition(NamedTuple):
+    """One step of all environments: observation groups [N, ...] and columns [N, size] by name."""
+
+    groups: Dict[str, Tensor]
+    columns: Dict[str, Tensor]
 
 
 class RolloutStorage:
     """T steps of N environments, written step by step and read as mini-batches.
 
-    ``obs_shape`` is the shape of the group "policy", ``privileged_obs_shape`` that of the group "critic" or None; or
-    ``obs_shape`` is a mapping from the names of all groups to their :class:`GroupSpec`. ``columns`` are stored in
-    addition to observations, actions, rewards, dones and values; by default the mean and standard deviation of a
-    Gaussian. A column is stored as [T, N, size].
-
-    A step is written when the policy acts, before the environment steps, so that an environment may refresh its
-    observation buffer in place. With ``sequences``, mini-batches consist of whole environments, split by ``plan``. With
-    ``extra_step`` there is memory for T + 1 steps, which ``RolloutBuffer`` uses; the rollout has T.
+    ``groups`` are the observation groups to store, and ``columns`` what is stored beside :func:`standard_columns`. With
+    ``sequences``, mini-batches consist of whole environments, split into chunks by ``plan``.
     """
-
-    Transition = Transition
 
     def __init__(
         self,
         num_envs: int,
-        num_transitions_per_env: int,
-        obs_shape: Union[Sequence[int], Groups],
-        privileged_obs_shape: Optional[Sequence[int]],
-        actions_shape: Sequence[int],
+        num_steps: int,
+        groups: Mapping[str, GroupSpec],
+        action_size: int,
+        columns: Mapping[str, Column],
         device: Union[str, torch.device] = "cpu",
         plan: Optional[ChunkPlan] = None,
-        columns: Optional[Mapping[str, Column]] = None,
         sequences: bool = False,
-        extra_step: bool = False,
     ):
-        self.num_envs = num_envs
-        self.num_transitions_per_env = num_transitions_per_env
-        self.device = torch.device(device)
-        self._num_rows = num_transitions_per_env + extra_step
-        specs = obs_shape if isinstance(obs_shape, Mapping) else vector_group_specs(obs_shape, privileged_obs_shape)
-        self.group_rows = {name: self._zeros(*spec) for name, spec in specs.items()}  # each [T or T + 1, N, ...]
-        self.groups: Dict[str, Tensor] = {
-            name: rows[:num_transitions_per_env] for name, rows in self.group_rows.items()
-        }
-        size = actions_shape[0]
-        declared = {"action_mean": Column(size), "action_std": Column(size)} if columns is None else columns
-        flag = Column(1, torch.bool)
-        stored = {"actions": Column(size), "rewards": Column(1), "dones": flag, "time_outs": flag}
-        stored.update({"sample_mask": Column(1), "values": Column(1), "actions_log_prob": Column(1), **declared})
-        self.shared = tuple(name for name, column in stored.items() if column.shared)
-        self.declared = tuple(declared)
-        self.column_rows: Dict[str, Tensor] = {}  # each [T or T + 1, N, size]
-        self.columns = {name: self._allocate(name, column) for name, column in stored.items()}
-        self.returns, self.advantages = (self._allocate(name, Column(1)) for name in COMPUTED)
-        self.plan = (plan or plan_chunks(num_transitions_per_env, num_transitions_per_env)).to(self.device)
-        self.saved_hidden_states_a: Tuple[Tensor, ...] = ()  # at the start of chunks, each [K, L, N, H]
-        self.saved_hidden_states_c: Tuple[Tensor, ...] = ()
+        self.num_envs, self.num_steps, self.device = num_envs, num_steps, torch.device(device)
+        declared = {**standard_columns(action_size), **columns}
+        self.shared = tuple(name for name, column in declared.items() if column.shared)
+        self.in_batches = tuple(name for name, c in declared.items() if c.in_batches and not c.shared)
+        self.groups: Dict[str, Tensor] = {name: self.allocate(*spec) for name, spec in groups.items()}
+        self.columns: Dict[str, Tensor] = {}  # each [T, N, size], or [size] of those in ``shared``
+        for name, column in declared.items():
+            if column.shared:
+                self.columns[name] = torch.zeros(column.size, dtype=column.dtype, device=self.device)
+            else:
+                self.columns[name] = self.allocate((column.size,), column.dtype)
+        self.plan = (plan or plan_chunks(num_steps, num_steps)).to(self.device)
+        self.saved_states: Tuple[Tuple[Tensor, ...], Tuple[Tensor, ...]] = ((), ())
+        """Recurrent states of actor and critic where chunks begin, each [K, L, N, H]."""
+        self.batches = SequenceBatches(self) if sequences else StepBatches(self)
+        self._rows = [self._view(step) for step in range(num_steps)]
         self.step = 0
-        self._steps, self._sequences = StepBatches(self), SequenceBatches(self)
-        self.batches = self._sequences if sequences else self._steps
-        self._views = [self._view(step) for step in range(num_transitions_per_env)]
         self.clear()
 
-    def _zeros(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        return torch.zeros(self._num_rows, self.num_envs, *shape, dtype=dtype, device=self.device)
-
-    def _allocate(self, name: str, column: Column) -> Tensor:
-        """Return the memory of a column, [T, N, size] or shared [size]."""
-        if column.shared:
-            return torch.zeros(column.size, dtype=column.dtype, device=self.device)
-        self.column_rows[name] = self._zeros((column.size,), column.dtype)
-        return self.column_rows[name][: self.num_transitions_per_env]
-
-    def add_column(self, name: str, column: Column) -> None:
-        """Declare one more column, which mini-batches then hold; transitions do not have it."""
-        self.columns[name] = self._allocate(name, column)
-        self.declared = (*self.declared, name)
+    def allocate(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Return zeros [T, N, *shape] for a group or column."""
+        return torch.zeros(self.num_steps, self.num_envs, *shape, dtype=dtype, device=self.device)
 
     def _view(self, step: int) -> Transition:
         """Return views of one step; they are reused in every rollout."""
         columns = {name: column if name in self.shared else column[step] for name, column in self.columns.items()}
         return Transition({name: group[step] for name, group in self.groups.items()}, columns)
 
-    def __getattr__(self, name: str) -> Tensor:
-        """Return a column by its name."""
-        columns = self.__dict__.get("columns", {})
-        if name not in columns:
-            raise AttributeError(f"{type(self).__name__} has no '{name}'; its columns are {', '.join(columns)}")
-        return columns[name]
+    def begin_step(self, obs: Mapping[str, Tensor], states: Tuple[HiddenState, HiddenState]) -> Transition:
+        """Store the observation groups of the next step, and the recurrent states before it; return views of the step's
+        memory, into which the rest of it is written; then count ``step`` up.
 
-    @property
-    def observations(self) -> Tensor:
-        """Group "policy" [T, N, D]."""
-        return self.groups["policy"]
-
-    @property
-    def privileged_observations(self) -> Optional[Tensor]:
-        """Group "critic" [T, N, C], or None."""
-        return self.groups.get("critic")
-
-    @property
-    def critic_observations(self) -> Tensor:
-        """Group "critic" [T, N, C], or "policy" where there is none."""
-        return self.groups.get("critic", self.groups["policy"])
-
-    @property
-    def mu(self) -> Tensor:
-        """Mean [T, N, A] of the Gaussian."""
-        return self.columns["action_mean"]
-
-    @property
-    def sigma(self) -> Tensor:
-        """Standard deviation [T, N, A] of the Gaussian."""
-        return self.columns["action_std"].expand_as(self.mu)
-
-    @property
-    def obs_shape(self) -> Tuple[int, ...]:
-        """Shape of the group "policy" for one environment."""
-        return tuple(self.observations.shape[2:])
-
-    @property
-    def privileged_obs_shape(self) -> Optional[Tuple[int, ...]]:
-        """Shape of the group "critic" for one environment, or None."""
-        return None if self.privileged_observations is None else tuple(self.privileged_observations.shape[2:])
-
-    @property
-    def actions_shape(self) -> Tuple[int, ...]:
-        """Shape of the actions of one environment."""
-        return tuple(self.columns["actions"].shape[2:])
-
-    # Writing
-
-    def current_step_view(self) -> Transition:
-        """Return the next step as a transition of views; values copied into them are stored."""
-        self._require_room()
-        return self._views[self.step].copy()
-
-    def add_transitions(self, transition: Transition) -> None:
-        """Store a transition as the next step; views of :meth:`current_step_view` are not copied.
-
-        A transition may omit ``time_outs``, which are then false, and ``sample_mask``, which is then 1.
+        All of this happens before the environment steps, so that it may refresh its observation buffer in place.
         """
-        self._require_room()
-        view = self._views[self.step]
-        for given, stored in ((transition.groups, view.groups), (transition.columns, view.columns)):
-            for name, target in stored.items():
-                value = given.get(name)
-                if value is target:
-                    continue
-                if value is not None:
-                    value = value.reshape(-1, target.shape[0])[0] if name in self.shared else value
-                    target.copy_(value.reshape(target.shape))
-                elif name not in OPTIONAL:
-                    raise ValueError(f"the transition has no {name}; set every field before add_transitions")
-        self._save_hidden_states(transition.hidden_states)
-        self.step += 1
+        if self.step >= self.num_steps:
+            raise OverflowError(f"the rollout already has {self.step} steps; call clear() before the next one")
+        row = self._rows[self.step]
+        for name, place in row.groups.items():
+            place.copy_(obs[name])
+        if self.step in self.plan.begins and not (states[0] is None and states[1] is None):
+            self.save_states(states)
+        return row
 
-    def _save_hidden_states(self, hidden_states: Optional[Tuple[HiddenState, HiddenState]]) -> None:
-        """Store the recurrent states at the start of a chunk; all other trajectories start after a done, with zeros."""
-        hidden_states = hidden_states or (None, None)
-        for chunk, begin in enumerate(self.plan.begins):
-            if begin == self.step:
-                self.saved_hidden_states_a = self._saved(self.saved_hidden_states_a, hidden_states[0], chunk)
-                self.saved_hidden_states_c = self._saved(self.saved_hidden_states_c, hidden_states[1], chunk)
+    def save_states(self, states: Tuple[HiddenState, HiddenState]) -> None:
+        """Store the recurrent states [L, N, H] of actor and critic at the start of chunks.
 
-    def _saved(self, saved: Tuple[Tensor, ...], state: HiddenState, chunk: int) -> Tuple[Tensor, ...]:
-        """Store a network's state [L, N, H] for a chunk; allocate the tensors at the first call."""
+        Every other trajectory starts after a done, with zeros.
+        """
+        actor, critic = (self._saved(*pair) for pair in zip(self.saved_states, states))
+        self.saved_states = actor, critic
+
+    def _saved(self, saved: Tuple[Tensor, ...], state: HiddenState) -> Tuple[Tensor, ...]:
+        """Store the state of one network; allocate the memory at the first call."""
         states = as_states(state)
         if states and not saved:
             saved = tuple(s.new_zeros(len(self.plan.begins), *s.shape) for s in states)
-        for i, target in enumerate(saved):
-            if states:
-                target[chunk].copy_(states[i])
-            else:
-                target[chunk].zero_()
+        for chunk in (chunk for chunk, begin in enumerate(self.plan.begins) if begin == self.step):
+            for i, target in enumerate(saved):
+                target[chunk] = states[i] if states else 0.0
         return saved
-
-    def _require_room(self) -> None:
-        if self.step >= self.num_transitions_per_env:
-            raise OverflowError(f"the rollout already has {self.step} steps; call clear() before the next one")
 
     def clear(self) -> None:
         """Start the next rollout at the first step, without time-outs and with a sample mask of ones."""
         self.step = 0
         self.columns["time_outs"].zero_()
         self.columns["sample_mask"].fill_(1.0)
-
-    # Reading
-
-    def compute_returns(
-        self,
-        last_values: Tensor,
-        gamma: float,
-        lam: float,
-        normalize: bool = True,
-        collective: Collective = SINGLE_PROCESS,
-    ) -> None:
-        """Fill returns and advantages; ``last_values`` [N, 1] are those of the observation after the last step.
-
-        With ``normalize`` the advantages of the rollouts of all ranks together have zero mean and unit standard
-        deviation. A masked step must be done; its return is its own value, so that it does not change the returns of
-        earlier steps.
-        """
-        mask = self.columns["sample_mask"]
-        rewards = torch.where(mask > 0, self.columns["rewards"], self.columns["values"])
-        advantages = gae(rewards, self.columns["values"], last_values, self.columns["dones"], gamma, lam)
-        torch.add(advantages, self.columns["values"], out=self.returns)
-        if not normalize:
-            self.advantages.copy_(advantages).mul_(mask)
-            return
-        total, count = collective.sum(torch.stack((torch.dot(advantages.flatten(), mask.flatten()), mask.sum())))
-        centered = torch.sub(advantages, total / count.clamp(min=1), out=self.advantages).mul_(mask)
-        std = collective.norm(torch.linalg.vector_norm(centered)) / (count - 1).clamp(min=1).sqrt()
-        centered.div_(std + 1e-8)
-
-    def get_statistics(self) -> Tuple[Tensor, Tensor]:
-        """Return the mean length [steps] of the trajectories in the rollout, and its mean reward per step."""
-        num_trajectories = trajectory_starts(self.columns["dones"]).sum()
-        return self.columns["dones"].numel() / num_trajectories, self.columns["rewards"].mean()
-
-    def mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[MiniBatch]:
-        """Yield flat mini-batches of shuffled steps, every step once per epoch."""
-        for steps in self._steps.shuffled(num_mini_batches, num_epochs):
-            yield self._steps.gather(steps)
-
-    def reccurent_mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[MiniBatch]:
-        """Yield mini-batches of shuffled whole environments, every environment once per epoch."""
-        for envs in self._sequences.shuffled(num_mini_batches, num_epochs):
-            yield self._sequences.gather(envs)

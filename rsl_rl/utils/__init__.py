@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from rsl_rl.utils.former_names import former_name
+from rsl_rl.utils.public_names import former_path, public_name
 
 __all__ = ["split_and_pad_trajectories", "unpad_trajectories"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+__path__.append(former_path(__name__))
 
 
 def __getattr__(name: str) -> Any:
@@ -12,4 +14,4 @@ def __getattr__(name: str) -> Any:
         from rsl_rl.utils import trajectories
 
         return getattr(trajectories, name)
-    return former_name(__name__, name)
+    return public_name(__name__, name)

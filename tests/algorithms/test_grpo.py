@@ -10,7 +10,7 @@ from rsl_rl.algorithms import GRPO
 from rsl_rl.config.algorithm import GRPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.task import RecallConfig, ReverseConfig, TargetSumConfig, ToyConfig
-from rsl_rl.env.protocols import Resettable, SharesStarts
+from rsl_rl.env.protocols import Resettable, SharesStarts, supports
 from rsl_rl.modules import ActorCritic
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.loading import load_policy
@@ -163,7 +163,7 @@ def test_environment_that_cannot_be_reset_needs_episodes_that_go_on(small_cfg):
         reset = None
 
     env = Endless(ToyConfig(num_envs=16))
-    assert not isinstance(env, Resettable) and isinstance(env, SharesStarts)
+    assert not supports(env, Resettable) and supports(env, SharesStarts)
     with pytest.raises(ValueError, match=r"Endless has no reset\(env_ids\).* set algorithm.restart_episodes to false"):
         OnPolicyRunner(env, replace(small_cfg, algorithm=GRPOConfig()))
     runner = OnPolicyRunner(env, replace(small_cfg, algorithm=GRPOConfig(restart_episodes=False)))

@@ -6,7 +6,7 @@ import torch
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import VecEnv
 from rsl_rl.env.contract import can_reset_some
-from rsl_rl.env.protocols import Checkpointable, HasEpisodeLengths, Mirrored, ReportsFaults, Resettable
+from rsl_rl.env.protocols import Checkpointable, HasEpisodeLengths, Mirrored, ReportsFaults, Resettable, supports
 from rsl_rl.tasks.toy import PointEnv
 
 
@@ -102,7 +102,7 @@ def test_ability_of_the_same_name_with_another_call_is_not_recognised(case):
 
 def test_episode_lengths_behind_a_read_only_property_are_not_recognised():
     lengths = property(lambda self: torch.zeros(2))
-    assert not isinstance(with_methods(episode_length_buf=lengths), HasEpisodeLengths)
+    assert not supports(with_methods(episode_length_buf=lengths), HasEpisodeLengths)
     assert isinstance(with_methods(episode_length_buf=lengths.setter(lambda self, value: None)), HasEpisodeLengths)
 
 
@@ -110,14 +110,14 @@ def test_ability_set_on_the_instance_is_recognised():
     env = with_methods()
     env.mirrors = lambda: {}
     env.reset = lambda env_ids: None
-    assert isinstance(env, Mirrored) and isinstance(env, Resettable) and not isinstance(env, ReportsFaults)
+    assert supports(env, Mirrored) and supports(env, Resettable) and not supports(env, ReportsFaults)
 
 
 def test_method_without_a_signature_is_not_recognised():
     env = with_methods(mirrors=type)  # a builtin that inspect cannot read
     with pytest.raises(ValueError, match="no signature"):
         inspect.signature(env.mirrors)
-    assert not isinstance(env, Mirrored)
+    assert not supports(env, Mirrored)
 
 
 def test_subclass_of_a_protocol_has_its_own_instances_only():
@@ -128,9 +128,9 @@ def test_subclass_of_a_protocol_has_its_own_instances_only():
     class Undefined(Bare, Mirrored):
         pass
 
-    assert isinstance(Symmetric(), Symmetric) and isinstance(Symmetric(), Mirrored)
+    assert isinstance(Symmetric(), Symmetric) and supports(Symmetric(), Mirrored)
     assert not isinstance(with_methods(mirrors=lambda self: {}), Symmetric)
-    assert not isinstance(Undefined(), Mirrored)  # the protocol's declaration is no implementation
+    assert not supports(Undefined(), Mirrored)  # the protocol's declaration is no implementation
 
 
 def test_toy_environment_can_be_reset_and_saved_only():

@@ -5,14 +5,14 @@ import torch
 
 from rsl_rl.config.task import ReverseConfig, TargetSumConfig
 from rsl_rl.env import check_vec_env
-from rsl_rl.env.protocols import Checkpointable, Resettable, SharesStarts
+from rsl_rl.env.protocols import Checkpointable, Resettable, SharesStarts, supports
 
 
 @pytest.mark.parametrize("config", [ReverseConfig, TargetSumConfig])
 def test_token_task_keeps_the_contract_and_comes_back(config):
     env = config(num_envs=6).build(seed=1)
     assert check_vec_env(env, actions=torch.zeros(6, 1, dtype=torch.int64)) == []
-    assert isinstance(env, Resettable) and isinstance(env, Checkpointable) and isinstance(env, SharesStarts)
+    assert supports(env, Resettable) and supports(env, Checkpointable) and supports(env, SharesStarts)
     other = config(num_envs=6).build(seed=2)
     other.load_state_dict(env.state_dict())
     for _ in range(9):  # through resets, whose draws must agree too

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from rsl_rl.env.adapters.foreign import ExtrasEnv, FiveTupleEnv, GroupsEnv, is_groups
+from rsl_rl.env.adapters.foreign import ExtrasEnv, FiveTupleEnv, ForeignEnv, GroupsEnv, is_groups
 from rsl_rl.env.vec_env import VecEnv
 
 __all__ = ["as_vec_env"]
@@ -23,6 +23,8 @@ def as_vec_env(env: Any, actions: str = "clip") -> VecEnv:
 
     Attributes that are set on the adapter are set on ``env``. Anything else is a TypeError.
     """
+    if isinstance(env, ForeignEnv):
+        return env
     if _is_vector_env(env):
         from rsl_rl.env.adapters.gymnasium_vector import GymnasiumEnv  # imports an optional package
 

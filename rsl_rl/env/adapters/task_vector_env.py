@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
 from rsl_rl.config.task import TaskConfig
-from rsl_rl.env.protocols import Resettable
+from rsl_rl.env.protocols import Resettable, supports
 from rsl_rl.env.vec_env import Observations, StepResult, require_group
 
 
@@ -70,7 +70,7 @@ class TaskVectorEnv(VectorEnv):
             self._env = self.cfg.build(self._device, int(seed))
             return self._numbers(self._env.get_observations()), {}
         ids = None if mask is None else torch.as_tensor(np.flatnonzero(mask), device=self._env.device)
-        if not isinstance(self._env, Resettable):
+        if not supports(self._env, Resettable):
             raise TypeError(
                 f"{type(self._env).__name__} has no reset(env_ids), which reset() needs; give it the method"
             )

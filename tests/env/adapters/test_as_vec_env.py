@@ -6,7 +6,7 @@ import torch
 
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import as_vec_env, check_vec_env
-from rsl_rl.env.protocols import HasEpisodeLengths, Resettable
+from rsl_rl.env.protocols import HasEpisodeLengths, Resettable, supports
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.tasks.toy import PointEnv
 from tests.era_clients import LIMIT, A, C, D, N, Point, V1Env, V1PrivilegedEnv, V2Env, V3Env, V5Env
@@ -78,7 +78,7 @@ def test_attributes_that_are_set_on_an_adapter_reach_the_environment():
     adapted.episode_length_buf = ages
     adapted.curriculum = 3
     assert env.episode_length_buf is ages and env.curriculum == 3 and adapted.curriculum == 3
-    assert isinstance(adapted, HasEpisodeLengths) and not isinstance(adapted, Resettable)
+    assert supports(adapted, HasEpisodeLengths) and not supports(adapted, Resettable)
 
 
 def test_an_environment_without_cfg_device_and_limit_gets_them_from_its_observations():
@@ -86,7 +86,7 @@ def test_an_environment_without_cfg_device_and_limit_gets_them_from_its_observat
     del env.max_episode_length
     adapted = as_vec_env(env)
     assert adapted.cfg == {} and adapted.device == torch.device("cpu") and adapted.max_episode_length > 10**6
-    assert not isinstance(adapted, HasEpisodeLengths)
+    assert not supports(adapted, HasEpisodeLengths)
 
 
 @pytest.mark.parametrize("limit", [7, 7.0, np.array(7), np.int64(7), torch.tensor(7), torch.full((N,), 7)])

@@ -1,0 +1,137 @@
+"""Policies and their memory with the names and calls of rsl_rl 1 to 3."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence, Union
+
+from torch import Tensor, nn
+
+from rsl_rl.compat.facade import Facade
+from rsl_rl.modules import actor_critic, memory
+from rsl_rl.modules.distributions import Distribution
+from rsl_rl.modules.model import Model, Observation
+from rsl_rl.modules.networks import init_orthogonal
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, unpad_trajectories
+
+Masks = Union[ResetMasks, Tensor, None]
+"""Resets of a recurrent mini-batch, the masks [T, M] of padded trajectories, or None while acting."""
+
+
+class ActorCritic(actor_critic.ActorCritic, metaclass=Facade):
+    """An :class:`rsl_rl.modules.actor_critic.ActorCritic` with the names of rsl_rl 1 to 3.
+
+    Observations may be one tensor [N, D]; masks [T, M] with first states [L, M, H] are those of padded trajectories.
+    """
+
+    stands_for = actor_critic.ActorCritic
+    is_recurrent: bool = False
+
+    @staticmethod
+    def init_weights(sequential: nn.Sequential, scales: Sequence[float]) -> None:
+        """Make each linear layer's weight orthogonal with the gain of its place in ``scales``, and its bias zero."""
+        init_orthogonal(sequential, scales)
+
+    def update_distribution(  # type: ignore[override]
+        self, observations: Observation, masks: Masks = None, hidden_states: HiddenState = None
+    ) -> Distribution:
+        """Compute the distribution over actions."""
+        if not isinstance(masks, Tensor):
+            return super().update_distribution(observations, masks, hidden_states)
+        outputs = _of_trajectories(self.actor_model, observations, masks, hidden_states)
+        self.distribution = self.family(outputs, self.noise_std() if self.family.shared_parameters else None)
+        return self.distribution
+
+    def act(  # type: ignore[override]
+        self, observations: Observation, masks: Masks = None, hidden_states: HiddenState = None
+    ) -> Tensor:
+        """Draw actions [..., A]."""
+        self.update_distribution(observations, masks, hidden_states)
+        return self.distribution.sample()
+
+    def evaluate(  # type: ignore[override]
+        self,
+        critic_observations: Observation,
+        masks: Masks = None,
+        hidden_states: HiddenState = None,
+        advance: bool = True,
+    ) -> Tensor:
+        """Return the value [..., 1]."""
+        if not isinstance(masks, Tensor):
+            return super().evaluate(critic_observations, masks, hidden_states, advance)
+        outputs = _of_trajectories(self.critic_model, critic_observations, masks, hidden_states)
+        return self.value_normalizer(outputs)
+
+    def get_actions_log_prob(self, actions: Tensor) -> Tensor:
+        """Return the log density [...] of actions [..., A] under the current distribution."""
+        return self.distribution.log_prob(actions).squeeze(-1)
+
+    @property
+    def action_mean(self) -> Tensor:
+        """Mean of the current distribution [..., A]."""
+        return self.distribution.mode
+
+    @property
+    def action_std(self) -> Tensor:
+        """Standard deviation of the current distribution [..., A]."""
+        return self.distribution.std.expand_as(self.distribution.mode)
+
+    @property
+    def entropy(self) -> Tensor:
+        """Entropy of the current distribution [...] in nats."""
+        return self.distribution.entropy().squeeze(-1).expand(self.distribution.mode.shape[:-1])
+
+
+def _of_trajectories(model: Model, obs: Observation, masks: Tensor, state: HiddenState) -> Tensor:
+    """Return the outputs [T, N, ...] for padded trajectories [T, M, ...] with their masks and first states."""
+    outputs = model(obs, ResetMasks.none(masks.shape, masks.device), state)
+    return unpad_trajectories(outputs, masks)
+
+
+class ActorCriticRecurrent(ActorCritic, actor_critic.ActorCriticRecurrent):
+    """An :class:`ActorCritic` with a GRU or LSTM in front of the heads."""
+
+    stands_for = actor_critic.ActorCriticRecurrent
+    is_recurrent = True
+
+
+class SymmetricActorCritic(ActorCritic, actor_critic.SymmetricActorCritic):
+    """An :class:`ActorCritic` with left-right symmetry."""
+
+    stands_for = actor_critic.SymmetricActorCritic
+
+
+class SymmetricActorCriticRecurrent(
+    ActorCriticRecurrent, SymmetricActorCritic, actor_critic.SymmetricActorCriticRecurrent
+):
+    """An :class:`ActorCriticRecurrent` with left-right symmetry."""
+
+    stands_for = actor_critic.SymmetricActorCriticRecurrent
+
+
+FACADES = {
+    cls.stands_for: cls
+    for cls in (ActorCritic, ActorCriticRecurrent, SymmetricActorCritic, SymmetricActorCriticRecurrent)
+}
+"""The class that stands for each of this version's policies."""
+
+
+class Memory(memory.Memory, metaclass=Facade):
+    """A GRU or LSTM that is called as in rsl_rl 1."""
+
+    stands_for = memory.Memory
+
+    def forward(self, input: Tensor, masks: Optional[Tensor] = None, hidden_states: HiddenState = None) -> Tensor:
+        """Step all environments on [N, D], or, with masks [T, M], run padded trajectories [T, M, D] from their first
+        states [L, M, H] and unpad: [T, N, H]; see ``split_and_pad_trajectories``."""
+        if masks is None:
+            return self.step(input)
+        outputs = self.sequence(input, ResetMasks.none(masks.shape, masks.device), hidden_states)
+        return unpad_trajectories(outputs, masks)
+
+
+def as_client_policy(policy: actor_critic.ActorCritic) -> Any:
+    """Return a policy of this version as its facade: the same object, whose class becomes the facade's."""
+    facade = FACADES.get(type(policy))
+    if facade is not None:
+        policy.__class__ = facade
+    return policy

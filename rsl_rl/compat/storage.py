@@ -1,0 +1,355 @@
+"""Rollout, step and mini-batch with the constructors and names of rsl_rl 1 to 3."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from rsl_rl.compat.facade import Facade
+from rsl_rl.distributed import SINGLE_PROCESS, Collective
+from rsl_rl.storage import returns, rollout_storage
+from rsl_rl.storage.mini_batches import ChunkPlan, MiniBatch, SequenceBatches, StepBatches
+from rsl_rl.storage.rollout_storage import Column, GroupSpec
+from rsl_rl.utils.trajectories import HiddenState, split_and_pad_trajectories, trajectory_starts, trajectory_states
+
+_OPTIONAL = ("time_outs", "sample_mask")
+"""Columns that a transition may omit."""
+
+_GROUP_NAMES = {"observations": "policy", "critic_observations": "critic"}
+_COLUMN_NAMES = {"action_sigma": "action_std"}
+_COLUMNS = (
+    "actions", "rewards", "dones", "time_outs", "sample_mask", "values", "actions_log_prob", "action_mean",
+    "action_std", "action_sigma",
+)  # fmt: skip
+
+
+def vector_group_specs(obs_shape: Sequence[int], privileged_obs_shape: Optional[Sequence[int]]) -> Dict[str, GroupSpec]:
+    """Return the groups "policy" and, unless its shape is None, "critic" of one or two observation tensors."""
+    specs = {"policy": GroupSpec(tuple(obs_shape))}
+    if privileged_obs_shape is not None:
+        specs["critic"] = GroupSpec(tuple(privileged_obs_shape))
+    return specs
+
+
+class Transition:
+    """Views of one step of the storage, or other tensors to be copied into it.
+
+    ``groups`` are the observations by group [N, ...], ``columns`` all other data by name [N, size]; ``hidden_states``
+    are those of actor and critic before the step. Groups and columns are also attributes with the names of rsl_rl, such
+    as ``observations`` and ``actions``; values that are not set are None. ``on_demand`` are functions that compute
+    columns [N, size] when such an attribute is first read.
+    """
+
+    groups: Dict[str, Tensor]
+    columns: Dict[str, Tensor]
+    hidden_states: Optional[Tuple[HiddenState, HiddenState]]
+    on_demand: Dict[str, Callable[[], Tensor]]
+
+    def __init__(
+        self,
+        groups: Optional[Mapping[str, Tensor]] = None,
+        columns: Optional[Mapping[str, Tensor]] = None,
+        hidden_states: Optional[Tuple[HiddenState, HiddenState]] = None,
+        **named: Tensor,
+    ):
+        vars(self).update(groups=dict(groups or {}), columns=dict(columns or {}), hidden_states=hidden_states)
+        vars(self).update(on_demand={})
+        for name, value in named.items():
+            if name not in _COLUMNS and name not in _GROUP_NAMES:
+                raise TypeError(f"a transition has no '{name}'; known: {', '.join((*_GROUP_NAMES, *_COLUMNS))}")
+            setattr(self, name, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack into groups and columns, as this version's transitions do."""
+        return iter((self.groups, self.columns))
+
+    def clear(self) -> None:
+        """Drop every tensor."""
+        self.groups, self.columns, self.hidden_states, self.on_demand = {}, {}, None, {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _GROUP_NAMES:
+            return self.groups.get(_GROUP_NAMES[name])
+        if name in _COLUMNS:
+            if name in self.on_demand:
+                with torch.no_grad():
+                    self.columns[name].copy_(self.on_demand.pop(name)())
+            return self.columns.get(_COLUMN_NAMES.get(name, name))
+        raise AttributeError(f"a transition has no '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _GROUP_NAMES:
+            self.groups[_GROUP_NAMES[name]] = value
+        elif name in _COLUMNS:
+            self.columns[_COLUMN_NAMES.get(name, name)] = value
+        else:
+            object.__setattr__(self, name, value)
+
+
+class ClientBatch(MiniBatch):
+    """A mini-batch that unpacks into the eleven items of rsl_rl 1, and has their names."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack into observations, critic observations, actions, values, advantages, returns, log-probabilities,
+        means, standard deviations, hidden states of actor and critic, and masks.
+
+        Of sequences, observations are padded trajectories [S, M, ...] with their masks [S, M] and first states.
+        """
+        observations, states, masks = [self.observations, self.critic_observations], self.hidden_states, None
+        if self.masks is not None:
+            dones = torch.cat((1.0 - self.masks.keep_state[1:], self.masks.keep_state[:1])).bool()
+            padded = [split_and_pad_trajectories(group, dones) for group in observations]
+            observations, masks = [trajectories for trajectories, _ in padded], padded[0][1]
+            states = trajectory_states(states[0], dones), trajectory_states(states[1], dones)
+        yield from observations
+        yield from (self.actions, self.values, self.advantages, self.returns, self.old_actions_log_prob)
+        yield from (self.old_mu, self.old_sigma.expand_as(self.old_mu), states, masks)
+
+    def __getattr__(self, name: str) -> Tensor:
+        """Return a column by its name: actions, values, advantages, returns."""
+        columns = self.__dict__.get("columns", {})
+        if name not in columns:
+            raise AttributeError(f"a mini-batch has no '{name}'; its columns are {', '.join(columns)}")
+        return columns[name]
+
+    @property
+    def observations(self) -> Tensor:
+        """Group "policy" [B, D]."""
+        return self.groups["policy"]
+
+    @property
+    def critic_observations(self) -> Tensor:
+        """Group "critic" [B, C], or "policy" where there is none."""
+        return self.groups["critic" if "critic" in self.groups else "policy"]
+
+    @property
+    def old_actions_log_prob(self) -> Tensor:
+        """Log-probabilities [B, 1] of the actions during the rollout."""
+        return self.columns["actions_log_prob"]
+
+    @property
+    def old_mu(self) -> Tensor:
+        """Mean [B, A] of the Gaussian during the rollout."""
+        return self.columns["action_mean"]
+
+    @property
+    def old_sigma(self) -> Tensor:
+        """Standard deviation [B, A] of the Gaussian during the rollout, or [A]."""
+        return self.columns["action_std"]
+
+
+class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
+    """T steps of N environments, with the constructor and names of rsl_rl 1.
+
+    ``obs_shape`` is the shape of the group "policy", ``privileged_obs_shape`` that of the group "critic" or None; or
+    ``obs_shape`` is a mapping from the names of all groups to their :class:`GroupSpec`. ``columns`` are stored beside
+    the standard ones; by default the mean and standard deviation of a Gaussian. With ``extra_step`` there is memory for
+    T + 1 steps, which ``RolloutBuffer`` uses; the rollout has T.
+    """
+
+    stands_for = rollout_storage.RolloutStorage
+    Transition = Transition
+
+    def __init__(
+        self,
+        num_envs: int,
+        num_transitions_per_env: int,
+        obs_shape: Union[Sequence[int], Mapping[str, GroupSpec]],
+        privileged_obs_shape: Optional[Sequence[int]],
+        actions_shape: Sequence[int],
+        device: Union[str, torch.device] = "cpu",
+        plan: Optional[ChunkPlan] = None,
+        columns: Optional[Mapping[str, Column]] = None,
+        sequences: bool = False,
+        extra_step: bool = False,
+    ):
+        specs = obs_shape if isinstance(obs_shape, Mapping) else vector_group_specs(obs_shape, privileged_obs_shape)
+        size = actions_shape[0]
+        declared = {"action_mean": Column(size), "action_std": Column(size)} if columns is None else columns
+        self._num_rows = num_transitions_per_env + extra_step
+        super().__init__(num_envs, num_transitions_per_env, specs, size, declared, device, plan, sequences)
+        self.declared = tuple(declared)
+
+    @classmethod
+    def of_groups(
+        cls,
+        num_envs: int,
+        num_steps: int,
+        groups: Mapping[str, GroupSpec],
+        action_size: int,
+        columns: Mapping[str, Column],
+        device: Union[str, torch.device] = "cpu",
+        plan: Optional[ChunkPlan] = None,
+        sequences: bool = False,
+        extra_step: bool = False,
+    ) -> RolloutStorage:
+        """Return a storage from the arguments of this version."""
+        return cls(num_envs, num_steps, groups, None, [action_size], device, plan, columns, sequences, extra_step)
+
+    def allocate(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        rows = torch.zeros(self._num_rows, self.num_envs, *shape, dtype=dtype, device=self.device)
+        return rows[: self.num_steps]
+
+    @property
+    def group_rows(self) -> Dict[str, Tensor]:
+        """Memory [T or T + 1, N, ...] of each group."""
+        return {name: _rows_of(group) for name, group in self.groups.items()}
+
+    @property
+    def column_rows(self) -> Dict[str, Tensor]:
+        """Memory [T or T + 1, N, size] of each column that is not shared."""
+        return {name: _rows_of(column) for name, column in self.columns.items() if name not in self.shared}
+
+    def add_column(self, name: str, column: Column) -> None:
+        """Declare one more column, which mini-batches then hold; transitions do not have it."""
+        self.columns[name] = self.allocate((column.size,), column.dtype)
+        self.declared, self.in_batches = (*self.declared, name), (*self.in_batches, name)
+
+    def __getattr__(self, name: str) -> Tensor:
+        """Return a column by its name."""
+        columns = self.__dict__.get("columns", {})
+        if name not in columns:
+            raise AttributeError(f"{type(self).__name__} has no '{name}'; its columns are {', '.join(columns)}")
+        return columns[name]
+
+    # Names
+
+    @property
+    def num_transitions_per_env(self) -> int:
+        """T."""
+        return self.num_steps
+
+    @property
+    def observations(self) -> Tensor:
+        """Group "policy" [T, N, D]."""
+        return self.groups["policy"]
+
+    @property
+    def privileged_observations(self) -> Optional[Tensor]:
+        """Group "critic" [T, N, C], or None."""
+        return self.groups.get("critic")
+
+    @property
+    def critic_observations(self) -> Tensor:
+        """Group "critic" [T, N, C], or "policy" where there is none."""
+        return self.groups.get("critic", self.groups["policy"])
+
+    @property
+    def mu(self) -> Tensor:
+        """Mean [T, N, A] of the Gaussian."""
+        return self.columns["action_mean"]
+
+    @property
+    def sigma(self) -> Tensor:
+        """Standard deviation [T, N, A] of the Gaussian."""
+        return self.columns["action_std"].expand_as(self.mu)
+
+    @property
+    def obs_shape(self) -> Tuple[int, ...]:
+        """Shape of the group "policy" for one environment."""
+        return tuple(self.observations.shape[2:])
+
+    @property
+    def privileged_obs_shape(self) -> Optional[Tuple[int, ...]]:
+        """Shape of the group "critic" for one environment, or None."""
+        return None if self.privileged_observations is None else tuple(self.privileged_observations.shape[2:])
+
+    @property
+    def actions_shape(self) -> Tuple[int, ...]:
+        """Shape of the actions of one environment."""
+        return tuple(self.columns["actions"].shape[2:])
+
+    @property
+    def saved_hidden_states_a(self) -> Tuple[Tensor, ...]:
+        """Recurrent states of the actor at the start of chunks, each [K, L, N, H]."""
+        return self.saved_states[0]
+
+    @property
+    def saved_hidden_states_c(self) -> Tuple[Tensor, ...]:
+        """Recurrent states of the critic at the start of chunks, each [K, L, N, H]."""
+        return self.saved_states[1]
+
+    # Writing
+
+    def current_step_view(self) -> Transition:
+        """Return the next step as a transition of views; values copied into them are stored."""
+        self._require_room()
+        return Transition(*self._rows[self.step])
+
+    def _require_room(self) -> None:
+        if self.step >= self.num_steps:
+            raise OverflowError(f"the rollout already has {self.step} steps; call clear() before the next one")
+
+    def add_transitions(self, transition: Transition) -> None:
+        """Store a transition as the next step; views of the step's memory are not copied.
+
+        A transition may omit ``time_outs``, which are then false, and ``sample_mask``, which is then 1.
+        """
+        self._require_room()
+        row = self._rows[self.step]
+        for given, stored in ((transition.groups, row.groups), (transition.columns, row.columns)):
+            for name, target in stored.items():
+                value = given.get(name)
+                if value is target or (value is None and name in (*_OPTIONAL, "returns", "advantages")):
+                    continue
+                if value is None:
+                    raise ValueError(f"the transition has no {name}; set every field before add_transitions")
+                value = value.reshape(-1, target.shape[0])[0] if name in self.shared else value
+                target.copy_(value.reshape(target.shape))
+        self._save_hidden_states(transition.hidden_states)
+        self.step += 1
+
+    add_transition = add_transitions  # its name since version 3.3
+
+    def _save_hidden_states(self, hidden_states: Optional[Tuple[HiddenState, HiddenState]]) -> None:
+        """Store the recurrent states at the start of a chunk; None stands for zeros."""
+        if self.step in self.plan.begins:
+            self.save_states(hidden_states or (None, None))
+
+    # Reading
+
+    def compute_returns(
+        self,
+        last_values: Tensor,
+        gamma: float,
+        lam: float,
+        normalize: bool = True,
+        collective: Collective = SINGLE_PROCESS,
+    ) -> None:
+        """Fill returns and advantages; ``last_values`` [N, 1] are those of the observation after the last step.
+
+        A masked step must be done; its return is its own value, so that it does not change the returns of earlier
+        steps.
+        """
+        columns = self.columns
+        mask, values = columns["sample_mask"], columns["values"]
+        rewards = torch.where(mask > 0, columns["rewards"], values)
+        advantages = returns.gae(rewards, values, last_values, columns["dones"], gamma, lam)
+        torch.add(advantages, values, out=columns["returns"])
+        advantages = returns.normalize(advantages, mask, collective) if normalize else advantages.mul_(mask)
+        columns["advantages"].copy_(advantages)
+
+    def get_statistics(self) -> Tuple[Tensor, Tensor]:
+        """Return the mean length [steps] of the trajectories in the rollout, and its mean reward per step."""
+        num_trajectories = trajectory_starts(self.columns["dones"]).sum()
+        return self.columns["dones"].numel() / num_trajectories, self.columns["rewards"].mean()
+
+    def mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[ClientBatch]:
+        """Yield flat mini-batches of shuffled steps, every step once per epoch."""
+        batches = StepBatches(self)
+        for steps in batches.shuffled(num_mini_batches, num_epochs):
+            yield ClientBatch(**vars(batches.gather(steps)))
+
+    def reccurent_mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[ClientBatch]:
+        """Yield mini-batches of shuffled whole environments, every environment once per epoch."""
+        batches = SequenceBatches(self)
+        for envs in batches.shuffled(num_mini_batches, num_epochs):
+            yield ClientBatch(**vars(batches.gather(envs)))
+
+
+def _rows_of(x: Tensor) -> Tensor:
+    """Return the memory of which a tensor of ``RolloutStorage.allocate`` is the first T steps."""
+    assert x._base is not None
+    return x._base

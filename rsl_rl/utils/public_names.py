@@ -1,0 +1,33 @@
+"""What the public names of a package stand for, and where modules of earlier versions are."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping
+
+from rsl_rl.utils.registry import import_object
+
+
+def former_path(package: str) -> str:
+    """Return the folder in rsl_rl.compat of the modules that a package has in rsl_rl 1 to 5 and not here; the package
+    appends it to its ``__path__``."""
+    root = os.path.dirname(os.path.dirname(__file__))
+    return os.path.join(root, "compat", "paths", *package.split(".")[1:])
+
+
+def public_name(package: str, name: str, own: Mapping[str, str] = {}) -> Any:
+    """Return the class or function behind a public name of a package; an unknown name is an AttributeError.
+
+    ``own`` are the places of this version's classes. In rsl_rl.compat some of them have a subclass that also takes what
+    programs for rsl_rl 1 to 5 pass, and that is returned; so are names that only earlier versions have. Where
+    rsl_rl.compat cannot be imported, the classes are those of ``own``.
+    """
+    if name.startswith("_"):
+        raise AttributeError(f"module '{package}' has no attribute '{name}'")
+    try:
+        find = import_object("rsl_rl.compat.former_names:find")
+    except ImportError:
+        if name not in own:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'") from None
+        return import_object(own[name])
+    return find(package, name, own)
