@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.serving import Figures, serve
 from rsl_rl.cli.experiments import Experiments
-from rsl_rl.utils.cpus import available_cpus
+from rsl_rl.utils.host import available_cpus
 from rsl_rl.utils.mujoco_model import load_model
 
 RANDOMISED = ("geom_friction", "pair_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
@@ -22,7 +24,6 @@ from rsl_rl.cli.errors import FlagParser, one_line_errors, print_line, usage_err
 from rsl_rl.cli.experiments import Experiments
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
-from rsl_rl.utils.terminal import replace_unencodable_output
 
 SHORTCUTS = {
     "num_envs": "env.num_envs",
@@ -56,7 +57,7 @@ class Arguments(NamedTuple):
 def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) -> Arguments:
     """Parse the command line into ``flags`` and a config: that of --task, or that of an existing run."""
     set_omp_spincount()
-    replace_unencodable_output()
+    _replace_unencodable_output()
     own = {field.name for field in dataclasses.fields(flags)}
     argv = [_expand(_current_name(argument, own), own) for argument in argv]
     early, experiments = _parse_early_flags(argv), Experiments()
@@ -86,6 +87,13 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
         if not from_run:
             _reject_unused_settings(cfg)
     return Arguments(parsed.flags, cfg, run, log_root)
+
+
+def _replace_unencodable_output() -> None:
+    """Print "?" for characters that the terminal's encoding does not have, instead of raising an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _default_config(early: argparse.Namespace, experiments: Experiments) -> TrainConfig:

@@ -12,7 +12,7 @@ from torch import Tensor
 from rsl_rl.env.protocols import Checkpointable, Resettable, supports
 from rsl_rl.env.tensor_checks import ContractError, TensorChecks, dtype_name, is_integer
 from rsl_rl.env.vec_env import StepResult, VecEnv
-from rsl_rl.utils.serializable import check_serializable
+from rsl_rl.utils.checkpoints import check_serializable
 
 __all__ = ["ContractError", "can_reset_some", "check_vec_env", "standardize_step"]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.env.vec_env import Observations, StepResult
-from rsl_rl.utils.first_occurrence import FirstOccurrence
+from rsl_rl.utils.tensors import FirstOccurrence
 
 PolicyInputs = Dict[str, Tensor]
 """Observation groups on the learner's device, with zeros in the rows of broken environments."""

@@ -15,7 +15,7 @@ from rsl_rl.tasks import faults
 from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.by_name import values_by_name
-from rsl_rl.utils.cpu_checks import none_on_cpu
+from rsl_rl.utils.tensors import none_on_cpu
 
 _GRAVITY = 9.81  # [m/s^2]
 

@@ -60,40 +60,6 @@ class Memory(nn.Module):
         self.rnn = kinds[type.lower()](input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         self.hidden_states: HiddenState = None
 
-    def step(self, x: Tensor, states: Sequence[Tensor], weights: Any) -> Tuple[Tensor, ...]:
-        """Compute what :func:`plain_step` computes, without gradient, with weights of :meth:`prepare`."""
-        ...
-
-
-class Memory(nn.Module):
-    """A GRU or LSTM that runs step by step with an internal state, or over whole rollouts from given states.
-
-    The weights are those of a torch layer, ``rnn``, under its names. The state is None, which stands for zeros, until
-    the first step after a full ``reset``. Over rollouts with gradients it computes in ``autocast_dtype``, if that is
-    set, and returns its input's type.
-    """
-
-    autocast_dtype: Optional[torch.dtype] = None
-    kernel: Optional[MemoryKernel] = None
-    """Faster implementation of the same functions; None for :func:`plain_scan` and :func:`plain_step`."""
-    _cached: Optional[List[Any]] = None
-
-    def __init__(self, input_size: int, type: str = "lstm", num_layers: int = 1, hidden_size: int = 256):
-        super().__init__()
-        kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
-        if type.lower() not in kinds:
-            raise ValueError(f"unknown memory type '{type}'; allowed: gru, lstm")
-        self.rnn = kinds[type.lower()](input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
-        self.hidden_states: HiddenState = None
-
-    def forward(self, input: Tensor, masks: Optional[Tensor] = None, hidden_states: HiddenState = None) -> Tensor:
-        """Step all environments on [N, D], or, with masks [T, M], run padded trajectories [T, M, D] from their first
-        states [L, M, H] and unpad: [T, N, H]; see ``split_and_pad_trajectories``."""
-        if masks is None:
-            return self.step(input)
-        outputs = self.sequence(input, ResetMasks.none(masks.shape, masks.device), hidden_states)
-        return unpad_trajectories(outputs, masks)
-
     def step(self, x: Tensor) -> Tensor:
         """Advance the own state by observations [N, D] and return the output [N, H]."""
         y, self.hidden_states = self.advance(x, self.hidden_states)

@@ -27,8 +27,7 @@ from rsl_rl.utils.checkpoints import (
 )
 from rsl_rl.utils.config_io import to_dict, write_yaml
 from rsl_rl.utils.files import atomic_write, remove_temporary_files
-from rsl_rl.utils.git_repositories import one_file_per_repository
-from rsl_rl.utils.git_state import write_git_state
+from rsl_rl.utils.git_state import one_file_per_repository, write_git_state
 
 try:
     import fcntl

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from rsl_rl.sim.parameters import parameter_shape
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.utils.state_shapes import require_same_shapes
 
 
 class RobotPoseVel(NamedTuple):
@@ -223,3 +222,19 @@ class Sim(ABC):
         if unknown:
             raise ValueError(f"unknown links {unknown}; this model reports contact of {', '.join(self.link_names)}")
         return torch.tensor([self.link_names.index(name) for name in names], dtype=torch.long, device=self.device)
+
+
+def require_same_shapes(saved: Any, own: Any, name: str) -> None:
+    """Raise a ValueError if a tensor of a saved state of physics has another shape than the same entry of ``own``.
+
+    Entries that only one of the two nested dicts has are left to who loads them. ``name`` is that of ``saved``.
+    """
+    if isinstance(own, Mapping) and isinstance(saved, Mapping):
+        for key, value in own.items():
+            if key in saved:
+                require_same_shapes(saved[key], value, f"{name}.{key}")
+    elif isinstance(own, Tensor) and isinstance(saved, Tensor) and saved.shape != own.shape:
+        raise ValueError(
+            f"{name} has the shape {list(saved.shape)} and this simulation needs {list(own.shape)}; use the number of "
+            "robots, the model and the engine of the run, or load it with load_env=False (--fresh_episodes)"
+        )

@@ -15,7 +15,7 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.isaac_gym_actors import ActorParameters, shape_friction
 from rsl_rl.sim.isaac_gym_ground import Ground, Plane
 from rsl_rl.sim.isaac_gym_model import RobotFacts
-from rsl_rl.utils.cpus import available_cpus
+from rsl_rl.utils.host import available_cpus
 
 SPACING = 3.0
 """Distance of robots on a plane [m]. Robots do not collide, but PhysX tests all pairs of overlapping shapes before it

@@ -21,8 +21,8 @@ from torch import Tensor
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Drive, RobotPoseVel
 from rsl_rl.sim.mujoco_robots import NO_SENSORS, MujocoRobots
-from rsl_rl.utils.cpus import available_cpus
 from rsl_rl.utils.height_field import HeightField
+from rsl_rl.utils.host import available_cpus
 
 _START_TIME = 1.0
 """Time at the start of a step. MuJoCo resets a world that diverges to its default state and to time zero."""

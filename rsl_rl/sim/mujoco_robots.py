@@ -22,9 +22,9 @@ from torch import Tensor
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_parameters import MujocoParameters
-from rsl_rl.utils.column_selector import ColumnSelector
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.utils.tensors import ColumnSelector
 
 NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 """Flag of all physics steps of a control step except the last one: sensors are not read in between."""

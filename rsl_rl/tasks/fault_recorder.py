@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.sim.base import Sim
-from rsl_rl.utils.first_occurrence import FirstOccurrence
+from rsl_rl.utils.tensors import FirstOccurrence
 
 NUM_STEPS = 8
 """Number of control steps that are recorded."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import TerminationConfig
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.cpu_checks import all_within_on_cpu, none_on_cpu
+from rsl_rl.utils.tensors import all_within_on_cpu, none_on_cpu
 
 CAUSES = ("engine", "contacts", "state", "reward_term", "observation_term")
 """Causes of faults: the physics diverged; the engine's contact buffer overflowed; the state is not finite or too fast;

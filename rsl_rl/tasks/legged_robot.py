@@ -11,6 +11,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 from rsl_rl.robots import ROBOTS, Robot
+from rsl_rl.sim.base import require_same_shapes
 from rsl_rl.sim.selection import make_sim
 from rsl_rl.tasks import faults
 from rsl_rl.tasks.actuators import Actuator
@@ -25,10 +26,9 @@ from rsl_rl.tasks.mdp.weighted_rewards import WeightedRewards
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.step_log import StepLog
 from rsl_rl.terrain import build_levels, build_terrain
-from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.host import single_thread_if_small
 from rsl_rl.utils.registry import import_object
-from rsl_rl.utils.state_shapes import require_same_shapes
+from rsl_rl.utils.tensors import none_on_cpu
 
 
 class LeggedRobot(VecEnv):

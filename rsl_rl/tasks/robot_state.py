@@ -11,9 +11,8 @@ from rsl_rl.robots.robot import Names, Robot
 from rsl_rl.sim.base import Sim
 from rsl_rl.terrain.ground import ground_of
 from rsl_rl.terrain.scan import ScanGrid
-from rsl_rl.utils.column_selector import ColumnSelector
-from rsl_rl.utils.cpu_checks import rows_on_cpu
 from rsl_rl.utils.rotations import heading, rotate_inverse, turn
+from rsl_rl.utils.tensors import ColumnSelector, rows_on_cpu
 
 _STORED = (
     "command",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.cpu_checks import none_on_cpu
+from rsl_rl.utils.tensors import none_on_cpu
 
 
 class StepLog:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rsl_rl.config.terrain import TerrainConfig
 from rsl_rl.terrain.terrain import Terrain
-from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.rotations import heading, turn
+from rsl_rl.utils.tensors import none_on_cpu
 
 _EDGE = 1.0
 """Distance from the edge of the ground at which an episode ends [m]."""

@@ -8,14 +8,15 @@ import io
 import itertools
 import re
 import zipfile
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from rsl_rl.utils.files import atomic_write
-from rsl_rl.utils.serializable import check_serializable
 
 FORMAT = 1
 """Version of the format; increased if older code cannot read it."""
@@ -35,6 +36,9 @@ _END_RECORD_SIZE = 22
 _DIGEST_SIZE = 64
 """Size of a SHA-256 in hexadecimal [bytes]."""
 
+_LEAVES = (bool, int, float, complex, str, bytes, type(None), Tensor, Parameter)
+"""Types of the values that a checkpoint can hold, besides dicts, lists and tuples of them."""
+
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be used; the message says why and what to do."""
@@ -48,6 +52,23 @@ def write_checkpoint(path: Path, state: Dict[str, Any]) -> None:
     archive = buffer.getbuffer()[:-_NO_COMMENT]  # a zip archive ends with the length of a comment and the comment
     digest = hashlib.sha256(archive).hexdigest().encode()
     atomic_write(path, b"".join((archive, len(digest).to_bytes(_NO_COMMENT, "little"), digest)))
+
+
+def check_serializable(value: Any, where: str) -> None:
+    """Raise a ValueError if ``torch.load`` with ``weights_only=True`` could not load a value."""
+    kind = type(value)
+    if kind in (dict, OrderedDict):
+        for key, item in value.items():
+            check_serializable(key, f"a key of {where}")
+            check_serializable(item, f"{where}[{key!r}]")
+    elif kind in (list, tuple):
+        for i, item in enumerate(value):
+            check_serializable(item, f"{where}[{i}]")
+    elif kind not in _LEAVES:
+        raise ValueError(
+            f"{where} is a {kind.__module__}.{kind.__qualname__}, which a checkpoint cannot hold; give tensors, "
+            "numbers, texts, and lists, tuples and dicts of them (torch.from_numpy(array), float(number))"
+        )
 
 
 def read_checkpoint(

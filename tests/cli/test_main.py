@@ -31,3 +31,10 @@ def test_output_that_is_no_longer_read_is_no_error(root):
     command = f"{sys.executable} -m rsl_rl list | head -n 1; {sys.executable} -m rsl_rl train --help | head -n 1"
     done = subprocess.run(["sh", "-c", command], cwd=root, capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines() == ["anymal_c_flat", "usage: rsl-rl train [-h] [OPTIONS]"] and done.stderr == ""
+
+
+def test_output_in_an_ascii_terminal_has_question_marks_for_other_characters(root, tmp_path):
+    environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(root)}
+    command = [sys.executable, "-m", "rsl_rl", "evaluate", "--task", "toy", "--log_root", str(tmp_path / "größe")]
+    done = subprocess.run(command, capture_output=True, env=environment, cwd=root, timeout=300, check=False)
+    assert done.returncode == 2 and b"gr??e/toy has no run" in done.stderr and b"Traceback" not in done.stderr

@@ -16,7 +16,7 @@ from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import VecEnv, step_validator
 from rsl_rl.runners import OnPolicyRunner, TrainingError
 from rsl_rl.tasks.toy import PointEnv
-from rsl_rl.utils import first_occurrence
+from rsl_rl.utils import tensors
 from rsl_rl.utils.checkpoints import read_checkpoint
 
 TOY = ToyConfig(num_envs=16, episode_steps=10)
@@ -27,7 +27,7 @@ def asks(request, monkeypatch):
     """On a CPU the validator skips work where nothing broke; on a GPU it does not, and that is tested here too."""
     if request.param == "gpu":
         monkeypatch.setattr(step_validator, "all_within_on_cpu", lambda x, limit: False)
-        monkeypatch.setattr(first_occurrence, "none_on_cpu", lambda mask: False)
+        monkeypatch.setattr(tensors, "none_on_cpu", lambda mask: False)
 
 
 class Faulty(PointEnv):

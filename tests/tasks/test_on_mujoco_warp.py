@@ -18,7 +18,7 @@ from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.utils import cpu_checks
+from rsl_rl.utils import tensors
 
 WAITING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
 
@@ -32,7 +32,7 @@ def as_on_a_gpu(monkeypatch):
         "rows_on_cpu": lambda mask: None,
     }
     for name, answer in answers.items():
-        users = [module for module in list(sys.modules.values()) if vars(module).get(name) is getattr(cpu_checks, name)]
+        users = [module for module in list(sys.modules.values()) if vars(module).get(name) is getattr(tensors, name)]
         assert users
         for module in users:
             monkeypatch.setattr(module, name, answer)

@@ -5,7 +5,7 @@ import git
 import pytest
 
 from rsl_rl.utils import git_state
-from rsl_rl.utils.git_state import write_git_state
+from rsl_rl.utils.git_state import one_file_per_repository, write_git_state
 
 AUTHOR = git.Actor("a", "a@example.org")
 
@@ -91,3 +91,33 @@ def test_a_repository_of_another_user_is_recorded_as_refused(repo, tmp_path, mon
         os.chown(folder, 12345, 12345)
     path, lines = saved(repo, tmp_path)
     assert "dubious ownership" in path.read_text() and any("dubious ownership" in line for line in lines)
+
+
+@pytest.fixture
+def tasks_repo(tmp_path):
+    """A repository with a tracked file, a new file, an ignored folder and a virtual environment that is not ignored."""
+    folder = tmp_path / "tasks"
+    created = git.Repo.init(folder)
+    for name in ("tracked.py", "new.py", "ignored/lib.py", ".venv/lib/python3.11/site-packages/rsl_rl/run_log.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x = 1\n")
+    (folder / ".gitignore").write_text("ignored/\n")
+    created.index.add(["tracked.py", ".gitignore"])
+    created.index.commit("first", author=AUTHOR, committer=AUTHOR)
+    return folder
+
+
+def test_one_file_per_repository_with_two_files_of_one_returns_the_first(tasks_repo):
+    assert one_file_per_repository([tasks_repo / "new.py", tasks_repo / "tracked.py", tasks_repo]) == [
+        tasks_repo / "new.py"
+    ]
+
+
+@pytest.mark.parametrize("name", ["ignored/lib.py", ".venv/lib/python3.11/site-packages/rsl_rl/run_log.py", "missing"])
+def test_one_file_per_repository_with_a_file_that_only_lies_there_returns_nothing(tasks_repo, name):
+    assert one_file_per_repository([tasks_repo / name]) == []
+
+
+def test_one_file_per_repository_outside_any_repository_returns_nothing(tmp_path):
+    (tmp_path / "alone.py").touch()
+    assert one_file_per_repository([tmp_path / "alone.py"]) == []

@@ -3,8 +3,8 @@ import os
 import pytest
 import torch
 
-from rsl_rl.utils.cpus import available_cpus
-from rsl_rl.utils.host import MAX_SINGLE_THREAD_ROWS, single_thread_if_small
+from rsl_rl.utils import host
+from rsl_rl.utils.host import MAX_SINGLE_THREAD_ROWS, available_cpus, single_thread_if_small, take_share_of_cpus
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,24 @@ def test_a_containers_quota_limits_the_cpus(tmp_path, cpu_max, expected):
     own = len(os.sched_getaffinity(0))
     assert available_cpus(tmp_path / "cpu.max") == (expected or own)
     assert available_cpus(tmp_path / "missing") == own
+
+
+@pytest.mark.parametrize(
+    ("own", "available", "count", "expected"),
+    [
+        (range(8), 8, 2, [{0, 1, 2, 3}, {4, 5, 6, 7}]),
+        (range(8), 4, 2, [{0, 1}, {2, 3}]),  # a container's quota
+        ([3, 5, 7], 3, 2, [{3}, {5}]),
+        ([3, 5], 2, 3, [{3}, {5}, {3}]),
+    ],
+)
+def test_shares_of_cpus_are_disjoint_where_there_are_enough(own, available, count, expected, monkeypatch):
+    taken = []
+    monkeypatch.setattr(host, "available_cpus", lambda: available)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(own))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, share: taken.append(set(share)))
+    sizes = [take_share_of_cpus(index, count) for index in range(count)]
+    assert taken == expected and sizes == [len(share) for share in expected]
 
 
 @pytest.mark.parametrize(("given", "expected"), [("", 16), ("30", 30)])

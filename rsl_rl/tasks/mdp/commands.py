@@ -20,8 +20,8 @@ from rsl_rl.tasks.mdp.command_limit import CommandLimit
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.utils.binding import bind_term, find_function, settings_of
-from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.rotations import yaw_of
+from rsl_rl.utils.tensors import none_on_cpu
 from rsl_rl.utils.uniform import Uniform
 
 _FOREVER = 1e9  # [s] a time that no episode reaches

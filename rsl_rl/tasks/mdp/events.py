@@ -22,8 +22,8 @@ from rsl_rl.tasks.mdp import randomization
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.scan_error import ScanError
 from rsl_rl.utils.binding import bind_term, find_function, settings_of
-from rsl_rl.utils.cpu_checks import none_on_cpu
 from rsl_rl.utils.rotations import from_yaw
+from rsl_rl.utils.tensors import none_on_cpu
 from rsl_rl.utils.uniform import Uniform
 
 

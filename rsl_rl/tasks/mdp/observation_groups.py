@@ -15,7 +15,7 @@ from rsl_rl.tasks.mdp.history import History
 from rsl_rl.tasks.mdp.observations import TERMS, Term, bind_observation, mirrors_by_type
 from rsl_rl.tasks.mdp.sensor_errors import SensorErrors
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.column_selector import ColumnSelector
+from rsl_rl.utils.tensors import ColumnSelector
 from rsl_rl.utils.uniform import Uniform
 
 

@@ -15,7 +15,7 @@ from rsl_rl.sim.parameters import PARAMETERS
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.utils.by_name import values_by_name
-from rsl_rl.utils.cpu_checks import none_on_cpu
+from rsl_rl.utils.tensors import none_on_cpu
 from rsl_rl.utils.uniform import Uniform
 
 Ranges = Union[Range, Mapping[str, Range]]
