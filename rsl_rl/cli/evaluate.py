@@ -1,20 +1,22 @@
 """Evaluate trained policies: `rsl-rl evaluate --task go2_flat`. The last line is JSON.
 
 Several checkpoints (--checkpoints 100 120) or runs (--load_runs a b) are compared with the same robots and commands. An
-HTML report with plots is written into the folder of the run. Of a task that is no legged robot, the returns of whole
+HTML report with plots is written into the folder of the run. For a task without a legged robot, the returns of whole
 episodes are measured instead.
 """
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import FlagParser, fail, usage_errors
-from rsl_rl.cli.evaluate_episodes import evaluate_episodes
-from rsl_rl.cli.evaluation_tables import print_gate_results, print_tables
 from rsl_rl.config.task import LeggedRobotConfig
 
 if TYPE_CHECKING:
@@ -41,9 +43,9 @@ class Flags:
     num_seeds: int = 1
     """Number of evaluations, each with other commands and robots."""
     episodes: int = 100
-    """Number of episodes, for a task that is no legged robot."""
+    """Number of episodes, for a task without a legged robot."""
     sample_actions: bool = False
-    """Draw actions from the policy's distribution, as in training, for a task that is no legged robot."""
+    """Draw actions from the policy's distribution, as in training, for a task without a legged robot."""
     pushes: bool = False
     """Push the robots as in training."""
     disturbance: Tuple[str, ...] = ()
@@ -64,6 +66,13 @@ class Flags:
     report: str = ""
     """File of the HTML report, or "none"; default: evaluation_<iteration>.html in the run's folder, or comparison.html
     in the first run's folder for several checkpoints."""
+
+
+ROBOT_FLAGS = (
+    *("num_envs", "seconds", "num_seeds", "pushes", "disturbance", "standing", "curriculum", "command_period"),
+    *("terrain", "level", "report"),
+)
+"""Flags that only legged robots have."""
 
 
 class Candidate(NamedTuple):
@@ -209,6 +218,45 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
     return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results, disturbance)
 
 
+def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
+    names, limits = [one.name for one in eval_results], eval_results[0].env_cfg.gate
+    spread = ", means over the seeds with 95 % intervals" if eval_results[0].intervals else ""
+    subject = eval_results[0].checkpoint if len(names) == 1 else "side by side"
+    whole = Table(title=Text(f"{subject}: {conditions}{spread}"))  # a Text has no markup
+    bins = Table(title="Tracking errors by command: velocity in m/s, yaw rate in rad/s")
+    for table, heads in ((whole, [*(names if len(names) > 1 else ["mean"]), "gate"]), (bins, names)):
+        table.add_column("", no_wrap=True)
+        for head in heads:
+            table.add_column(Text(head), justify="right", overflow="fold")
+    for number in eval_results[0].metrics:
+        values = [f"{one.metrics[number]:.4f}{interval(one, number)}" for one in eval_results]
+        whole.add_row(number, *values, f"<= {limits[number]}" if number in limits else "")
+    for cause in (cause for cause in eval_results[0].falls if any(one.falls.get(cause) for one in eval_results)):
+        whole.add_row(f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), "")
+    for rows in zip(*(one.tracking for one in eval_results)):
+        errors = [f"{row.lin_vel_error:.3f}, {row.yaw_rate_error:.3f}" for row in rows]
+        bins.add_row(f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors)
+    for table in (whole, bins):
+        Console().print(table)
+
+
+def interval(eval_result: "EvalResult", number: str) -> str:
+    """Return the confidence interval as a second line, or an empty text for a single seed."""
+    return "\n{:.3f}..{:.3f}".format(*eval_result.intervals[number]) if eval_result.intervals else ""
+
+
+def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
+    """Print a line for each checkpoint: whether it passes the gate, and what it misses."""
+    from rsl_rl.evaluation.evaluate import differences
+    from rsl_rl.evaluation.report import DIFFERENT
+
+    if differences(eval_results):
+        print("note:", DIFFERENT.format(", ".join(differences(eval_results))))
+    for one in eval_results:
+        whose = f"{one.name}: " if len(eval_results) > 1 else ""
+        print(f"{whose}gate passed" if not one.unmet else f"{whose}gate missed: {'; '.join(one.unmet)}")
+
+
 def write_report(path: Path, task: str, conditions: str, eval_results: Sequence["EvalResult"]) -> str:
     """Write the report and return a line on it; an error of the disk does not end the script."""
     from rsl_rl.evaluation.report import report_html
@@ -248,3 +296,43 @@ def finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def evaluate_episodes(found: Sequence[Tuple[Arguments, Path]], flags: Any, seed: int) -> int:
+    """Print the returns of each checkpoint, all with the same seed; the last line is JSON."""
+    from rsl_rl.evaluation.returns import SamplingPolicy, episode_returns
+
+    results: List[Dict[str, Any]] = []
+    with usage_errors():
+        no_robot = f"{found[0][0].cfg.task} is no legged robot, whose evaluation counts whole --episodes"
+        reject_changed_flags(flags, no_robot, *ROBOT_FLAGS)
+        loaded = [(path, *load_with_episodes(args, path, flags.episodes, seed)) for args, path in found]
+    for path, env, policy in loaded:
+        acting = SamplingPolicy(policy.policy) if flags.sample_actions else policy.policy
+        episodes = episode_returns(env, acting)
+        numbers = episodes.summary()
+        results.append({**numbers, "env_steps": policy.env_steps, "checkpoint": str(path)})
+        print(
+            f"{path}: return {numbers['mean_return']:.1f} (standard deviation {numbers['std_return']:.1f}, "
+            f"{numbers['min_return']:.1f} to {numbers['max_return']:.1f}), length {numbers['mean_length']:.1f}, "
+            f"{numbers['episodes']} episodes"
+        )
+        if episodes.num_unfinished:
+            print(f"note: {episodes.num_unfinished} episodes did not end and were cut off")
+    print(json.dumps({**results[0], "checkpoints": results} if len(results) > 1 else results[0]))
+    return 0
+
+
+def load_with_episodes(args: Arguments, path: Path, episodes: int, seed: int) -> Tuple[Any, Any]:
+    """Return an environment with a new instance for each episode, and the policy of a checkpoint."""
+    from rsl_rl.env import as_vec_env
+    from rsl_rl.runners.loading import load_policy
+    from rsl_rl.utils.checkpoints import checkpoint_id
+    from rsl_rl.utils.seeding import require_device, seed_everything
+
+    cfg, run = args.cfg, args.run
+    assert run is not None  # parse() was told to find one
+    require_device("sim_device", cfg.sim_device)
+    seed_everything(seed)  # a task may draw from the generators of the process
+    policy = load_policy(cfg, cfg.env.build(cfg.sim_device, seed=seed), run, checkpoint_id(path))  # steps this one
+    return as_vec_env(replace(cfg.env, num_envs=episodes).build(cfg.sim_device, seed=seed)), policy

@@ -2,7 +2,7 @@
 
 Writes a video (play.mp4), plots of commands and motion (play.png, play_joints.png) and the policy for deployment
 (TorchScript and ONNX, with a description of inputs and outputs) into the exported/ folder of the run. Each exported
-file is compared with the policy over a rollout (parity.json); if one differs, the exit code is 1. A task that is no
+file is compared with the policy over a rollout (parity.json); if one differs, the exit code is 1. A task without a
 legged robot is exported and compared too, without video and plots.
 
 With --viewer or --keyboard you steer one robot in real time instead, and no file is written.
@@ -12,10 +12,17 @@ With --fault_dump it shows instead how a robot broke in training, by simulating 
 
 import signal
 from dataclasses import dataclass
-from typing import List, Literal, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterable, List, Literal, Optional, Sequence, Tuple, Union
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
+
+if TYPE_CHECKING:
+    from rsl_rl.evaluation.fault_plots import StepSummary
 
 
 @dataclass(frozen=True)
@@ -53,14 +60,24 @@ class Flags:
     """Fault dump to show instead of the policy: a file, or its name in the run's postmortem/ folder."""
 
 
+STEP_COLUMNS = (
+    "time left [s]",
+    "trunk height [m]",
+    "trunk speed [m/s]",
+    "fastest joint [rad/s]",
+    "",
+    "target error [rad]",
+    "physics",
+)
+"""Columns of the table of a fault dump."""
+
+
 def main(argv: Sequence[str]) -> int:
     return play(parse(Flags, __doc__ or "", from_run=True, argv=split_commas(argv)))
 
 
 def play(args: Arguments) -> int:
     if args.flags.fault_dump is not None:
-        from rsl_rl.cli.fault_dump import show_fault_dump
-
         return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:
         return run_teleop(args)
@@ -130,6 +147,57 @@ def run_teleop(args: Arguments) -> int:
     finally:
         display.close()
     return 0
+
+
+def show_fault_dump(args: Arguments) -> int:
+    """Simulate the last steps of a robot that broke in training again; show a table, a plot and a video."""
+    flags, cfg, run = args.flags, args.cfg, args.run
+    assert run is not None  # parse() was told to find one
+    with usage_errors():
+        from rsl_rl.evaluation.fault_plots import headline, step_summaries, write_fault_report
+        from rsl_rl.evaluation.fault_replay import describe_replay, find_fault_dump, load_fault_dump, replay_fault
+        from rsl_rl.utils.seeding import require_device
+
+        unused = ("checkpoint", "num_envs", "seconds", "command", "viewer", "keyboard")
+        reject_changed_flags(flags, "--fault_dump shows a recorded fault", *unused)
+        require_device("sim_device", cfg.sim_device)
+        path = find_fault_dump(run, flags.fault_dump)
+        dump = load_fault_dump(path, cfg.env)
+        replay = replay_fault(dump, cfg.env, cfg.sim_device)
+
+    print(f"replaying {path}")
+    print(f"{headline(dump)}, iteration {dump.iteration}, step {dump.step}")
+    print_table(STEP_COLUMNS, [step_cells(moment) for moment in step_summaries(dump, replay)])
+    print(describe_replay(dump, replay))
+    if dump.values:
+        print_table(("term", "value"), [(name, shown_value(value)) for name, value in dump.values.items()])
+    with usage_errors():
+        for line in write_fault_report(dump, replay, path, flags.video):
+            print(line)
+    return 0
+
+
+def step_cells(moment: "StepSummary") -> Tuple[str, ...]:
+    """Return a row of the table with STEP_COLUMNS."""
+    numbers = (moment.height, moment.speed, moment.joint_speed, moment.target_error)
+    height, speed, joint_speed, target_error = ("-" if number is None else f"{number:.3g}" for number in numbers)
+    return (f"{moment.time_left:.3f}", height, speed, joint_speed, moment.joint, target_error, moment.broke)
+
+
+def shown_value(value: Any) -> str:
+    """Format a number or a list of numbers."""
+    if isinstance(value, list):
+        return " ".join(map(shown_value, value))
+    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table()
+    for column in columns:
+        table.add_column(Text(column), justify="right" if column.endswith("]") else "left")  # no markup
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
 
 
 def split_commas(argv: Sequence[str]) -> List[str]:

@@ -1,12 +1,11 @@
 """Train a policy: `rsl-rl train --task go2_flat`."""
 
-import os
 import signal
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Sequence, Tuple
 
-from rsl_rl.cli.callbacks import GATE
+from rsl_rl.cli import train_seeds
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import fail, print_line, program, usage_errors
 from rsl_rl.cli.ranks import (
@@ -18,12 +17,12 @@ from rsl_rl.cli.ranks import (
     run_rank,
     unmark_run,
 )
-from rsl_rl.cli.training_setup import engine_name, set_up
+from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, exit_on_signals, stop_on_signals
+from rsl_rl.cli.training_setup import GATE, engine_name, set_up
 from rsl_rl.utils.launch import Launch
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
-    from rsl_rl.runners import OnPolicyRunner
 
 
 @dataclass(frozen=True)
@@ -52,30 +51,17 @@ class Flags:
     """With torchrun: longest time that a process waits for the others [s]; then the training ends and names them."""
 
 
-INTERRUPTED, TERMINATED = 130, 143
-"""Exit codes after Ctrl-C, and after SIGTERM, SIGUSR1, SIGHUP or max_time; the run is saved."""
-
-SHOW_CURSOR = b"\x1b[?25h"
-"""Escape sequence that shows the cursor of a terminal."""
-
-SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP") if hasattr(signal, name)]
-"""Signals that stop a training after saving; SLURM can send SIGUSR1 before the time limit, a closed terminal sends
-SIGHUP."""
-
-
 def main(argv: Sequence[str]) -> int:
-    from rsl_rl.cli import train_seeds  # it needs this module
-
     launch = prepare_rank()
     seeds = train_seeds.split_flags(argv)
     if seeds is not None:
         if launch.size > 1:
             fail("--seeds starts several trainings of one process each; start it without torchrun")
-        return train_seeds.main(*seeds)
-    args = parse(Flags, __doc__ or "", from_run=False, argv=argv)
+        return train_seeds.train_seeds(*seeds, parse_flags)
+    args = parse_flags(argv)
     if launch.restarts:
         more = arguments_after_restart(args.log_root / args.cfg.runner.experiment_name, args.run)
-        args = parse(Flags, __doc__ or "", from_run=False, argv=[*argv, *more])
+        args = parse_flags([*argv, *more])
     from rsl_rl.distributed import join_process_group
     from rsl_rl.utils.seeding import require_device
 
@@ -88,6 +74,11 @@ def main(argv: Sequence[str]) -> int:
             require_device(name, getattr(own, name))
         collective = join_process_group(own.rl_device, args.flags.rank_timeout)
     return run_rank(collective, lambda: train(args, own, launch, collective))
+
+
+def parse_flags(argv: Sequence[str]) -> Arguments:
+    """Parse the command line of a training."""
+    return parse(Flags, __doc__ or "", from_run=False, argv=argv)
 
 
 def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -> int:
@@ -142,41 +133,3 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     for line in last_lines if is_first else ():
         print_line(line)
     return code
-
-
-def exit_on_signals() -> None:
-    """Install signal handlers that end the process with one line, before there is something to save."""
-
-    def leave(number: int, frame: Any) -> None:
-        print(f"{program()}: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
-        raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
-
-    handle_signals(leave)
-
-
-def stop_on_signals(runner: "OnPolicyRunner") -> List[signal.Signals]:
-    """Install signal handlers that stop the training after the current iteration, or at once for a second Ctrl-C.
-
-    Return the list to which they append received signals.
-    """
-    received: List[signal.Signals] = []
-
-    def stop(number: int, frame: Any) -> None:
-        if number == signal.SIGINT and signal.SIGINT in received:
-            if os.isatty(sys.stdout.fileno()):
-                os.write(sys.stdout.fileno(), SHOW_CURSOR)  # the table of the console hides it
-            os.write(sys.stderr.fileno(), b"stopped at once; the newest checkpoint is in the run folder\n")
-            os._exit(INTERRUPTED)
-        received.append(signal.Signals(number))
-        runner.request_stop(received[0].name)
-
-    handle_signals(stop)
-    return received
-
-
-def handle_signals(handler: Callable[[int, Any], None]) -> None:
-    """Install a handler of all signals in SIGNALS; SIGHUP stays ignored under nohup."""
-    hangup = getattr(signal, "SIGHUP", None)
-    for number in SIGNALS:
-        if number != hangup or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from rsl_rl.cli.command_line import parse
+from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
 from rsl_rl.cli.result_table import ResultTable, summarize
-from rsl_rl.cli.several_runs import reject_launcher, require_seeds
-from rsl_rl.cli.train import Flags
-from rsl_rl.cli.train_process import TrainProcesses, describe_exit, final_metrics, find_named_run, wait_for_lock
+from rsl_rl.cli.train_process import (
+    TrainProcesses,
+    describe_exit,
+    final_metrics,
+    find_named_run,
+    reject_launcher,
+    require_seeds,
+    wait_for_lock,
+)
+
+ParseFlags = Callable[[Sequence[str]], Arguments]
+"""A function that parses the command line of a training."""
 
 METRICS = ("mean_reward", "mean_episode_length")
 """Metrics of the table; those of an evaluation follow."""
@@ -36,7 +45,7 @@ def split_flags(argv: Sequence[str]) -> Optional[Tuple[List[int], bool, List[str
     return known.seeds, known.resume, rest
 
 
-def main(seeds: Sequence[int], resume: bool, argv: Sequence[str]) -> int:
+def train_seeds(seeds: Sequence[int], resume: bool, argv: Sequence[str], parse_flags: ParseFlags) -> int:
     """Train with each seed that has no finished run, print the table and return an exit code."""
     with usage_errors():
         require_seeds(seeds, argv)
@@ -44,12 +53,12 @@ def main(seeds: Sequence[int], resume: bool, argv: Sequence[str]) -> int:
     for name in ("load_run", "checkpoint", "fresh_episodes", "init_from") if resume else ():
         if any(word.replace("-", "_").startswith(f"__{name}") for word in argv):
             fail(f"--{name} is for a single run; leave it out with --seeds and --resume")
-    args = parse(Flags, __doc__ or "", from_run=False, argv=argv)
+    args = parse_flags(argv)
     processes = TrainProcesses()
     results: List[Result] = []
     for seed in seeds:
         if not processes.interrupted:
-            results.append(_train_seed(seed, resume, argv, args, processes))
+            results.append(_train_seed(seed, resume, argv, args, parse_flags, processes))
     table = _table(results)
     table.print(f"{args.cfg.task}: {len(results)} of {len(seeds)} seeds, means with bootstrap intervals")
     for result in results:
@@ -61,7 +70,9 @@ def main(seeds: Sequence[int], resume: bool, argv: Sequence[str]) -> int:
     return 1 if any(result.error for result in results) else 0
 
 
-def _train_seed(seed: int, resume: bool, argv: Sequence[str], args: Any, processes: TrainProcesses) -> Result:
+def _train_seed(
+    seed: int, resume: bool, argv: Sequence[str], args: Arguments, parse_flags: ParseFlags, processes: TrainProcesses
+) -> Result:
     """Start or resume the run of a seed; a finished one is only read."""
     cfg = args.cfg
     experiment = args.log_root / cfg.runner.experiment_name
@@ -70,7 +81,7 @@ def _train_seed(seed: int, resume: bool, argv: Sequence[str], args: Any, process
     arguments = [*argv, "--seed", str(seed), "--run_name", name]
     if resume and earlier is not None:
         arguments += ["--resume", "--load_run", earlier.name]
-        cfg = parse(Flags, __doc__ or "", from_run=False, argv=arguments).cfg  # that of the run, with these flags
+        cfg = parse_flags(arguments).cfg  # that of the run, with these flags
         with wait_for_lock(earlier, lambda: not processes.interrupted) as free:
             metrics = final_metrics(earlier, cfg) if free else None
         if metrics is not None:

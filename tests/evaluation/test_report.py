@@ -13,8 +13,7 @@ import torch
 
 import rsl_rl.evaluation
 from configs.go2_flat import Go2Flat
-from rsl_rl.cli.evaluate import report_path
-from rsl_rl.cli.evaluation_tables import print_tables
+from rsl_rl.cli.evaluate import print_tables, report_path
 from rsl_rl.evaluation import report_plots
 from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin, GaitMetrics

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from rsl_rl.cli import sweep, sweep_training
+from rsl_rl.cli.sweep import command, training
 
 TINY = (
     "--task", "recall", "--num_envs", "16", "--runner.num_steps_per_env", "8", "--logger", "none",
@@ -55,7 +55,7 @@ WRONG = {  # flags: words of the line
 @pytest.mark.parametrize("flags", WRONG)
 def test_wrong_flags_are_one_line_and_leave_no_folder(flags, tmp_path, capsys):
     with pytest.raises(SystemExit) as caught:
-        sweep.main([*TINY, "--log_root", str(tmp_path), *flags.split()])
+        command.main([*TINY, "--log_root", str(tmp_path), *flags.split()])
     (line,) = capsys.readouterr().err.splitlines()
     assert caught.value.code == 2 and WRONG[flags] in line
     assert list(tmp_path.iterdir()) == []
@@ -73,30 +73,28 @@ def test_flags_of_the_sweep_are_kept_from_the_trainings():
     line = (
         "--task recall --space a=1,2 b=3 --num_envs 8 --space c=log:1..2 --trials 20 --seeds 1 2 --prune --sampler tpe"
     )
-    of_trainings, own = sweep.split_flags(line.split())
+    of_trainings, own = command.split_flags(line.split())
     assert of_trainings == ["--task", "recall", "--num_envs", "8"]
     expected = "--prune --space a=1,2 b=3 c=log:1..2 --seeds 1 2 --trials 20 --sampler tpe"
-    assert sweep.argv_of(own) == expected.split()
+    assert command.argv_of(own) == expected.split()
 
 
 def test_processes_of_torchrun_start_no_sweep(monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(SystemExit):
-        sweep.main(TINY)
+        command.main(TINY)
     assert "WORLD_SIZE=2 says that torchrun started this one" in capsys.readouterr().err
 
 
 def test_sweep_with_other_flags_is_another_sweep(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        sweep_training.SweepTrainer, "run", lambda self, assignment: os.kill(os.getpid(), signal.SIGTERM)
-    )
+    monkeypatch.setattr(training.SweepTrainer, "run", lambda self, assignment: os.kill(os.getpid(), signal.SIGTERM))
     arguments = [*TINY, "--log_root", str(tmp_path), "--space", "algorithm.gamma=0.9,0.99"]
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        assert sweep.main(arguments) == 143
+        assert command.main(arguments) == 143
         for more, name in ((["--seeds", "1", "2"], "seeds"), (["--algorithm.lam", "0.9"], "flags")):
             with pytest.raises(SystemExit):
-                sweep.main([*arguments, *more])
+                command.main([*arguments, *more])
             assert f"recall_sweep holds a sweep with other {name}: " in capsys.readouterr().err
     finally:
         for number, handler in before.items():
@@ -107,15 +105,15 @@ def test_legged_task_is_evaluated_and_its_score_minimised():
     from configs.go2_flat import Go2Flat
 
     cfg = Go2Flat()
-    assert sweep.target_of(cfg) == ("evaluation/score", True)
+    assert command.target_of(cfg) == ("evaluation/score", True)
     last = str(cfg.runner.max_iterations)
-    assert sweep.evaluation_flags(cfg, prune=False) == ["--evaluate_interval", last]
-    assert int(sweep.evaluation_flags(cfg, prune=True)[1]) == cfg.runner.max_iterations // 10
+    assert command.evaluation_flags(cfg, prune=False) == ["--evaluate_interval", last]
+    assert int(command.evaluation_flags(cfg, prune=True)[1]) == cfg.runner.max_iterations // 10
 
 
 def start(root, *arguments):
-    command = [sys.executable, "-m", "rsl_rl", "sweep", *arguments]
-    return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    program = [sys.executable, "-m", "rsl_rl", "sweep", *arguments]
+    return subprocess.Popen(program, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def iterations_of(folder):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Sequence
 
 from rsl_rl.cli.errors import print_line
-from rsl_rl.cli.search_space import ParseConfig, flags_of
-from rsl_rl.cli.sweep_study import Assignment, SweepSettings, SweepStudy
+from rsl_rl.cli.sweep.search_space import ParseConfig, flags_of
+from rsl_rl.cli.sweep.study import Assignment, SweepSettings, SweepStudy
 from rsl_rl.cli.train_process import (
     TrainProcesses,
     describe_exit,

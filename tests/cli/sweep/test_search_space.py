@@ -3,8 +3,8 @@
 import pytest
 
 from rsl_rl.cli.command_line import parse
-from rsl_rl.cli.search_space import Choices, Interval, flags_of, parse_space
-from rsl_rl.cli.sweep import Flags
+from rsl_rl.cli.sweep.command import Flags
+from rsl_rl.cli.sweep.search_space import Choices, Interval, flags_of, parse_space
 
 
 def recall(more):

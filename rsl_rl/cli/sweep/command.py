@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
-from rsl_rl.cli.search_space import Interval, parse_space
-from rsl_rl.cli.several_runs import reject_launcher, require_seeds
-from rsl_rl.cli.sweep_table import Target, print_results, result_table
-from rsl_rl.cli.train_process import TrainProcesses, wait_for_lock
+from rsl_rl.cli.sweep.search_space import Interval, parse_space
+from rsl_rl.cli.sweep.table import Target, print_results, result_table
+from rsl_rl.cli.train_process import TrainProcesses, reject_launcher, require_seeds, wait_for_lock
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.utils.config_io import read_yaml, write_yaml
 
 if TYPE_CHECKING:
-    from rsl_rl.cli.sweep_study import SweepSettings
+    from rsl_rl.cli.sweep.study import SweepSettings
 
 SAMPLERS = ("tpe", "random")
 
@@ -112,8 +111,8 @@ def require_equal_lengths(cfg: Any) -> None:
 
 def sweep(args: Arguments, argv: Sequence[str]) -> int:
     """Train until no training is left to this process; write and print the table."""
-    from rsl_rl.cli.sweep_study import SweepSettings, SweepStudy
-    from rsl_rl.cli.sweep_training import RunFlags, SweepTrainer
+    from rsl_rl.cli.sweep.study import SweepSettings, SweepStudy
+    from rsl_rl.cli.sweep.training import RunFlags, SweepTrainer
 
     flags, cfg = args.flags, args.cfg
     require_equal_lengths(cfg)
@@ -168,7 +167,7 @@ def target_of(cfg: Any) -> Target:
 
 def evaluation_flags(cfg: Any, prune: bool) -> List[str]:
     """Return flags by which each training evaluates its policy: at the end, and for pruning on the way."""
-    from rsl_rl.cli.sweep_training import REPORTS
+    from rsl_rl.cli.sweep.training import REPORTS
 
     last = cfg.runner.max_iterations
     if target_of(cfg).metric == "mean_reward" or cfg.progress.evaluate_interval:

@@ -9,7 +9,7 @@ from rsl_rl.cli.errors import print_line
 from rsl_rl.cli.result_table import ResultTable, summarize
 
 if TYPE_CHECKING:
-    from rsl_rl.cli.sweep_study import SweepSettings, TrialResult
+    from rsl_rl.cli.sweep.study import SweepSettings, TrialResult
 
 
 class Target(NamedTuple):

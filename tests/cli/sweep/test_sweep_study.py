@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("optuna")
 
 from rsl_rl.cli.result_table import summarize
-from rsl_rl.cli.search_space import Choices, Interval
-from rsl_rl.cli.sweep_study import SweepSettings, SweepStudy
-from rsl_rl.cli.sweep_table import Target, result_table
+from rsl_rl.cli.sweep.search_space import Choices, Interval
+from rsl_rl.cli.sweep.study import SweepSettings, SweepStudy
+from rsl_rl.cli.sweep.table import Target, result_table
 
 SPACE = [
     Interval("lr", 1e-4, 1e-2, False, True),
