@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.adapters.foreign import ExtrasEnv, FiveTupleEnv, GroupsEnv
-from rsl_rl.env.contract import ContractError, check_vec_env
+from rsl_rl.env.contract import ContractError, Correction, find_corrections
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.utils.registry import import_object
 
@@ -21,26 +20,6 @@ _FORMS = {
     GroupsEnv: "observation groups, some attributes missing",
 }
 
-_REMEDIES: Tuple[Tuple[str, str], ...] = (
-    (
-        r"extras has no time_outs",
-        'extras["time_outs"] = self.episode_length_buf >= self.max_episode_length  # [N] bool',
-    ),
-    (r"extras\['time_outs'\] is set where done is not", 'extras["time_outs"] = timed_out & done'),
-    (r"extras is the same dict every step", 'extras = {"time_outs": timed_out}  # a new dict in every step'),
-    (r"^extras\['time_outs'\] is \w+; it is read as bool", 'extras["time_outs"] = timed_out.bool()'),
-    (r"^(done) is \w+; it is read as bool", "done = done.bool()"),
-    (r"^(\w+) has the shape .*; it is read as", r"\1 = \1.squeeze(-1)"),
-    (r"^(.+) holds values that are not finite in", "find the term that divides by zero or takes a root below it"),
-)
-
-
-class Finding(NamedTuple):
-    """A violation that is corrected while training, and the line that makes it unnecessary."""
-
-    sentence: str
-    remedy: str
-
 
 class EnvReport(NamedTuple):
     """What :func:`check_env` found."""
@@ -49,7 +28,7 @@ class EnvReport(NamedTuple):
     num_envs: int
     num_actions: int
     groups: Dict[str, Tuple[int, ...]]  # shape of each observation group for one environment
-    findings: List[Finding]
+    findings: List[Correction]
     error: str  # why no training is possible; empty if one is
     steps_per_s: float  # environment steps with constant actions, all instances counted
 
@@ -98,10 +77,9 @@ def check_env(source: Any, num_steps: int = 100) -> EnvReport:
     report = EnvReport(form, *sizes, groups, [], "", 0.0)
     actions = _constant_actions(env)
     try:
-        corrections = check_vec_env(env, actions=actions, groups=())
+        findings = find_corrections(env, actions=actions, groups=())
     except ContractError as error:
         return report._replace(error=str(error))
-    findings = [Finding(sentence, _remedy(sentence)) for sentence in corrections]
     return report._replace(findings=findings, steps_per_s=_speed(env, actions, num_steps))
 
 
@@ -111,14 +89,6 @@ def _constant_actions(env: VecEnv) -> Optional[Tensor]:
     if type(space).__name__ == "Discrete":
         return torch.zeros(env.num_envs, 1, dtype=torch.int64, device=env.device)
     return None
-
-
-def _remedy(sentence: str) -> str:
-    for pattern, remedy in _REMEDIES:
-        match = re.search(pattern, sentence)
-        if match is not None:
-            return match.expand(remedy) if match.groups() else remedy
-    return "see the sentence above"
 
 
 @torch.no_grad()

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from rsl_rl.env.protocols import Checkpointable, Resettable, supports
-from rsl_rl.env.tensor_checks import ContractError, TensorChecks, dtype_name, is_integer
 from rsl_rl.env.vec_env import StepResult, VecEnv
 from rsl_rl.utils.checkpoints import check_serializable
 
-__all__ = ["ContractError", "can_reset_some", "check_vec_env", "standardize_step"]
-
 _ATTRIBUTES = ("num_envs", "num_actions", "max_episode_length", "device")
+
+
+class ContractError(ValueError):
+    """An environment that PPO cannot learn from; the message lists every violation and its remedy."""
+
+
+class Correction(NamedTuple):
+    """A violation that the runner corrects, and the line that makes the correction unnecessary."""
+
+    sentence: str
+    remedy: str
 
 
 def check_vec_env(
@@ -31,6 +39,13 @@ def check_vec_env(
     [N], missing time_outs, time_outs where no episode ended. Raise a :class:`ContractError` for violations that cannot
     be corrected. Errors of the environment itself pass through.
     """
+    return [correction.sentence for correction in find_corrections(env, num_steps, actions, groups)]
+
+
+def find_corrections(
+    env: VecEnv, num_steps: int = 3, actions: Optional[Tensor] = None, groups: Sequence[str] = ("policy",)
+) -> List[Correction]:
+    """Do what :func:`check_vec_env` does, and return the remedies too."""
     missing = [name for name in _ATTRIBUTES if not hasattr(env, name)]
     if missing:
         raise ContractError(f"{type(env).__name__} has no {', '.join(missing)}; set these attributes (see VecEnv)")
@@ -48,7 +63,8 @@ def check_vec_env(
             break
         if result[3] is previous_extras and "time_outs" in result[3]:
             report.correct(
-                "extras is the same dict every step, so its time_outs may be stale: they count only where done is set"
+                "extras is the same dict every step, so its time_outs may be stale: they count only where done is set",
+                'extras = {"time_outs": timed_out}  # a new dict in every step',
             )
         previous_extras = result[3]
     report.state()
@@ -68,14 +84,17 @@ def standardize_step(result: StepResult) -> StepResult:
     return StepResult(obs, reward.reshape(num_envs).to(torch.float32), done.reshape(num_envs).bool(), extras)
 
 
-class _ContractChecks(TensorChecks):
-    """Check attributes, observations, steps and state of an environment."""
+class _ContractChecks:
+    """Check attributes, observations, steps and state of an environment, and collect its violations."""
 
     def __init__(self, env: VecEnv, required: Sequence[str]):
-        super().__init__(env)
+        self.env = env
+        self.num_envs = env.num_envs  # at the start; it must not change
         self.required = required
         self.groups: Optional[Dict[str, torch.Size]] = None
         self.causes: Optional[List[str]] = None
+        self.errors: List[str] = []
+        self.corrections: List[Correction] = []
 
     def attributes(self) -> None:
         """Check sizes, device, episode limit and episode lengths [N]."""
@@ -97,8 +116,8 @@ class _ContractChecks(TensorChecks):
         elif isinstance(limit, bool) or not isinstance(limit, numbers.Real) or not 0 < limit < math.inf:
             self.error(f"max_episode_length={limit!r}; give a positive number of control steps, or a tensor of them")
         ages = getattr(env, "episode_length_buf", None)
-        if ages is not None and self.column(ages, "episode_length_buf", columns=False) and not is_integer(ages):
-            self.error(f"episode_length_buf is {dtype_name(ages)}; count control steps in int64")
+        if ages is not None and self.column(ages, "episode_length_buf") and not _is_integer(ages):
+            self.error(f"episode_length_buf is {_dtype_name(ages)}; count control steps in int64")
 
     def state(self) -> None:
         """Check that the state of a Checkpointable environment can be saved."""
@@ -158,15 +177,19 @@ class _ContractChecks(TensorChecks):
             return
         obs, reward, done, extras = result
         self.observations(obs, "step().obs")
-        self.column(reward, "reward", floating=True)
-        self.flags(done, "done", "whether each episode ended")
+        self.column(reward, "reward", "reward", floating=True)
+        self.flags(done, "done", "done", "whether each episode ended")
         if not isinstance(extras, Mapping):
             self.error(f"extras is a {type(extras).__name__}; return a fresh dict every step")
             return
         if "time_outs" not in extras:
-            self.correct("extras has no time_outs; every done counts as a failure, none as a time-out")
+            self.correct(
+                "extras has no time_outs; every done counts as a failure, none as a time-out",
+                'extras["time_outs"] = self.episode_length_buf >= self.max_episode_length  # [N] bool',
+            )
         else:
-            self.flags(extras["time_outs"], "extras['time_outs']", "whether the time limit ended each episode")
+            meaning = "whether the time limit ended each episode"
+            self.flags(extras["time_outs"], "extras['time_outs']", "timed_out", meaning)
         if not self.errors:
             self.extras(extras, obs, reward, done.reshape(self.num_envs).bool())
 
@@ -175,7 +198,10 @@ class _ContractChecks(TensorChecks):
         broken = self.invalid(extras.get("invalid", {}), done)
         self.finite(torch.isfinite(reward.reshape(self.num_envs)) | broken, "reward")
         if "time_outs" in extras and (extras["time_outs"].reshape(self.num_envs).bool() & ~done).any():
-            self.correct("extras['time_outs'] is set where done is not; it counts only where both are")
+            self.correct(
+                "extras['time_outs'] is set where done is not; it counts only where both are",
+                'extras["time_outs"] = timed_out & done',
+            )
         if "final_obs" in extras:
             self.final_observations(extras["final_obs"], obs, done & ~broken)
         for name in ("log", "episode"):
@@ -195,10 +221,10 @@ class _ContractChecks(TensorChecks):
             label = f"extras['invalid'][{cause!r}]"
             if not isinstance(cause, str):
                 self.error(f"{label} is named by a {type(cause).__name__}; name the cause by a text")
-            elif not self.column(rows, label, columns=False):
+            elif not self.column(rows, label):
                 continue
             elif rows.dtype != torch.bool:
-                self.error(f"{label} is {dtype_name(rows)}; give bool")
+                self.error(f"{label} is {_dtype_name(rows)}; give bool")
             elif (rows & ~done).any():
                 self.error(f"{label} is set where done is not; reset what broke, and set done for it")
             else:
@@ -215,6 +241,71 @@ class _ContractChecks(TensorChecks):
                 torch.as_tensor(value, dtype=torch.float32)
             except (TypeError, ValueError, RuntimeError):
                 self.error(f"{label}[{name!r}] is a {type(value).__name__}; give a number or a tensor of numbers")
+
+    def error(self, sentence: str) -> None:
+        """Add a violation that cannot be corrected, once."""
+        if sentence not in self.errors:
+            self.errors.append(sentence)
+
+    def correct(self, sentence: str, remedy: str) -> None:
+        """Add a violation that the runner corrects, once."""
+        if Correction(sentence, remedy) not in self.corrections:
+            self.corrections.append(Correction(sentence, remedy))
+
+    def finish(self) -> None:
+        """Raise a ContractError if there are errors."""
+        if self.errors:
+            raise ContractError(f"{type(self.env).__name__} breaks the VecEnv contract: " + "; ".join(self.errors))
+
+    def finite(self, rows: Tensor, name: str) -> None:
+        """Check which environments hold finite values, rows [N] bool; some may not, but not all."""
+        broken = int((~rows).sum())
+        if broken == self.num_envs:
+            self.error(f"{name} holds values that are not finite in every environment; repair the term behind them")
+        elif broken:
+            self.correct(
+                f"{name} holds values that are not finite in {broken} of {self.num_envs} environments; such steps are "
+                "left out of learning",
+                "find the term that divides by zero or takes a root below it",
+            )
+
+    def flags(self, x: Any, name: str, variable: str, meaning: str) -> None:
+        """Check for one bool per environment; the numbers 0 and 1 are corrected. ``variable`` is x in the remedy."""
+        if self.column(x, name, variable) and x.dtype != torch.bool:
+            self.correct(f"{name} is {_dtype_name(x)}; it is read as bool", f"{name} = {variable}.bool()")
+            if not ((x == 0) | (x == 1)).all():
+                self.error(f"{name} holds values other than 0 and 1; return {meaning}")
+
+    def column(self, x: Any, name: str, variable: str = "", floating: bool = False) -> bool:
+        """Check for one number per environment: [N], or with ``variable``, x in the remedy, [N, 1], which is
+        corrected."""
+        if not self.tensor(x, name, floating):
+            return False
+        if variable and x.shape == (self.num_envs, 1):
+            sentence = f"{name} has the shape {list(x.shape)}; it is read as [{self.num_envs}]"
+            self.correct(sentence, f"{name} = {variable}.squeeze(-1)")
+        elif x.shape != (self.num_envs,):
+            self.error(f"{name} has the shape {list(x.shape)}; give one number per environment, [{self.num_envs}]")
+            return False
+        return True
+
+    def tensor(self, x: Any, name: str, floating: bool = False) -> bool:
+        """Check for a tensor with N rows of real numbers on the environment's device."""
+        if not isinstance(x, Tensor):
+            self.error(f"{name} is a {type(x).__name__}; give a torch tensor")
+        elif x.device.type != torch.device(self.env.device).type:
+            self.error(
+                f"{name} lies on {x.device} and env.device is {self.env.device}; keep every tensor on env.device"
+            )
+        elif x.dim() == 0 or x.shape[0] != self.num_envs:
+            self.error(f"{name} has the shape {list(x.shape)}; its first dimension must be num_envs={self.num_envs}")
+        elif floating and not x.is_floating_point():
+            self.error(f"{name} is {_dtype_name(x)}; give floating-point numbers")
+        elif x.is_complex():
+            self.error(f"{name} is {_dtype_name(x)}; give real numbers")
+        else:
+            return True
+        return False
 
 
 def _other_order(result: Any) -> str:
@@ -236,3 +327,13 @@ def _is_groups(obs: Any) -> bool:
 
 def _sizes(shapes: Mapping[str, torch.Size]) -> str:
     return "{" + ", ".join(f"{name}: {list(shape)}" for name, shape in sorted(shapes.items())) + "}"
+
+
+def _is_integer(x: Tensor) -> bool:
+    """Return whether a tensor's dtype is an integer type."""
+    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
+
+
+def _dtype_name(x: Tensor) -> str:
+    """Return a tensor's dtype without "torch."."""
+    return str(x.dtype).replace("torch.", "")

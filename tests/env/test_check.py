@@ -27,12 +27,10 @@ class Endless(V5Env):
         return obs, reward, done, {}
 
 
-def test_check_env_gives_the_line_to_change_for_each_finding():
-    envs = V1Env, V3Env, Endless
-    remedies = {finding.sentence: finding.remedy for env in envs for finding in check_env(env, 2).findings}
-    lines = "\n".join(remedies.values())
-    assert "done = done.bool()" in lines and "reward = reward.squeeze(-1)" in lines
-    assert 'extras["time_outs"] = self.episode_length_buf' in lines and "see the sentence" not in lines
+def test_check_env_of_environments_of_each_era_gives_the_lines_to_change():
+    remedies = {finding.remedy for env in (V1Env, V3Env, Endless) for finding in check_env(env, 2).findings}
+    assert {"done = done.bool()", "reward = reward.squeeze(-1)"} <= remedies
+    assert any(remedy.startswith('extras["time_outs"] = self.episode_length_buf') for remedy in remedies)
 
 
 class Stale(V1Env):
@@ -41,7 +39,7 @@ class Stale(V1Env):
         return super().step(actions)
 
 
-def test_check_env_finds_stale_time_outs():
+def test_check_env_of_stale_time_outs_reports_the_line_to_change():
     text = "\n".join(check_env(Stale, 2).lines())
     assert 'change: extras["time_outs"] = timed_out & done' in text
 

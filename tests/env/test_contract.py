@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -6,7 +8,7 @@ from rsl_rl.algorithms.policy_setup import resolve_groups, resolve_mirrors, zero
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import ContractError, StepResult, check_vec_env
-from rsl_rl.env.contract import standardize_step
+from rsl_rl.env.contract import find_corrections, standardize_step
 from rsl_rl.tasks.toy import PointEnv
 
 
@@ -53,6 +55,10 @@ CORRECTED = {
     "time_outs as float": (
         lambda r: r._replace(extras={"time_outs": r.extras["time_outs"].float()}),
         "time_outs'] is float32",
+    ),
+    "time_outs as a column": (
+        with_extras(time_outs=lambda r: r.extras["time_outs"].unsqueeze(1)),
+        r"time_outs'\] has the shape \[4, 1\]",
     ),
     "nan in an observation": (
         lambda r: r._replace(obs={"policy": torch.where(torch.arange(4).view(4, 1) == 2, torch.nan, r.obs["policy"])}),
@@ -143,7 +149,25 @@ REFUSED = {
 def test_what_can_be_corrected_is_said(case):
     alter, words = CORRECTED[case]
     corrections = check_vec_env(Altered(alter))
-    assert any(__import__("re").search(words, sentence) for sentence in corrections), corrections
+    assert any(re.search(words, sentence) for sentence in corrections), corrections
+
+
+REMEDIES = {
+    "done as float": "done = done.bool()",
+    "done as a column": "done = done.squeeze(-1)",
+    "reward as a column": "reward = reward.squeeze(-1)",
+    "no time_outs": 'extras["time_outs"] = self.episode_length_buf >= self.max_episode_length  # [N] bool',
+    "time_outs as float": "extras['time_outs'] = timed_out.bool()",
+    "time_outs as a column": "extras['time_outs'] = timed_out.squeeze(-1)",
+    "nan in an observation": "find the term that divides by zero or takes a root below it",
+    "time_outs where nothing ended": 'extras["time_outs"] = timed_out & done',
+}
+
+
+@pytest.mark.parametrize("case", REMEDIES)
+def test_find_corrections_of_a_violation_gives_its_remedy(case):
+    (correction,) = find_corrections(Altered(CORRECTED[case][0]))
+    assert correction.remedy == REMEDIES[case]
 
 
 @pytest.mark.parametrize("case", REFUSED)
