@@ -1,4 +1,4 @@
-"""Physics engines with a common interface, one engine per file."""
+"""Physics engines with a common interface, :class:`rsl_rl.sim.base.Sim`."""
 
 from rsl_rl.utils.registry import Registry
 
@@ -7,6 +7,6 @@ SIMS = Registry(
     {
         "mujoco": "rsl_rl.sim.mujoco_cpu:MujocoSim",
         "mujoco_warp": "rsl_rl.sim.mujoco_warp:MujocoWarpSim",
-        "isaacgym": "rsl_rl.sim.isaac_gym:IsaacGymSim",
+        "isaacgym": "rsl_rl.sim.isaacgym.engine:IsaacGymSim",
     },
 )

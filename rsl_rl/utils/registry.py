@@ -6,6 +6,9 @@ import difflib
 import importlib
 from typing import Any, Iterable, List, Mapping
 
+MOVED = {"rsl_rl.sim.isaac_gym": "rsl_rl.sim.isaacgym.engine"}
+"""Modules that configs of users may name, and where they are now."""
+
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest of the known names, or an empty string."""
@@ -24,7 +27,7 @@ def import_object(path: Any) -> Any:
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise ValueError(f"'{path}' is not an import path; write it as 'package.module:name'")
     try:
-        module = importlib.import_module(module_name)
+        module = importlib.import_module(MOVED.get(module_name, module_name))
     except ModuleNotFoundError as error:
         if not f"{module_name}.".startswith(f"{error.name}."):
             raise

@@ -9,7 +9,7 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.parameters import PARAMETERS
-from tests.sim.isaac_gym_package import instead_of_isaac_gym
+from tests.sim.isaacgym.isaac_gym_package import instead_of_isaac_gym
 
 N = 4
 POSE = torch.tensor(GO2.default_joint_pos).expand(N, -1)
@@ -20,7 +20,7 @@ EVERYONE = torch.ones(N, dtype=torch.bool)
 def isaacgym(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # MuJoCo would log here
     for _ in instead_of_isaac_gym(monkeypatch):
-        yield importlib.import_module("rsl_rl.sim.isaac_gym").IsaacGymSim
+        yield importlib.import_module("rsl_rl.sim.isaacgym.engine").IsaacGymSim
 
 
 @pytest.fixture(params=["mujoco", "isaacgym", pytest.param("mujoco_warp", marks=pytest.mark.slow)])

@@ -1,5 +1,6 @@
 import pytest
 
+from rsl_rl.utils import registry
 from rsl_rl.utils.registry import Registry, import_object
 
 COLOURS = Registry("colour", {"red": "math:pi", "blue": "math:tau", "lost": "math:nowhere"})
@@ -22,3 +23,8 @@ def test_an_unknown_name_lists_the_known_and_suggests():
 def test_a_bad_path_says_what_is_wrong(path, words):
     with pytest.raises(ValueError, match=words):
         import_object(path)
+
+
+def test_import_object_of_a_module_that_was_moved_finds_it_at_its_new_place(monkeypatch):
+    monkeypatch.setattr(registry, "MOVED", {"old_math": "math"})
+    assert import_object("old_math:pi") == COLOURS.load("red")

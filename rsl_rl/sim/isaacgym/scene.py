@@ -1,4 +1,4 @@
-"""Scene of Isaac Gym: ground, and N copies of a robot from its URDF."""
+"""Scene of Isaac Gym: ground, N copies of a robot from its URDF, and a window that shows them."""
 
 # pyright: reportMissingModuleSource=false
 from __future__ import annotations
@@ -12,9 +12,9 @@ from isaacgym import gymapi
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.isaac_gym_actors import ActorParameters, shape_friction
-from rsl_rl.sim.isaac_gym_ground import Ground, Plane
-from rsl_rl.sim.isaac_gym_model import RobotFacts
+from rsl_rl.sim.isaacgym.actors import ActorParameters, shape_friction
+from rsl_rl.sim.isaacgym.ground import Ground, Plane
+from rsl_rl.sim.isaacgym.model import RobotFacts
 from rsl_rl.utils.host import available_cpus
 
 SPACING = 3.0
@@ -136,6 +136,35 @@ class Scene:
     def dofs(self, names: Sequence[str]) -> List[int]:
         """Return the indices of joints among the engine's DoFs."""
         return [_find("joint", name, self.dof_names) for name in names]
+
+
+class IsaacGymViewer:
+    """A window that shows a scene with a graphics device; without calls of ``draw`` it needs no time."""
+
+    def __init__(self, scene: Scene):
+        if scene.headless:
+            raise ValueError("this simulation has no graphics device; make it with headless=False to open a window")
+        self._gym, self._sim, self._on_gpu = scene.gym, scene.sim, scene.on_gpu
+        self._viewer = self._gym.create_viewer(self._sim, gymapi.CameraProperties())
+        if self._viewer is None:
+            raise ValueError("Isaac Gym could not open a window; use a machine with a display, or headless=True")
+        x, y, _ = scene.origins[0].tolist()
+        camera, target = gymapi.Vec3(x - 2.0, y - 2.0, 1.5), gymapi.Vec3(x, y, 0.3)
+        self._gym.viewer_camera_look_at(self._viewer, scene.envs[0], camera, target)
+
+    def draw(self) -> bool:
+        """Show the last step, at most in real time; return whether the window is still open."""
+        if self._gym.query_viewer_has_closed(self._viewer):
+            return False
+        if self._on_gpu:
+            self._gym.fetch_results(self._sim, True)  # the window draws from the host's copy
+        self._gym.step_graphics(self._sim)
+        self._gym.draw_viewer(self._viewer, self._sim, False)
+        self._gym.sync_frame_time(self._sim)
+        return True
+
+    def close(self) -> None:
+        self._gym.destroy_viewer(self._viewer)
 
 
 def usable_device(device: str) -> torch.device:

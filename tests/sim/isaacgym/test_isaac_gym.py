@@ -11,7 +11,7 @@ from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from tests.sim import standing
-from tests.sim.isaac_gym_package import instead_of_isaac_gym
+from tests.sim.isaacgym.isaac_gym_package import instead_of_isaac_gym
 from tests.sim.standing import stand
 
 N = 4
@@ -34,7 +34,9 @@ def make(calls):
     """Make the backend."""
 
     def build(num_envs: int = N, cfg: SimConfig = SimConfig(num_threads=1), **settings):  # noqa: B008
-        sim = importlib.import_module("rsl_rl.sim.isaac_gym").IsaacGymSim(GO2.model_path, num_envs, cfg, **settings)
+        sim = importlib.import_module("rsl_rl.sim.isaacgym.engine").IsaacGymSim(
+            GO2.model_path, num_envs, cfg, **settings
+        )
         sim._scene.__class__._open = False  # the package has no limit of one
         return sim
 
@@ -225,7 +227,7 @@ def test_robots_stand_apart_in_the_engine_and_at_the_origin_for_us(make):
 
 
 def test_a_height_field_is_laid_out_as_the_engine_reads_it(make):
-    from rsl_rl.sim.isaac_gym_ground import HeightField
+    from rsl_rl.sim.isaacgym.ground import HeightField
 
     heights = np.array([[0.0, 0.1, 0.2], [1.0, 1.1, 1.2]])  # two points along x, three along y
     sim = make(ground=HeightField(heights, 0.25, (-1.0, 2.0)))
@@ -243,7 +245,7 @@ def test_a_height_field_is_laid_out_as_the_engine_reads_it(make):
 
 
 def test_a_triangle_mesh_arrives_flat_and_in_the_engines_types(make):
-    from rsl_rl.sim.isaac_gym_ground import TriangleMesh
+    from rsl_rl.sim.isaacgym.ground import TriangleMesh
 
     corners = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0.5], [0, 1, 0.5]])
     sim = make(ground=TriangleMesh(corners, np.array([[0, 1, 2], [0, 2, 3]])))
@@ -279,7 +281,7 @@ def test_the_devices_that_there_are_not_are_refused_in_one_line(make, monkeypatc
 
 
 def test_a_missing_engine_says_where_to_get_it_and_a_late_one_what_to_import_first(run_script):
-    code = "import rsl_rl.sim.isaac_gym"
+    code = "import rsl_rl.sim.isaacgym.engine"
     missing = run_script("-c", code)
     assert "ModuleNotFoundError: No module named 'isaacgym': the backend 'isaacgym' is NVIDIA's" in missing.stderr
     late = run_script(
@@ -298,7 +300,7 @@ def test_a_missing_engine_says_where_to_get_it_and_a_late_one_what_to_import_fir
 def test_a_robot_without_a_urdf_or_with_another_one_is_refused(calls, tmp_path):
     mjcf = tmp_path / "robot.xml"
     mjcf.write_text(GO2.model_path.read_text())
-    backend = importlib.import_module("rsl_rl.sim.isaac_gym").IsaacGymSim
+    backend = importlib.import_module("rsl_rl.sim.isaacgym.engine").IsaacGymSim
     with pytest.raises(ValueError, match=r"robot.urdf is missing.*write one"):
         backend(mjcf, 1, SimConfig())
     urdf = GO2.model_path.with_suffix(".urdf").read_text()

@@ -9,26 +9,26 @@ import pytest
 if sys.version_info >= (3, 11):
     import tomllib
 
-FILES = ("isaac_gym", "isaac_gym_scene", "isaac_gym_ground", "isaac_gym_viewer")
+FILES = ("engine", "scene", "ground", "actors")
 
 MISTAKES = {
-    "a misspelled method": ("isaac_gym", "self._gym.simulate(", "self._gym.simulat("),
-    "a missing argument": ("isaac_gym", "fetch_results(self._sim, True)", "fetch_results(self._sim)"),
+    "a misspelled method": ("engine", "self._gym.simulate(", "self._gym.simulat("),
+    "a missing argument": ("engine", "fetch_results(self._sim, True)", "fetch_results(self._sim)"),
     "another missing argument": (
-        "isaac_gym",
+        "engine",
         "indexed(self._sim, root_state, ids, count)",
         "indexed(self._sim, root_state, ids)",
     ),
-    "an argument of the wrong type": ("isaac_gym", "root_state, ids, count)", "root_state, self._ids, count)"),
-    "a misspelled function of gymtorch": ("isaac_gym", "gymtorch.wrap_tensor(", "gymtorch.wrap("),
-    "a misspelled constant": ("isaac_gym_scene", "gymapi.SIM_PHYSX", "gymapi.SIM_PHYX"),
-    "a misspelled setting of PhysX": ("isaac_gym_scene", "physx.rest_offset", "physx.rest_ofset"),
-    "a misspelled setting of the simulation": ("isaac_gym_scene", "params.substeps", "params.sub_steps"),
-    "a misspelled option of the asset": ("isaac_gym_scene", "options.angular_damping", "options.angular_dampening"),
-    "a setting of the wrong type": ("isaac_gym_scene", "params.up_axis = gymapi.UP_AXIS_Z", "params.up_axis = 2"),
-    "a vector that is a list": ("isaac_gym_scene", "gymapi.Vec3(0.0, 0.0, -9.81)", "[0.0, 0.0, -9.81]"),
-    "a call of old": ("isaac_gym_ground", "gym.add_ground(sim, params)", "gym.add_ground(params)"),
-    "an argument too many": ("isaac_gym_viewer", "step_graphics(self._sim)", "step_graphics(self._sim, True)"),
+    "an argument of the wrong type": ("engine", "root_state, ids, count)", "root_state, self._ids, count)"),
+    "a misspelled function of gymtorch": ("engine", "gymtorch.wrap_tensor(", "gymtorch.wrap("),
+    "a misspelled constant": ("scene", "gymapi.SIM_PHYSX", "gymapi.SIM_PHYX"),
+    "a misspelled setting of PhysX": ("scene", "physx.rest_offset", "physx.rest_ofset"),
+    "a misspelled setting of the simulation": ("scene", "params.substeps", "params.sub_steps"),
+    "a misspelled option of the asset": ("scene", "options.angular_damping", "options.angular_dampening"),
+    "a setting of the wrong type": ("scene", "params.up_axis = gymapi.UP_AXIS_Z", "params.up_axis = 2"),
+    "a vector that is a list": ("scene", "gymapi.Vec3(0.0, 0.0, -9.81)", "[0.0, 0.0, -9.81]"),
+    "a call of old": ("ground", "gym.add_ground(sim, params)", "gym.add_ground(params)"),
+    "an argument too many": ("scene", "step_graphics(self._sim)", "step_graphics(self._sim, True)"),
 }
 """What: file, what stands there, what is planted."""
 
@@ -41,7 +41,7 @@ def found(tmp_path_factory, pytestconfig):
     stubs = root / settings.get("stubPath", "typings")
     places = {"include": ["."], "exclude": [], "stubPath": str(stubs), "extraPaths": [str(root)], "venvPath": str(root)}
     (folder / "pyrightconfig.json").write_text(json.dumps({**settings, **places}))
-    sources = {name: (root / "rsl_rl" / "sim" / f"{name}.py").read_text() for name in FILES}
+    sources = {name: (root / "rsl_rl" / "sim" / "isaacgym" / f"{name}.py").read_text() for name in FILES}
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
     for i, (name, old, new) in enumerate(MISTAKES.values()):

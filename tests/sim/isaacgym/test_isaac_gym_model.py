@@ -8,7 +8,7 @@ import torch
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.robots import ROBOTS
 from rsl_rl.sim.base import RobotPoseVel
-from rsl_rl.sim.isaac_gym_model import FootKinematics, read_facts
+from rsl_rl.sim.isaacgym.model import FootKinematics, read_facts
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 
 

@@ -9,7 +9,7 @@ import torch
 from isaacgym import gymapi
 from torch import Tensor
 
-from rsl_rl.sim.isaac_gym_ground import FRICTION as GROUND_FRICTION
+from rsl_rl.sim.isaacgym.ground import FRICTION as GROUND_FRICTION
 
 FRICTION_STEPS = 512
 """Number of frictions per unit. PhysX allows 65536 materials, so frictions are rounded."""

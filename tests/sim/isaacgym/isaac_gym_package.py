@@ -6,7 +6,7 @@ from typing import Iterator
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[2] / "gymapi-mujoco"
+PACKAGE = Path(__file__).resolve().parents[3] / "gymapi-mujoco"
 
 
 def instead_of_isaac_gym(monkeypatch: pytest.MonkeyPatch) -> Iterator[list]:
@@ -39,5 +39,5 @@ def instead_of_isaac_gym(monkeypatch: pytest.MonkeyPatch) -> Iterator[list]:
 
 def _forget() -> None:
     """Drop the modules that have imported ``isaacgym``."""
-    for name in [name for name in sys.modules if name.startswith("rsl_rl.sim.isaac_gym")]:
+    for name in [name for name in sys.modules if name.startswith("rsl_rl.sim.isaacgym.")]:
         del sys.modules[name]

@@ -11,9 +11,9 @@ from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.task import RandomizationConfig, TerrainConfig
 from rsl_rl.env import check_vec_env
 from rsl_rl.runners import OnPolicyRunner
-from tests.sim.isaac_gym_package import instead_of_isaac_gym
+from tests.sim.isaacgym.isaac_gym_package import instead_of_isaac_gym
 
-BACKEND = "rsl_rl.sim.isaac_gym:IsaacGymSim"
+BACKEND = "rsl_rl.sim.isaacgym.engine:IsaacGymSim"
 CFG = Go2Flat()
 
 
