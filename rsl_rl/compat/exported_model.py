@@ -9,8 +9,7 @@ from typing import Any, List, Tuple
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.exporters.action_layers import action_layers
-from rsl_rl.exporters.policy_module import ImagePolicy, example_inputs, output_names
+from rsl_rl.exporters.policy_module import ImagePolicy, action_layers, example_inputs, output_names
 from rsl_rl.utils.trajectories import as_states
 
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
-from rsl_rl.viz.camera import scale_of
-from rsl_rl.viz.dots import add_dots
+from rsl_rl.viz.scene import add_dots, scale_of
 
 _STEP = 0.1  # by which a key changes the command [m/s] or [rad/s]
 _KEYS: Dict[int, Tuple[int, float]] = {  # GLFW key code: index in the command, and its change

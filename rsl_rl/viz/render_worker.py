@@ -21,8 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
-from rsl_rl.viz.camera import height_to_look_at, scale_of
-from rsl_rl.viz.dots import add_dots
+from rsl_rl.viz.scene import add_dots, height_to_look_at, scale_of
 
 _SPACING = 1.5  # between the robots' starting points [m]
 

@@ -19,8 +19,8 @@ import trimesh
 import viser
 
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.viz.camera import height_to_look_at, scale_of
 from rsl_rl.viz.request_guard import RequestGuard, guarded_servers
+from rsl_rl.viz.scene import height_to_look_at, scale_of
 
 _CAMERA = (0.9, -1.1, 0.45)  # initial position of the camera for a Go2, from where it looks [m]
 _TEXT_STRIDE = 5  # frames between two updates of the text

@@ -2,7 +2,7 @@ import mujoco
 import pytest
 
 from rsl_rl.robots import ROBOTS
-from rsl_rl.viz.camera import height_to_look_at, scale_of
+from rsl_rl.viz.scene import height_to_look_at, scale_of
 
 
 def test_the_camera_is_as_far_away_as_the_robot_is_large():

@@ -1,11 +1,15 @@
-"""Dots in a scene of MuJoCo, such as the points of a height scan."""
+"""Scenes of MuJoCo: how far a camera is from a robot, and dots, such as the points of a height scan."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+from typing import Any
+
 import mujoco
 import numpy as np
+
+_EXTENT, _HEIGHT = 1.5, 0.3  # of the <statistic> of go2.xml [m]
 
 _RADIUS = 0.012  # [m]
 
@@ -20,3 +24,13 @@ def add_dots(scene: mujoco.MjvScene, points: np.ndarray) -> None:
     for point in points[: scene.maxgeom - scene.ngeom]:
         mujoco.mjv_initGeom(scene.geoms[scene.ngeom], sphere, size, point.astype(np.float64), turn, color)
         scene.ngeom += 1
+
+
+def scale_of(model: Any) -> float:
+    """Return how many times the size of a Go2 a ``mujoco.MjModel`` has, by the extent of its <statistic>."""
+    return float(model.stat.extent) / _EXTENT
+
+
+def height_to_look_at(model: Any) -> float:
+    """Return the height that a camera looks at [m]: 0.25 for a Go2, by the centre of the <statistic>."""
+    return 0.25 * float(model.stat.center[2]) / _HEIGHT
