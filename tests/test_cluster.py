@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from rsl_rl.cli.train_process import find_named_run, read_metrics
+from rsl_rl.cli.processes import find_named_run, read_metrics
 
 
 @pytest.fixture

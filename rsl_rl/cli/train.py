@@ -3,11 +3,15 @@
 import signal
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Sequence, Tuple
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from rsl_rl.cli import train_seeds
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import fail, print_line, program, usage_errors
+from rsl_rl.cli.experiments import file_of
 from rsl_rl.cli.ranks import (
     arguments_after_restart,
     config_of_rank,
@@ -18,11 +22,16 @@ from rsl_rl.cli.ranks import (
     unmark_run,
 )
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, exit_on_signals, stop_on_signals
-from rsl_rl.cli.training_setup import GATE, engine_name, set_up
 from rsl_rl.utils.launch import Launch
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
+    from rsl_rl.evaluation.callbacks import VideoCallback
+    from rsl_rl.runners import OnPolicyRunner
+    from rsl_rl.tasks.legged_robot import LeggedRobot
+
+GATE = "gate"
+"""Reason of a training that ended by --until_gate."""
 
 
 @dataclass(frozen=True)
@@ -133,3 +142,162 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     for line in last_lines if is_first else ():
         print_line(line)
     return code
+
+
+def engine_name(cfg: Any) -> str:
+    """Return the name of the physics engine; empty for a task without physics."""
+    return cfg.env.sim.backend if hasattr(cfg.env, "sim") else ""
+
+
+def actuator_name(cfg: Any) -> str:
+    """Return the type of the actuators; empty for a task without."""
+    return type(cfg.env.control.actuator).__name__ if hasattr(cfg.env, "control") else ""
+
+
+class Training(NamedTuple):
+    """A training that is ready to run."""
+
+    runner: "OnPolicyRunner"
+    notes: List[str]  # for the user
+    video_callbacks: "List[VideoCallback]"  # one or none
+
+
+def set_up(args: Arguments, own: Any, collective: "Collective") -> Training:
+    """Build environment, runner and callbacks; load the checkpoint of a run that is resumed.
+
+    ``own`` is the config of this rank; all ranks of the collective call it together.
+    """
+    from rsl_rl.utils.checkpoints import find_checkpoint
+    from rsl_rl.utils.host import prepare_host
+    from rsl_rl.utils.seeding import make_deterministic, seed_everything
+
+    cfg = args.cfg
+    run, which = args.run, args.flags.checkpoint
+    checkpoint = collective.call_on_first(lambda: find_checkpoint(run, which)) if run else None
+    weights = find_weights(args.flags.init_from) if args.flags.init_from else None
+    prepare_host()
+    notes = make_deterministic() if cfg.deterministic else []
+    if engine_name(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
+        notes.append("mujoco_warp on a CPU uses one thread and is for tests; --sim mujoco is many times as fast")
+    if actuator_name(cfg) not in ("", "ActuatorConfig"):
+        notes.append(f"actuator: {actuator_name(cfg)}, computed before each physics step")
+    seed_everything(own.seed)
+    env = own.env.build(device=own.sim_device, seed=own.seed)
+    callback_envs = build_callback_envs(own) if collective.rank == 0 else ([], [])
+    if checkpoint is None:
+        runner = create_run(env, args, own.rl_device, collective, weights)
+        notes += [f"weights of {weights}"] if weights else []
+    else:
+        runner, more_notes = resume_run(env, args, own.rl_device, collective, checkpoint)
+        notes += more_notes
+    runner.add_git_repo_to_log(file_of(cfg))
+    notes += attach_terrain_report(runner, cfg.runner.max_iterations)
+    return Training(runner, notes, attach_callbacks(runner, cfg, *callback_envs))
+
+
+def find_weights(path: str) -> Path:
+    """Return the checkpoint of --init_from."""
+    from rsl_rl.utils.checkpoints import find_checkpoint
+
+    folder = Path(path).expanduser()
+    return find_checkpoint(folder) if folder.is_dir() else folder
+
+
+def create_run(
+    env: Any, args: Arguments, device: str, collective: "Collective", weights: Optional[Path]
+) -> "OnPolicyRunner":
+    """Create a run with a new folder, with the weights of a checkpoint if one is given; an error leaves no folder."""
+    from rsl_rl.runners import OnPolicyRunner
+    from rsl_rl.runners.checkpoint_manager import load_algorithm
+    from rsl_rl.utils.checkpoints import discard_run_folder, make_run_folder
+
+    cfg = args.cfg
+    name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
+    folder = collective.call_on_first(lambda: make_run_folder(args.log_root / cfg.runner.experiment_name, name))
+    try:
+        runner = OnPolicyRunner(env, cfg, folder, device, collective)
+        if weights is not None:
+            load_algorithm(runner.alg, weights, load_optimizer=False)
+        return runner
+    except BaseException:
+        if collective.rank == 0:
+            discard_run_folder(folder)
+        raise
+
+
+def resume_run(
+    env: Any, args: Arguments, device: str, collective: "Collective", checkpoint: Path
+) -> "Tuple[OnPolicyRunner, List[str]]":
+    """Resume a run from a checkpoint; also return notes on what differs."""
+    from rsl_rl.runners import OnPolicyRunner
+    from rsl_rl.utils.checkpoints import checkpoints_of
+
+    flags, limit, notes = args.flags, args.cfg.runner.max_iterations, []
+    runner = OnPolicyRunner(env, args.cfg, checkpoint.parent, device, collective)
+    runner.load(checkpoint, load_env=not flags.fresh_episodes)
+    if runner.current_learning_iteration >= limit:
+        raise ValueError(f"{checkpoint} has reached max_iterations={limit}; increase --max_iterations")
+    if not runner.episodes_restored:
+        reason = "--fresh_episodes" if flags.fresh_episodes else f"{checkpoint.name} has no state of them"
+        if runner.ranks_of_checkpoint != collective.size:
+            reason = (
+                f"{checkpoint.name} is of {runner.ranks_of_checkpoint} ranks, and this training has {collective.size}"
+            )
+        notes.append(f"new episodes of {type(env).__name__} are started: {reason}")
+    newest = checkpoints_of(checkpoint.parent)[-1]
+    if flags.checkpoint == -1 and newest != checkpoint:
+        notes.append(f"{newest.name} is damaged; resuming from {checkpoint.name}")
+    return runner, notes
+
+
+def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
+    """Return the environments of evaluations and of videos, one or none each; errors occur before a run is created."""
+    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_video_env
+
+    progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
+    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
+    video = [build_video_env(cfg.env, progress, device, seed)] if progress.video_interval else []
+    return evaluation, video
+
+
+def attach_callbacks(
+    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "List[LeggedRobot]", video_envs: "List[LeggedRobot]"
+) -> "List[VideoCallback]":
+    """Add the callbacks to the runner; return those of videos."""
+    from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
+    from rsl_rl.runners.best_checkpoint import BestCheckpoint
+    from rsl_rl.runners.gate_streak import GateStreak
+    from rsl_rl.runners.superseded import METRICS
+
+    progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
+    folder = runner.log_dir
+    assert folder is not None  # the runner was given one
+    for env in evaluation_envs or [None] * bool(progress.evaluate_interval):  # None on ranks that do not evaluate
+        iteration = runner.current_learning_iteration
+        listeners = [BestCheckpoint(folder, iteration, runner.save, runner.print_line).save_if_better]
+        if progress.until_gate:
+            stop = partial(runner.request_stop, GATE)
+            streak = GateStreak(progress.until_gate, progress.gate_score, stop, folder / METRICS, iteration)
+            listeners.append(streak.note_evaluation)
+        runner.after_update.append(EvaluationCallback(env, progress, last, policy, listeners, runner.collective))
+    video_callbacks = [
+        VideoCallback(env, progress, last, policy, folder / "videos", runner.print_line) for env in video_envs
+    ]
+    runner.after_update += video_callbacks
+    return video_callbacks
+
+
+def attach_terrain_report(runner: "OnPolicyRunner", last: int) -> List[str]:
+    """Write a picture of the terrain; draw the levels, and report a curriculum on which robots do not advance. Return
+    notes for the user."""
+    from rsl_rl.config.task import LeggedRobotConfig
+
+    env: Any = runner.env
+    folder = runner.log_dir
+    rough = isinstance(env.cfg, LeggedRobotConfig) and env.cfg.terrain.is_rough
+    if not rough or folder is None or runner.collective.rank != 0:
+        return []
+    from rsl_rl.evaluation.curriculum_report import CurriculumReport, write_overview
+
+    runner.after_update.append(CurriculumReport(env, folder, last, runner.print_line))
+    return write_overview(env, folder)

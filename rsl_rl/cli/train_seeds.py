@@ -7,8 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
-from rsl_rl.cli.result_table import ResultTable, summarize
-from rsl_rl.cli.train_process import (
+from rsl_rl.cli.processes import (
     TrainProcesses,
     describe_exit,
     final_metrics,
@@ -17,6 +16,7 @@ from rsl_rl.cli.train_process import (
     require_seeds,
     wait_for_lock,
 )
+from rsl_rl.cli.result_table import ResultTable, summarize
 
 ParseFlags = Callable[[Sequence[str]], Arguments]
 """A function that parses the command line of a training."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
+from rsl_rl.cli.processes import TrainProcesses, reject_launcher, require_seeds, wait_for_lock
 from rsl_rl.cli.sweep.search_space import Interval, parse_space
 from rsl_rl.cli.sweep.table import Target, print_results, result_table
-from rsl_rl.cli.train_process import TrainProcesses, reject_launcher, require_seeds, wait_for_lock
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.utils.config_io import read_yaml, write_yaml
 

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Sequence
 
 from rsl_rl.cli.errors import print_line
-from rsl_rl.cli.sweep.search_space import ParseConfig, flags_of
-from rsl_rl.cli.sweep.study import Assignment, SweepSettings, SweepStudy
-from rsl_rl.cli.train_process import (
+from rsl_rl.cli.processes import (
     TrainProcesses,
     describe_exit,
     final_metrics,
@@ -16,6 +14,8 @@ from rsl_rl.cli.train_process import (
     read_metrics,
     wait_for_lock,
 )
+from rsl_rl.cli.sweep.search_space import ParseConfig, flags_of
+from rsl_rl.cli.sweep.study import Assignment, SweepSettings, SweepStudy
 
 REPORTS = 10
 """Number of comparisons of a training that may be pruned, at equal distances."""
