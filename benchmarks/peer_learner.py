@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import torch
+from rsl_rl.models import MLPModel, RNNModel
 from tensordict import TensorDict
 
 from benchmarks.phases import Phases, Rollout
 from benchmarks.serving import serve
 from rsl_rl.algorithms import PPO
-from rsl_rl.models import MLPModel, RNNModel
 from rsl_rl.storage import RolloutStorage
 
 

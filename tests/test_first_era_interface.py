@@ -8,16 +8,16 @@ import math
 
 import pytest
 import torch
+from rsl_rl.modules.actor_critic_recurrent import ActorCriticRecurrent, Memory
+from rsl_rl.runners.on_policy_runner import OnPolicyRunner
+from rsl_rl.utils.utils import split_and_pad_trajectories, unpad_trajectories
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
 from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic, get_activation
-from rsl_rl.modules.actor_critic_recurrent import ActorCriticRecurrent, Memory
-from rsl_rl.runners.on_policy_runner import OnPolicyRunner
 from rsl_rl.storage.rollout_storage import RolloutStorage
-from rsl_rl.utils.utils import split_and_pad_trajectories, unpad_trajectories
 from tests.compat.era_configs import v1
 from tests.era_clients import V1Env, V1PrivilegedEnv
 

@@ -31,8 +31,9 @@ class Acceleration:
     ``rows_at_once`` samples. ``cached`` are policies whose weights are to be cached during a rollout.
     """
 
-    def __init__(self, cfg: AccelerationConfig, device: torch.device):
-        self._cfg, self._device = cfg, device
+    def __init__(self, cfg: Optional[AccelerationConfig], device: torch.device):
+        self._cfg = cfg = cfg or AccelerationConfig()
+        self._device = device
         self.rows_at_once = math.inf
         self.cached: List[ActorCritic] = []
         self._names: List[str] = []

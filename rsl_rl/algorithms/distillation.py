@@ -60,7 +60,7 @@ class Distillation(Algorithm):
         storage: RolloutStorage,
         cfg: DistillationConfig,
         extensions: Sequence[Extension] = (),
-        acceleration: AccelerationConfig = AccelerationConfig(),
+        acceleration: Optional[AccelerationConfig] = None,
     ):
         _require_fit(policy, teacher, extensions)
         require_recomputable(policy, cfg)

@@ -51,7 +51,7 @@ class GRPO(Algorithm):
         storage: RolloutStorage,
         cfg: GRPOConfig,
         extensions: Sequence[Extension] = (),
-        acceleration: AccelerationConfig = AccelerationConfig(),
+        acceleration: Optional[AccelerationConfig] = None,
     ):
         self.cfg, self.policy, self.storage = cfg, policy, storage
         self.device = next(policy.parameters()).device

@@ -74,7 +74,7 @@ class PPO(Algorithm):
         storage: RolloutStorage,
         cfg: PPOConfig,
         extensions: Sequence[Extension] = (),
-        acceleration: AccelerationConfig = AccelerationConfig(),
+        acceleration: Optional[AccelerationConfig] = None,
     ):
         require_recomputable(policy, cfg)
         self.cfg, self.policy, self.storage = cfg, policy, storage

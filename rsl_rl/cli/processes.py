@@ -166,7 +166,7 @@ def _passed_gate(records: Sequence[Dict[str, Any]], progress: ProgressConfig) ->
 def wait_for_lock(folder: Path, patience: Callable[[], bool] = lambda: True) -> Iterator[bool]:
     """Hold the lock of a folder as soon as no other process holds it; give False where ``patience`` ends before."""
     from rsl_rl.runners import TrainingError
-    from rsl_rl.runners.run_lock import run_lock
+    from rsl_rl.runners.run_folder import run_lock
 
     with contextlib.ExitStack() as stack:
         began: Optional[float] = time.monotonic()

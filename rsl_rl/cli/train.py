@@ -208,7 +208,7 @@ def create_run(
 ) -> "OnPolicyRunner":
     """Create a run with a new folder, with the weights of a checkpoint if one is given; an error leaves no folder."""
     from rsl_rl.runners import OnPolicyRunner
-    from rsl_rl.runners.checkpoint_manager import load_algorithm
+    from rsl_rl.runners.checkpoints import load_algorithm
     from rsl_rl.utils.checkpoints import discard_run_folder, make_run_folder
 
     cfg = args.cfg
@@ -265,9 +265,8 @@ def attach_callbacks(
 ) -> "List[VideoCallback]":
     """Add the callbacks to the runner; return those of videos."""
     from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
-    from rsl_rl.runners.best_checkpoint import BestCheckpoint
-    from rsl_rl.runners.gate_streak import GateStreak
-    from rsl_rl.runners.superseded import METRICS
+    from rsl_rl.runners.listeners import BestCheckpoint, GateStreak
+    from rsl_rl.runners.run_folder import METRICS
 
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir

@@ -192,7 +192,7 @@ class PPO(ClientCalls, ppo.PPO, metaclass=Facade):
     ):
         cfg = PPOConfig(**settings) if cfg is None else replace(cfg, **settings)
         policy = actor_critic.to(device)
-        super().__init__(policy, _NO_STORAGE, cfg, extensions, acceleration or AccelerationConfig())
+        super().__init__(policy, _NO_STORAGE, cfg, extensions, acceleration)
         self.storage: Any = None  # until init_storage
         self.transition: Any = Transition()
 
@@ -225,7 +225,7 @@ class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
     ):
         cfg = GRPOConfig(**settings) if cfg is None else replace(cfg, **settings)
         policy = actor_critic.to(device)
-        super().__init__(policy, _NO_STORAGE, cfg, extensions, acceleration or AccelerationConfig())
+        super().__init__(policy, _NO_STORAGE, cfg, extensions, acceleration)
         self.storage: Any = None
         self.transition: Any = Transition()
 
@@ -292,7 +292,7 @@ class Distillation(ClientCalls, distillation.Distillation, metaclass=Facade):
             raise ValueError("a distillation needs a teacher; pass a policy, or set algorithm.teacher_run")
         cfg = DistillationConfig(**settings) if cfg is None else replace(cfg, **settings)
         policy = actor_critic.to(device)
-        super().__init__(policy, teacher, _NO_STORAGE, cfg, extensions, acceleration or AccelerationConfig())
+        super().__init__(policy, teacher, _NO_STORAGE, cfg, extensions, acceleration)
         self.storage: Any = None
         self.transition: Any = Transition()
 

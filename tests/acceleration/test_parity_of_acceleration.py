@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from rsl_rl.acceleration import FlatAdam
-from rsl_rl.acceleration.fused_ppo_loss import FusedPPOLoss
+from rsl_rl.acceleration.ppo_loss_and_gradient import FusedPPOLoss
 from rsl_rl.acceleration.rnn_scan import FusedRNN, fused_scan
 from rsl_rl.algorithms import PPO
 from rsl_rl.algorithms.losses import PPOLoss
-from rsl_rl.algorithms.optimizer import GuardedAdam
+from rsl_rl.algorithms.ppo import PlainAdam
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.modules import (
     MLP,
@@ -122,7 +122,7 @@ def assert_close_parameters(pair, read, tolerances):
 
 def test_fused_setting_selects_all_implementations():
     plain, fused = make_pair("symmetric lstm")
-    assert type(plain.optimizer) is GuardedAdam and type(fused.optimizer) is FlatAdam
+    assert type(plain.optimizer) is PlainAdam and type(fused.optimizer) is FlatAdam
     assert type(plain.loss) is PPOLoss and type(fused.loss) is FusedPPOLoss
     for ppo, expected in ((plain, False), (fused, True)):
         mlps = [module for module in ppo.policy.modules() if isinstance(module, MLP)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from rsl_rl.acceleration.fused_ppo_loss import (
+from rsl_rl.acceleration.ppo_loss_and_gradient import (
     FusedPPOLoss,
     clipped_value_loss,
     fused_ppo_loss,

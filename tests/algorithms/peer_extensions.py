@@ -6,10 +6,10 @@ Usage: python peer_extensions.py INPUT.pt OUTPUT.pt
 import sys
 
 import torch
+from rsl_rl.models import MLPModel
 from tensordict import TensorDict
 
 from rsl_rl.algorithms import PPO
-from rsl_rl.models import MLPModel
 from rsl_rl.storage import RolloutStorage
 
 given = torch.load(sys.argv[1])

@@ -6,10 +6,10 @@ Usage: python peer_update.py INPUT.pt OUTPUT.pt
 import sys
 
 import torch
+from rsl_rl.models import MLPModel, RNNModel
 from tensordict import TensorDict
 
 from rsl_rl.algorithms import PPO
-from rsl_rl.models import MLPModel, RNNModel
 from rsl_rl.storage import RolloutStorage
 
 given = torch.load(sys.argv[1])

@@ -9,7 +9,7 @@ from rsl_rl.algorithms.teacher import actor_state, load_actor
 from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.extensions import Symmetry
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
-from rsl_rl.storage.columns import GroupSpec
+from rsl_rl.storage.rollout_storage import GroupSpec
 
 T, N, D, E, A, H = 6, 4, 3, 5, 2, 8
 GROUPS = {"policy": GroupSpec((D,)), "teacher": GroupSpec((E,))}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rsl_rl.algorithms.learning_rate import adapt_learning_rate
+from rsl_rl.algorithms.losses import adapt_learning_rate
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from torch.distributions import Normal
 
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules import ActorCriticRecurrent
-from rsl_rl.storage.chunking import plan_chunks
+from rsl_rl.storage.mini_batches import plan_chunks
 from rsl_rl.utils.trajectories import as_states
 
 T, N, D, C, A, H = 6, 3, 4, 5, 2, 5

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rsl_rl.runners.gate_streak import GateStreak
+from rsl_rl.runners.listeners import GateStreak
 
 EASY = ("--env.gate.fall_rate", "1e9", "--env.gate.lin_vel_error", "1e9", "--env.gate.yaw_rate_error", "1e9")
 TINY = (

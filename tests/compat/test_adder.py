@@ -7,7 +7,7 @@ import torch
 
 from rsl_rl.storage import Adder, list_split, lists_to_dicts
 from rsl_rl.storage import adder as adder_module
-from rsl_rl.storage.chunking import gather_chunks, plan_chunks
+from rsl_rl.storage.mini_batches import gather_chunks, plan_chunks
 from rsl_rl.storage.returns import gae, n_step_rewards
 
 ROUNDING = 1e-5  # float32 differences of values around 10

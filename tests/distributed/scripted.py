@@ -19,7 +19,7 @@ from rsl_rl.config.extensions import RNDConfig, SymmetryConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig, SafetyConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.distributed import ProcessGroup
-from rsl_rl.runners.rank_states import state_of_rank, write_ranks
+from rsl_rl.runners.checkpoints import state_of_rank, write_ranks
 from rsl_rl.runners.rollback import Rollback, TrainingError
 from rsl_rl.utils.checkpoints import read_checkpoint
 

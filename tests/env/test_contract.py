@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from configs import EXPERIMENTS
-from rsl_rl.algorithms.policy_setup import resolve_groups, resolve_mirrors, zero_actions
+from rsl_rl.algorithms.build import resolve_groups, resolve_mirrors, zero_actions
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import ContractError, StepResult, check_vec_env

@@ -21,7 +21,7 @@ from rsl_rl.config.progress import ProgressConfig
 from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback, build_evaluation_env, build_video_env, score
 from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.best_checkpoint import BestCheckpoint
+from rsl_rl.runners.listeners import BestCheckpoint
 from rsl_rl.runners.loading import load_policy
 from rsl_rl.utils.checkpoints import read_checkpoint
 from rsl_rl.utils.config_io import from_dict, to_dict

@@ -14,8 +14,8 @@ from rsl_rl.extensions import RandomNetworkDistillation
 from rsl_rl.extensions.random_network_distillation import RewardNormalizer, scheduled_weight
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.storage.mini_batch import MiniBatch
-from rsl_rl.storage.transition import Transition
+from rsl_rl.storage.mini_batches import MiniBatch
+from rsl_rl.storage.rollout_storage import Transition
 from rsl_rl.tasks.toy import CameraEnv, PointEnv
 
 T, N, D, A = 6, 8, 3, 2

@@ -17,8 +17,8 @@ from rsl_rl.config.task import CameraConfig, ToyConfig
 from rsl_rl.extensions import Symmetry
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, SymmetricActorCritic, SymmetricActorCriticRecurrent
 from rsl_rl.modules.memory import reset_states
-from rsl_rl.modules.mirror import mirror, swapped_halves
-from rsl_rl.storage.mini_batch import MiniBatch
+from rsl_rl.modules.symmetry import mirror, swapped_halves
+from rsl_rl.storage.mini_batches import MiniBatch
 from rsl_rl.tasks.toy import CameraEnv, PointEnv
 from rsl_rl.utils.trajectories import as_states
 

@@ -9,10 +9,8 @@ from torch.nn import functional as F
 
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.modules import Beta, Categorical, DiagonalGaussian, gaussian_kl
-from rsl_rl.modules.distribution_families import distribution_family
-from rsl_rl.modules.distributions import smooth_floor
-from rsl_rl.modules.mirror import mirror
-from rsl_rl.modules.symmetric import symmetric_mlp
+from rsl_rl.modules.distributions import distribution_family, smooth_floor
+from rsl_rl.modules.symmetry import mirror, symmetric_mlp
 
 B, A = 7, 3
 FAMILIES = {

@@ -24,7 +24,7 @@ from rsl_rl.modules import (
     SymmetricActorCriticRecurrent,
     mlp,
 )
-from rsl_rl.modules.mirror import mirror
+from rsl_rl.modules.symmetry import mirror
 from rsl_rl.storage import GroupSpec
 from rsl_rl.utils.trajectories import ResetMasks
 

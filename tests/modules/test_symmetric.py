@@ -3,7 +3,7 @@ import torch
 
 from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
 from rsl_rl.modules import SymmetricActorCritic, SymmetricActorCriticRecurrent, mlp
-from rsl_rl.modules.symmetric import symmetric_mlp
+from rsl_rl.modules.symmetry import symmetric_mlp
 from rsl_rl.utils.trajectories import ResetMasks
 
 ACTOR = ((1, 0, 2, 3), (1.0, 1.0, -1.0, 1.0))

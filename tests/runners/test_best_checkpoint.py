@@ -1,6 +1,6 @@
 """The best policy of a training, kept by its score."""
 
-from rsl_rl.runners.best_checkpoint import BestCheckpoint
+from rsl_rl.runners.listeners import BestCheckpoint
 from rsl_rl.utils.checkpoints import read_checkpoint, write_checkpoint
 
 

@@ -12,7 +12,7 @@ from rsl_rl.tasks.toy import PointEnv
 HOLD = """
 import sys
 from pathlib import Path
-from rsl_rl.runners.run_lock import run_lock
+from rsl_rl.runners.run_folder import run_lock
 with run_lock(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()

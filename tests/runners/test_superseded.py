@@ -6,7 +6,7 @@ import pytest
 
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.superseded import supersede_after
+from rsl_rl.runners.run_folder import supersede_after
 from rsl_rl.tasks.toy import PointEnv
 from rsl_rl.utils.checkpoints import write_checkpoint
 

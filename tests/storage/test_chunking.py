@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsl_rl.storage.chunking import gather_chunks, plan_chunks
+from rsl_rl.storage.mini_batches import gather_chunks, plan_chunks
 
 
 def shown(plan):

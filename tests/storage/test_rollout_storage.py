@@ -4,7 +4,7 @@ import torch
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules import ActorCritic
 from rsl_rl.storage import Column, GroupSpec, RolloutStorage
-from rsl_rl.storage.chunking import plan_chunks
+from rsl_rl.storage.mini_batches import plan_chunks
 
 T, N = 5, 6
 

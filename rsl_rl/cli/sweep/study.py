@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from rsl_rl.cli.processes import wait_for_lock
 from rsl_rl.cli.sweep.search_space import Choices, Parameter, Value
 from rsl_rl.runners import TrainingError
-from rsl_rl.runners.run_lock import run_lock
+from rsl_rl.runners.run_folder import run_lock
 from rsl_rl.utils.files import require_writable
 
 SAMPLERS = {"tpe": TPESampler, "random": RandomSampler}
