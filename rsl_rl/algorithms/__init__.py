@@ -1,6 +1,6 @@
 """Learning algorithms."""
 
-from typing import Any
+from typing import Any, List
 
 from rsl_rl.algorithms.algorithm import Algorithm, UpdateResult
 from rsl_rl.algorithms.extension import Extension
@@ -17,3 +17,7 @@ __all__ = ["GRPO", "PPO", "Algorithm", "Distillation", "Extension", "UpdateResul
 
 def __getattr__(name: str) -> Any:
     return public_name(__name__, name, _OWN)
+
+
+def __dir__() -> List[str]:
+    return __all__

@@ -59,7 +59,7 @@ class Algorithm(ABC):
     ``compute_returns`` and ``update``. From the first ``act`` of a rollout to ``compute_returns`` the weights do not
     change. None of these methods synchronises with the device, unless ``acceleration.fused`` is off.
 
-    An algorithm without ``steps`` defines ``learning_rate``, ``state_dict`` and ``load_state_dict`` itself, and learns
+    An algorithm without ``learner`` defines ``learning_rate``, ``state_dict`` and ``load_state_dict`` itself, and learns
     in one process unless it defines ``join`` too.
     """
 
@@ -75,7 +75,7 @@ class Algorithm(ABC):
     """Observation groups that the algorithm reads; it receives no others."""
     transition: Transition
     """The current step between ``act`` and ``process_env_step``, with the column "actions"."""
-    steps: Optional[Learner] = None
+    learner: Optional[Learner] = None
     """What takes the gradient steps."""
     description: str = ""
     """One line about how it computes, for the start of a run."""
@@ -94,7 +94,7 @@ class Algorithm(ABC):
 
         A subclass computes with ``self.collective`` what all ranks must agree on.
         """
-        if self.steps is None:
+        if self.learner is None:
             if collective.size == 1:
                 return
             raise ValueError(
@@ -102,7 +102,7 @@ class Algorithm(ABC):
                 "join(), or start it without torchrun"
             )
         self.collective = collective
-        self.steps.join(collective)
+        self.learner.join(collective)
         collective.load_from_first(self)
 
     @abstractmethod
@@ -134,36 +134,36 @@ class Algorithm(ABC):
     @property
     def learning_rate(self) -> float:
         """Learning rate of the optimiser; reading it synchronises with the device."""
-        return float(self._learner.learning_rate)
+        return float(self._required_learner.learning_rate)
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
-        self._learner.learning_rate.fill_(value)
+        self._required_learner.learning_rate.fill_(value)
 
     def state_dict(self) -> Dict[str, Any]:
         """Return what was learned so far in plain values; ``model_state_dict`` is the policy's."""
-        return self._learner.state_dict()
+        return self._required_learner.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any], load_optimizer: bool = True) -> None:
         """Load what :meth:`state_dict` returned, or the policy alone; states of other networks are a RuntimeError,
         KeyError or ValueError."""
-        self._learner.load_state_dict(state, load_optimizer)
+        self._required_learner.load_state_dict(state, load_optimizer)
 
     def restart_from(self, state: Mapping[str, Any], learning_rate: float) -> None:
         """Load an earlier state after a failure, with another learning rate."""
         self.reset()
         self.load_state_dict(state)
         self.learning_rate = learning_rate
-        if self.steps is not None:
-            self.steps.skips_in_row.zero_()
+        if self.learner is not None:
+            self.learner.skips_in_row.zero_()
 
     @property
-    def _learner(self) -> Learner:
-        if self.steps is None:
+    def _required_learner(self) -> Learner:
+        if self.learner is None:
             raise NotImplementedError(
-                f"{type(self).__name__} has no steps; set them, or define learning_rate, state_dict and load_state_dict"
+                f"{type(self).__name__} has no learner; set one, or define learning_rate, state_dict and load_state_dict"
             )
-        return self.steps
+        return self.learner
 
     @property
     def inference_policy(self) -> ActorCritic:

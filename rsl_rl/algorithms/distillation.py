@@ -51,7 +51,7 @@ class Distillation(Algorithm):
 
     RANK_STATE = ("extensions",)
     cfg: DistillationConfig
-    steps: GradientSteps
+    learner: GradientSteps
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Distillation(Algorithm):
         self.extensions = Extensions(extensions)
         self.acceleration = Acceleration(acceleration, self.device)
         self.acceleration.accelerate_networks(policy)
-        self.steps = GradientSteps(
+        self.learner = GradientSteps(
             policy,
             ("behavior_loss", "value_loss"),
             add_distillation_gradient,
@@ -156,7 +156,7 @@ class Distillation(Algorithm):
         if cfg.recompute_advantages:
             estimate = partial(estimate_returns, self.policy, storage, self._last_obs, cfg, True, self.collective)
             batches = reestimated_batches(storage, cfg, estimate)
-        result = self.steps.run(storage, cfg, batches)
+        result = self.learner.run(storage, cfg, batches)
         result.metrics["teacher_share"] = self._teacher_share.clone()
         self._count_updates(self.num_updates + 1)
         return result
@@ -175,7 +175,7 @@ class Distillation(Algorithm):
 
     @property
     def inference_policy(self) -> ActorCritic:
-        return self.steps.inference_policy
+        return self.learner.inference_policy
 
     def state_dict(self) -> Dict[str, Any]:
         state = super().state_dict()

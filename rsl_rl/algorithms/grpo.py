@@ -43,7 +43,7 @@ class GRPO(Algorithm):
 
     RANK_STATE = ("extensions",)
     cfg: GRPOConfig
-    steps: GradientSteps
+    learner: GradientSteps
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class GRPO(Algorithm):
         self.acceleration = Acceleration(acceleration, self.device)
         self.acceleration.accelerate_networks(policy)
         terms = ("surrogate_loss", "entropy", "kl")
-        self.steps = GradientSteps(
+        self.learner = GradientSteps(
             policy, terms, add_grpo_gradient, cfg, self.extensions, self.acceleration, with_values=False
         )
         self.restarts_episodes = cfg.restart_episodes
@@ -139,13 +139,13 @@ class GRPO(Algorithm):
         if scheduled is not None:
             self.learning_rate = scheduled
         batches = self.storage.batches.shuffled(self.cfg.num_mini_batches, self.cfg.num_learning_epochs)
-        result = self.steps.run(self.storage, self.cfg, batches)
+        result = self.learner.run(self.storage, self.cfg, batches)
         result.metrics["sequence_return"] = self._sequence_return.clone()
         return result
 
     @property
     def inference_policy(self) -> ActorCritic:
-        return self.steps.inference_policy
+        return self.learner.inference_policy
 
 
 def add_grpo_gradient(

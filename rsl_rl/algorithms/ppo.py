@@ -64,7 +64,7 @@ class PPO(Algorithm):
 
     RANK_STATE = ("extensions",)
     cfg: PPOConfig
-    steps: GradientSteps
+    learner: GradientSteps
     policy_step = staticmethod(draw_actions)
     """Function of (policy, observation groups, recurrent states) that draws the actions of a step."""
 
@@ -87,7 +87,7 @@ class PPO(Algorithm):
         if cfg.normalize_advantage_per_mini_batch:
             self.transforms.insert(0, self._normalize_advantages)
         accelerated = self.acceleration.ppo_loss_gradient(policy, not (self.transforms or self.extensions.change_loss))
-        self.steps = GradientSteps(
+        self.learner = GradientSteps(
             policy,
             ("surrogate_loss", "value_loss", "entropy", "kl"),
             accelerated or add_ppo_gradient,
@@ -172,15 +172,15 @@ class PPO(Algorithm):
             estimate = partial(
                 estimate_returns, self.policy, storage, self._last_obs, cfg, self.normalizes_rollout, self.collective
             )
-            return self.steps.run(storage, cfg, reestimated_batches(storage, cfg, estimate))
-        return self.steps.run(storage, cfg, storage.batches.shuffled(cfg.num_mini_batches, cfg.num_learning_epochs))
+            return self.learner.run(storage, cfg, reestimated_batches(storage, cfg, estimate))
+        return self.learner.run(storage, cfg, storage.batches.shuffled(cfg.num_mini_batches, cfg.num_learning_epochs))
 
     def _normalize_advantages(self, batch: MiniBatch) -> MiniBatch:
         return batch.with_columns(advantages=normalize(batch.columns["advantages"], batch.sample_mask, self.collective))
 
     @property
     def inference_policy(self) -> ActorCritic:
-        return self.steps.inference_policy
+        return self.learner.inference_policy
 
 
 # Parts of an iteration that GRPO and distillation share with PPO

@@ -82,7 +82,7 @@ class ClientCalls:
     cfg: Any
     policy: Any
     storage: Any
-    steps: Any
+    learner: Any
     transition: Any
     acceleration: Any
     extensions: Any
@@ -125,7 +125,7 @@ class ClientCalls:
     @property
     def optimizer(self) -> Any:
         """The optimiser."""
-        return self.steps.optimizer
+        return self.learner.optimizer
 
     @property
     def max_grad_norm(self) -> float:

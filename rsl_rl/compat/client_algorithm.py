@@ -11,7 +11,7 @@ from torch import Tensor
 from rsl_rl.algorithms import ppo
 from rsl_rl.algorithms.algorithm import UpdateResult
 from rsl_rl.algorithms.ppo import PolicyStep, build_parts, draw_actions
-from rsl_rl.compat.algorithms import FORMER_NAMES, PPO, ClientResult
+from rsl_rl.compat.algorithms import FORMER_NAMES, PPO, ClientResult, in_our_order
 from rsl_rl.compat.client_classes import argument_names, changed, joined, network_arguments, own_method
 from rsl_rl.compat.eras import Era
 from rsl_rl.compat.model_policy import ModelPolicy
@@ -125,10 +125,9 @@ def algorithm_class(cls: Type[ppo.PPO], section: Mapping[str, Any], era: Era) ->
     step_takes_obs = step is not None and argument_names(step)[:1] == ["obs"]
 
     class Built(joined(cls, BeforePPO)):  # type: ignore[misc]
-        def process_env_step(
-            self, rewards: Any, dones: Any, extras: Any, next_obs: Optional[Observations] = None, **_: Any
-        ) -> None:
-            self._next_obs = next_obs
+        def process_env_step(self, *args: Any, **kwargs: Any) -> None:
+            rewards, dones, extras, *rest = in_our_order(args)
+            self._next_obs = next_obs = rest[0] if rest else kwargs.get("next_obs")
             if step is None:
                 super().process_env_step(rewards, dones, extras, next_obs)
             elif step_takes_obs:

@@ -14,6 +14,7 @@ from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_filled
 from rsl_rl.compat.names_in_files import Names, names_for
 from rsl_rl.compat.networks import Network, policy_config
 from rsl_rl.compat.output_distribution import std_settings
+from rsl_rl.compat.policies import as_client_policy
 from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.env.vec_env import Observations
@@ -32,7 +33,7 @@ class LaterTeacherConfig(DistillationConfig):
     """A distillation whose teacher has random weights until a checkpoint is loaded."""
 
     def build_for(self, cfg: Any, env: Any, device: Any) -> Any:
-        teacher = build_policy(self.teacher, env, env.get_observations())
+        teacher = as_client_policy(build_policy(self.teacher, env, env.get_observations()))
         return LaterTeacherDistillation.from_env(cfg, env, device, teacher=teacher)
 
 

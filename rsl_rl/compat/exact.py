@@ -6,17 +6,16 @@ gradients that are not finite, are left out as everywhere in this package.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
 
 from rsl_rl.algorithms.algorithm import UpdateResult
 from rsl_rl.algorithms.ppo import PolicyStep
-from rsl_rl.compat.algorithms import PPO, ClientResult
+from rsl_rl.compat.algorithms import PPO, ClientResult, in_our_order
 from rsl_rl.compat.model_memory import trajectory_states
 from rsl_rl.compat.model_policy import ModelPolicy
-from rsl_rl.env.vec_env import Observations
 from rsl_rl.storage.rollout_storage import RolloutStorage
 from rsl_rl.utils.trajectories import (
     HiddenState,
@@ -53,7 +52,7 @@ class ExactPPO(PPO):
         super().__init__(*args, **kwargs)
         optimizer = ExactAdam(list(self.policy.parameters()), lr=self.cfg.learning_rate)
         optimizer.max_grad_norm = self.cfg.max_grad_norm
-        self.steps.optimizer = optimizer  # type: ignore[assignment]
+        self.learner.optimizer = optimizer  # type: ignore[assignment]
 
     @property
     def learning_rate(self) -> float:
@@ -72,16 +71,15 @@ class ExactPPO(PPO):
         return PolicyStep(actions, columns, policy.critic(groups), policy.get_hidden_states())
 
     @torch.no_grad()
-    def process_env_step(
-        self, rewards: Tensor, dones: Tensor, extras: Mapping[str, Any], next_obs: Optional[Observations] = None
-    ) -> None:
+    def process_env_step(self, *args: Any, **kwargs: Any) -> None:
         """Finish the step. A time-out adds gamma * V(s_t) to the reward; ``final_obs`` is not read."""
+        rewards, dones, extras, *next_obs = in_our_order(args)
         row = self.transition.columns
         if "time_outs" in extras:
             flags = extras["time_outs"].to(self.device).reshape(-1, 1)
             rewards = rewards.reshape(-1) + self.cfg.gamma * (row["values"] * flags).squeeze(1)
         others = {name: value for name, value in extras.items() if name == "valid"}
-        super().process_env_step(rewards, dones, others, next_obs)
+        super().process_env_step(rewards, dones, others, *next_obs, **kwargs)
 
     @torch.no_grad()
     def compute_returns(self, obs: Any) -> None:
@@ -99,13 +97,13 @@ class ExactPPO(PPO):
             next_values = values[t]
         advantages = storage.returns - values
         valid = storage.sample_mask > 0
-        storage.advantages.copy_(_normalized(advantages, valid) if self._normalizes_rollout else advantages)
+        storage.advantages.copy_(_normalized(advantages, valid) if self.normalizes_rollout else advantages)
 
     def update(self) -> ClientResult:
         storage, policy, cfg = self.storage, self.policy, self.cfg
         batches = _trajectory_batches if policy.is_recurrent else _step_batches
         seen: List[Tensor] = []  # terms of the loss, of the gradient steps taken
-        skips_in_row = self.steps.skips_in_row
+        skips_in_row = self.learner.skips_in_row
         longest, num_steps = skips_in_row.clone(), 0
         for batch in batches(storage, cfg.num_mini_batches, cfg.num_learning_epochs):
             terms = self._exact_step(batch)
@@ -115,11 +113,11 @@ class ExactPPO(PPO):
             num_steps += 1
         for model in (policy.actor_model, policy.critic_model):
             model.update_normalization(storage.groups, storage.sample_mask, self.collective)
-        for average in self.steps.averages:
+        for average in self.learner.averages:
             average.update()
         taken = float(len(seen))
-        means = torch.stack(seen).mean(dim=0) if seen else torch.full((len(self.steps.terms),), torch.nan)
-        metrics = dict(zip(self.steps.terms, means.unbind()))
+        means = torch.stack(seen).mean(dim=0) if seen else torch.full((len(self.learner.terms),), torch.nan)
+        metrics = dict(zip(self.learner.terms, means.unbind()))
         numbers = {"learning_rate": self.learning_rate, "skipped_steps": num_steps - taken}
         metrics.update({name: torch.tensor(value, device=self.device) for name, value in numbers.items()})
         metrics["noise_std"] = policy.noise_std().detach().mean()
@@ -132,7 +130,7 @@ class ExactPPO(PPO):
         actor, critic = self.policy.actor, self.policy.critic
         valid = columns["sample_mask"] > 0
         advantages = columns["advantages"]
-        if not self._normalizes_rollout:
+        if not self.normalizes_rollout:
             advantages = _normalized(advantages, valid)
         valid = valid.squeeze(-1)
         with torch.enable_grad():

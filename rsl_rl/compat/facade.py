@@ -10,9 +10,7 @@ class Facade(ABCMeta):
     """Make objects and subclasses of the class that ``stands_for`` names those of the facade too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        stands_for = vars(cls).get("stands_for")
-        return super().__instancecheck__(instance) or (stands_for is not None and isinstance(instance, stands_for))
+        return cls.__subclasscheck__(type(instance))
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        stands_for = vars(cls).get("stands_for")
-        return super().__subclasscheck__(subclass) or (stands_for is not None and issubclass(subclass, stands_for))
+        return cls in subclass.__mro__ or vars(cls).get("stands_for") in subclass.__mro__

@@ -9,12 +9,12 @@ import torch
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.algorithms.distillation import Distillation
-from rsl_rl.algorithms.ppo import PPO
-from rsl_rl.compat import algorithms
+from rsl_rl.compat.algorithms import PPO
 from rsl_rl.compat.client import client_of
 from rsl_rl.compat.eras import Era
 from rsl_rl.compat.facade import Facade
 from rsl_rl.compat.views import add_algorithm_names, add_inference_names, add_runner_names
+from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import Collective
 from rsl_rl.env.adapters import as_vec_env
@@ -22,14 +22,10 @@ from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.loggers import Record
 from rsl_rl.runners.checkpoints import load_algorithm
 from rsl_rl.runners.runner import Runner
-from rsl_rl.utils.registry import import_object
 
 _TWO = ("value_loss", "surrogate_loss")
 _FIVE = (*_TWO, "entropy", "rnd_loss", "symmetry_loss")
 """What ``update`` returned as a tuple in 1.0 to 2.1, and in 2.2; later versions return a dict."""
-
-_FACADES = {PPO: algorithms.PPO, Distillation: algorithms.Distillation}
-"""The class that stands for an algorithm where the configuration is of an earlier version."""
 
 
 class OnPolicyRunner(Runner, metaclass=Facade):
@@ -65,9 +61,8 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         era = self._client.era
         if era is None:
             return super().build_algorithm(cfg, env)
-        builds = import_object(cfg.algorithm.builds)
-        facade = _FACADES.get(builds)
-        alg: Any = super().build_algorithm(cfg, env) if facade is None else facade.from_env(cfg, env, self.device)
+        plain = type(cfg.algorithm) is PPOConfig
+        alg: Any = PPO.from_env(cfg, env, self.device) if plain else super().build_algorithm(cfg, env)
         alg.unpacked = unpacked_by(era, self.alg_cfg)
         return alg
 

@@ -214,6 +214,14 @@ class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
             raise AttributeError(f"{type(self).__name__} has no '{name}'; its columns are {', '.join(columns)}")
         return columns[name]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; values of a column are written into its memory."""
+        columns = self.__dict__.get("columns", {})
+        if name in columns:
+            columns[name].copy_(value)
+        else:
+            object.__setattr__(self, name, value)
+
     # Names
 
     @property

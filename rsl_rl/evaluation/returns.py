@@ -38,12 +38,8 @@ class EpisodeReturns(NamedTuple):
 class StochasticPolicy(Protocol):
     """A policy with a distribution over actions."""
 
-    def actor_obs(self, obs: Observations) -> Any:
-        """Return the input of the actor."""
-        ...
-
-    def act(self, obs: Any) -> Tensor:
-        """Draw actions [N, A] for an input of the actor."""
+    def act(self, obs: Observations) -> Tensor:
+        """Draw actions [N, A] for observation groups."""
         ...
 
     def reset(self, dones: Optional[Tensor] = None) -> None: ...
@@ -57,7 +53,7 @@ class SamplingPolicy:
 
     @torch.no_grad()
     def __call__(self, obs: Observations) -> Tensor:
-        return self._policy.act(self._policy.actor_obs(obs))
+        return self._policy.act(obs)
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
         self._policy.reset(dones)

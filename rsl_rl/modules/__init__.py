@@ -1,6 +1,6 @@
 """Networks."""
 
-from typing import Any
+from typing import Any, List
 
 from rsl_rl.modules.distributions import Beta, Categorical, DiagonalGaussian, Distribution, gaussian_kl
 from rsl_rl.modules.mlp import get_activation, mlp
@@ -38,3 +38,7 @@ __path__.append(former_path(__name__))
 
 def __getattr__(name: str) -> Any:
     return public_name(__name__, name, _OWN)
+
+
+def __dir__() -> List[str]:
+    return __all__

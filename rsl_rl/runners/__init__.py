@@ -1,6 +1,6 @@
 """The training loop, checkpoints, inference with trained policies."""
 
-from typing import Any
+from typing import Any, List
 
 from rsl_rl.runners.rollback import TrainingError
 from rsl_rl.utils.public_names import former_path, public_name
@@ -14,3 +14,7 @@ __path__.append(former_path(__name__))
 
 def __getattr__(name: str) -> Any:
     return public_name(__name__, name, _OWN)
+
+
+def __dir__() -> List[str]:
+    return __all__

@@ -1,6 +1,6 @@
 """Storage of rollouts, returns and mini-batches."""
 
-from typing import Any
+from typing import Any, List
 
 from rsl_rl.storage.mini_batches import MiniBatch
 from rsl_rl.storage.rollout_storage import Column, GroupSpec, Transition
@@ -22,3 +22,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     return public_name(__name__, name, _OWN)
+
+
+def __dir__() -> List[str]:
+    return __all__

@@ -207,13 +207,13 @@ def test_trajectories_of_a_recurrent_client_network_equal_its_steps(kind):
     assert dones.any()
     policy.actor_model.memory.hidden_states = None
     with torch.no_grad():
-        policy.act(policy.actor_obs({name: group[0] for name, group in groups.items()}))
+        policy.act({name: group[0] for name, group in groups.items()})
         state = policy.actor_model.memory.current_state(4)
         steps = []
         for t in range(7):
-            steps.append(policy.actor_model(policy.actor_obs({name: group[t] for name, group in groups.items()})))
+            steps.append(policy.actor_model({name: group[t] for name, group in groups.items()}))
             policy.reset(dones[t])
-        together = policy.actor_model(policy.actor_obs(groups), ResetMasks.of_dones(dones), state)
+        together = policy.actor_model(groups, ResetMasks.of_dones(dones), state)
     torch.testing.assert_close(together, torch.stack(steps))
 
 

@@ -89,21 +89,21 @@ LACKS = {
 @pytest.mark.parametrize("case", HAS)
 def test_ability_with_the_declared_call_is_recognised(case):
     ability, methods = HAS[case]
-    assert isinstance(with_methods(**methods), ability)
-    assert isinstance(Delegating(with_methods(**methods)), ability)
+    assert supports(with_methods(**methods), ability)
+    assert supports(Delegating(with_methods(**methods)), ability)
 
 
 @pytest.mark.parametrize("case", LACKS)
 def test_ability_of_the_same_name_with_another_call_is_not_recognised(case):
     ability, methods = LACKS[case]
-    assert not isinstance(with_methods(**methods), ability)
-    assert not isinstance(Delegating(with_methods(**methods)), ability)
+    assert not supports(with_methods(**methods), ability)
+    assert not supports(Delegating(with_methods(**methods)), ability)
 
 
 def test_episode_lengths_behind_a_read_only_property_are_not_recognised():
     lengths = property(lambda self: torch.zeros(2))
     assert not supports(with_methods(episode_length_buf=lengths), HasEpisodeLengths)
-    assert isinstance(with_methods(episode_length_buf=lengths.setter(lambda self, value: None)), HasEpisodeLengths)
+    assert supports(with_methods(episode_length_buf=lengths.setter(lambda self, value: None)), HasEpisodeLengths)
 
 
 def test_ability_set_on_the_instance_is_recognised():
@@ -136,5 +136,5 @@ def test_subclass_of_a_protocol_has_its_own_instances_only():
 def test_toy_environment_can_be_reset_and_saved_only():
     env = PointEnv(ToyConfig(num_envs=2))
     abilities = (Resettable, Checkpointable, HasEpisodeLengths, Mirrored, ReportsFaults)
-    assert [isinstance(env, ability) for ability in abilities] == [True, True, True, False, False]
+    assert [supports(env, ability) for ability in abilities] == [True, True, True, False, False]
     assert can_reset_some(env) and not can_reset_some(with_methods())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rsl_rl.config.learn import SafetyConfig
-from rsl_rl.env import StepResult, step_validator
+from rsl_rl.env import StepResult
 from rsl_rl.env.step_validator import StepValidator
 
 N = 4
@@ -17,7 +17,7 @@ OF_ENV_2 = torch.arange(N) == 2
 def path(request, monkeypatch):
     """On a CPU work is skipped where nothing broke; test the path of a GPU too."""
     if request.param == "gpu":
-        monkeypatch.setattr(step_validator, "all_within_on_cpu", lambda x, limit: False)
+        monkeypatch.setattr(StepValidator, "is_sound_on_cpu", lambda self, numbers, masks: False)
 
 
 def observe(**changed):
@@ -142,7 +142,9 @@ def test_final_observation_as_a_tensor_is_the_group_of_the_critic(groups, name):
 
 
 def test_final_observation_of_another_shape_is_refused():
-    with pytest.raises(ValueError, match=r"final_obs'..'policy'. has the shape \[4, 2\]; give \[4, 3\]"):
+    with pytest.raises(
+        ValueError, match=r"'policy' of extras\['final_obs'\] has the shape \[4, 2\] in this step; give \[4, 3\]"
+    ):
         step_of(validator_of(), final_obs=observe(policy=torch.ones(N, 2)))
 
 
@@ -171,8 +173,11 @@ def test_bounds_that_half_of_the_environments_leave_are_ignored():
     ("changes", "message"),
     [
         ({"obs": {name: group for name, group in observe().items() if name != "camera"}}, "no group 'camera' in this"),
-        ({"obs": observe(policy=torch.ones(N, 2))}, r"'policy' has the shape \[4, 2\] in this step; give \[4, 3\]"),
-        ({"obs": observe(policy=torch.ones(1, 3))}, r"'policy' has the shape \[1, 3\]"),
+        (
+            {"obs": observe(policy=torch.ones(N, 2))},
+            r"'policy' of the observations has the shape \[4, 2\] in this step; give \[4, 3\]",
+        ),
+        ({"obs": observe(policy=torch.ones(1, 3))}, r"'policy' of the observations has the shape \[1, 3\]"),
         ({"reward": torch.ones(1)}, r"reward has the shape \[1\] in this step; give \[4\] in every step"),
         ({"done": torch.zeros(5, dtype=torch.bool)}, r"done has the shape \[5\]"),
         ({"time_outs": torch.zeros(1, dtype=torch.bool)}, r"extras\['time_outs'\] has the shape \[1\]"),

@@ -64,7 +64,7 @@ def test_graphs_change_nothing(cfg):
         runner = OnPolicyRunner(env, replace(cfg, acceleration=acceleration), device="cuda")
         assert isinstance(runner.alg.learning_step, GraphedFunction) == cuda_graphs
         runner.learn(4)
-        weights.append([p.detach().clone() for p in runner.alg.actor_critic.parameters()])
+        weights.append([p.detach().clone() for p in runner.alg.policy.parameters()])
     for plain, graphed in zip(*weights):
         torch.testing.assert_close(graphed, plain, atol=1e-5, rtol=1e-4)  # other kernels may be picked
 
@@ -74,7 +74,7 @@ def test_a_policy_learns_with_each_acceleration(cfg, switch):
     env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device="cuda")
     runner = OnPolicyRunner(env, replace(cfg, acceleration=AccelerationConfig(**{switch: True})), device="cuda")
     runner.learn(3)
-    assert all(torch.isfinite(p).all() for p in runner.alg.actor_critic.parameters())
+    assert all(torch.isfinite(p).all() for p in runner.alg.policy.parameters())
 
 
 def test_the_adder_computes_on_the_gpu_and_answers_on_the_cpu():

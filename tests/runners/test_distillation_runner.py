@@ -98,8 +98,8 @@ def test_distilled_checkpoint_goes_on_in_ppo_with_the_same_actions_and_values(st
     def unexplained(one):
         """Share of the variance of the returns that the values do not explain."""
         one._collector.collect(one.env.reset())
-        storage = one.alg.storage
-        return ((storage.values - storage.returns).square().mean() / storage.returns.var()).item()
+        columns = one.alg.storage.columns
+        return ((columns["values"] - columns["returns"]).square().mean() / columns["returns"].var()).item()
 
     assert unexplained(runner) < 0.3 and unexplained(untrained) > 0.9
     runner.learn(3)

@@ -84,7 +84,7 @@ def test_policy_of_format_1_acts_and_values_as_before(name, fused, expected, tmp
     for t, done in enumerate(expected["done"]):
         groups = {group: steps[t] for group, steps in expected["obs"].items()}
         with torch.no_grad():
-            actions, values = loaded.policy(groups), policy.evaluate(policy.critic_obs(groups))
+            actions, values = loaded.policy(groups), policy.evaluate(groups)
         torch.testing.assert_close(actions, case["actions"][t], **ROUNDING)
         torch.testing.assert_close(values, case["values"][t], **ROUNDING)
         loaded.policy.reset(done)

@@ -29,7 +29,7 @@ def toy(**settings) -> PointEnv:
 
 
 def weights(runner):
-    return [p.detach().clone() for p in runner.alg.actor_critic.parameters()]
+    return [p.detach().clone() for p in runner.alg.policy.parameters()]
 
 
 def test_a_run_leaves_what_it_promises(small_cfg, tmp_path):
@@ -185,7 +185,7 @@ def test_infos_come_back_and_weights_can_come_alone(small_cfg, tmp_path):
     rate = other.alg.learning_rate
     assert other.load(tmp_path / "model_1.pt", load_optimizer=False) == {"note": "first"}
     assert all(torch.equal(a, b) for a, b in zip(weights(runner), weights(other)))
-    assert other.alg.learning_rate == rate and other.alg.optimizer.state_dict()["state"][0]["step"] == 0
+    assert other.alg.learning_rate == rate and other.alg.learner.optimizer.state_dict()["state"][0]["step"] == 0
 
 
 def test_inference_takes_groups_and_tensors(small_cfg):
@@ -293,15 +293,15 @@ def test_an_inference_policy_is_a_copy_with_a_memory_of_its_own(small_cfg):
     env = toy()
     runner = OnPolicyRunner(env, replace(small_cfg, policy=policy))
     runner.learn(2)
-    states = [state.clone() for state in runner.alg.actor_critic.get_hidden_states()[0]]
+    states = [state.clone() for state in runner.alg.policy.get_hidden_states()[0]]
     acting = runner.get_inference_policy()
     one = {"policy": torch.ones(1, 1)}  # another number of robots than in training
     first, second = acting(one), acting(one)
     assert not torch.equal(first, second)
     acting.reset()
     assert torch.equal(acting(one), first)
-    assert all(torch.equal(a, b) for a, b in zip(states, runner.alg.actor_critic.get_hidden_states()[0]))
-    runner.alg.actor_critic.act_inference(torch.ones(16, 1))  # remembering with a graph is no obstacle
+    assert all(torch.equal(a, b) for a, b in zip(states, runner.alg.policy.get_hidden_states()[0]))
+    runner.alg.policy.act_inference(torch.ones(16, 1))  # remembering with a graph is no obstacle
     runner.get_inference_policy()
     runner.learn(1)
     acting.reset()
@@ -448,7 +448,7 @@ def test_the_value_of_an_endless_task_needs_time_outs(small_cfg, say_so, final_o
     )
     runner = OnPolicyRunner(Endless(say_so, final_obs), replace(small_cfg, algorithm=algorithm))
     runner.learn(60)
-    value = runner.alg.actor_critic.evaluate(torch.ones(1, 1)).item()
+    value = runner.alg.policy.evaluate(torch.ones(1, 1)).item()
     if say_so:
         assert value == pytest.approx(1 / (1 - 0.8), rel=0.05)  # the critic is a net that is still moving a little
     else:

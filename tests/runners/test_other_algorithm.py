@@ -10,7 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from rsl_rl.algorithms import Algorithm
+from rsl_rl.algorithms import Algorithm, UpdateResult
 from rsl_rl.algorithms.build import build_policy
 from rsl_rl.config.algorithm import AlgorithmConfig
 from rsl_rl.config.learn import LearnConfig, SafetyConfig
@@ -57,8 +57,8 @@ class Reinforce(Algorithm):
 
     def act(self, obs):
         groups = {name: obs[name].clone() for name in self.obs_groups}
-        self.transition = Transition(groups, {"actions": self.policy.act(self.policy.actor_obs(groups))})
-        return self.transition.actions.clone()
+        self.transition = Transition(groups, {"actions": self.policy.act(groups)})
+        return self.transition.columns["actions"].clone()
 
     def process_env_step(self, rewards, dones, extras, next_obs=None):
         self.steps.append((self.transition, rewards.clone(), dones.clone(), extras["valid"].clone()))
@@ -71,8 +71,8 @@ class Reinforce(Algorithm):
     def update(self):
         returns, valid = torch.stack(self.returns[:-1]), torch.stack([step[3] for step in self.steps])
         obs = torch.stack([step[0].groups["policy"] for step in self.steps])
-        self.policy.update_distribution(obs)
-        log_prob = self.policy.get_actions_log_prob(torch.stack([step[0].actions for step in self.steps]))
+        actions = torch.stack([step[0].columns["actions"] for step in self.steps])
+        log_prob = self.policy.update_distribution(obs).log_prob(actions).squeeze(-1)
         scores = returns - returns[valid].mean()
         loss = -(scores * log_prob)[valid].mean() / scores[valid].square().mean().sqrt()
         self.optimizer.zero_grad()
@@ -81,7 +81,7 @@ class Reinforce(Algorithm):
             self.optimizer.step()
         self.skipped = (self.skipped + 1.0) * ~loss.isfinite()
         metrics = {"policy_gradient_loss": loss.detach(), "largest_return": returns.max()}
-        return {**metrics, self.CONSECUTIVE_SKIPS: self.skipped, self.STEPS_TAKEN: loss.isfinite().float()}
+        return UpdateResult(metrics, loss.isfinite().float(), self.skipped)
 
     def state_dict(self):
         return {"model_state_dict": self.policy.state_dict(), "sgd": self.optimizer.state_dict()}
@@ -140,7 +140,7 @@ def test_metrics_of_another_algorithm_are_logged_and_shown_as_they_are(cfg, tmp_
     runner.learn(3)
     records = records_of(tmp_path)
     assert len(records) == 3
-    for record, metrics in zip(records, given):
+    for record, (metrics, _, _) in zip(records, given):
         own = {name: value.item() for name, value in metrics.items() if name in record}
         assert set(own) == {"policy_gradient_loss", "largest_return"}
         assert {name: record[name] for name in own} == own
@@ -160,7 +160,7 @@ def test_metrics_of_another_algorithm_are_logged_and_shown_as_they_are(cfg, tmp_
 def test_an_algorithm_without_metrics_and_description_trains(cfg, tmp_path, capsys):
     runner = OnPolicyRunner(toy(), cfg, tmp_path)
     update = runner.alg.update
-    runner.alg.update = lambda: update() and {}
+    runner.alg.update = lambda: update()._replace(metrics={})
     runner.learn(2)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" | ")[0] for line in lines] == ["iteration 1/2", "iteration 2/2"]

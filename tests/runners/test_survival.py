@@ -13,7 +13,8 @@ import torch
 from rsl_rl.config.learn import SafetyConfig
 from rsl_rl.config.policy import ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
-from rsl_rl.env import VecEnv, step_validator
+from rsl_rl.env import VecEnv
+from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.runners import OnPolicyRunner, TrainingError
 from rsl_rl.tasks.toy import PointEnv
 from rsl_rl.utils import tensors
@@ -26,7 +27,7 @@ TOY = ToyConfig(num_envs=16, episode_steps=10)
 def asks(request, monkeypatch):
     """On a CPU the validator skips work where nothing broke; on a GPU it does not, and that is tested here too."""
     if request.param == "gpu":
-        monkeypatch.setattr(step_validator, "all_within_on_cpu", lambda x, limit: False)
+        monkeypatch.setattr(StepValidator, "is_sound_on_cpu", lambda self, numbers, masks: False)
         monkeypatch.setattr(tensors, "none_on_cpu", lambda mask: False)
 
 
@@ -75,7 +76,7 @@ def records_of(folder):
 
 
 def all_finite(runner):
-    return all(torch.isfinite(p).all() for p in runner.alg.actor_critic.parameters())
+    return all(torch.isfinite(p).all() for p in runner.alg.policy.parameters())
 
 
 @pytest.mark.usefixtures("asks")
@@ -99,9 +100,9 @@ def test_looking_first_changes_nothing(small_cfg, monkeypatch, memory):
     weights = []
     for looks in (True, False):
         if not looks:
-            monkeypatch.setattr(step_validator, "all_within_on_cpu", lambda x, limit: False)
+            monkeypatch.setattr(StepValidator, "is_sound_on_cpu", lambda self, numbers, masks: False)
         runner = train(small_cfg, Faulty(no_reward, {11}))
-        weights.append(torch.cat([p.detach().flatten() for p in runner.alg.actor_critic.parameters()]))
+        weights.append(torch.cat([p.detach().flatten() for p in runner.alg.policy.parameters()]))
     assert torch.equal(*weights)
 
 
@@ -157,7 +158,7 @@ def test_after_a_broken_observation_the_next_step_is_left_out_too_and_the_enviro
     # After the first rollout the environment is reset, and its next observation is sound.
     assert [record["excluded_steps"] for record in records] == [1, 2, 0, 0, 0, 0]
     assert asked == [[3], [3]] and all_finite(runner)
-    for state in (s for s in runner.alg.actor_critic.get_hidden_states() if s is not None):
+    for state in (s for s in runner.alg.policy.get_hidden_states() if s is not None):
         assert torch.isfinite(state if isinstance(state, torch.Tensor) else torch.stack(state)).all()
 
 
@@ -172,10 +173,10 @@ def test_nothing_of_a_broken_environment_reaches_the_gradient(small_cfg):
             return no_reward(env, result._replace(reward=result.reward + junk * (torch.arange(16) == 3)))
 
         runner = train(replace(small_cfg, algorithm=one_step), Faulty(other, set(range(8))), iterations=1)
-        gradients.append(torch.cat([p.grad.flatten() for p in runner.alg.actor_critic.parameters()]))
+        gradients.append(torch.cat([p.grad.flatten() for p in runner.alg.policy.parameters()]))
     sound = train(replace(small_cfg, algorithm=one_step), Faulty(no_reward, ()), iterations=1)
     torch.testing.assert_close(*gradients, atol=1e-7, rtol=1e-6)
-    whole = torch.cat([p.grad.flatten() for p in sound.alg.actor_critic.parameters()])
+    whole = torch.cat([p.grad.flatten() for p in sound.alg.policy.parameters()])
     assert gradients[0].abs().max() > 1e-3 and (gradients[0] - whole).abs().max() > 1e-4  # it is one less
 
 
@@ -188,7 +189,7 @@ def test_an_environment_that_is_reset_begins_with_an_empty_memory_and_a_new_coun
     env.reset = lambda env_ids=None: seen.append(env_ids.tolist()) or reset(env_ids)
     runner = train(cfg, env, iterations=1)
     assert seen == [[3]]
-    state = runner.alg.actor_critic.get_hidden_states()[0]
+    state = runner.alg.policy.get_hidden_states()[0]
     sizes = (state if isinstance(state, torch.Tensor) else state[0])[0].abs().sum(dim=1)
     assert sizes[3] == 0 and (sizes > 0).sum() > 8
     assert runner._collector.stats.state_dict()["length"][3] == 0 and env.episode_length_buf[3] == 0
@@ -273,15 +274,15 @@ def test_the_way_back_is_to_the_last_state_with_a_step_taken(small_cfg, tmp_path
     env = Faulty(nothing_at_all, set(range(32, 48)))
     torch.manual_seed(5)
     runner = OnPolicyRunner(env, cfg, tmp_path)
-    step, calls = runner.alg.learning_step, []
+    gather, calls = runner.alg.storage.batches.gather, []
 
     def one_in_four_overflows(indices):
         calls.append(None)
         if len(calls) % 4 == 0:
             runner.alg.storage.groups["policy"].fill_(math.inf)
-        return step(indices)
+        return gather(indices)
 
-    runner.alg.learning_step = one_in_four_overflows
+    runner.alg.storage.batches.gather = one_in_four_overflows
     env.time = 0
     runner.learn(6)
     assert [record["skipped_steps"] for record in records_of(tmp_path)][:4] == [1, 1, 1, 1]

@@ -145,14 +145,14 @@ def test_a_reused_observation_buffer_is_stored_as_it_was_acted_on(small_cfg, mon
     client = V1Env()
     runner = OnPolicyRunner(client, small_cfg)
     acted_on = []
-    policy_step = runner.alg.policy_step
+    policy_step = runner.alg._policy_step
     stored = {}
     update = runner.alg.update
     monkeypatch.setattr(
-        runner.alg, "policy_step", lambda g, h: (acted_on.append(client.obs_buf.clone()), policy_step(g, h))[1]
+        runner.alg, "_policy_step", lambda *given: (acted_on.append(client.obs_buf.clone()), policy_step(*given))[1]
     )
     monkeypatch.setattr(
-        runner.alg, "update", lambda: (stored.update(obs=runner.alg.storage.observations.clone()), update())[1]
+        runner.alg, "update", lambda: (stored.update(obs=runner.alg.storage.groups["policy"].clone()), update())[1]
     )
     runner.learn(1)
     torch.testing.assert_close(stored["obs"], torch.stack(acted_on))

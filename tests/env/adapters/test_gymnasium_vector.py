@@ -158,9 +158,9 @@ def test_a_reset_step_is_not_learned_from_and_ends_no_episode(small_cfg, monkeyp
     fetch = runner._collector.fetch
 
     def spy_on_numbers(given):
-        numbers, faults, sums = fetch(given)
-        metrics.update(faults)
-        return numbers, faults, sums
+        numbers = fetch(given)
+        metrics.update(numbers.faults)
+        return numbers
 
     monkeypatch.setattr(runner._collector, "fetch", spy_on_numbers)
     runner.learn(1)

@@ -24,14 +24,14 @@ def draw_observations():
 
 def act(runner, obs, done):
     """Return the mean actions of a policy for observations, their standard deviation, and its values."""
-    policy, actor_critic = runner.get_inference_policy(), runner.alg.actor_critic
+    policy, actor_critic = runner.get_inference_policy(), runner.alg.policy
     actor_critic.reset()
     actions, values = [], []
     with torch.no_grad():
         for t in range(ACTING_STEPS):
             groups = {name: group[t] for name, group in obs.items()}
             actions.append(policy(groups))
-            values.append(actor_critic.evaluate(actor_critic.critic_obs(groups)))
+            values.append(actor_critic.evaluate(groups))
             policy.reset(done[t])
             actor_critic.reset(done[t])
         std = actor_critic.noise_std().clone()
@@ -49,7 +49,7 @@ def make(name, obs, done):
         resumed = OnPolicyRunner(PairEnv(seed=7), config_of(name))
         resumed.load(HERE / f"{name}.pt")
         resumed.learn(MORE_ITERATIONS)
-    weights = resumed.alg.actor_critic.state_dict()
+    weights = resumed.alg.policy.state_dict()
     return {**expected, "resumed": torch.cat([value.flatten().float() for value in weights.values()])}
 
 
