@@ -1,7 +1,6 @@
 """A worker: collecting from a no-op environment, and learning, with rsl-rl-lib 5.5."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import torch
@@ -31,14 +30,13 @@ class KnownValues:
 
 
 def prepare_host() -> None:
-    """Set threads and allocator as our worker does; our files are loaded by path, since ``rsl_rl`` is the peer's."""
-    folder = Path(__file__).resolve().parent.parent / "rsl_rl" / "utils"
-    for name in ("cpus", "host"):  # host imports cpus
-        spec = importlib.util.spec_from_file_location(f"rsl_rl.utils.{name}", folder / f"{name}.py")
-        assert spec is not None and spec.loader is not None
-        sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[spec.name])
-    sys.modules["rsl_rl.utils.host"].prepare_host()
+    """Set threads and allocator as our worker does; our file is loaded by path, since ``rsl_rl`` is the peer's."""
+    path = Path(__file__).resolve().parent.parent / "rsl_rl" / "utils" / "host.py"
+    spec = importlib.util.spec_from_file_location("our_host", path)
+    assert spec is not None and spec.loader is not None
+    host = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(host)
+    host.prepare_host()
 
 
 def build(settings: dict) -> Phases:
