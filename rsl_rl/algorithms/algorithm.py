@@ -59,8 +59,8 @@ class Algorithm(ABC):
     ``compute_returns`` and ``update``. From the first ``act`` of a rollout to ``compute_returns`` the weights do not
     change. None of these methods synchronises with the device, unless ``acceleration.fused`` is off.
 
-    An algorithm without ``learner`` defines ``learning_rate``, ``state_dict`` and ``load_state_dict`` itself, and learns
-    in one process unless it defines ``join`` too.
+    An algorithm without ``learner`` defines ``learning_rate``, ``state_dict`` and ``load_state_dict`` itself, and
+    learns in one process unless it defines ``join`` too.
     """
 
     RANK_STATE: ClassVar[Tuple[str, ...]] = ()
@@ -161,7 +161,8 @@ class Algorithm(ABC):
     def _required_learner(self) -> Learner:
         if self.learner is None:
             raise NotImplementedError(
-                f"{type(self).__name__} has no learner; set one, or define learning_rate, state_dict and load_state_dict"
+                f"{type(self).__name__} has no learner; set one, or define learning_rate, state_dict and "
+                "load_state_dict"
             )
         return self.learner
 
