@@ -8,7 +8,9 @@ from typing import Dict, List, Optional
 import numpy as np
 
 from gymapi_mujoco.enums import DofDriveMode
-from gymapi_mujoco.params import AssetOptions, RigidShapeProperties
+from gymapi_mujoco.rotations import identity, multiply, rotation_matrix
+from gymapi_mujoco.shapes import Shape, inertia_of_shapes
+from gymapi_mujoco.structs import AssetOptions, RigidShapeProperties
 
 DOF_DTYPE = np.dtype(
     [
@@ -29,27 +31,6 @@ DOF_DTYPE = np.dtype(
 
 NO_LIMIT = float(np.finfo(np.float32).max)
 """What a limit reads as where there is none."""
-
-
-def identity() -> np.ndarray:
-    """Return the quaternion w x y z of no rotation."""
-    return np.array([1.0, 0.0, 0.0, 0.0])
-
-
-@dataclass
-class Shape:
-    """A collision shape in the frame of its body."""
-
-    kind: str
-    """box, sphere, capsule, cylinder, plane or mesh."""
-    size: np.ndarray
-    """Half sizes [3], radius, or radius and half length [m]; MuJoCo's sizes. Of a mesh: its scale [3]."""
-    pos: np.ndarray = field(default_factory=lambda: np.zeros(3))
-    quat: np.ndarray = field(default_factory=identity)
-    mesh: str = ""
-    """Path of the mesh's file."""
-    vertices: Optional[np.ndarray] = None
-    """Points [V, 3] of a mesh without a file."""
 
 
 @dataclass
@@ -118,10 +99,6 @@ class Asset:
         self.colors: Dict[int, np.ndarray] = {}
         self.floating = not options.fix_base_link
 
-    def frictions(self) -> np.ndarray:
-        """Return the friction of each shape [S] as it is set now."""
-        return np.array([props.friction for props in self.shape_properties])
-
 
 def _names_of(body: Body) -> List[str]:
     return [joint.name for joint in body.joints] or [body.fixed_joint]
@@ -136,8 +113,6 @@ def _dof_row(joint: Joint, options: AssetOptions) -> tuple:
 
 def combine(body: Body, other: Body) -> None:
     """Merge a body into the one that it is fixed to; ``other.pos`` and ``other.quat`` place it there."""
-    from gymapi_mujoco.vectors import multiply, rotation_matrix
-
     turn = rotation_matrix(other.quat)
     com, inertia = turn @ other.com + other.pos, turn @ other.inertia @ turn.T
     total = body.mass + other.mass
@@ -153,3 +128,13 @@ def combine(body: Body, other: Body) -> None:
 def _moved(inertia: np.ndarray, mass: float, offset: np.ndarray) -> np.ndarray:
     """Return an inertia about a point at ``offset`` from the centre of mass (parallel axes)."""
     return inertia + mass * (offset @ offset * np.eye(3) - np.outer(offset, offset))
+
+
+def primitive(kind: str, size: np.ndarray, options: AssetOptions, quat: Optional[np.ndarray] = None) -> Asset:
+    """Return an asset of one body with one shape, of the density that the options have."""
+    if not (size > 0).all():
+        raise ValueError(f"create_{kind}: sizes must be positive, and one is {size.min():g} m")
+    shape = Shape(kind, size) if quat is None else Shape(kind, size, quat=quat)
+    body = Body(kind, -1, shapes=[shape])
+    body.mass, body.com, body.inertia = inertia_of_shapes([shape], options.density)
+    return Asset(kind, [body], options)

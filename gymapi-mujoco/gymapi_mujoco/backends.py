@@ -1,4 +1,4 @@
-"""Which engine simulates, and on which device.
+"""Which engine simulates, on which device, with how many threads.
 
 MuJoCo Warp if the client asks for a GPU that torch and Warp can use, MuJoCo's batched engine on the CPU otherwise. The
 environment variable ``GYMAPI_MUJOCO_ENGINE`` decides instead: ``cpu``, or ``warp``, which without a GPU is Warp's CPU
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import math
 import os
 from typing import Any, NamedTuple
 
@@ -91,3 +92,22 @@ def _warp_sees_a_gpu() -> bool:
     import warp
 
     return warp.is_cuda_available()
+
+
+def usable_threads(wanted: int) -> int:
+    """Return the number of threads: ``GYMAPI_MUJOCO_THREADS``, or the wanted number, at most the CPUs of the process.
+
+    Zero stands for all of them. A container's quota (cgroups version 2) limits the CPUs.
+    """
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max") as file:
+            quota, period = file.read().split()
+        cpus = max(1, min(cpus, math.floor(int(quota) / int(period))))
+    except (OSError, ValueError):
+        pass
+    given = os.environ.get("GYMAPI_MUJOCO_THREADS", "")
+    if given and not given.isdecimal():
+        raise ValueError(f"GYMAPI_MUJOCO_THREADS={given}: give a number of threads")
+    wanted = int(given or wanted)
+    return min(cpus, wanted) if wanted > 0 else cpus

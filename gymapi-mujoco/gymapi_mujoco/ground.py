@@ -9,8 +9,16 @@ from typing import Tuple, Union
 import mujoco
 import numpy as np
 
-from gymapi_mujoco.params import HeightFieldParams, PlaneParams, TriangleMeshParams
-from gymapi_mujoco.vectors import Quat, Transform, as_array, from_wxyz, to_wxyz
+from gymapi_mujoco.structs import (
+    HeightFieldParams,
+    PlaneParams,
+    Quat,
+    Transform,
+    TriangleMeshParams,
+    as_array,
+    from_wxyz,
+    to_wxyz,
+)
 
 _BASE = 1.0
 """Thickness of the solid under the lowest point of a height field [m]."""

@@ -9,10 +9,10 @@ from typing import List
 import mujoco
 import numpy as np
 
-from gymapi_mujoco.asset import Asset, Body, Joint, Shape
-from gymapi_mujoco.inertia import GEOM_TYPES
-from gymapi_mujoco.params import AssetOptions
-from gymapi_mujoco.vectors import rotation_matrix
+from gymapi_mujoco.asset import Asset, Body, Joint
+from gymapi_mujoco.rotations import identity, rotation_matrix
+from gymapi_mujoco.shapes import GEOM_TYPES, Shape
+from gymapi_mujoco.structs import AssetOptions
 
 _KINDS = {int(kind): name for name, kind in GEOM_TYPES.items()}
 
@@ -34,7 +34,7 @@ def read_mjcf(path: Path, options: AssetOptions) -> Asset:
     free = any(int(kind) == mujoco.mjtJoint.mjJNT_FREE for kind in model.jnt_type)
     asset.floating = free and not options.fix_base_link
     if asset.floating:  # where the file puts the root does not count: create_actor does
-        bodies[0].pos, bodies[0].quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
+        bodies[0].pos, bodies[0].quat = np.zeros(3), identity()
     return asset
 
 

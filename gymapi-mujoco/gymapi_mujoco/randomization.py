@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from gymapi_mujoco.vectors import Vec3
+from gymapi_mujoco.structs import Vec3
 
 OPERATIONS = ("additive", "scaling")
 DISTRIBUTIONS = ("uniform", "loguniform", "gaussian")

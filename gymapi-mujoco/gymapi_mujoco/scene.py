@@ -1,39 +1,56 @@
-"""What a client builds before ``prepare_sim``: the simulation, its environments, its actors."""
+"""What a client builds before ``prepare_sim``: ground, environments and actors. All that runs is made of it."""
 
 from __future__ import annotations
 
-import itertools
+import copy
 import math
-import os
-import time
-from typing import Any, List, Optional, Tuple
+from typing import List, Sized, Tuple
 
 import numpy as np
 
-from gymapi_mujoco.asset import Asset
-from gymapi_mujoco.backends import Backend
+from gymapi_mujoco.asset import DOF_DTYPE, Asset
 from gymapi_mujoco.ground import Ground
-from gymapi_mujoco.params import SimParams
-from gymapi_mujoco.vectors import Transform, Vec3, as_array, multiply, rotation_matrix, to_wxyz
+from gymapi_mujoco.rotations import multiply, rotation_matrix
+from gymapi_mujoco.structs import (
+    Mat33,
+    RigidBodyProperties,
+    RigidShapeProperties,
+    SimParams,
+    Transform,
+    Vec3,
+    as_array,
+    to_wxyz,
+)
 
 
 class Actor:
-    """One copy of an asset, with parameters of its own."""
+    """One copy of an asset in an environment, with properties of its own."""
 
-    def __init__(self, env: Env, asset: Asset, pose: Transform, name: str, group: int, mask: int, segmentation: int):
-        self.env, self.asset, self.name, self.group = env, asset, name, group
+    def __init__(
+        self,
+        asset: Asset,
+        pose: Transform,
+        name: str,
+        group: int,
+        mask: int,
+        segmentation: int,
+        origin: np.ndarray,
+        before: List[Actor],
+    ):
+        """``origin`` is that of the environment, ``before`` are the actors that it has already."""
+        self.asset, self.name, self.group = asset, name, group
         self.segmentation = np.full(len(asset.bodies), segmentation, dtype=np.uint32)
-        self.index = len(env.actors)
         self.quat = to_wxyz(pose.r) / np.linalg.norm(to_wxyz(pose.r))
-        self.pos = as_array(pose.p) + env.origin
+        self.pos = as_array(pose.p) + origin
         props = asset.shape_properties
-        self.friction = asset.frictions()
+        self.friction = np.array([shape.friction for shape in props])
         self.restitution = np.array([shape.restitution for shape in props])
         self.filters = np.array([shape.filter if mask == -1 else mask for shape in props], dtype=np.int64)
         self.dof_properties = asset.dof_properties.copy()
         self.mass, self.com, self.inertia = asset.masses.copy(), asset.coms.copy(), asset.inertias.copy()
-        self.body_start = sum(len(other.asset.bodies) for other in env.actors)
-        self.dof_start = sum(len(other.asset.joints) for other in env.actors)
+        self.index = len(before)
+        self.body_start = sum(len(other.asset.bodies) for other in before)
+        self.dof_start = sum(len(other.asset.joints) for other in before)
 
     def start_poses(self) -> np.ndarray:
         """Return position and quaternion x y z w of each body [B, 7] with DoFs at zero or the nearest limit."""
@@ -52,101 +69,120 @@ class Actor:
             places.append((pos, quat))
         return np.stack([np.concatenate([pos, np.roll(quat, -1)]) for pos, quat in places])
 
+    def get_shapes(self) -> List[RigidShapeProperties]:
+        """Return the properties of its shapes."""
+        props = copy.deepcopy(self.asset.shape_properties)
+        for shape, friction, restitution, mask in zip(props, self.friction, self.restitution, self.filters):
+            shape.friction, shape.restitution, shape.filter = friction, restitution, int(mask)
+        return props
 
-class Env:
-    """One environment; it is a world of its own, so environments never touch each other."""
+    def set_shapes(self, props: List[RigidShapeProperties], prepared: bool) -> None:
+        """Set friction and restitution of its shapes, and their filters if the simulation is not prepared yet."""
+        require_count(props, len(self.asset.shapes), "shape", self.name)
+        filters = np.array([shape.filter for shape in props], dtype=np.int64)
+        if prepared and not np.array_equal(filters, self.filters):
+            raise ValueError("set_actor_rigid_shape_properties: filters cannot change after prepare_sim")
+        self.filters = filters
+        self.friction = np.array([shape.friction for shape in props])
+        self.restitution = np.array([shape.restitution for shape in props])
 
-    def __init__(self, sim: Sim, lower: Vec3, upper: Vec3, per_row: int):
-        self.sim, self.index = sim, len(sim.envs)
-        row, column = divmod(self.index, max(1, per_row))
-        size = as_array(upper) - as_array(lower)
-        if sim.up == 2:
-            self.origin = np.array([column * size[0], row * size[1], 0.0])
+    def get_bodies(self) -> List[RigidBodyProperties]:
+        """Return the properties of its bodies."""
+        return [_body_properties(*values) for values in zip(self.mass.tolist(), self.com, self.inertia)]
+
+    def set_bodies(self, props: List[RigidBodyProperties], recompute_inertia: bool) -> None:
+        """Set mass and centre of mass; the inertia follows the mass if it is recomputed, and is the given one else."""
+        require_count(props, len(self.asset.bodies), "body", self.name)
+        if any(body.flags for body in props):
+            raise NotImplementedError("set_actor_rigid_body_properties: flags of bodies; use AssetOptions instead")
+        mass = np.array([body.mass for body in props])
+        if (mass < 0).any():
+            body = self.asset.body_names[int(mass.argmin())]
+            raise ValueError(f"set_actor_rigid_body_properties: body '{body}' has a mass of {mass.min():g} kg")
+        self.com = np.array([[body.com.x, body.com.y, body.com.z] for body in props])
+        if recompute_inertia:
+            growth = np.where(self.asset.masses > 0, mass / np.where(self.asset.masses > 0, self.asset.masses, 1), 1)
+            self.inertia = self.asset.inertias * growth[:, None, None]
         else:
-            self.origin = np.array([column * size[0], 0.0, row * size[2]])
-        self.actors: List[Actor] = []
-        self.cameras: List[Any] = []
+            given = np.array([_rows(body.inertia) for body in props])
+            rounded = given == self.inertia.astype(np.float32)
+            self.inertia = np.where(rounded.all(axis=(1, 2))[:, None, None], self.inertia, given)
+        self.mass = mass
 
-    def actor(self, handle: int) -> Actor:
-        """Return an actor by its handle; an unknown one is an IndexError."""
-        if not 0 <= handle < len(self.actors):
-            raise IndexError(f"actor {handle}: environment {self.index} has {len(self.actors)} actors")
-        return self.actors[handle]
-
-    def locate(self, body: int) -> Actor:
-        """Return the actor that a body of the environment belongs to."""
-        for actor in self.actors:
-            if actor.body_start <= body < actor.body_start + len(actor.asset.bodies):
-                return actor
-        raise IndexError(f"body {body}: environment {self.index} has {self.num_bodies} bodies")
-
-    @property
-    def num_bodies(self) -> int:
-        return sum(len(actor.asset.bodies) for actor in self.actors)
-
-    @property
-    def num_dofs(self) -> int:
-        return sum(len(actor.asset.joints) for actor in self.actors)
+    def set_dofs(self, props: np.ndarray) -> None:
+        """Set limits, drive mode, gains, damping and armature of its DoFs."""
+        if not isinstance(props, np.ndarray) or props.dtype.names is None:
+            raise TypeError("set_actor_dof_properties: pass the array of get_actor_dof_properties, changed")
+        require_count(props, len(self.dof_properties), "DoF", self.name)
+        self.dof_properties = props.astype(DOF_DTYPE)
 
 
-class Sim:
-    """A simulation; ``engine`` is there after ``prepare_sim``."""
+class Scene:
+    """The ground and the environments; each environment is a world of its own, so they never touch each other."""
 
-    def __init__(self, params: SimParams, graphics_device: int, backend: Backend):
+    def __init__(self, params: SimParams):
         if params.dt <= 0 or params.substeps < 1:
             raise ValueError(f"dt={params.dt:g} s in {params.substeps} substeps; both must be positive")
-        self.params, self.graphics_device, self.backend = params, graphics_device, backend
+        self.params = params
         self.grounds: List[Ground] = []
-        self.envs: List[Env] = []
-        self.engine: Optional[Any] = None
-        self.closed = False
-        self.viewer: Optional[Any] = None
-        self.frames, self.started = 0, time.monotonic()
-        self._frame_time = self.started
+        self.origins: List[np.ndarray] = []
+        """Origin [3] of each environment in the world [m]."""
+        self.actors: List[List[Actor]] = []
+        """The actors of each environment."""
 
-    @property
-    def up(self) -> int:
-        """Index of the axis that points up."""
-        return 2 if int(self.params.up_axis) else 1
+    def add_env(self, lower: Vec3, upper: Vec3, per_row: int) -> int:
+        """Add an environment, a cell of a grid with so many in a row; return its number."""
+        row, column = divmod(len(self.origins), max(1, per_row))
+        size = as_array(upper) - as_array(lower)
+        if int(self.params.up_axis):  # z
+            self.origins.append(np.array([column * size[0], row * size[1], 0.0]))
+        else:
+            self.origins.append(np.array([column * size[0], 0.0, row * size[2]]))
+        self.actors.append([])
+        return len(self.origins) - 1
 
-    @property
-    def time(self) -> float:
-        """Return the simulated time [s]."""
-        return self.frames * self.params.dt
+    def twins(self, index: int) -> List[Actor]:
+        """Return the actors of one index in all environments."""
+        return [actors[index] for actors in self.actors]
 
-    def wait_for_frame(self) -> None:
-        """Sleep until as much time has passed as was simulated since the last call."""
-        now = time.monotonic()
-        self._frame_time = max(now, self._frame_time + self.params.dt)
-        time.sleep(max(0.0, self._frame_time - now))
+    def num_bodies(self, env: int) -> int:
+        return sum(len(actor.asset.bodies) for actor in self.actors[env])
+
+    def num_dofs(self, env: int) -> int:
+        return sum(len(actor.asset.joints) for actor in self.actors[env])
 
     def check_layout(self) -> None:
         """Refuse environments whose assets differ: all environments share one model."""
-        if not self.envs or not self.envs[0].actors:
+        if not self.actors or not self.actors[0]:
             raise ValueError("prepare_sim: there is no actor; call create_env and create_actor first")
-        layout = [actor.asset for actor in self.envs[0].actors]
-        for env in itertools.islice(self.envs, 1, None):
-            if [actor.asset for actor in env.actors] != layout:
+        layout = [actor.asset for actor in self.actors[0]]
+        for i, actors in enumerate(self.actors):
+            if [actor.asset for actor in actors] != layout:
                 raise NotImplementedError(
-                    f"environment {env.index} has other assets than environment 0; all environments must have the same "
+                    f"environment {i} has other assets than environment 0; all environments must have the same "
                     "assets in the same order"
                 )
 
 
-def usable_threads(wanted: int) -> int:
-    """Return the number of threads: ``GYMAPI_MUJOCO_THREADS``, or the wanted number, at most the CPUs of the process.
+def require_count(props: Sized, count: int, kind: str, name: str) -> None:
+    """Refuse properties that are not as many as what they are for."""
+    if len(props) != count:
+        raise ValueError(f"properties of {len(props)} {kind}s for '{name}', which has {count}; pass all of them")
 
-    Zero stands for all of them. A container's quota (cgroups version 2) limits the CPUs.
-    """
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max") as file:
-            quota, period = file.read().split()
-        cpus = max(1, min(cpus, math.floor(int(quota) / int(period))))
-    except (OSError, ValueError):
-        pass
-    given = os.environ.get("GYMAPI_MUJOCO_THREADS", "")
-    if given and not given.isdecimal():
-        raise ValueError(f"GYMAPI_MUJOCO_THREADS={given}: give a number of threads")
-    wanted = int(given or wanted)
-    return min(cpus, wanted) if wanted > 0 else cpus
+
+def _rows(matrix: Mat33) -> List[List[float]]:
+    return [[row.x, row.y, row.z] for row in (matrix.x, matrix.y, matrix.z)]
+
+
+def _body_properties(mass: float, com: np.ndarray, inertia: np.ndarray) -> RigidBodyProperties:
+    props = RigidBodyProperties()
+    props.mass, props.com = mass, Vec3(*com)
+    props.invMass = 1 / mass if mass > 0 else 0.0
+    _fill(props.inertia, inertia)
+    if abs(np.linalg.det(inertia)) > 0:
+        _fill(props.invInertia, np.linalg.inv(inertia))
+    return props
+
+
+def _fill(matrix: Mat33, rows: np.ndarray) -> None:
+    matrix.x, matrix.y, matrix.z = Vec3(*rows[0]), Vec3(*rows[1]), Vec3(*rows[2])

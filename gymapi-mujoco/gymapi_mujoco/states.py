@@ -1,176 +1,188 @@
-"""The tensors that a client sees, and how the refresh calls fill them from the worlds.
+"""The states that a client reads and writes: of roots, DoFs and bodies.
 
-They are float32, on the worlds' device, and keep their memory.
+Their tensors are float32, on the worlds' device, and keep their memory. What a client writes acts at once.
 """
 
+# pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Optional
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gymapi_mujoco.parameters import Parameters
-from gymapi_mujoco.parts import Part
-from gymapi_mujoco.report import Report
-from gymapi_mujoco.rotations import rotate
-from gymapi_mujoco.scene import Sim
-from gymapi_mujoco.velocity_limits import VelocityLimits
-from gymapi_mujoco.world import build_model, has_drives, warn_unused
+from gymapi_mujoco.kinematics import Kinematics
+from gymapi_mujoco.model import ActorSlices, Layout
+from gymapi_mujoco.properties import ModelProperties
+from gymapi_mujoco.rotations import rotate, rotate_inverse
+from gymapi_mujoco.scene import Actor, Scene
+from gymapi_mujoco.worlds import Report, Worlds
 
 _DIVERGED = "environment {} diverged and was put into its start state; further ones are not reported"
 
 
-class States:
-    """N environments with A actors, B bodies and D DoFs each."""
+class Coordinates:
+    """MuJoCo's coordinates and velocities of all environments, and which of them diverged."""
 
-    def __init__(self, sim: Sim):
-        sim.check_layout()
-        warn_unused(sim)
-        self.sim, self.num_envs = sim, len(sim.envs)
-        first = sim.envs[0]
-        self.num_actors, self.num_bodies, self.num_dofs = len(first.actors), first.num_bodies, first.num_dofs
-        self.model = build_model(sim)
-        self.parts = [Part(actor, self.model) for actor in first.actors]
-        self.worlds = sim.backend.make(self.model, self.num_envs)
-        self.device, self.dtype = self.worlds.device, self.worlds.dtype
-        self.parameters = Parameters(sim, self.model, self.worlds)
-        self._velocity_limits = VelocityLimits(self.worlds, self.parts)
-        self._bind()
-        self._allocate()
-        self._report = Report(_DIVERGED, self.device)
-        self.report_nan = os.environ.get("GYMAPI_MUJOCO_DIVERGED", "start") == "nan"
-        self._start()
+    def __init__(self, worlds: Worlds, layout: Layout, kinematics: Kinematics):
+        self.qpos, self.qvel = worlds.state("qpos"), worlds.state("qvel")
+        self.dtype = worlds.dtype
+        self._warmstart, self._kinematics = worlds.state("qacc_warmstart"), kinematics
+        self._broken = torch.zeros(layout.num_envs, dtype=torch.bool, device=layout.device)
+        self._report = Report(_DIVERGED, layout.device)
+        self._report_nan = os.environ.get("GYMAPI_MUJOCO_DIVERGED", "start") == "nan"
+        self._start = self.qpos
+
+    def keep_start(self) -> None:
+        """Let environments that diverge start again from here."""
+        self._start = self.qpos.clone()
+
+    def written(self, envs: Tensor) -> None:
+        """Take note that a client has written a state of environments."""
+        self._warmstart[envs] = 0.0
+        self._broken[envs] = False
+        self._kinematics.outdate()
+
+    def restart(self, broken: Tensor) -> None:
+        """Put environments [N] that diverged into their start state."""
+        rows = broken[:, None]
+        self.qpos.copy_(torch.where(rows, self._start, self.qpos))
+        self.qvel.masked_fill_(rows, 0.0)
+        self._warmstart.masked_fill_(rows, 0.0)
+        self._broken |= broken
+        self._report.add(broken)
 
     @property
-    def diverged(self) -> int:
+    def restarts(self) -> int:
         """How many times an environment diverged, and was put into its start state."""
         return self._report.count
 
-    def _bind(self) -> None:
-        self.qpos, self.qvel = self.worlds.state("qpos"), self.worlds.state("qvel")
-        self.qfrc_applied, self.xfrc_applied = self.worlds.state("qfrc_applied"), self.worlds.state("xfrc_applied")
-        self.qacc_warmstart = self.worlds.state("qacc_warmstart")
-        self.ctrl = self.worlds.state("ctrl") if has_drives(self.sim) else None
-        self.contact_wrench = self.worlds.result("cfrc_ext")  # [N, 1 + B, 6] torque, force
-        self._kinematics: Dict[str, Tensor] = {}
-        self._trees = torch.from_numpy(self.model.body_rootid[1:].astype(np.int64)).to(self.device)
-        self._everyone = torch.arange(self.num_envs, device=self.device)
+    def show_broken(self, rows: Tensor) -> None:
+        """Give NaN for environments that diverged, as PhysX does, until they are set; only where it is asked for."""
+        if self._report_nan:
+            rows.masked_fill_(self._broken[:, None, None], torch.nan)
 
-    def _allocate(self) -> None:
-        n, a, b, d = self.num_envs, self.num_actors, self.num_bodies, self.num_dofs
-        self.root_state, self.dof_state = self.zeros(n * a, 13), self.zeros(n * d, 2)
-        self.body_state, self.contact_force = self.zeros(n * b, 13), self.zeros(n * b, 3)
-        self._root, self._dof = self.root_state.view(n, a, 13), self.dof_state.view(n, d, 2)
-        self._limits = self.zeros(d)
-        self._effort = self.zeros(n, d)
-        self.position_target, self.velocity_target = self.zeros(n, d), self.zeros(n, d)
-        self._effort_given = self._wrench_given = False
-        self._captured = self._current = False
-        self.last_wrench: Optional[Tensor] = None
-        """Forces [N, B, 3] that were applied in the last step."""
-        self.capture_hooks: List[Callable[[], None]] = []
-        self.extras: Dict[Any, Any] = {}
-        """What other parts keep with the engine: tensors that were acquired, renderers."""
-        self.broken = torch.zeros(n, dtype=torch.bool, device=self.device)
 
-    def zeros(self, *shape: int) -> Tensor:
-        """Return a tensor for a client."""
-        return torch.zeros(shape, device=self.device)
+class RootStates:
+    """[N * A, 13]: position, quaternion x y z w, velocity of the centre of mass; in world axes."""
 
-    def _start(self) -> None:
-        """Put all environments where ``create_actor`` put the actors, with DoFs at zero or the nearest limit."""
-        for part in self.parts:
-            actors = [env.actors[part.index] for env in self.sim.envs]
-            pos = torch.from_numpy(np.stack([actor.pos for actor in actors])).to(self.device)
-            quat = torch.from_numpy(np.stack([actor.quat for actor in actors])).to(self.device)
-            if part.floating:
-                self.qpos[:, part.free_pos] = torch.cat((pos, quat), dim=1).to(self.dtype)
+    def __init__(self, layout: Layout, coordinates: Coordinates, properties: ModelProperties):
+        self._layout, self._coordinates, self._properties = layout, coordinates, properties
+        self.buffer = layout.zeros(layout.num_envs * layout.num_actors, 13)
+        self._rows = self.buffer.view(layout.num_envs, layout.num_actors, 13)
+
+    def start(self, scene: Scene) -> None:
+        """Put all actors where ``create_actor`` put them."""
+        for own in self._layout.actors:
+            actors, device = scene.twins(own.index), self._layout.device
+            pos = torch.from_numpy(np.stack([actor.pos for actor in actors])).to(device)
+            quat = torch.from_numpy(np.stack([actor.quat for actor in actors])).to(device)
+            if own.floating:
+                pose = torch.cat((pos, quat), dim=1)
+                self._coordinates.qpos[:, own.free_pos] = pose.to(self._coordinates.dtype)
             else:
-                self.parameters.place_base(part.root, pos, quat, self._everyone)
-            self._place_root(part, pos, quat, self._everyone)
-            limits = actors[0].dof_properties
-            pos = torch.from_numpy(np.clip(0.0, limits["lower"], limits["upper"]).astype(float))
-            self.qpos[:, part.pos] = pos.to(self.device, self.dtype)
-            effort = torch.from_numpy(limits["effort"].copy()).to(self.device)
-            self._limits[part.dofs] = torch.where(effort > 0, effort, torch.inf)
-        self.qvel.zero_()
-        self._start_pos = self.qpos.clone()
-        self.position_target.copy_(self._gathered(self.qpos, "pos"))
-        self.refresh_root()
-        self.refresh_dofs()
+                self._properties.place_base(own.root, pos, quat, self._layout.every_env)
+            self._show_base(own, pos, quat, self._layout.every_env)
 
-    def _place_root(self, part: Part, pos: Tensor, quat: Tensor, worlds: Tensor) -> None:
-        """Set the root state of a fixed base, which no refresh changes."""
-        self._root[worlds, part.index, :7] = torch.cat((pos, quat.roll(-1, dims=1)), dim=1).float()
+    def _show_base(self, own: ActorSlices, pos: Tensor, quat: Tensor, envs: Tensor) -> None:
+        """Set the state of a fixed base, which no refresh changes."""
+        self._rows[envs, own.index, :7] = torch.cat((pos, quat.roll(-1, dims=1)), dim=1).float()
 
-    def _gathered(self, source: Tensor, name: str) -> Tensor:
-        return torch.cat([source[:, getattr(part, name)] for part in self.parts], dim=1)
-
-    def refresh_root(self) -> None:
-        """Copy the root states: quaternion x y z w, velocity of the centre of mass, both in world axes."""
-        for part in self.parts:
-            if not part.floating:
+    def refresh(self) -> None:
+        qpos, qvel = self._coordinates.qpos, self._coordinates.qvel
+        for own in self._layout.actors:
+            if not own.floating:
                 continue
-            out = self._root[:, part.index]
-            pose, vel = self.qpos[:, part.free_pos].float(), self.qvel[:, part.free_vel].float()
+            out = self._rows[:, own.index]
+            pose, vel = qpos[:, own.free_pos].float(), qvel[:, own.free_vel].float()
             quat = pose[:, 3:]
             out[:, :3], out[:, 3:6], out[:, 6] = pose[:, :3], quat[:, 1:], quat[:, 0]
             spin = rotate(quat, vel[:, 3:])
             out[:, 10:] = spin
-            out[:, 7:10] = vel[:, :3] + torch.linalg.cross(spin, rotate(quat, self.parameters.com(part.root)))
-        self._show_broken(self._root)
+            out[:, 7:10] = vel[:, :3] + torch.linalg.cross(spin, rotate(quat, self._properties.com(own.root)))
+        self._coordinates.show_broken(self._rows)
 
-    def refresh_dofs(self) -> None:
-        for part in self.parts:
-            self._dof[:, part.dofs, 0].copy_(self.qpos[:, part.pos])
-            self._dof[:, part.dofs, 1].copy_(self.qvel[:, part.vel])
-        self._show_broken(self._dof)
+    def write(self, state: Tensor, actors: Optional[Tensor]) -> None:
+        """Write states of all actors, or of those with the given flat indices over all environments."""
+        state, coordinates = state.view(self._rows.shape), self._coordinates
+        for own in self._layout.actors:
+            envs = self._layout.envs_of(own, actors)
+            rows = state[envs, own.index]
+            pos, quat, linear, spin = rows[:, :3], rows[:, 3:7].roll(1, dims=1), rows[:, 7:10], rows[:, 10:]
+            if own.floating:
+                com = self._properties.com(own.root)
+                com = com[envs] if com.dim() == 2 else com
+                coordinates.qpos[envs, own.free_pos] = torch.cat((pos, quat), dim=1).to(coordinates.dtype)
+                linear = linear - torch.linalg.cross(spin, rotate(quat, com))
+                velocity = torch.cat((linear, rotate_inverse(quat, spin)), dim=1)
+                coordinates.qvel[envs, own.free_vel] = velocity.to(coordinates.dtype)
+            else:
+                self._properties.place_base(own.root, pos.double(), quat.double(), envs)
+                self._show_base(own, pos, quat, envs)
+            coordinates.written(envs)
 
-    def _show_broken(self, tensor: Tensor) -> None:
-        """Give NaN for environments that diverged, as PhysX does, until they are set; only where it is asked for."""
-        if self.report_nan:
-            tensor.masked_fill_(self.broken[:, None, None], torch.nan)
 
-    def capture(self) -> None:
-        """Copy the contact forces of the last substep, before other calls overwrite the engine's outputs."""
-        if self._captured:
-            return
-        force = self.contact_wrench[:, 1:, 3:]
-        self._force = force - self.last_wrench if self.last_wrench is not None else force.float()
-        for hook in self.capture_hooks:
-            hook()
-        self._captured = True
+class DofStates:
+    """[N * D, 2]: position and velocity."""
 
-    def refresh_contacts(self) -> None:
-        """Copy the net contact force on each body, in world axes; applied forces are not part of it."""
-        self.capture()
-        out = self.contact_force.view(self._force.shape)
-        out.copy_(self._force)
-        self._show_broken(out)
+    def __init__(self, layout: Layout, coordinates: Coordinates):
+        self._layout, self._coordinates = layout, coordinates
+        self.buffer = layout.zeros(layout.num_envs * layout.num_dofs, 2)
+        self._rows = self.buffer.view(layout.num_envs, layout.num_dofs, 2)
 
-    def kinematics(self, *names: str) -> List[Tensor]:
-        """Return results of the present state, by MjData's names."""
-        for name in names:
-            if name not in self._kinematics:
-                self._kinematics[name] = self.worlds.result(name)
-                self._current = False
-        if not self._current:
-            self.capture()
-            self.parameters.update()
-            self.worlds.forward()
-            self._current = True
-        return [self._kinematics[name] for name in names]
+    def start(self, scene: Scene) -> None:
+        """Put all DoFs at zero or the nearest limit of the first environment's."""
+        for own in self._layout.actors:
+            props = scene.actors[0][own.index].dof_properties
+            pos = torch.from_numpy(np.clip(0.0, props["lower"], props["upper"]).astype(float))
+            self._coordinates.qpos[:, own.pos] = pos.to(self._layout.device, self._coordinates.dtype)
+        self._coordinates.qvel.zero_()
 
-    def refresh_bodies(self) -> None:
-        """Copy pose and velocity of all bodies: of the frame's origin, and of the centre of mass, in world axes."""
-        pos, quat, vel, com, tree = self.kinematics("xpos", "xquat", "cvel", "xipos", "subtree_com")
-        out = self.body_state.view(self.num_envs, self.num_bodies, 13)
+    def of(self, env: int, actor: Actor) -> Tensor:
+        """Return the rows of one actor [DoFs, 2], to read and to write."""
+        return self._rows[env, actor.dof_start : actor.dof_start + len(actor.asset.joints)]
+
+    def positions(self) -> Tensor:
+        """Return the present positions [N, D]."""
+        return torch.cat([self._coordinates.qpos[:, own.pos] for own in self._layout.actors], dim=1)
+
+    def refresh(self) -> None:
+        for own in self._layout.actors:
+            self._rows[:, own.dofs, 0].copy_(self._coordinates.qpos[:, own.pos])
+            self._rows[:, own.dofs, 1].copy_(self._coordinates.qvel[:, own.vel])
+        self._coordinates.show_broken(self._rows)
+
+    def write(self, state: Tensor, actors: Optional[Tensor]) -> None:
+        """Write states of the DoFs of all actors, or of those with the given flat indices over all environments."""
+        state, coordinates = state.view(self._rows.shape), self._coordinates
+        for own in self._layout.actors:
+            envs = self._layout.envs_of(own, actors)
+            rows = state[envs, own.dofs].to(coordinates.dtype)
+            coordinates.qpos[envs, own.pos], coordinates.qvel[envs, own.vel] = rows[..., 0], rows[..., 1]
+            coordinates.written(envs)
+
+
+class BodyStates:
+    """[N * B, 13]: pose of the frame and velocity of the centre of mass; in world axes."""
+
+    def __init__(self, worlds: Worlds, layout: Layout, coordinates: Coordinates, kinematics: Kinematics):
+        self._coordinates, self._kinematics = coordinates, kinematics
+        self.buffer = layout.zeros(layout.num_envs * layout.num_bodies, 13)
+        self._rows = self.buffer.view(layout.num_envs, layout.num_bodies, 13)
+        self._trees = torch.from_numpy(worlds.model.body_rootid[1:].astype(np.int64)).to(layout.device)
+
+    def refresh(self) -> None:
+        pos, quat, vel, com, tree = self._kinematics.get("xpos", "xquat", "cvel", "xipos", "subtree_com")
+        out = self._rows
         out[..., :3], out[..., 3:6], out[..., 6] = pos[:, 1:], quat[:, 1:, 1:], quat[:, 1:, 0]
         spin = vel[:, 1:, :3]
         arm = com[:, 1:] - tree[:, self._trees]
         out[..., 7:10] = vel[:, 1:, 3:] + torch.linalg.cross(spin, arm)
         out[..., 10:] = spin
-        self._show_broken(out)
+        self._coordinates.show_broken(out)
+
+    def of(self, env: int, actor: Actor) -> Tensor:
+        """Return the rows of one actor [bodies, 13]."""
+        return self._rows[env, actor.body_start : actor.body_start + len(actor.asset.bodies)]

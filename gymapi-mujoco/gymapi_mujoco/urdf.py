@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from gymapi_mujoco.asset import Asset, Body, Joint, Shape, combine
-from gymapi_mujoco.inertia import inertia_of_shapes
-from gymapi_mujoco.params import AssetOptions
-from gymapi_mujoco.vectors import euler_to_wxyz, multiply, rotation_matrix
+from gymapi_mujoco.asset import Asset, Body, Joint, combine
+from gymapi_mujoco.rotations import euler_to_wxyz, identity, multiply, rotation_matrix
+from gymapi_mujoco.shapes import Shape, inertia_of_shapes
+from gymapi_mujoco.structs import AssetOptions
 
 _MOVING = ("revolute", "continuous", "prismatic")
 _KINDS = (*_MOVING, "fixed", "floating")
@@ -68,7 +68,7 @@ class _Reader:
         index = len(self.bodies)
         self.bodies.append(body)
         self._fill(link, body)
-        self._descend(link, body, index, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]))
+        self._descend(link, body, index, np.zeros(3), identity())
 
     def _descend(self, link: str, body: Body, index: int, pos: np.ndarray, quat: np.ndarray) -> None:
         """Add what hangs on a link; pos and quat place the link in the body that it belongs to."""
@@ -160,7 +160,7 @@ def _origin(element: _Element) -> Tuple[np.ndarray, np.ndarray]:
     """Return position and quaternion w x y z of an element's ``origin``."""
     origin = element.find("origin")
     if origin is None:
-        return np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
+        return np.zeros(3), identity()
     return _numbers(origin, "xyz", "0 0 0"), euler_to_wxyz(*_numbers(origin, "rpy", "0 0 0"))
 
 

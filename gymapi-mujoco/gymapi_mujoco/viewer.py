@@ -12,11 +12,10 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import mujoco
 import numpy as np
 
-from gymapi_mujoco.cameras import look_at
+from gymapi_mujoco.cameras import Pictures, look_at, write_png
+from gymapi_mujoco.engine import Engine
 from gymapi_mujoco.enums import KeyboardInput
-from gymapi_mujoco.params import CameraProperties
-from gymapi_mujoco.scene import Sim
-from gymapi_mujoco.vectors import Vec3, as_array
+from gymapi_mujoco.structs import CameraProperties, Vec3, as_array
 
 _GLFW_NAMES = {
     32: "SPACE", 39: "APOSTROPHE", 44: "COMMA", 45: "MINUS", 46: "PERIOD", 47: "SLASH", 59: "SEMICOLON", 61: "EQUAL",
@@ -44,8 +43,10 @@ class Viewer:
     """What ``create_viewer`` returns: a window with the bodies of at most 256 environments, and the ground of that of
     ``viewer_camera_look_at``, at first number 0."""
 
-    def __init__(self, sim: Sim, props: CameraProperties):
-        self.sim, self.props = sim, props
+    def __init__(self, graphics_device: int, props: CameraProperties):
+        self.graphics_device, self.props = graphics_device, props
+        self.pictures: Optional[Pictures] = None
+        """Those of the simulation; there are none before ``prepare_sim``."""
         self.pos, self.quat = np.array([3.0, 3.0, 2.0]), look_at(Vec3(3, 3, 2), Vec3(0, 0, 0.5))
         self.env, self.target = 0, np.array([0.0, 0.0, 0.5])
         self.actions: Dict[int, str] = {}
@@ -72,9 +73,9 @@ class Viewer:
 
     def draw(self) -> None:
         """Show the present state, and open the window at the first call."""
-        engine = self.sim.engine
-        if self.closed or engine is None or not self._open(engine):
+        if self.closed or self.pictures is None or not self._open(self.pictures.engine):
             return
+        engine = self.pictures.engine
         if not self._window.is_running():
             self.closed = True
             return
@@ -87,10 +88,10 @@ class Viewer:
         self._draw_lines()
         self._window.sync()
 
-    def _open(self, engine: Any) -> bool:
+    def _open(self, engine: Engine) -> bool:
         if self._window is not None:
             return True
-        if self.sim.graphics_device < 0 or not has_display():
+        if self.graphics_device < 0 or not has_display():
             if not self._told:
                 print("isaacgym: there is no display, so no window is shown", file=sys.stderr)
             self._told = True
@@ -106,6 +107,12 @@ class Viewer:
         self._threads = set(threading.enumerate()) - before
         atexit.register(self.close)
         return True
+
+    def write_image(self, path: str) -> None:
+        """Write a PNG file with the viewer's environment from the viewer's place."""
+        if self.pictures is None:
+            raise RuntimeError("write_viewer_image_to_file: call prepare_sim first")
+        write_png(self.pictures.color(self.env, self.pos, self.quat, self.props), path)
 
     def _place_camera(self) -> None:
         self._moved = False
@@ -141,10 +148,10 @@ class Viewer:
         atexit.unregister(self.close)
 
 
-def add_others(scene: Any, engine: Any, shown: int, data: Any, option: mujoco.MjvOption) -> None:
+def add_others(scene: Any, engine: Engine, shown: int, data: Any, option: mujoco.MjvOption) -> None:
     """Add the moving bodies of all environments but one to a scene; ``data`` is room for a state."""
-    states = engine.qpos[:_MOST_SHOWN].double().cpu().numpy()  # one copy from the device
-    floating = all(part.floating for part in engine.parts)
+    states = engine.coordinates.qpos[:_MOST_SHOWN].double().cpu().numpy()  # one copy from the device
+    floating = all(own.floating for own in engine.layout.actors)
     for world, state in enumerate(states):
         if world != shown:
             model = engine.model if floating else engine.worlds.get_model(world)  # fixed bases have other places

@@ -22,7 +22,8 @@ import gymapi_mujoco  # noqa: E402
 
 gymapi_mujoco.activate()
 
-from gymapi_mujoco import gym_tensors, states  # noqa: E402
+from gymapi_mujoco import gym as calls  # noqa: E402
+from gymapi_mujoco import states  # noqa: E402
 from gymapi_mujoco.backends import Backend  # noqa: E402
 from gymapi_mujoco.worlds import Worlds  # noqa: E402
 from isaacgym import gymapi, gymtorch  # noqa: E402
@@ -123,7 +124,7 @@ def main():
     _setup_privateuseone_for_python_backend("fakegpu")
     fake_tensor.CONSTANT_NUMEL_LIMIT = -1  # single numbers have no value either
     states.Report = NoReport
-    gym_tensors.indices = lambda value, count, *rest: value.torch[:count].long()  # the check reads the indices
+    calls.indices = lambda value, count, *rest: value.torch[:count].long()  # the check reads the indices
     torch.equal = lambda *tensors: False  # asked where a client sets properties, which is no part of a step
     Backend.make = lambda backend, model, num: FakeWorlds(model, num, torch.device("fakegpu:0"))
     path = Path(tempfile.mkdtemp()) / "arm.urdf"

@@ -74,7 +74,7 @@ def test_mesh_of_a_height_field_is_that_height_field(gymapi, ball):
     vertices, triangles = convert_heightfield_to_trimesh(raw, 0.1, 0.005)
     assert vertices.dtype == np.float32 and triangles.dtype == np.uint32 and len(triangles) == 2 * 39 * 24
     world = World(gymapi, ball, 1, height=30.0, ground=triangle_mesh(vertices, triangles))
-    field = world.sim.grounds[0]
+    field = world.sim.scene.grounds[0]
     np.testing.assert_allclose(field.heights, raw * 0.005, atol=1e-6)
     places, found = heights_of(world)
     np.testing.assert_allclose(found, bilinear(raw, places), atol=4e-3)
@@ -90,7 +90,7 @@ def test_mesh_in_another_order_is_rasterized_to_the_same_heights(gymapi, ball):
     order = np.random.default_rng(0).permutation(len(vertices))
     place = np.argsort(order)
     world = World(gymapi, ball, 1, height=30.0, ground=triangle_mesh(vertices[order], place[triangles]))
-    np.testing.assert_allclose(world.sim.grounds[0].heights, raw * 0.005, atol=1e-5)
+    np.testing.assert_allclose(world.sim.scene.grounds[0].heights, raw * 0.005, atol=1e-5)
 
 
 def test_steps_become_vertical_walls_at_the_threshold(gymapi, ball):
@@ -110,7 +110,7 @@ def test_steps_become_vertical_walls_at_the_threshold(gymapi, ball):
     sides = steep & (areas < 1e-6)
     assert sides.sum() >= 4 * 3 * 2  # walls have no extent seen from above
     world = World(gymapi, ball, 1, height=30.0, ground=triangle_mesh(vertices, triangles))
-    np.testing.assert_allclose(world.sim.grounds[0].heights, raw * 0.005, atol=1e-6)
+    np.testing.assert_allclose(world.sim.scene.grounds[0].heights, raw * 0.005, atol=1e-6)
 
 
 def test_ball_rests_on_each_kind_of_ground_at_the_same_height(gymapi, ball):

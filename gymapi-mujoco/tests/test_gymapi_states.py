@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from gymapi_mujoco.vectors import to_wxyz
+from gymapi_mujoco.structs import to_wxyz
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from robots import ARM, GO2, World
@@ -222,7 +222,7 @@ def test_velocity_limits_without_selected_worlds_give_the_same_states(gymapi, ar
     states = []
     for skip_others in (True, False):  # False on a GPU
         world = World(gymapi, arm, 3, height=3.0).prepare()
-        world.sim.engine._velocity_limits._skip_others = skip_others
+        world.sim.engine.velocity_limits.skip_others = skip_others
         world.step(10, efforts)
         states.append(torch.cat((world.dof.flatten(1), world.root), dim=1))
     assert states[0][0, 1] > 4.9 and states[0][2, 1] < 4.9  # some are at their limits

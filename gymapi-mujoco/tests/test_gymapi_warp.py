@@ -83,7 +83,7 @@ def test_views_share_memory_with_the_engine(gymapi, warp):
 
     world = World(gymapi, GO2, 2, replace_cylinder_with_capsule=True).prepare()
     worlds = world.sim.engine.worlds
-    assert world.sim.engine.qpos.data_ptr() == worlds._data.qpos.ptr
+    assert world.sim.engine.coordinates.qpos.data_ptr() == worlds._data.qpos.ptr
     masses = worlds.field("body_mass")
     masses[1] *= 2.0
     torch.testing.assert_close(wp.to_torch(worlds._model.body_mass)[:, 1], worlds.values("body_mass")[:, 1])
@@ -128,14 +128,15 @@ def test_full_contact_buffer_is_reported(gymapi, warp, monkeypatch):
 
 
 def test_room_is_for_all_contacts_with_the_ground_and_some_between_shapes(gymapi, arm):
-    from gymapi_mujoco.contact_room import room
-    from gymapi_mujoco.world import build_model
+    pytest.importorskip("mujoco_warp")
+    from gymapi_mujoco.model import build_model
+    from gymapi_mujoco.worlds_warp import room
 
-    model = build_model(World(gymapi, arm, 1).sim)
+    model = build_model(World(gymapi, arm, 1).sim.scene)
     types = sorted(np.delete(model.geom_type, 0).tolist())
     assert types == [2, 5, 6] and model.geom_type[0] == 0  # sphere, cylinder, box; a plane
     assert room(model) == (1 + 8 + 8, 4 * 17 + 2 * 2)
-    assert room(build_model(World(gymapi, GO2, 1).sim))[0] <= 256
+    assert room(build_model(World(gymapi, GO2, 1).sim.scene))[0] <= 256
 
 
 def test_model_that_warp_cannot_simulate_is_refused(gymapi, warp, arm, monkeypatch):

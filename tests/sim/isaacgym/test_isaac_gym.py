@@ -145,9 +145,9 @@ def test_the_engine_hears_of_all_writes_at_once_and_of_nothing_else(make, calls)
     assert not any("indexed" in name or "prepare" in name for name in calls)
     calls.clear()
     sim.set_root_velocity(torch.tensor([False, False, True, False]), torch.ones(N, 3), torch.zeros(N, 3))
-    before = engine(sim).qpos.clone()
+    before = engine(sim).coordinates.qpos.clone()
     sim._write_states()
-    assert torch.equal(engine(sim).qpos[[0, 1, 3]], before[[0, 1, 3]])
+    assert torch.equal(engine(sim).coordinates.qpos[[0, 1, 3]], before[[0, 1, 3]])
     assert sim._ids.tolist() == [2]
 
 
@@ -221,7 +221,7 @@ def test_robots_stand_apart_in_the_engine_and_at_the_origin_for_us(make):
     sim = make(9)
     stand(sim)
     sim.step(POSE[:1].repeat(9, 1), 1)
-    places = engine(sim).qpos[:, :2]
+    places = engine(sim).coordinates.qpos[:, :2]
     assert torch.cdist(places, places)[~torch.eye(9, dtype=torch.bool)].min() > 2.5
     assert sim.root_pos[:, :2].abs().max() < 1e-3
 
@@ -231,7 +231,7 @@ def test_a_height_field_is_laid_out_as_the_engine_reads_it(make):
 
     heights = np.array([[0.0, 0.1, 0.2], [1.0, 1.1, 1.2]])  # two points along x, three along y
     sim = make(ground=HeightField(heights, 0.25, (-1.0, 2.0)))
-    (field,) = sim._scene.sim.grounds
+    (field,) = sim._scene.sim.scene.grounds
     assert field.cell == (0.25, 0.25) and field.origin.tolist() == [-1.0, 2.0, 0.0]
     np.testing.assert_allclose(field.heights, heights)
     assert (sim._origins == 0).all()  # all robots on one map
@@ -249,7 +249,7 @@ def test_a_triangle_mesh_arrives_flat_and_in_the_engines_types(make):
 
     corners = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0.5], [0, 1, 0.5]])
     sim = make(ground=TriangleMesh(corners, np.array([[0, 1, 2], [0, 2, 3]])))
-    (field,) = sim._scene.sim.grounds
+    (field,) = sim._scene.sim.scene.grounds
     rise = 0.5 * np.linspace(0, 1, field.heights.shape[1])  # along y
     np.testing.assert_allclose(field.heights, np.broadcast_to(rise, field.heights.shape), atol=1e-6)
     with pytest.raises(ValueError, match="corners outside 0 to 3"):

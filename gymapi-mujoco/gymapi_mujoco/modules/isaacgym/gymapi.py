@@ -6,7 +6,8 @@ from gymapi_mujoco import enums as _enums
 from gymapi_mujoco.asset import Asset
 from gymapi_mujoco.enums import *  # noqa: F403
 from gymapi_mujoco.gym import Gym
-from gymapi_mujoco.params import (
+from gymapi_mujoco.handles import Env, Sim
+from gymapi_mujoco.structs import (
     ActuatorProperties,
     AssetOptions,
     CameraProperties,
@@ -16,20 +17,24 @@ from gymapi_mujoco.params import (
     HeightFieldParams,
     IndexRange,
     Int2,
+    Mat33,
+    Mat44,
     PhysXParams,
     PlaneParams,
+    Quat,
     RigidBodyProperties,
     RigidBodyState,
     RigidShapeProperties,
     SimParams,
+    Transform,
     TriangleMeshParams,
+    Vec2,
+    Vec3,
     Velocity,
     Version,
     VhacdParams,
 )
-from gymapi_mujoco.scene import Env, Sim
 from gymapi_mujoco.tensors import Tensor
-from gymapi_mujoco.vectors import Mat33, Mat44, Quat, Transform, Vec2, Vec3
 from gymapi_mujoco.viewer import ActionEvent, Viewer
 
 __all__ = [

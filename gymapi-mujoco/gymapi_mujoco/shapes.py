@@ -1,15 +1,15 @@
-"""Mass and inertia of links that have none of their own: those of their shapes, by MuJoCo."""
+"""Collision shapes of bodies: as geoms of a MuJoCo model, and the mass and inertia that they have at a density."""
 
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Tuple
+from dataclasses import dataclass, field
+from typing import Dict, Iterable, List, Optional, Tuple
 
 import mujoco
 import numpy as np
 
-from gymapi_mujoco.asset import Shape
-from gymapi_mujoco.vectors import rotation_matrix
+from gymapi_mujoco.rotations import identity, rotation_matrix
 
 GEOM_TYPES = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
@@ -19,6 +19,22 @@ GEOM_TYPES = {
     "plane": mujoco.mjtGeom.mjGEOM_PLANE,
     "mesh": mujoco.mjtGeom.mjGEOM_MESH,
 }
+
+
+@dataclass
+class Shape:
+    """A collision shape in the frame of its body."""
+
+    kind: str
+    """box, sphere, capsule, cylinder, plane or mesh."""
+    size: np.ndarray
+    """Half sizes [3], radius, or radius and half length [m]; MuJoCo's sizes. Of a mesh: its scale [3]."""
+    pos: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    quat: np.ndarray = field(default_factory=identity)
+    mesh: str = ""
+    """Path of the mesh's file."""
+    vertices: Optional[np.ndarray] = None
+    """Points [V, 3] of a mesh without a file."""
 
 
 def inertia_of_shapes(shapes: Iterable[Shape], density: float) -> Tuple[float, np.ndarray, np.ndarray]:

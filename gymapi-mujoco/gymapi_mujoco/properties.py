@@ -1,4 +1,4 @@
-"""Parameters of each actor in the worlds: friction, mass, centre of mass, DoF properties, gravity, fixed bases.
+"""The actors' properties in the model: friction, mass, centre of mass, DoF properties, gravity, fixed bases.
 
 A field of the model gets values of its own per environment only where environments differ.
 """
@@ -13,37 +13,35 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gymapi_mujoco.actuation import Drives, VelocityLimits
 from gymapi_mujoco.enums import DofDriveMode
-from gymapi_mujoco.scene import Actor, Sim
-from gymapi_mujoco.vectors import as_array
-from gymapi_mujoco.world import ground_friction
+from gymapi_mujoco.model import ground_friction
+from gymapi_mujoco.scene import Actor, Scene
+from gymapi_mujoco.structs import as_array
 from gymapi_mujoco.worlds import Worlds
 
 _POS, _VEL = int(DofDriveMode.DOF_MODE_POS), int(DofDriveMode.DOF_MODE_VEL)
 
 
-class Parameters:
+class ModelProperties:
     """Writes what the actors have to the model's fields; ``update`` makes derived constants follow."""
 
-    def __init__(self, sim: Sim, model: mujoco.MjModel, worlds: Worlds):
-        self._sim, self._model, self._worlds = sim, model, worlds
+    def __init__(self, scene: Scene, worlds: Worlds, drives: Drives, velocity_limits: VelocityLimits):
+        self._scene, self._worlds, self._model = scene, worlds, worlds.model
+        self._drives, self._velocity_limits = drives, velocity_limits
         self._stale = False
         self.gravity = self._gravity()  # [3]
-        self._ground = ground_friction(sim)
+        self._ground = ground_friction(scene)
         self._shapes: List[np.ndarray] = []
         self._dofs: List[np.ndarray] = []
         self._com: Dict[int, Tensor] = {}
-        num_dofs = sim.envs[0].num_dofs
-        self.gains = tuple(torch.zeros(len(sim.envs), num_dofs, device=worlds.device) for _ in range(2))
-        self.velocity_limits = torch.zeros(len(sim.envs), num_dofs, dtype=worlds.dtype, device=worlds.device)
-        self.has_velocity_limits = False
-        for actor in sim.envs[0].actors:
+        everyone = np.arange(len(scene.actors))
+        for actor in scene.actors[0]:
             names = [f"{actor.index}/{body}/{i}" for i, (body, _) in enumerate(actor.asset.shapes)]
-            self._shapes.append(np.array([model.geom(name).id for name in names], dtype=np.int64))
-            joints = [model.joint(f"{actor.index}/{name}") for name in actor.asset.dof_names]
+            self._shapes.append(np.array([self._model.geom(name).id for name in names], dtype=np.int64))
+            joints = [self._model.joint(f"{actor.index}/{name}") for name in actor.asset.dof_names]
             self._dofs.append(np.array([joint.dofadr[0] for joint in joints], dtype=np.int64))
-        everyone = np.arange(len(sim.envs))
-        for index in range(len(sim.envs[0].actors)):
+        for index in range(len(scene.actors[0])):
             self.apply_friction(index, everyone)
             self.apply_masses(index, everyone)
             self.apply_dofs(index, everyone)
@@ -70,7 +68,7 @@ class Parameters:
         return True
 
     def _actors(self, index: int, worlds: np.ndarray) -> List[Actor]:
-        return [self._sim.envs[i].actors[index] for i in worlds]
+        return [self._scene.actors[i][index] for i in worlds]
 
     def apply_friction(self, index: int, worlds: np.ndarray) -> None:
         """Use the mean of the shape's and the ground's friction, as PhysX does."""
@@ -131,11 +129,9 @@ class Parameters:
         limits = np.stack([props["lower"], props["upper"]], axis=-1).astype(float)
         limits = np.where(props["hasLimits"][..., None], limits, self._model.jnt_range[joints])
         self._write("jnt_range", worlds, joints, limits)
-        rows, device = torch.as_tensor(worlds, device=self._worlds.device), self._worlds.device
-        start = actors[0].dof_start
-        limit = np.where(props["velocity"] > 0, props["velocity"], np.inf)
-        self.has_velocity_limits |= bool(np.isfinite(limit).any())
-        self.velocity_limits[rows, start : start + len(dofs)] = torch.from_numpy(limit).to(device, self._worlds.dtype)
+        rows = torch.as_tensor(worlds, device=self._worlds.device)
+        own = slice(actors[0].dof_start, actors[0].dof_start + len(dofs))
+        self._velocity_limits.set(rows, own, np.where(props["velocity"] > 0, props["velocity"], np.inf))
         if not self._model.nu:
             if driven.any():
                 raise ValueError(
@@ -143,7 +139,7 @@ class Parameters:
                     "DOF_MODE_POS or DOF_MODE_VEL before prepare_sim"
                 )
             return
-        columns = np.arange(start, start + len(dofs))
+        columns = np.arange(own.start, own.stop)
         stiffness = np.where(props["driveMode"] == _POS, props["stiffness"], 0.0)
         damping = np.where(driven, damping, 0.0)
         ones = np.where(driven, 1.0, 0.0)
@@ -152,15 +148,14 @@ class Parameters:
         self._write("actuator_biasprm", worlds, columns, -damping, 2)
         limit = np.where(props["effort"] > 0, props["effort"], 1e30).astype(float)
         self._write("actuator_forcerange", worlds, columns, np.stack([-limit, limit], axis=-1))
-        self.gains[0][rows, start : start + len(dofs)] = torch.from_numpy(stiffness).float().to(device)
-        self.gains[1][rows, start : start + len(dofs)] = torch.from_numpy(damping).float().to(device)
+        self._drives.set_gains(rows, own, stiffness, damping)
 
     def apply_gravity(self) -> None:
-        self._worlds.field("opt.gravity")[:] = torch.from_numpy(as_array(self._sim.params.gravity))
+        self._worlds.field("opt.gravity")[:] = torch.from_numpy(as_array(self._scene.params.gravity))
         self.gravity = self._gravity()
 
     def _gravity(self) -> Tensor:
-        return torch.from_numpy(as_array(self._sim.params.gravity)).float().to(self._worlds.device)
+        return torch.from_numpy(as_array(self._scene.params.gravity)).float().to(self._worlds.device)
 
     def place_base(self, body: int, pos: Tensor, quat: Tensor, worlds: Tensor) -> None:
         """Place fixed bases."""

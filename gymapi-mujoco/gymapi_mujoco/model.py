@@ -1,18 +1,24 @@
-"""The MuJoCo model of one environment: ground and actors; bodies and DoFs have the order of the client's indices."""
+"""The MuJoCo model of one environment: ground and actors, and where the actors are in its arrays.
+
+Bodies and DoFs have the order of the client's indices.
+"""
 
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import warnings
-from typing import Dict, List, Set, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 import mujoco
 import numpy as np
+import torch
+from torch import Tensor
 
 from gymapi_mujoco.enums import DofDriveMode
-from gymapi_mujoco.inertia import add_geom, new_spec
-from gymapi_mujoco.scene import Actor, Sim
-from gymapi_mujoco.vectors import as_array, multiply, rotation_matrix
+from gymapi_mujoco.rotations import multiply, rotation_matrix
+from gymapi_mujoco.scene import Actor, Scene
+from gymapi_mujoco.shapes import add_geom, new_spec
+from gymapi_mujoco.structs import as_array
 
 CONTACT_TIME = 0.01
 """Time constant of contacts [s]. MuJoCo needs at least two time steps."""
@@ -30,27 +36,27 @@ _GROUND_COLOR, _ACTOR_COLOR = [0.45, 0.47, 0.45, 1.0], [0.8, 0.8, 0.82, 1.0]
 _DRIVEN = (int(DofDriveMode.DOF_MODE_POS), int(DofDriveMode.DOF_MODE_VEL))
 
 
-def build_model(sim: Sim) -> mujoco.MjModel:
+def build_model(scene: Scene) -> mujoco.MjModel:
     """Compile the ground and the actors of environment 0."""
     spec = new_spec()
-    spec.option.timestep = sim.params.dt / sim.params.substeps
-    spec.option.gravity = as_array(sim.params.gravity)
+    spec.option.timestep = scene.params.dt / scene.params.substeps
+    spec.option.gravity = as_array(scene.params.gravity)
     spec.option.iterations, spec.option.ls_iterations = SOLVER_ITERATIONS, 20
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
     # Euler treats the damping of joints implicitly, implicitfast that of drives too.
-    driven = has_drives(sim)
+    driven = has_drives(scene)
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST if driven else mujoco.mjtIntegrator.mjINT_EULER
     _light(spec)
-    for i, ground in enumerate(sim.grounds):
+    for i, ground in enumerate(scene.grounds):
         geom = ground.add_to(spec, f"ground{i}")
         geom.contype, geom.conaffinity, geom.condim, geom.rgba = 1, 0, 3, _GROUND_COLOR
         geom.friction[0] = ground.friction
-    classes = _collision_bits(sim.envs[0].actors)
+    classes = _collision_bits(scene.actors[0])
     meshes: Dict[tuple, str] = {}
-    for actor in sim.envs[0].actors:
-        _add_actor(spec, actor, classes, meshes, driven)
+    for actor in scene.actors[0]:
+        _add_actor(spec, scene, actor, classes, meshes, driven)
     model = spec.compile()
-    assert model.nbody == 1 + sim.envs[0].num_bodies, "MuJoCo has merged bodies"
+    assert model.nbody == 1 + scene.num_bodies(0), "MuJoCo has merged bodies"
     return model
 
 
@@ -62,24 +68,25 @@ def _light(spec: mujoco.MjSpec) -> None:
     sky.builtin, sky.rgb1, sky.rgb2 = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, [0.6, 0.7, 0.8], [0.35, 0.45, 0.6]
 
 
-def ground_friction(sim: Sim) -> float:
-    return sim.grounds[0].friction if sim.grounds else 1.0
+def ground_friction(scene: Scene) -> float:
+    return scene.grounds[0].friction if scene.grounds else 1.0
 
 
-def has_drives(sim: Sim) -> bool:
+def has_drives(scene: Scene) -> bool:
     """Return whether a DoF of any actor has a position or velocity drive."""
-    return any(np.isin(actor.dof_properties["driveMode"], _DRIVEN).any() for env in sim.envs for actor in env.actors)
+    return any(np.isin(actor.dof_properties["driveMode"], _DRIVEN).any() for env in scene.actors for actor in env)
 
 
 def _add_actor(
     spec: mujoco.MjSpec,
+    scene: Scene,
     actor: Actor,
     classes: Dict[Tuple[int, int], Tuple[int, int]],
     meshes: Dict[tuple, str],
     driven: bool,
 ) -> None:
     asset, parts = actor.asset, []
-    shifted = _shifted_bodies(actor)
+    shifted = _shifted_bodies(actor, scene.twins(actor.index))
     shape_index = 0
     for i, body in enumerate(asset.bodies):
         above = spec.worldbody if body.parent < 0 else parts[body.parent]
@@ -100,10 +107,10 @@ def _add_actor(
             geom = add_geom(spec, part, shape, meshes, density=0.0)
             geom.name = f"{actor.index}/{i}/{shape_index}"
             geom.contype, geom.conaffinity = classes[actor.index, int(actor.filters[shape_index])]
-            geom.condim, geom.priority = 3, 1  # the friction of the actor's shape is used, see Parameters
+            geom.condim, geom.priority = 3, 1  # the friction of the actor's shape is used, see ModelProperties
             geom.solref[0] = max(2 * spec.option.timestep, CONTACT_TIME)
             geom.solimp[:2] = CONTACT_IMPEDANCE
-            geom.friction[0] = (actor.friction[shape_index] + ground_friction(actor.env.sim)) / 2
+            geom.friction[0] = (actor.friction[shape_index] + ground_friction(scene)) / 2
             geom.rgba = [*asset.colors[i], 1.0] if i in asset.colors else _ACTOR_COLOR
             shape_index += 1
     if driven:
@@ -123,10 +130,9 @@ def _add_actor(
         spec.add_sensor(name="probe", type=mujoco.mjtSensor.mjSENS_FORCE, objtype=site, objname="probe")
 
 
-def _shifted_bodies(actor: Actor) -> Set[int]:
+def _shifted_bodies(actor: Actor, twins: List[Actor]) -> Set[int]:
     """Return the bodies whose centre of mass, or shape of inertia, differs in an environment: MuJoCo must not take its
     short cut for bodies whose frame is that of their inertia."""
-    twins = [env.actors[actor.index] for env in actor.env.sim.envs]
     com = np.stack([twin.com for twin in twins]) != actor.asset.coms
     inertia = np.stack([actor.asset.inertias, *(twin.inertia for twin in twins)])
     shape = inertia / np.maximum(np.trace(inertia, axis1=2, axis2=3), 1e-12)[..., None, None]
@@ -174,13 +180,55 @@ def _collision_bits(actors: List[Actor]) -> Dict[Tuple[int, int], Tuple[int, int
     return bits
 
 
-def warn_unused(sim: Sim) -> None:
+def warn_unused(scene: Scene) -> None:
     """Warn once of settings that change PhysX's result and not this engine's."""
-    actors = [actor for env in sim.envs for actor in env.actors]
+    actors = [actor for env in scene.actors for actor in env]
     if any(actor.restitution.any() for actor in actors):
-        warnings.warn("restitution of shapes is not used: contacts do not bounce", stacklevel=4)
+        warnings.warn("restitution of shapes is not used: contacts do not bounce", stacklevel=5)
     if any(actor.dof_properties["friction"].any() for actor in actors):
-        warnings.warn("friction of DoFs is not used: joints have damping only", stacklevel=4)
-    options = {id(actor.asset): actor.asset.options for actor in sim.envs[0].actors}.values()
+        warnings.warn("friction of DoFs is not used: joints have damping only", stacklevel=5)
+    options = {id(actor.asset): actor.asset.options for actor in scene.actors[0]}.values()
     if any(option.linear_damping or option.angular_damping for option in options):
-        warnings.warn("linear_damping and angular_damping of assets are not used", stacklevel=4)
+        warnings.warn("linear_damping and angular_damping of assets are not used", stacklevel=5)
+
+
+class ActorSlices:
+    """Where an actor is in the arrays of a world: its coordinates and velocities, its root body, its DoFs."""
+
+    def __init__(self, actor: Actor, model: mujoco.MjModel):
+        names = [f"{actor.index}/{name}" for name in actor.asset.dof_names]
+        first = [model.joint(name).qposadr[0] for name in names]
+        speed = [model.joint(name).dofadr[0] for name in names]
+        assert np.array_equal(np.diff(first), np.ones(max(0, len(names) - 1))), "MuJoCo has another order of joints"
+        self.index, self.floating = actor.index, actor.asset.floating
+        self.dofs = slice(actor.dof_start, actor.dof_start + len(names))  # of those of the environment
+        self.root = 1 + actor.body_start  # MuJoCo's first body is the world
+        self.pos = slice(first[0], first[0] + len(names)) if names else slice(0, 0)
+        self.vel = slice(speed[0], speed[0] + len(names)) if names else slice(0, 0)
+        free = model.joint(f"{actor.index}/free") if self.floating else None
+        self.free_pos = slice(free.qposadr[0], free.qposadr[0] + 7) if free is not None else slice(0, 0)
+        self.free_vel = slice(free.dofadr[0], free.dofadr[0] + 6) if free is not None else slice(0, 0)
+
+
+class Layout:
+    """N environments with A actors, B bodies and D DoFs each, and where their actors are in the arrays."""
+
+    def __init__(self, scene: Scene, model: mujoco.MjModel, device: torch.device):
+        self.num_envs, self.num_actors = len(scene.actors), len(scene.actors[0])
+        self.num_bodies, self.num_dofs = scene.num_bodies(0), scene.num_dofs(0)
+        self.actors = [ActorSlices(actor, model) for actor in scene.actors[0]]
+        self.device = device
+        self.every_env = torch.arange(self.num_envs, device=device)
+
+    def zeros(self, *shape: int) -> Tensor:
+        """Return a tensor for a client."""
+        return torch.zeros(shape, device=self.device)
+
+    def envs_of(self, own: ActorSlices, actors: Optional[Tensor]) -> Tensor:
+        """Return the environments of those of the actors, flat indices over all environments or None for all, that are
+        this actor."""
+        if actors is None:
+            return self.every_env
+        if self.num_actors == 1:
+            return actors
+        return actors[actors % self.num_actors == own.index] // self.num_actors

@@ -1,0 +1,145 @@
+"""What acts on DoFs: efforts, drives and the limits of velocities; and the forces that clients read."""
+
+from __future__ import annotations
+
+from typing import Optional, Union
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gymapi_mujoco.model import Layout
+from gymapi_mujoco.worlds import Worlds
+
+
+class Efforts:
+    """Joint forces that a client sets for one time step."""
+
+    def __init__(self, worlds: Worlds, layout: Layout, limits: Tensor):
+        """Limits are the DoFs' ``effort`` [D]; zero stands for none."""
+        self.applied = worlds.state("qfrc_applied")
+        self._layout, self._dtype = layout, worlds.dtype
+        self._limits = torch.where(limits > 0, limits, torch.inf)
+        self._limited = layout.zeros(layout.num_envs, layout.num_dofs)
+        self._given = False
+
+    def set(self, efforts: Tensor, actors: Optional[Tensor]) -> None:
+        """Set the efforts [N * D] of all actors, or of those with the given flat indices."""
+        efforts = efforts.view(self._limited.shape)
+        torch.clamp(efforts, -self._limits, self._limits, out=self._limited)
+        if actors is not None and not self._given:
+            self.applied.zero_()
+        for own in self._layout.actors:
+            if actors is None:
+                self.applied[:, own.vel] = self._limited[:, own.dofs]
+            else:
+                envs = self._layout.envs_of(own, actors)
+                self.applied[envs, own.vel] = self._limited[envs, own.dofs].to(self._dtype)
+        self._given = True
+
+    def begin_step(self) -> None:
+        if not self._given:
+            self.applied.zero_()
+        self._given = False
+
+
+class Drives:
+    """Position and velocity drives: force = stiffness (target - q) + damping (target velocity - qd)."""
+
+    def __init__(self, worlds: Worlds, layout: Layout):
+        self._layout = layout
+        shape = (layout.num_envs, layout.num_dofs)
+        self.position_target, self.velocity_target = layout.zeros(*shape), layout.zeros(*shape)
+        self._stiffness, self._damping = layout.zeros(*shape), layout.zeros(*shape)
+        self._ctrl = worlds.state("ctrl") if worlds.model.nu else None
+
+    def set_gains(self, envs: Tensor, dofs: slice, stiffness: np.ndarray, damping: np.ndarray) -> None:
+        """Set gains of DoFs [W, dofs] by which the targets act; the model has those of q and qd."""
+        for own, gains in ((self._stiffness, stiffness), (self._damping, damping)):
+            own[envs, dofs] = torch.from_numpy(gains).to(own)
+
+    def set_positions(self, targets: Tensor, actors: Optional[Tensor]) -> None:
+        """Set the position targets [N * D] of all actors, or of some; they hold until they are changed."""
+        self._write(self.position_target, targets, actors)
+
+    def set_velocities(self, targets: Tensor, actors: Optional[Tensor]) -> None:
+        self._write(self.velocity_target, targets, actors)
+
+    def _write(self, kept: Tensor, targets: Tensor, actors: Optional[Tensor]) -> None:
+        targets = targets.view(kept.shape)
+        for own in self._layout.actors:
+            envs = self._layout.envs_of(own, actors)
+            kept[envs, own.dofs] = targets[envs, own.dofs]
+
+    def begin_step(self) -> None:
+        """Pass to MuJoCo the part of the force that follows from the targets."""
+        if self._ctrl is not None:
+            self._ctrl.copy_(self._stiffness * self.position_target + self._damping * self.velocity_target)
+
+
+class VelocityLimits:
+    """The limits of the velocities of DoFs, by joint impulses.
+
+    PhysX's solver applies an impulse to a joint that is faster than ``velocity`` of its DoF. Here it is applied after
+    the time step: equal and opposite on both links of the joint, so that it leaves the robot's momentum as it is.
+    Contacts and the limits of joints do not take part.
+    """
+
+    def __init__(self, worlds: Worlds, layout: Layout):
+        self._worlds = worlds
+        columns = [column for own in layout.actors for column in range(own.vel.start, own.vel.stop)]
+        self._columns: Union[slice, Tensor]  # of qvel, by DoF
+        # Views are faster than copies.
+        one = len(layout.actors) == 1
+        self._columns = layout.actors[0].vel if one else torch.tensor(columns, dtype=torch.int64).to(worlds.device)
+        self._qvel, self._mass = worlds.state("qvel"), worlds.result("M")
+        self._limits = torch.zeros(layout.num_envs, layout.num_dofs, dtype=worlds.dtype, device=worlds.device)
+        self._any = False
+        one_hot = torch.eye(worlds.model.nv, dtype=worlds.dtype)[:, columns]
+        self._one_hot = one_hot.to(worlds.device)  # [nv, D]
+        self.skip_others = worlds.device.type == "cpu"  # a GPU would have to be waited for
+
+    def set(self, envs: Tensor, dofs: slice, limits: np.ndarray) -> None:
+        """Set limits of DoFs [W, dofs], infinite ones for none."""
+        self._any |= bool(np.isfinite(limits).any())
+        self._limits[envs, dofs] = torch.from_numpy(limits).to(self._limits)
+
+    def apply(self) -> None:
+        """Change the velocities that are above their limits, at the inertia of the last step.
+
+        A DoF that only these impulses bring above its limit is slowed down after the next step.
+        """
+        if not self._any:
+            return
+        limits, velocity, rows = self._limits, self._qvel[:, self._columns], slice(None)
+        if self.skip_others:
+            rows = (velocity.abs() > limits).any(dim=1).nonzero()[:, 0]
+            if not len(rows):
+                return
+        velocity, limits = velocity[rows], limits[rows]
+        excess = velocity - torch.clamp(velocity, -limits, limits)  # [W, D]
+        mass = self._worlds.mass_matrix(self._mass[rows])
+        one_hot = self._one_hot.expand(len(mass), -1, -1)
+        response = torch.linalg.solve_ex(mass, one_hot)[0]  # [W, nv, D]: of velocities to impulses on DoFs
+        active = excess != 0
+        both_active = active[:, :, None] & active[:, None]
+        identity = torch.diag_embed((~active).to(excess.dtype))
+        system = torch.where(both_active, response[:, self._columns], identity)  # [W, D, D]
+        impulse = torch.linalg.solve_ex(system, excess)[0]
+        self._qvel[rows] -= (response @ impulse[:, :, None])[:, :, 0]
+
+
+class DofForces:
+    """Efforts and drive forces of the last step, for a client."""
+
+    def __init__(self, worlds: Worlds, layout: Layout, efforts: Efforts):
+        self._layout, self._efforts = layout, efforts
+        self.buffer = layout.zeros(layout.num_envs * layout.num_dofs)
+        self._drive = worlds.result("qfrc_actuator") if worlds.model.nu else None
+
+    def refresh(self) -> None:
+        out = self.buffer.view(self._layout.num_envs, -1)
+        for own in self._layout.actors:
+            out[:, own.dofs] = self._efforts.applied[:, own.vel].float()
+            if self._drive is not None:
+                out[:, own.dofs] += self._drive[:, own.vel].float()
