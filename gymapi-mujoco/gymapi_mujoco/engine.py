@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Dict
 
 import torch
 
 from gymapi_mujoco.actuation import DofForces, Drives, Efforts, VelocityLimits
 from gymapi_mujoco.backends import Backend
 from gymapi_mujoco.forces import AppliedForces, ContactForces, ForceSensors
-from gymapi_mujoco.kinematics import Jacobian, Kinematics, LastSubstep, MassMatrix, NamedActor
+from gymapi_mujoco.kinematics import ActorMatrices, Jacobian, Kinematics, MassMatrix
 from gymapi_mujoco.model import Layout, build_model, warn_unused
 from gymapi_mujoco.properties import ModelProperties
 from gymapi_mujoco.scene import Scene
@@ -33,17 +32,16 @@ class Engine:
         self.velocity_limits = VelocityLimits(worlds, layout)
         self.properties = ModelProperties(scene, worlds, self.drives, self.velocity_limits)
         # States, and what follows from them.
-        self._last_substep = LastSubstep()
-        self.kinematics = Kinematics(worlds, self.properties, self._last_substep)
-        self._jacobians: Dict[str, Jacobian] = {}
-        self._mass_matrices: Dict[str, MassMatrix] = {}
-        self.coordinates = Coordinates(worlds, layout, self.kinematics)
+        self.kinematics = Kinematics(worlds, self.properties)
+        self.jacobians = ActorMatrices(Jacobian, scene, layout, self.kinematics)
+        self.mass_matrices = ActorMatrices(MassMatrix, scene, layout, self.kinematics)
+        self.coordinates = Coordinates(layout, self.kinematics)
         self.roots = RootStates(layout, self.coordinates, self.properties)
         self.dofs = DofStates(layout, self.coordinates)
-        self.bodies = BodyStates(worlds, layout, self.coordinates, self.kinematics)
+        self.bodies = BodyStates(layout, self.coordinates, self.kinematics)
         # Forces on bodies.
-        self.applied_forces = AppliedForces(scene, worlds, layout, self.kinematics)
-        self.contact_forces = ContactForces(worlds, layout, self.coordinates, self.applied_forces, self._last_substep)
+        self.applied_forces = AppliedForces(scene, layout, self.kinematics)
+        self.contact_forces = ContactForces(layout, self.coordinates, self.applied_forces, self.kinematics)
         self._start()
 
     def _start(self) -> None:
@@ -62,8 +60,7 @@ class Engine:
         self.properties.update()
         broken = self.worlds.step(self.scene.params.substeps)
         self.velocity_limits.apply()
-        self._last_substep.renew()
-        self.kinematics.outdate()
+        self.kinematics.stepped()
         if broken is not None:
             self.coordinates.restart(broken)
 
@@ -75,30 +72,4 @@ class Engine:
 
     @cached_property
     def force_sensors(self) -> ForceSensors:
-        return ForceSensors(
-            self.scene, self.worlds, self.properties, self.applied_forces, self.contact_forces, self._last_substep
-        )
-
-    def jacobian(self, actor: str) -> Jacobian:
-        """Return the Jacobian of a named actor."""
-        if actor not in self._jacobians:
-            self._jacobians[actor] = Jacobian(self._named(actor))
-        return self._jacobians[actor]
-
-    def mass_matrix(self, actor: str) -> MassMatrix:
-        """Return the mass matrix of a named actor."""
-        if actor not in self._mass_matrices:
-            self._mass_matrices[actor] = MassMatrix(self._named(actor))
-        return self._mass_matrices[actor]
-
-    def _named(self, actor: str) -> NamedActor:
-        return NamedActor(self.scene, self.worlds, self.layout, self.kinematics, actor)
-
-    def refresh_jacobians(self) -> None:
-        """Refresh all that were acquired."""
-        for jacobian in self._jacobians.values():
-            jacobian.refresh()
-
-    def refresh_mass_matrices(self) -> None:
-        for matrix in self._mass_matrices.values():
-            matrix.refresh()
+        return ForceSensors(self.scene, self.properties, self.applied_forces, self.kinematics)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Any, Dict, Tuple
+from enum import EnumMeta, IntEnum
+from typing import Any, Dict, List
 
 
 class ContactCollection(IntEnum):
@@ -95,26 +95,10 @@ MOVE_RIGHT MOVE_LEFT MOVE_UP MOVE_DOWN
 KeyboardInput = IntEnum("KeyboardInput", [(f"KEY_{name}", i) for i, name in enumerate(_KEYS.split())])
 MouseInput = IntEnum("MouseInput", [(f"MOUSE_{name}", i) for i, name in enumerate(_MOUSE.split())])
 
-ENUMERATIONS: Tuple[Any, ...] = (
-    CameraFollowMode,
-    ContactCollection,
-    CoordinateSpace,
-    DofDriveMode,
-    DofType,
-    ImageType,
-    IndexDomain,
-    JointType,
-    KeyboardInput,
-    MeshNormalMode,
-    MeshType,
-    MouseInput,
-    SimType,
-    SoftMaterialType,
-    TendonType,
-    TensorDataType,
-    UpAxis,
-    UsdMaterialMode,
-)
+ENUMERATIONS: List[Any] = [
+    kind for kind in list(globals().values()) if isinstance(kind, EnumMeta) and kind is not IntEnum
+]
+"""All of the above."""
 
 CONSTANTS: Dict[str, int] = {
     "AXIS_NONE": 0,

@@ -10,21 +10,20 @@ import torch
 from torch import Tensor
 
 from gymapi_mujoco.enums import CoordinateSpace
-from gymapi_mujoco.kinematics import Kinematics, LastSubstep
+from gymapi_mujoco.kinematics import Kinematics
 from gymapi_mujoco.model import Layout
 from gymapi_mujoco.properties import ModelProperties
 from gymapi_mujoco.rotations import rotate, rotate_inverse
 from gymapi_mujoco.scene import Scene
 from gymapi_mujoco.states import Coordinates
-from gymapi_mujoco.worlds import Worlds
 
 
 class AppliedForces:
     """Forces and torques on bodies that a client applies for one time step."""
 
-    def __init__(self, scene: Scene, worlds: Worlds, layout: Layout, kinematics: Kinematics):
+    def __init__(self, scene: Scene, layout: Layout, kinematics: Kinematics):
         self._layout, self._kinematics = layout, kinematics
-        self._applied = worlds.state("xfrc_applied")  # [N, 1 + B, 6] force, torque
+        self._applied = kinematics.worlds.state("xfrc_applied")  # [N, 1 + B, 6] force, torque
         self._origins = torch.from_numpy(np.stack(scene.origins)).float().to(layout.device)
         self._given = False
         self.of_last_step: Optional[Tensor] = None
@@ -66,26 +65,19 @@ class AppliedForces:
 class ContactForces:
     """The net contact force on each body in the last substep, in world axes; applied forces are not part of it."""
 
-    def __init__(
-        self,
-        worlds: Worlds,
-        layout: Layout,
-        coordinates: Coordinates,
-        applied: AppliedForces,
-        last_substep: LastSubstep,
-    ):
-        self._coordinates, self._applied, self._last_substep = coordinates, applied, last_substep
-        self.wrench = worlds.result("cfrc_ext")  # [N, 1 + B, 6] torque, force; applied ones are part of it
+    def __init__(self, layout: Layout, coordinates: Coordinates, applied: AppliedForces, kinematics: Kinematics):
+        self._coordinates, self._applied, self._kinematics = coordinates, applied, kinematics
+        self._wrench = kinematics.worlds.result("cfrc_ext")  # [N, 1 + B, 6] torque, force; applied ones are part of it
         self.buffer = layout.zeros(layout.num_envs * layout.num_bodies, 3)
         self._rows = self.buffer.view(layout.num_envs, layout.num_bodies, 3)
-        last_substep.keep(self._copy)
+        kinematics.keep(self._copy)
 
     def _copy(self) -> None:
-        force, applied = self.wrench[:, 1:, 3:], self._applied.of_last_step
+        force, applied = self._wrench[:, 1:, 3:], self._applied.of_last_step
         self._force = force - applied if applied is not None else force.float()
 
     def refresh(self) -> None:
-        self._last_substep.copy()
+        self._kinematics.copy_last_substep()
         self._rows.copy_(self._force)
         self._coordinates.show_broken(self._rows)
 
@@ -97,23 +89,14 @@ class ForceSensors:
     What PhysX adds to them, the forces of the body's joints, is not part of it.
     """
 
-    _RESULTS = ("xpos", "xquat", "xipos", "subtree_com")
+    _RESULTS = ("cfrc_ext", "xpos", "xquat", "xipos", "subtree_com")
 
-    def __init__(
-        self,
-        scene: Scene,
-        worlds: Worlds,
-        properties: ModelProperties,
-        applied: AppliedForces,
-        contacts: ContactForces,
-        last_substep: LastSubstep,
-    ):
-        self._worlds, self._properties, self._last_substep = worlds, properties, last_substep
-        self._applied, self._contacts = applied, contacts
-        placed = [
-            (1 + actor.body_start + sensor.body, sensor) for actor in scene.actors[0] for sensor in actor.asset.sensors
-        ]
-        self._bodies, self._sensors = [body for body, _ in placed], [sensor for _, sensor in placed]
+    def __init__(self, scene: Scene, properties: ModelProperties, applied: AppliedForces, kinematics: Kinematics):
+        self._properties, self._applied, self._kinematics = properties, applied, kinematics
+        self._worlds = worlds = kinematics.worlds
+        actors = [actor for actor in scene.actors[0] for _ in actor.asset.sensors]
+        self._sensors = [sensor for actor in scene.actors[0] for sensor in actor.asset.sensors]
+        self._bodies = [1 + actor.body_start + sensor.body for actor, sensor in zip(actors, self._sensors)]
         num_envs, device = worlds.num, worlds.device
         self.buffer = torch.zeros(num_envs * len(self._sensors), 6, device=device)
         self._latest = torch.zeros(num_envs, len(self._sensors), 6, device=device)
@@ -123,14 +106,13 @@ class ForceSensors:
             self._roots = torch.from_numpy(worlds.model.body_rootid[self._bodies].astype(np.int64)).to(device)
             self._local = torch.tensor(np.stack([sensor.pos for sensor in self._sensors])).float().to(device)
             self._turns = torch.tensor(np.stack([sensor.quat for sensor in self._sensors])).float().to(device)
-            last_substep.keep(self._copy)
+            kinematics.keep(self._copy)
 
     def _copy(self) -> None:
         """Compute the wrenches while the worlds' results are those of the last substep."""
         ids = self._ids
-        wrench = self._contacts.wrench[:, ids].float()
-        torque, force = wrench[..., :3], wrench[..., 3:]
-        pos, quat, com, tree = (self._results[name].float() for name in self._RESULTS)
+        wrench, pos, quat, com, tree = (self._results[name].float() for name in self._RESULTS)
+        torque, force = wrench[:, ids, :3], wrench[:, ids, 3:]
         at = pos[:, ids] + rotate(quat[:, ids], self._local.expand(len(pos), -1, 3))
         torque = torque + torch.linalg.cross(tree[:, self._roots] - at, force)
         of_last_step = self._applied.of_last_step
@@ -150,5 +132,5 @@ class ForceSensors:
             self._latest[:, k, :3], self._latest[:, k, 3:] = total, moment
 
     def refresh(self) -> None:
-        self._last_substep.copy()
+        self._kinematics.copy_last_substep()
         self.buffer.view(self._latest.shape).copy_(self._latest)

@@ -656,18 +656,18 @@ class Gym:
     def acquire_jacobian_tensor(self, sim: Sim, name: str) -> Tensor:
         """Return [environments, bodies, 6, 6 + DoFs] of a named actor: of linear, then angular velocities of the
         centres of mass, by the root's velocities and the DoFs'. A fixed base has [.., bodies - 1, 6, DoFs]."""
-        return Tensor(engine_of(sim, "acquire_jacobian_tensor").jacobian(name).buffer)
+        return Tensor(engine_of(sim, "acquire_jacobian_tensor").jacobians.acquire(name))
 
     def refresh_jacobian_tensors(self, sim: Sim) -> bool:
-        engine_of(sim, "refresh_jacobian_tensors").refresh_jacobians()
+        engine_of(sim, "refresh_jacobian_tensors").jacobians.refresh()
         return True
 
     def acquire_mass_matrix_tensor(self, sim: Sim, name: str) -> Tensor:
         """Return [environments, 6 + DoFs, 6 + DoFs] of a named actor; [.., DoFs, DoFs] with a fixed base."""
-        return Tensor(engine_of(sim, "acquire_mass_matrix_tensor").mass_matrix(name).buffer)
+        return Tensor(engine_of(sim, "acquire_mass_matrix_tensor").mass_matrices.acquire(name))
 
     def refresh_mass_matrix_tensors(self, sim: Sim) -> bool:
-        engine_of(sim, "refresh_mass_matrix_tensors").refresh_mass_matrices()
+        engine_of(sim, "refresh_mass_matrix_tensors").mass_matrices.refresh()
         return True
 
     # States of one actor as arrays.

@@ -3,7 +3,7 @@
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, Tuple, Union
 
 import numpy as np
 import torch
@@ -16,68 +16,63 @@ from gymapi_mujoco.scene import Scene
 from gymapi_mujoco.worlds import Worlds
 
 
-class LastSubstep:
-    """Results of the last substep, which are copied before MuJoCo's results of the present state overwrite them."""
-
-    def __init__(self) -> None:
-        self._copies: List[Callable[[], None]] = []
-        self._copied = False
-
-    def keep(self, copy: Callable[[], None]) -> None:
-        """Call a function once after each step, at the latest before the results are overwritten."""
-        self._copies.append(copy)
-
-    def copy(self) -> None:
-        """Copy the results, unless they were copied since the step."""
-        if not self._copied:
-            for copy in self._copies:
-                copy()
-            self._copied = True
-
-    def renew(self) -> None:
-        """Take note of a step."""
-        self._copied = False
-
-
 class Kinematics:
-    """Results of the present state, by MjData's names, computed when they are asked for."""
+    """Results of the present state, by MjData's names, computed when they are asked for.
 
-    def __init__(self, worlds: Worlds, properties: ModelProperties, last_substep: LastSubstep):
-        self._worlds, self._properties, self._last_substep = worlds, properties, last_substep
+    That overwrites the results of the last substep, so what is needed of them is copied before.
+    """
+
+    def __init__(self, worlds: Worlds, properties: ModelProperties):
+        self.worlds, self._properties = worlds, properties
         self._results: Dict[str, Tensor] = {}
         self._current = False
+        self._copies: List[Callable[[], None]] = []
+        self._copied = False
 
     def get(self, *names: str) -> List[Tensor]:
         """Return results [N, ...] of the present state."""
         for name in names:
             if name not in self._results:
-                self._results[name] = self._worlds.result(name)
+                self._results[name] = self.worlds.result(name)
                 self._current = False
         if not self._current:
-            self._last_substep.copy()
+            self.copy_last_substep()
             self._properties.update()
-            self._worlds.forward()
+            self.worlds.forward()
             self._current = True
         return [self._results[name] for name in names]
 
-    def outdate(self) -> None:
-        """Take note of another state."""
+    def state_written(self) -> None:
         self._current = False
+
+    def stepped(self) -> None:
+        self._current = self._copied = False
+
+    def keep(self, copy: Callable[[], None]) -> None:
+        """Let a function copy results of the last substep, once after each step."""
+        self._copies.append(copy)
+
+    def copy_last_substep(self) -> None:
+        """Call the functions that copy results, unless they were called since the last step."""
+        if not self._copied:
+            for copy in self._copies:
+                copy()
+            self._copied = True
 
 
 class NamedActor:
     """One actor of each environment, by its name, with what its matrices are made of."""
 
-    def __init__(self, scene: Scene, worlds: Worlds, layout: Layout, kinematics: Kinematics, name: str):
+    def __init__(self, scene: Scene, layout: Layout, kinematics: Kinematics, name: str):
         names = [actor.name for actor in scene.actors[0]]
         if name not in names:
             raise ValueError(f"there is no actor '{name}'; the actors are {', '.join(names)}")
         index = names.index(name)
-        self.worlds, self.layout, self.kinematics, self.own = worlds, layout, kinematics, layout.actors[index]
+        self.layout, self.kinematics, self.own = layout, kinematics, layout.actors[index]
         self.bodies = np.arange(self.own.root, self.own.root + len(scene.actors[0][index].asset.bodies))
         self.dof_columns = range(self.own.vel.start, self.own.vel.stop)
-        columns = torch.tensor([*range(*self.own.free_vel.indices(worlds.model.nv)), *self.dof_columns])
-        self.columns = columns.to(worlds.device)
+        columns = torch.tensor([*range(*self.own.free_vel.indices(kinematics.worlds.model.nv)), *self.dof_columns])
+        self.columns = columns.to(layout.device)
 
     def root(self) -> Tuple[Tensor, Tensor]:
         """Return position of the root's centre of mass and its quaternion, [N, 3] and [N, 4]."""
@@ -89,7 +84,7 @@ class Jacobian:
     """Of the centres of mass of the bodies, a fixed base left out, by the velocities of the root and the DoFs."""
 
     def __init__(self, actor: NamedActor):
-        self._actor, layout, model = actor, actor.layout, actor.worlds.model
+        self._actor, layout, model = actor, actor.layout, actor.kinematics.worlds.model
         bodies = actor.bodies if actor.own.floating else actor.bodies[1:]
         self.buffer = layout.zeros(layout.num_envs, len(bodies), 6, len(actor.columns))
         moves = np.zeros((len(bodies), model.nv), dtype=bool)
@@ -133,7 +128,7 @@ class MassMatrix:
 
     def refresh(self) -> None:
         actor = self._actor
-        full = actor.worlds.mass_matrix(actor.kinematics.get("M")[0])
+        full = actor.kinematics.worlds.mass_matrix(actor.kinematics.get("M")[0])
         matrix = full[:, actor.columns][:, :, actor.columns]
         if actor.own.floating:
             root, quat = actor.root()
@@ -146,3 +141,26 @@ class MassMatrix:
             change[:, 3:6, 3:6] = rotate_inverse(inverse, eye).transpose(1, 2)
             matrix = change.transpose(1, 2) @ matrix @ change
         self.buffer.copy_(matrix)
+
+
+class ActorMatrices:
+    """The matrices of one kind, Jacobians or mass matrices, that a client has asked for, by the actor's name."""
+
+    def __init__(
+        self,
+        kind: Callable[[NamedActor], Union[Jacobian, MassMatrix]],
+        scene: Scene,
+        layout: Layout,
+        kinematics: Kinematics,
+    ):
+        self._kind, self._of_actor = kind, lambda name: NamedActor(scene, layout, kinematics, name)
+        self._made: Dict[str, Union[Jacobian, MassMatrix]] = {}
+
+    def acquire(self, name: str) -> Tensor:
+        if name not in self._made:
+            self._made[name] = self._kind(self._of_actor(name))
+        return self._made[name].buffer
+
+    def refresh(self) -> None:
+        for matrix in self._made.values():
+            matrix.refresh()

@@ -18,7 +18,7 @@ from gymapi_mujoco.model import ActorSlices, Layout
 from gymapi_mujoco.properties import ModelProperties
 from gymapi_mujoco.rotations import rotate, rotate_inverse
 from gymapi_mujoco.scene import Actor, Scene
-from gymapi_mujoco.worlds import Report, Worlds
+from gymapi_mujoco.worlds import Report
 
 _DIVERGED = "environment {} diverged and was put into its start state; further ones are not reported"
 
@@ -26,7 +26,8 @@ _DIVERGED = "environment {} diverged and was put into its start state; further o
 class Coordinates:
     """MuJoCo's coordinates and velocities of all environments, and which of them diverged."""
 
-    def __init__(self, worlds: Worlds, layout: Layout, kinematics: Kinematics):
+    def __init__(self, layout: Layout, kinematics: Kinematics):
+        worlds = kinematics.worlds
         self.qpos, self.qvel = worlds.state("qpos"), worlds.state("qvel")
         self.dtype = worlds.dtype
         self._warmstart, self._kinematics = worlds.state("qacc_warmstart"), kinematics
@@ -43,7 +44,7 @@ class Coordinates:
         """Take note that a client has written a state of environments."""
         self._warmstart[envs] = 0.0
         self._broken[envs] = False
-        self._kinematics.outdate()
+        self._kinematics.state_written()
 
     def restart(self, broken: Tensor) -> None:
         """Put environments [N] that diverged into their start state."""
@@ -167,11 +168,12 @@ class DofStates:
 class BodyStates:
     """[N * B, 13]: pose of the frame and velocity of the centre of mass; in world axes."""
 
-    def __init__(self, worlds: Worlds, layout: Layout, coordinates: Coordinates, kinematics: Kinematics):
+    def __init__(self, layout: Layout, coordinates: Coordinates, kinematics: Kinematics):
         self._coordinates, self._kinematics = coordinates, kinematics
         self.buffer = layout.zeros(layout.num_envs * layout.num_bodies, 13)
         self._rows = self.buffer.view(layout.num_envs, layout.num_bodies, 13)
-        self._trees = torch.from_numpy(worlds.model.body_rootid[1:].astype(np.int64)).to(layout.device)
+        trees = kinematics.worlds.model.body_rootid[1:].astype(np.int64)
+        self._trees = torch.from_numpy(trees).to(layout.device)
 
     def refresh(self) -> None:
         pos, quat, vel, com, tree = self._kinematics.get("xpos", "xquat", "cvel", "xipos", "subtree_com")
