@@ -1,6 +1,13 @@
 """The interface of Isaac Gym Preview 4 on MuJoCo. Not affiliated with NVIDIA.
 
 ``activate()`` gives this process the module ``isaacgym``; ``python -m gymapi_mujoco train.py`` runs a script with it.
+
+The folder ``modules`` has what clients import. Their calls are in ``gym``, which asks, through ``handles``:
+
+- what they build: ``scene``, of ``asset`` (read by ``urdf`` and ``mjcf``, with ``shapes``) and ``ground``;
+- what runs it: ``engine``, on ``worlds`` (``worlds_cpu`` or ``worlds_warp``; ``backends`` chooses) of one ``model``,
+  made of ``properties``, ``actuation``, ``states``, ``kinematics`` and ``forces``;
+- what shows it: ``cameras`` and ``viewer``.
 """
 
 from __future__ import annotations

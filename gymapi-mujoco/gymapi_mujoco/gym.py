@@ -731,8 +731,7 @@ class Gym:
     def attach_camera_to_body(self, camera: int, env: Env, body: int, pose: Transform, mode: CameraFollowMode) -> None:
         found = camera_of(env, camera, "attach_camera_to_body")
         if not 0 <= body < env.num_bodies:
-            bodies = f"environment {env.index} has {env.num_bodies} bodies"
-            raise IndexError(f"attach_camera_to_body: body {body}; {bodies}")
+            raise IndexError(f"attach_camera_to_body: body {body}; environment {env.index} has {env.num_bodies} bodies")
         found.attach(body, pose, mode)
 
     def get_camera_transform(self, sim: Sim, env: Env, camera: int) -> Transform:

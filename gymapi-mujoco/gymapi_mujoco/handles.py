@@ -28,7 +28,8 @@ class Sim:
         self.pictures: Optional[Pictures] = None
         self.closed = False
         self.frames, self.started = 0, time.monotonic()
-        self._backend, self._viewers, self._frame_time = backend, [], self.started
+        self._backend, self._frame_time = backend, self.started
+        self._viewer: Optional[Viewer] = None
 
     def set_params(self, params: SimParams) -> None:
         old = self.scene.params
@@ -42,26 +43,18 @@ class Sim:
         """Compile the model and allocate the tensors."""
         self.engine = Engine(self.scene, self._backend)
         self.pictures = Pictures(self.engine)
-        self._show()
 
     def close(self) -> None:
         self.closed, self.engine, self.pictures = True, None, None
-        self._show()
 
     def create_viewer(self, props: CameraProperties) -> Viewer:
-        viewer = Viewer(self.graphics_device, props)
-        self._viewers.append(viewer)
-        self._show()
-        return viewer
-
-    def _show(self) -> None:
-        for viewer in self._viewers:
-            viewer.pictures = self.pictures
+        self._viewer = Viewer(lambda: self.pictures, self.graphics_device, props)
+        return self._viewer
 
     @property
     def is_shown(self) -> bool:
         """Return whether a window is open."""
-        return any(viewer.showing for viewer in self._viewers)
+        return self._viewer is not None and self._viewer.showing
 
     @property
     def time(self) -> float:

@@ -34,7 +34,7 @@ class Coordinates:
         self._broken = torch.zeros(layout.num_envs, dtype=torch.bool, device=layout.device)
         self._report = Report(_DIVERGED, layout.device)
         self._report_nan = os.environ.get("GYMAPI_MUJOCO_DIVERGED", "start") == "nan"
-        self._start = self.qpos
+        self._start = self.qpos.clone()
 
     def keep_start(self) -> None:
         """Let environments that diverge start again from here."""

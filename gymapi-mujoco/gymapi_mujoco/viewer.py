@@ -7,7 +7,7 @@ import atexit
 import os
 import sys
 import threading
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import mujoco
 import numpy as np
@@ -43,10 +43,9 @@ class Viewer:
     """What ``create_viewer`` returns: a window with the bodies of at most 256 environments, and the ground of that of
     ``viewer_camera_look_at``, at first number 0."""
 
-    def __init__(self, graphics_device: int, props: CameraProperties):
-        self.graphics_device, self.props = graphics_device, props
-        self.pictures: Optional[Pictures] = None
-        """Those of the simulation; there are none before ``prepare_sim``."""
+    def __init__(self, pictures: Callable[[], Optional[Pictures]], graphics_device: int, props: CameraProperties):
+        """``pictures`` returns those of the simulation, None before ``prepare_sim``."""
+        self._pictures, self._graphics_device, self.props = pictures, graphics_device, props
         self.pos, self.quat = np.array([3.0, 3.0, 2.0]), look_at(Vec3(3, 3, 2), Vec3(0, 0, 0.5))
         self.env, self.target = 0, np.array([0.0, 0.0, 0.5])
         self.actions: Dict[int, str] = {}
@@ -73,9 +72,10 @@ class Viewer:
 
     def draw(self) -> None:
         """Show the present state, and open the window at the first call."""
-        if self.closed or self.pictures is None or not self._open(self.pictures.engine):
+        pictures = self._pictures()
+        if self.closed or pictures is None or not self._open(pictures.engine):
             return
-        engine = self.pictures.engine
+        engine = pictures.engine
         if not self._window.is_running():
             self.closed = True
             return
@@ -91,7 +91,7 @@ class Viewer:
     def _open(self, engine: Engine) -> bool:
         if self._window is not None:
             return True
-        if self.graphics_device < 0 or not has_display():
+        if self._graphics_device < 0 or not has_display():
             if not self._told:
                 print("isaacgym: there is no display, so no window is shown", file=sys.stderr)
             self._told = True
@@ -110,9 +110,10 @@ class Viewer:
 
     def write_image(self, path: str) -> None:
         """Write a PNG file with the viewer's environment from the viewer's place."""
-        if self.pictures is None:
+        pictures = self._pictures()
+        if pictures is None:
             raise RuntimeError("write_viewer_image_to_file: call prepare_sim first")
-        write_png(self.pictures.color(self.env, self.pos, self.quat, self.props), path)
+        write_png(pictures.color(self.env, self.pos, self.quat, self.props), path)
 
     def _place_camera(self) -> None:
         self._moved = False

@@ -226,13 +226,15 @@ def test_colour_picture_shows_the_box_before_the_ground(gymapi, box):
     assert sky[2] > sky[0] > 50 and 30 < ground[0] < 200
 
 
-def test_unprovided_image_and_unknown_camera_are_refused(gymapi, box):
+def test_unprovided_image_and_unknown_camera_and_body_are_refused(gymapi, box):
     world = World(gymapi, box, 1).prepare()
     with pytest.raises(IndexError, match="camera 0; environment 0 has 0 cameras"):
         world.gym.get_camera_image(world.sim, world.envs[0], 0, gymapi.IMAGE_DEPTH)
     camera = world.gym.create_camera_sensor(world.envs[0], gymapi.CameraProperties())
     with pytest.raises(NotImplementedError, match="IMAGE_OPTICAL_FLOW is not provided"):
         world.gym.get_camera_image(world.sim, world.envs[0], camera, gymapi.IMAGE_OPTICAL_FLOW)
+    with pytest.raises(IndexError, match="attach_camera_to_body: body 1; environment 0 has 1 bodies"):
+        world.gym.attach_camera_to_body(camera, world.envs[0], 1, gymapi.Transform(), gymapi.FOLLOW_TRANSFORM)
 
 
 def test_box_rests_on_a_fixed_base_where_it_was_moved(gymapi, arm):
