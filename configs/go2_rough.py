@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationTerm
+from rsl_rl.config.mdp import EventTerm, ObservationTerm
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainConfig
@@ -62,7 +62,7 @@ def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobot
         episode_length=10.0,
         policy_observations={**task.policy_observations, "height_scan": scan},
         critic_observations={**task.critic_observations, "height_scan": replace(scan, noise=0.0)},
-        commands=CommandConfig(yaw_rate=(-0.4, 0.4), resampling_time=10.0),
+        commands=replace(task.commands, yaw_rate=(-0.4, 0.4), resampling_time=10.0),
         rewards=replace(task.rewards, weights={**weights, **softer}),
         randomization=replace(
             task.randomization, push_interval=8.0, push_turning=0.0, terms={"scan_error": EventTerm("reset")}

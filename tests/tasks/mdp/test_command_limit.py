@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from deploy.onnx_policy import Policy
 from rsl_rl.config.command_limit import CommandLimitConfig
+from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
 from rsl_rl.evaluation.recorder import Recorder
 
@@ -134,3 +136,10 @@ def test_the_description_tells_of_limits_only_where_there_are_some():
         own.observe(**{**sensed(make(), 0), "command": (0.0, float("nan"), 0.0)})
     with pytest.raises(ValueError, match=r"env.commands.limit.max_lin_acc=-1.0"):
         CommandLimitConfig(max_lin_acc=-1.0)
+
+
+def test_every_shipped_task_of_a_legged_robot_has_the_limits():
+    tasks = {name: EXPERIMENTS.load(name)().env for name in EXPERIMENTS.names()}
+    limits = {name: cfg.commands.limit for name, cfg in tasks.items() if isinstance(cfg, LeggedRobotConfig)}
+    assert {"go2_rough", "go2_rough_student", "anymal_c_rough", "go2_flat_distilled", "g1_flat"} <= limits.keys()
+    assert limits == dict.fromkeys(limits, CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0))
