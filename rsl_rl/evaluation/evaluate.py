@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import EventTerm, RandomizationConfig
+from rsl_rl.config.mdp import EventTerm, ObservationTerm, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
@@ -40,7 +40,7 @@ def for_evaluation(
     pushes: bool = False,
     command_period: float = COMMAND_PERIOD,  # [s]
 ) -> LeggedRobotConfig:
-    """Return the task for evaluation: no noise and no bias of observations, no standing commands, no curriculum of the
+    """Return the task for evaluation: no noise and no bias in any group of observations, no standing commands, no curriculum of the
     terrain, and pushes and other events at random times only with ``pushes``.
 
     The limits of the command's acceleration hold. Command ranges and the randomisation of friction, payload and gains
@@ -66,16 +66,21 @@ def for_evaluation(
         schedule=replace(cfg.commands.schedule, steps=0),
         limit=replace(cfg.commands.limit, enabled=True),
     )
-    noiseless = {name: replace(term, noise=0.0, bias=0.0) for name, term in cfg.policy_observations.items()}
     return replace(
         cfg,
         num_envs=num_envs,
         episode_length=2 * seconds,  # no time-outs during the evaluation
-        policy_observations=noiseless,
+        policy_observations=_without_noise(cfg.policy_observations),
+        critic_observations=_without_noise(cfg.critic_observations),
+        more_observations={name: _without_noise(terms) for name, terms in cfg.more_observations.items()},
         randomization=replace(randomization, terms=_without_schedules(randomization.terms)),
         commands=commands,
         terrain=replace(cfg.terrain, curriculum=False),
     )
+
+
+def _without_noise(terms: Mapping[str, ObservationTerm]) -> Dict[str, ObservationTerm]:
+    return {name: replace(term, noise=0.0, bias=0.0) for name, term in terms.items()}
 
 
 def _without_schedules(terms: Mapping[str, EventTerm]) -> Dict[str, EventTerm]:

@@ -7,7 +7,7 @@ import torch
 
 from configs.go2_flat import Go2Flat
 from configs.go2_rough import rough_task
-from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationTerm, RandomizationConfig
 from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.evaluation import standing
 from rsl_rl.evaluation.curriculum import for_curriculum, measure_level, require_curriculum
@@ -79,6 +79,15 @@ def test_evaluation_uses_the_end_of_schedules_and_no_bias():
     env = for_evaluation(replace(task, randomization=replace(RandomizationConfig.none(), terms=events)), 4, 1.0).build()
     assert env.state.payload.tolist() == [1.0] * 4 and env.state.command.abs().max() > 0
     assert not env._groups["policy"].errors.is_needed
+
+
+def test_an_actor_is_evaluated_without_noise_whatever_group_it_reads():
+    noisy = {"joint_vel": ObservationTerm(noise=1.5, bias=0.1)}
+    task = replace(CFG, critic_observations=noisy, more_observations={"own": noisy})
+    quiet = replace(CFG, critic_observations={"joint_vel": ObservationTerm()}, more_observations={})
+    obs, expected = (for_evaluation(cfg, 4, 1.0).build().get_observations() for cfg in (task, quiet))
+    for name in ("critic", "own"):
+        assert torch.equal(obs[name], expected["critic"])
 
 
 def test_drift_of_standing_robots_is_their_way_in_ten_seconds():
