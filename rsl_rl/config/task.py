@@ -184,7 +184,7 @@ class CameraConfig(ToyConfig):
 class FarGoalConfig(ToyConfig):
     """A row of rooms with a reward in the last one only: a task for exploration."""
 
-    builds: ClassVar[str] = "rsl_rl.tasks.toy_exploration:FarGoalEnv"
+    builds: ClassVar[str] = "rsl_rl.tasks.toy:FarGoalEnv"
 
     num_envs: int = 128
     """Environments at once; with torchrun on all ranks together."""
@@ -225,11 +225,11 @@ class TokensConfig(ToyConfig):
 class ReverseConfig(TokensConfig):
     """A sequence of tokens that is to be written backwards."""
 
-    builds: ClassVar[str] = "rsl_rl.tasks.toy_tokens:ReverseEnv"
+    builds: ClassVar[str] = "rsl_rl.tasks.toy:ReverseEnv"
 
 
 @dataclass(frozen=True)
 class TargetSumConfig(TokensConfig):
     """A number that the digits of the answer must add up to."""
 
-    builds: ClassVar[str] = "rsl_rl.tasks.toy_tokens:TargetSumEnv"
+    builds: ClassVar[str] = "rsl_rl.tasks.toy:TargetSumEnv"

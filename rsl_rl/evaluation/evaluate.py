@@ -40,8 +40,8 @@ def for_evaluation(
     pushes: bool = False,
     command_period: float = COMMAND_PERIOD,  # [s]
 ) -> LeggedRobotConfig:
-    """Return the task for evaluation: no noise and no bias in any group of observations, no standing commands, no curriculum of the
-    terrain, and pushes and other events at random times only with ``pushes``.
+    """Return the task for evaluation: no noise and no bias in any group of observations, no standing commands, no
+    curriculum of the terrain, and pushes and other events at random times only with ``pushes``.
 
     The limits of the command's acceleration hold. Command ranges and the randomisation of friction, payload and gains
     are those of training.

@@ -16,7 +16,7 @@ from rsl_rl.evaluation.playback import for_playback
 from rsl_rl.evaluation.terrain import scan_points
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import CommandSource
-from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
+from rsl_rl.tasks.mdp.rewards import bind_rewards
 from rsl_rl.tasks.robot_state import RobotState
 
 Command = Tuple[float, float, float]

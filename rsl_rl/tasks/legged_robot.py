@@ -21,8 +21,8 @@ from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.events import Events
 from rsl_rl.tasks.mdp.observation_groups import ObservationTable, observation_groups
 from rsl_rl.tasks.mdp.observations import mirrors_by_type
+from rsl_rl.tasks.mdp.rewards import WeightedRewards
 from rsl_rl.tasks.mdp.terminations import Terminations
-from rsl_rl.tasks.mdp.weighted_rewards import WeightedRewards
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.tasks.step_log import StepLog
 from rsl_rl.terrain import build_levels, build_terrain

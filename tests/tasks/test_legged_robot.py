@@ -18,7 +18,7 @@ from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp import commands, events, rewards
 from rsl_rl.tasks.mdp.events import StartState
 from rsl_rl.tasks.mdp.observations import TERMS
-from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
+from rsl_rl.tasks.mdp.rewards import bind_rewards
 
 CFG = Go2Flat().env
 CLOCK = {"gait_clock": CommandTerm(params={"period": 0.8})}

@@ -20,7 +20,6 @@ from rsl_rl.config.mdp import RandomizationConfig, Range
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.mdp import randomization
 from rsl_rl.tasks.mdp.context import TaskContext
-from rsl_rl.tasks.mdp.scan_error import ScanError
 from rsl_rl.utils.binding import bind_term, find_function, settings_of
 from rsl_rl.utils.rotations import from_yaw
 from rsl_rl.utils.tensors import none_on_cpu
@@ -112,7 +111,7 @@ TERMS: Dict[str, Callable] = {
     "model_parameters": model_parameters,
     "start_state": StartState,
     "push": Push,
-    "scan_error": ScanError,
+    "scan_error": randomization.ScanError,
     **randomization.TERMS,
 }
 """Every event by its name."""

@@ -1,8 +1,8 @@
-"""Observation groups: terms that are scaled, get noise, are stacked over control steps and concatenated."""
+"""Observation groups: terms that are scaled, get errors of sensors, are stacked over control steps and concatenated."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -11,12 +11,109 @@ from rsl_rl.config.mdp import ObservationTerm
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.robots import Robot
-from rsl_rl.tasks.mdp.history import History
 from rsl_rl.tasks.mdp.observations import TERMS, Term, bind_observation, mirrors_by_type
-from rsl_rl.tasks.mdp.sensor_errors import SensorErrors
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.tensors import ColumnSelector
 from rsl_rl.utils.uniform import Uniform
+
+
+class History:
+    """Stack the last control steps of each term of a group: [N, sum of sizes * steps].
+
+    Term follows term; within a term the oldest step is the first. All that is remembered is the observation before.
+    """
+
+    def __init__(self, sizes: Sequence[int], steps: Sequence[int], device: Union[str, torch.device]):
+        self._is_needed = max(steps, default=1) > 1
+        total, new, old = sum(size * count for size, count in zip(sizes, steps)), 0, 0
+        following: List[int] = []  # of the columns of the observation before and of the new values
+        replacing: List[int] = []
+        repeating: List[int] = []  # of the columns of the new values
+        for size, count in zip(sizes, steps):
+            newest = [total + new + i for i in range(size)]
+            following += [*range(old + size, old + size * count), *newest]
+            replacing += [*range(old, old + size * (count - 1)), *newest]
+            repeating += [new + i for i in range(size)] * count
+            new, old = new + size, old + size * count
+        indices = (following, replacing, repeating)
+        self._following, self._replacing, self._repeating = (torch.tensor(x, device=device) for x in indices)
+
+    def __call__(self, x: Tensor, previous: Optional[Tensor], started: Optional[Tensor], same_step: bool) -> Tensor:
+        """Return the observation [N, D] that ends with the values x [N, sum of sizes].
+
+        ``previous`` [N, D] is the observation of the last step, or with ``same_step`` of this step, whose newest values
+        are replaced. Without it, and for the robots marked in ``started`` [N], all steps are x.
+        """
+        if not self._is_needed:
+            return x
+        if previous is None:
+            return x.index_select(1, self._repeating)
+        index = self._replacing if same_step else self._following
+        stacked = torch.cat((previous, x), dim=1).index_select(1, index)
+        if started is None:
+            return stacked
+        return torch.where(started.unsqueeze(1), x.index_select(1, self._repeating), stacked)
+
+
+class SensorErrors:
+    """Bias and delay of the terms of a group, for N robots and the D numbers of one step.
+
+    ``apply`` may be called several times in a control step; ``end_step`` ends it.
+    """
+
+    def __init__(
+        self, terms: Sequence[ObservationTerm], sizes: Sequence[int], num_envs: int, generator: torch.Generator
+    ):
+        widths = [term.bias * term.scale for term, size in zip(terms, sizes) for _ in range(size)]
+        largest = max((term.delay[1] for term in terms), default=0)
+        self.is_needed = any(widths) or largest > 0
+        if not self.is_needed:
+            return
+        device = generator.device
+        delays = [(term.delay[0], term.delay[1] + 1) for term in terms]
+        self._draw = Uniform(num_envs, [*((-width, width) for width in widths), *delays], generator)
+        self._highest = torch.tensor([high - 1.0 for _, high in delays], device=device)
+        self._term_of = torch.tensor([i for i, size in enumerate(sizes) for _ in range(size)], device=device)  # [D]
+        self._bias = torch.zeros(num_envs, len(widths), device=device)
+        self._delay = torch.zeros(num_envs, len(delays), dtype=torch.long, device=device)
+        self._past = torch.zeros(largest + 1 if largest else 0, num_envs, len(widths), device=device)  # newest first
+        self._present = self._bias
+
+    def apply(self, x: Tensor, started: Optional[Tensor], same_step: bool) -> Tensor:
+        """Return the values [N, D] that the sensors report for x; ``started`` marks robots at the start of an episode
+        [N]. With ``same_step`` the present step has ended before."""
+        if started is not None:
+            self._start(started)
+        x = x + self._bias
+        if not len(self._past):
+            return x
+        if started is not None:
+            self._past = torch.where(started.view(1, -1, 1), x, self._past)
+        self._present = x
+        times = torch.cat((x.unsqueeze(0), self._past[1:] if same_step else self._past[:-1]))
+        return times.gather(0, self._delay[:, self._term_of].unsqueeze(0)).squeeze(0)
+
+    def _start(self, started: Tensor) -> None:
+        """Draw the errors of the robots marked in started [N]."""
+        bias, delay = self._draw().split([self._bias.shape[1], self._delay.shape[1]], dim=1)
+        rows = started.unsqueeze(1)
+        self._bias = torch.where(rows, bias, self._bias)
+        self._delay = torch.where(rows, torch.minimum(delay.floor(), self._highest).long(), self._delay)
+
+    def end_step(self) -> None:
+        """Store the values of the step for later ones."""
+        if self.is_needed and len(self._past):
+            self._past = torch.cat((self._present.unsqueeze(0), self._past[:-1]))
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """Return what the next steps depend on."""
+        names: List[str] = ["bias", "delay", "past"] if self.is_needed else []
+        return {name: getattr(self, f"_{name}").clone() for name in names}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        for name, value in state.items():
+            getattr(self, f"_{name}").copy_(value)
 
 
 class ObservationGroup:

@@ -10,8 +10,7 @@ from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationTerm, RandomizationConfig
 from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.tasks.mdp.observations import mirrors_by_type
-from rsl_rl.tasks.mdp.random_parameter import RandomParameter
-from rsl_rl.tasks.mdp.randomization import TERMS
+from rsl_rl.tasks.mdp.randomization import TERMS, RandomParameter
 from rsl_rl.utils.rotations import yaw_of
 
 CFG = Go2Flat().env

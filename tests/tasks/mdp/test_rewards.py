@@ -9,7 +9,7 @@ import torch
 from rsl_rl.config.mdp import RewardConfig, RewardTerm
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.tasks.mdp import rewards
-from rsl_rl.tasks.mdp.weighted_rewards import bind_rewards
+from rsl_rl.tasks.mdp.rewards import bind_rewards
 
 JOINTS = [f"{leg}_{part}_joint" for leg in ("FL", "FR") for part in ("hip", "thigh", "calf")]
 FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")

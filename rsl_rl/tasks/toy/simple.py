@@ -1,4 +1,4 @@
-"""Environments without physics, for tests and examples."""
+"""The base class of environments without physics, and the simple ones."""
 
 from __future__ import annotations
 

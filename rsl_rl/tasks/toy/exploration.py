@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rsl_rl.config.task import FarGoalConfig
 from rsl_rl.env.vec_env import StepResult
-from rsl_rl.tasks.toy import ToyEnv
+from rsl_rl.tasks.toy.simple import ToyEnv
 
 
 class FarGoalEnv(ToyEnv):

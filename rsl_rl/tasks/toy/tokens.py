@@ -8,7 +8,7 @@ from torch.nn.functional import one_hot
 
 from rsl_rl.config.task import TokensConfig
 from rsl_rl.env.vec_env import StepResult
-from rsl_rl.tasks.toy import ToyEnv
+from rsl_rl.tasks.toy.simple import ToyEnv
 
 
 class TokensEnv(ToyEnv):

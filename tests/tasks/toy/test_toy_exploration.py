@@ -8,7 +8,7 @@ from rsl_rl.config.task import FarGoalConfig
 from rsl_rl.env import check_vec_env
 from rsl_rl.env.protocols import Checkpointable, Mirrored, Resettable, supports
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.tasks.toy_exploration import FarGoalEnv
+from rsl_rl.tasks.toy import FarGoalEnv
 
 
 def far_goal(**settings) -> FarGoalEnv:
