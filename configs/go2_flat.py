@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.config.command_limit import CommandLimitConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import CommandConfig, ObservationTerm, RandomizationConfig, RewardConfig, TerminationConfig
+from rsl_rl.config.mdp import (
+    CommandConfig,
+    CommandLimitConfig,
+    ObservationTerm,
+    RandomizationConfig,
+    RewardConfig,
+    TerminationConfig,
+)
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.config.command_limit import CommandLimitConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import (
     CommandConfig,
+    CommandLimitConfig,
     ControlConfig,
     ObservationTerm,
     RandomizationConfig,

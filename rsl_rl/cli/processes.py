@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from rsl_rl.cli.errors import print_line
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, handle_signals
-from rsl_rl.config.progress import ProgressConfig
+from rsl_rl.config.experiment import ProgressConfig
 
 _POLL_PERIOD = 0.5  # [s]
 _PR_SET_PDEATHSIG = 1  # of Linux' prctl.h

@@ -12,6 +12,10 @@ MAX_COUNT = 1_000_000_000
 """Default limit of counts in a config."""
 
 
+MAX_ENVS = 10_000_000
+"""Largest number of environments at once."""
+
+
 class Settings:
     """Base class of frozen dataclasses whose values are converted to the declared types.
 
@@ -42,6 +46,18 @@ class Config(Settings):
         """Construct the class with ``args``, ``kwargs`` and the fields of this config as keywords."""
         settings = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         return import_object(self.builds)(*args, **kwargs, **settings)
+
+
+class TaskConfig(Config):
+    """Base class of tasks: a config that builds an environment."""
+
+    section: ClassVar[str] = "env"
+
+    num_envs: int
+
+    def build(self, device: str = "cpu", seed: int = 0) -> Any:
+        """Return the VecEnv on ``device``, with random numbers from ``seed``."""
+        return import_object(self.builds)(self, device=device, seed=seed)
 
 
 def require(condition: bool, message: str) -> None:

@@ -1,12 +1,51 @@
-"""The complete config of an experiment: environment and learner."""
+"""The complete config of an experiment: environment, learner, and evaluations on the way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from rsl_rl.config.base import MAX_ENVS, Settings, require_counts, require_field, require_positive
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.config.progress import ProgressConfig
 from rsl_rl.config.task import LeggedRobotConfig, TaskConfig
+
+
+@dataclass(frozen=True)
+class ProgressConfig(Settings):
+    """Evaluations and videos during a training; they do not change the result of the training."""
+
+    section: ClassVar[str] = "progress"
+
+    video_interval: int = 0
+    """Updates between two videos, videos/model_<iteration>.mp4 in the run's folder; there is also one after the last
+    update. 0: none."""
+    video_seconds: float = 5.0
+    """Length of a video [s]."""
+    video_robots: int = 4
+    """Robots in a video."""
+    evaluate_interval: int = 0
+    """Updates between two evaluations, under evaluation/ in metrics.jsonl; there is also one after the last update. The
+    best policy is saved as model_best.pt. 0: none."""
+    evaluate_robots: int = 64
+    """Robots in an evaluation."""
+    evaluate_seconds: float = 10.0
+    """Length of an evaluation [s]."""
+    evaluate_command_period: float = 10.0
+    """Time after which the robots of an evaluation get new commands [s]."""
+    until_gate: int = 0
+    """End the training when this many evaluations in a row have passed the gate with the margin ``gate_score``. 0:
+    train for max_iterations."""
+    gate_score: float = 0.8
+    """Largest score of such an evaluation; the score is the largest ratio of a metric to its limit in env.gate."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_counts(self, 0, "video_interval", "evaluate_interval", "until_gate")
+        require_counts(self, 1, "video_robots", high=100)
+        require_counts(self, 1, "evaluate_robots", high=MAX_ENVS)
+        require_positive(self, "video_seconds", "evaluate_seconds", "evaluate_command_period", "gate_score")
+        evaluates = not self.until_gate or self.evaluate_interval
+        require_field(self, "until_gate", bool(evaluates), " needs evaluations; give evaluate_interval, for example 10")
 
 
 @dataclass(frozen=True)

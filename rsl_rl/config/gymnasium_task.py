@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Dict
 
-from rsl_rl.config.base import require, require_choice, require_counts
-from rsl_rl.config.task import MAX_ENVS, TaskConfig
+from rsl_rl.config.base import MAX_ENVS, TaskConfig, require, require_choice, require_counts
 
 ACTION_MAPS = ("clip", "tanh", "none")
 

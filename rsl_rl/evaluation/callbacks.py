@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
-from rsl_rl.config.progress import ProgressConfig
+from rsl_rl.config.experiment import ProgressConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.evaluation.evaluate import ActingPolicy, evaluate, for_evaluation

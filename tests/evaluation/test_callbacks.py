@@ -17,7 +17,7 @@ import torch
 from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from configs.toy import Toy
-from rsl_rl.config.progress import ProgressConfig
+from rsl_rl.config.experiment import ProgressConfig
 from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback, build_evaluation_env, build_video_env, score
 from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
 from rsl_rl.runners import OnPolicyRunner

@@ -14,6 +14,7 @@ from rsl_rl.config.mdp import RewardConfig
     ("old", "new", "name"),
     [
         ("rsl_rl.tasks.robots", "rsl_rl.robots", "ROBOTS"),
+        ("rsl_rl.config.command_limit", "rsl_rl.config.mdp", "CommandLimitConfig"),
         ("rsl_rl.tasks.rewards", "rsl_rl.tasks.mdp.rewards", "track_lin_vel"),
     ],
 )

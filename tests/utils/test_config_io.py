@@ -57,7 +57,7 @@ def test_any_config_survives_the_round_trip(cfg):
 def test_task_config_module_reexports_every_mdp_config():
     modules = (mdp.__name__, terms.__name__)
     classes = {name: value for name, value in vars(mdp).items() if getattr(value, "__module__", "") in modules}
-    assert len(classes) == 11 and classes.items() <= vars(task).items()
+    assert len(classes) == 12 and classes.items() <= vars(task).items()
     assert {*classes, "Range", "LeggedRobotConfig", "ToyConfig", "RecallConfig"} <= set(task.__all__)
 
 

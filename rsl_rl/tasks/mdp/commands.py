@@ -14,8 +14,7 @@ from typing import Any, Dict, Mapping, Sequence, Type
 import torch
 from torch import Tensor
 
-from rsl_rl.config.command_limit import CommandLimitConfig
-from rsl_rl.config.mdp import CommandConfig, Range
+from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Range
 from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.schedules import Schedule

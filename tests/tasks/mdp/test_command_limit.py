@@ -9,7 +9,7 @@ import torch
 from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from deploy.onnx_policy import Policy
-from rsl_rl.config.command_limit import CommandLimitConfig
+from rsl_rl.config.mdp import CommandLimitConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
 from rsl_rl.evaluation.recorder import Recorder
