@@ -22,7 +22,7 @@ help:
 # with milder pushes than go2_flat, because policies learn faster
 WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 \
 	--progress.evaluate_robots 256 --progress.evaluate_command_period 5 \
-	--env.randomization.push_interval 6 --env.randomization.push_turning 0
+	--env.randomization.terms.push.period 6 --env.randomization.terms.push.params.push_turning 0
 
 walk: .venv/installed
 	$(PY) scripts/train.py $(WALK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import ControlConfig, RandomizationConfig
+from rsl_rl.config.mdp import ControlConfig, EventTerm, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
 from .go2_flat import Go2Flat, flat_task
@@ -17,19 +17,20 @@ def anymal_task() -> LeggedRobotConfig:
     """Return go2_flat with the gains and sizes of a robot of 52 kg: gains and the weight of torques of legged_gym,
     and pushes every 6 s that do not turn it."""
     task = flat_task()
-    weights = {**task.rewards.weights, "torques": -1e-5}
     return replace(
         task,
         robot="anymal_c",
         control=ControlConfig(stiffness=80.0, damping=2.0, action_scale=0.5),
-        rewards=replace(
-            task.rewards,
-            weights=weights,
-            base_height_target=0.5,
-            air_time_target=0.35,
-            collision_links=_THIGHS_AND_SHANKS,
+        rewards=task.rewards.with_weights({"torques": -1e-5})
+        .with_params("base_height", base_height_target=0.5)
+        .with_params("feet_air_time", air_time_target=0.35)
+        .with_params("collision", collision_links=_THIGHS_AND_SHANKS),
+        randomization=RandomizationConfig().with_terms(
+            {
+                "model_parameters": EventTerm("startup", params={"payload": (-5.0, 5.0)}),
+                "push": EventTerm("interval", 6.0),
+            }
         ),
-        randomization=RandomizationConfig(payload=(-5.0, 5.0), push_interval=6.0),
         terminations=replace(task.terminations, contact_links=("trunk",)),
     )
 

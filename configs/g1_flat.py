@@ -9,6 +9,7 @@ from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import (
     ControlConfig,
+    EventTerm,
     ObservationTerm,
     RandomizationConfig,
     RewardConfig,
@@ -26,12 +27,13 @@ _LEGS = tuple(f"{side}_{part}" for part in ("thigh", "shin") for side in ("left"
 
 def biped_task() -> LeggedRobotConfig:
     """Return the task of g1_flat, which h1_flat changes in sizes and gains only."""
-    flat, clock = flat_task(), {"gait_clock": ObservationTerm()}
+    flat = flat_task()
     return replace(
         flat,
         robot="g1",
-        policy_observations={**flat.policy_observations, **clock},
-        critic_observations={**flat.critic_observations, **clock},
+        observations={
+            name: group.with_terms({"gait_clock": ObservationTerm()}) for name, group in flat.observations.items()
+        },
         control=ControlConfig(
             stiffness={".*_hip_.*": 100.0, ".*_knee_.*": 150.0, ".*_ankle_.*": 40.0},
             damping={".*_hip_.*": 2.0, ".*_knee_.*": 4.0, ".*_ankle_.*": 2.0},
@@ -45,31 +47,33 @@ def biped_task() -> LeggedRobotConfig:
             terms={"gait_clock": CommandTerm(params={"period": 0.8})},
         ),
         rewards=RewardConfig(
-            weights={
-                "track_lin_vel": 1.5,
-                "track_yaw_rate": 0.75,
-                "alive": 0.2,
-                "lin_vel_z": -0.5,
-                "ang_vel_xy": -0.05,
-                "orientation": -2.0,
-                "base_height": -10.0,
-                "torques": -5e-6,
-                "joint_acc": -2.5e-7,
-                "action_rate": -0.01,
-                "joint_limits": -5.0,
-                "gait": 1.5,
-                "foot_clearance": -10.0,
-                "foot_slip": -0.15,
-                "foot_tilt": -1.0,
+            {
+                "track_lin_vel": RewardTerm(1.5, params={"tracking_sigma": 0.25}),
+                "track_yaw_rate": RewardTerm(0.75, params={"tracking_sigma": 0.25}),
+                "alive": RewardTerm(0.2),
+                "lin_vel_z": RewardTerm(-0.5),
+                "ang_vel_xy": RewardTerm(-0.05),
+                "orientation": RewardTerm(-2.0),
+                "base_height": RewardTerm(-10.0, params={"base_height_target": 0.75}),
+                "torques": RewardTerm(-5e-6),
+                "joint_acc": RewardTerm(-2.5e-7),
+                "action_rate": RewardTerm(-0.01),
+                "joint_limits": RewardTerm(-5.0, params={"soft_joint_limit": 0.9}),
+                "gait": RewardTerm(1.5),
+                "foot_clearance": RewardTerm(-10.0, params={"foot_clearance_target": 0.1}),
+                "foot_slip": RewardTerm(-0.15),
+                "foot_tilt": RewardTerm(-1.0),
                 "hip_deviation": RewardTerm(-1.0, "joint_deviation", {"joints": ("abduction", "hip_yaw")}),
-                "stand_still": -0.1,
-            },
-            base_height_target=0.75,
-            foot_clearance_target=0.1,
-            air_time_target=0.4,
+                "stand_still": RewardTerm(-0.1),
+            }
         ),
         gate={"fall_rate": 0.1, "lin_vel_error": 0.2, "yaw_rate_error": 0.25},
-        randomization=RandomizationConfig(payload=(-1.0, 3.0), push_interval=6.0, push_velocity=0.4),
+        randomization=RandomizationConfig().with_terms(
+            {
+                "model_parameters": EventTerm("startup", params={"payload": (-1.0, 3.0)}),
+                "push": EventTerm("interval", 6.0, params={"push_velocity": 0.4}),
+            }
+        ),
         terminations=TerminationConfig(contact_links=("trunk", *_LEGS), max_tilt=0.8),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Dict, Mapping
 
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
@@ -10,9 +11,12 @@ from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import (
     CommandConfig,
     CommandLimitConfig,
+    EventTerm,
+    ObservationGroupConfig,
     ObservationTerm,
     RandomizationConfig,
     RewardConfig,
+    RewardTerm,
     TerminationConfig,
 )
 from rsl_rl.config.policy import SymmetricActorCriticConfig
@@ -43,38 +47,44 @@ _PRIVILEGED = {
 """Privileged observations of the critic, which only the simulation provides."""
 
 
+def without_noise(terms: Mapping[str, ObservationTerm]) -> Dict[str, ObservationTerm]:
+    return {name: replace(term, noise=0.0) for name, term in terms.items()}
+
+
 def flat_task() -> LeggedRobotConfig:
     """Return the task: robot, observations, rewards, terminations and randomisation."""
     return LeggedRobotConfig(
         robot="go2",
         num_envs=512,
-        policy_observations=dict(_SENSED),
-        critic_observations={**{name: replace(term, noise=0.0) for name, term in _SENSED.items()}, **_PRIVILEGED},
-        observation_history={"policy": 1, "critic": 1},
+        observations={
+            "policy": ObservationGroupConfig(_SENSED),
+            "critic": ObservationGroupConfig({**without_noise(_SENSED), **_PRIVILEGED}),
+        },
         commands=CommandConfig(resampling_time=5.0, limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0)),
         rewards=RewardConfig(
-            weights={
-                "track_lin_vel": 1.5,
-                "track_yaw_rate": 0.75,
-                "lin_vel_z": -2.0,
-                "ang_vel_xy": -0.05,
-                "orientation": -1.0,
-                "base_height": -10.0,
-                "torques": -1e-4,
-                "joint_acc": -2.5e-7,
-                "action_rate": -0.01,
-                "joint_limits": -5.0,
-                "collision": -1.0,
-                "feet_air_time": 1.0,
-                "trot": 0.75,
-                "foot_slip": -0.04,
-                "abduction_deviation": -0.5,
-                "stand_still": -0.2,
+            {
+                "track_lin_vel": RewardTerm(1.5, params={"tracking_sigma": 0.25}),
+                "track_yaw_rate": RewardTerm(0.75, params={"tracking_sigma": 0.25}),
+                "lin_vel_z": RewardTerm(-2.0),
+                "ang_vel_xy": RewardTerm(-0.05),
+                "orientation": RewardTerm(-1.0),
+                "base_height": RewardTerm(-10.0, params={"base_height_target": 0.3}),
+                "torques": RewardTerm(-1e-4),
+                "joint_acc": RewardTerm(-2.5e-7),
+                "action_rate": RewardTerm(-0.01),
+                "joint_limits": RewardTerm(-5.0, params={"soft_joint_limit": 0.9}),
+                "collision": RewardTerm(-1.0, params={"collision_links": _THIGHS_AND_CALVES}),
+                "feet_air_time": RewardTerm(1.0, params={"air_time_target": 0.3}),
+                "trot": RewardTerm(0.75),
+                "foot_slip": RewardTerm(-0.04),
+                "abduction_deviation": RewardTerm(-0.5),
+                "stand_still": RewardTerm(-0.2),
             },
-            collision_links=_THIGHS_AND_CALVES,
         ),
         gate={"fall_rate": 0.01, "lin_vel_error": 0.15, "yaw_rate_error": 0.15},
-        randomization=RandomizationConfig(push_interval=4.0, push_turning=1.5),
+        randomization=RandomizationConfig().with_terms(
+            {"push": EventTerm("interval", 4.0, params={"push_turning": 1.5})}
+        ),
         terminations=TerminationConfig(contact_links=("trunk", "head"), max_tilt=1.0),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import RandomizationConfig
+from rsl_rl.config.mdp import EventTerm, ObservationGroupConfig, RandomizationConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
@@ -22,20 +22,24 @@ def blind_task() -> LeggedRobotConfig:
     before they can infer their velocity.
     """
     task = flat_task()
-    sensed = ("gravity", "command", "joint_pos")
+    sensed = {name: task.observations["policy"].terms[name] for name in ("gravity", "command", "joint_pos")}
     return replace(
         task,
-        policy_observations={name: term for name, term in task.policy_observations.items() if name in sensed},
-        rewards=replace(
-            task.rewards, weights={**task.rewards.weights, "track_lin_vel": 2.25, "track_yaw_rate": 1.5, "trot": 1.5}
-        ),
-        randomization=RandomizationConfig(
-            friction=(0.2, 1.5),
-            payload=(-1.0, 4.0),
-            stiffness_scale=(0.8, 1.2),
-            damping_scale=(0.8, 1.2),
-            push_interval=6.0,
-            push_velocity=0.8,
+        observations={**task.observations, "policy": ObservationGroupConfig(sensed)},
+        rewards=task.rewards.with_weights({"track_lin_vel": 2.25, "track_yaw_rate": 1.5, "trot": 1.5}),
+        randomization=RandomizationConfig().with_terms(
+            {
+                "model_parameters": EventTerm(
+                    "startup",
+                    params={
+                        "friction": (0.2, 1.5),
+                        "payload": (-1.0, 4.0),
+                        "stiffness_scale": (0.8, 1.2),
+                        "damping_scale": (0.8, 1.2),
+                    },
+                ),
+                "push": EventTerm("interval", 6.0, params={"push_velocity": 0.8}),
+            }
         ),
         gate={"fall_rate": 0.03, "lin_vel_error": 0.25, "yaw_rate_error": 0.25},
     )

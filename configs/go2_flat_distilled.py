@@ -11,24 +11,25 @@ from dataclasses import dataclass, field, replace
 from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.config.mdp import ObservationGroupConfig
 from rsl_rl.config.policy import SymmetricActorCriticRecurrentConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
-from .go2_flat import Go2Flat, flat_task
+from .go2_flat import Go2Flat, flat_task, without_noise
 from .go2_flat_blind import Go2FlatBlind, blind_task
 
 
 def teacher_task() -> LeggedRobotConfig:
     """Return go2_flat_blind for a policy that senses what it senses in go2_flat."""
-    return replace(blind_task(), policy_observations=flat_task().policy_observations)
+    task = blind_task()
+    return replace(task, observations={**task.observations, "policy": flat_task().observations["policy"]})
 
 
 def distilled_task() -> LeggedRobotConfig:
     """Return go2_flat_blind with the group "teacher": what a policy of go2_flat reads, without noise."""
-    sensed = flat_task().policy_observations
-    return replace(
-        blind_task(), more_observations={"teacher": {name: replace(term, noise=0.0) for name, term in sensed.items()}}
-    )
+    task, sensed = blind_task(), flat_task().observations["policy"].terms
+    teacher = ObservationGroupConfig(without_noise(sensed))
+    return replace(task, observations={**task.observations, "teacher": teacher})
 
 
 @dataclass(frozen=True)

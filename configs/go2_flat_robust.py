@@ -19,29 +19,28 @@ def robust_task() -> LeggedRobotConfig:
     """Return go2_flat with delays, weaker and stronger motors, forces and more randomisation; contacts hold standing
     feet, and more commands are to stand."""
     task = flat_task()
-    observations = dict(task.policy_observations)
-    for name, bias in (("base_lin_vel", 0.05), ("base_ang_vel", 0.05), ("gravity", 0.02)):
-        observations[name] = replace(observations[name], bias=bias)
+    policy, critic = task.observations["policy"], task.observations["critic"]
+    biases = {"base_lin_vel": 0.05, "base_ang_vel": 0.05, "gravity": 0.02}
     privileged = ("motor_strength", "action_delay", "trunk_com", "trunk_force")
     return replace(
         task,
         sim=replace(task.sim, contact_impedance=0.999),
         commands=replace(task.commands, standing_fraction=0.15, dead_zone=0.05),
-        rewards=replace(task.rewards, weights={**task.rewards.weights, "stand_still": -1.0, "standing_steps": -1.0}),
-        policy_observations=observations,
-        critic_observations={**task.critic_observations, **{name: ObservationTerm() for name in privileged}},
-        randomization=replace(
-            task.randomization,
-            friction=(0.2, 1.25),
-            payload=(-1.0, 4.0),
-            push_velocity=1.0,
-            terms={
+        rewards=task.rewards.with_weights({"stand_still": -1.0, "standing_steps": -1.0}),
+        observations={
+            "policy": policy.with_terms({name: replace(policy.terms[name], bias=x) for name, x in biases.items()}),
+            "critic": critic.with_terms({name: ObservationTerm() for name in privileged}),
+        },
+        randomization=task.randomization.with_params("model_parameters", friction=(0.2, 1.25), payload=(-1.0, 4.0))
+        .with_params("push", push_velocity=1.0)
+        .with_terms(
+            {
                 "action_delay": EventTerm("reset", params={"range": (0, 3)}),
                 "motor_strength": EventTerm("reset", params={"range": (0.7, 1.1), "schedule": _GROWING}),
                 "trunk_com": EventTerm("startup", params={"range": {"x": (-0.03, 0.03), "y": (-0.02, 0.02)}}),
                 "encoder_offset": EventTerm("startup", params={"range": (-0.02, 0.02)}),
                 "push_force": EventTerm("interval", 8.0, params={"force": 40.0, "schedule": _GROWING}),
-            },
+            }
         ),
     )
 

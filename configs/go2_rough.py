@@ -52,7 +52,7 @@ def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobot
     The command stays the same during an episode and turns slowly, so that the robot has to leave its tile.
     ``trunk_height`` is that of a standing robot [m].
     """
-    weights = {name: weight for name, weight in task.rewards.weights.items() if name not in _LEFT_OUT}
+    terms = {name: term for name, term in task.rewards.terms.items() if name not in _LEFT_OUT}
     softer = {"lin_vel_z": -1.0, "orientation": -0.2, "trot": 0.5, "abduction_deviation": -0.2}
     # Policy and critic have the same errors, so that there is one look-up.
     scan = ObservationTerm(scale=5.0, noise=0.02, params={"with_error": True, "trunk_height": trunk_height})
@@ -60,12 +60,14 @@ def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobot
         task,
         terrain=TERRAIN,
         episode_length=10.0,
-        policy_observations={**task.policy_observations, "height_scan": scan},
-        critic_observations={**task.critic_observations, "height_scan": replace(scan, noise=0.0)},
+        observations={
+            "policy": task.observations["policy"].with_terms({"height_scan": scan}),
+            "critic": task.observations["critic"].with_terms({"height_scan": replace(scan, noise=0.0)}),
+        },
         commands=replace(task.commands, yaw_rate=(-0.4, 0.4), resampling_time=10.0),
-        rewards=replace(task.rewards, weights={**weights, **softer}),
-        randomization=replace(
-            task.randomization, push_interval=8.0, push_turning=0.0, terms={"scan_error": EventTerm("reset")}
+        rewards=replace(task.rewards, terms=terms).with_weights(softer),
+        randomization=task.randomization.with_terms(
+            {"push": EventTerm("interval", 8.0), "scan_error": EventTerm("reset")}
         ),
         gate={"fall_rate": 0.1, "lin_vel_error": 0.3, "yaw_rate_error": 0.3},
     )

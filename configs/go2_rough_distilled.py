@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import ObservationTerm
+from rsl_rl.config.mdp import ObservationGroupConfig, ObservationTerm
 from rsl_rl.config.policy import SymmetricActorCriticRecurrentConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
+from .go2_flat import without_noise
 from .go2_rough import Go2Rough, rough_task
 
 _EXACT = {"height_scan": ObservationTerm(scale=5.0, params={"trunk_height": 0.3})}
@@ -28,19 +29,22 @@ def teacher_task() -> LeggedRobotConfig:
     task = rough_task()
     return replace(
         task,
-        policy_observations={**task.policy_observations, **_EXACT},
-        critic_observations={**task.critic_observations, **_EXACT},
+        observations={name: group.with_terms(_EXACT) for name, group in task.observations.items()},
     )
 
 
 def student_task() -> LeggedRobotConfig:
     """Return go2_rough for a policy without height scan and velocity, with the group "teacher"."""
     task = teacher_task()
-    teacher = task.policy_observations
+    teacher = task.observations["policy"].terms
+    student = {name: term for name, term in teacher.items() if name not in _UNKNOWN}
     return replace(
         task,
-        policy_observations={name: term for name, term in teacher.items() if name not in _UNKNOWN},
-        more_observations={"teacher": {name: replace(term, noise=0.0) for name, term in teacher.items()}},
+        observations={
+            **task.observations,
+            "policy": ObservationGroupConfig(student),
+            "teacher": ObservationGroupConfig(without_noise(teacher)),
+        },
     )
 
 

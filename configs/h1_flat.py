@@ -22,13 +22,10 @@ def h1_task() -> LeggedRobotConfig:
             damping={".*_hip_.*": 2.0, ".*_knee_.*": 4.0, ".*_ankle_.*": 2.0},
             action_scale=0.25,
         ),
-        rewards=replace(
-            task.rewards,
-            weights={**task.rewards.weights, "torques": -2e-6},
-            base_height_target=0.98,
-            foot_clearance_target=0.11,
-        ),
-        randomization=replace(task.randomization, payload=(-2.0, 5.0)),
+        rewards=task.rewards.with_weights({"torques": -2e-6})
+        .with_params("base_height", base_height_target=0.98)
+        .with_params("foot_clearance", foot_clearance_target=0.11),
+        randomization=task.randomization.with_params("model_parameters", payload=(-2.0, 5.0)),
     )
 
 

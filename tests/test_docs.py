@@ -14,7 +14,7 @@ import torch
 from benchmarks.pairing import PEER_PACKAGES
 from configs.go2_flat import flat_task
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.config.task import ToyConfig
+from rsl_rl.config.task import ObservationGroupConfig, ToyConfig
 from rsl_rl.runners import OnPolicyRunner
 from tests.docs_blocks import blocks, commands, pages, without_code
 
@@ -31,7 +31,7 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     "scripts/train.py --list": (),
     "scripts/train.py --task go2_flat": ONCE,
     "scripts/train.py --task go2_flat --num_envs 256 --algorithm.desired_kl 0.02": ONCE,
-    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.weights.torques -2e-4": ONCE,
+    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.terms.torques.weight -2e-4": ONCE,
     "scripts/train.py --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda": (
         *("--sim_device", "cpu", *ONCE),
     ),
@@ -68,7 +68,7 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
 }
 
 SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which other tests cover
-    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.weights.torques -2e-4",
+    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.terms.torques.weight -2e-4",
     "scripts/train.py --task go2_flat --max_time 3500",
     "scripts/train.py --task go2_flat --resume --max_iterations 400",
     "scripts/train.py --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100",
@@ -307,10 +307,9 @@ def test_programs_of_embed_train_load_and_export(root, saved_programs, capsys):
 def test_programs_of_terrain_give_ground_and_scan(root, saved_programs):
     scope = run_untitled_blocks(root / "docs" / "terrain.md")
     task = importlib.import_module("steep_walk").SteepWalk().env
-    randomization = dataclasses.replace(task.randomization, terms=scope["events"])
-    env = dataclasses.replace(
-        task, num_envs=4, more_observations={"scan": scope["scan"]}, randomization=randomization
-    ).build()
+    randomization = task.randomization.with_terms(scope["events"])
+    observations = {**task.observations, "scan": ObservationGroupConfig(scope["scan"])}
+    env = dataclasses.replace(task, num_envs=4, observations=observations, randomization=randomization).build()
     assert env.get_observations()["scan"].shape == (4, 187) and env.state.scan_error.any()
     assert env.terrain.types == ("stairs_up", "slope_down", "ditch") and env.terrain.ground.heights.min() < -0.1
 

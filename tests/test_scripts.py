@@ -43,7 +43,7 @@ def test_help_answers_at_once_and_explains_every_setting(run_script):
     for words in (
         "--num_envs",
         "--algorithm.desired_kl",
-        "--env.rewards.weights.track_lin_vel",
+        "--env.rewards.terms.track_lin_vel.weight",
         "[nats]",
         "--resume",
         "toy",

@@ -13,13 +13,13 @@ from rsl_rl.adoption.adopt import AdoptedRobot
 from rsl_rl.adoption.config_template import TEMPLATE
 from rsl_rl.adoption.config_values import (
     GO2,
-    biped_weights,
+    biped_rewards,
     foot_heights,
     joint_groups,
     number,
-    quadruped_weights,
+    quadruped_rewards,
+    quoted,
 )
-from rsl_rl.adoption.mjcf import contact_links
 
 _ACTION_TORQUE = 0.45
 """Torque of one unit of action in units of the torque scale, as that of the Go2."""
@@ -83,13 +83,12 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
     payload = (-min(mass, 0.3 * tree.links[0].mass), 2.0 * mass)
     largest = float(np.abs(robot.targets.angles).max()) or 1.0
     start = min(0.3, (0.1 if biped else 0.45) / largest)
-    weights = biped_weights(robot, size) if biped else quadruped_weights(robot, size)
+    rewards = biped_rewards(robot, size) if biped else quadruped_rewards(robot, size)
     speed = max(0.6, round(growth, 1))
     return {
         "max_iterations": "800" if biped else "300",
         "noise": "init_noise_std=0.6, " if biped else "",
         "entropy": "0.005" if biped else "0.01",
-        "term": "    RewardTerm,\n" if biped else "",
         "mass": f"{tree.mass:.1f}",
         "reach": f"{robot.reach:.2f}",
         "torque_scale": f"{scale:.1f}",
@@ -98,13 +97,9 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "action_scale": number(float(np.clip(_ACTION_TORQUE * scale / motor.stiffness, 0.1, 0.3)), 2),
         "lin_vel_x": repr((-0.5, 1.0) if biped else (-speed, speed)),
         "lin_vel_y": repr((-0.3, 0.3) if biped else (-speed / 2, speed / 2)),
-        "weights": "\n".join(f"                {line}" for line in weights),
+        "rewards": "\n".join(f"                {line}" for line in rewards),
         "weights_of": "the Unitree G1 (configs/g1_flat.py)" if biped else "Go2",
-        "clearance": number(0.14 * robot.reach + min(foot_heights(robot)), 2),
         "base": base,
-        "collision_links": _tuple([name for name in contact_links(tree) if name != base]),
-        "base_height": number(robot.stance.height, 3),
-        "air_time": number(0.3 * growth, 2),
         "payload": repr((round(payload[0], 2), round(payload[1], 2))),
         "start": repr((round(1 - start, 2), round(1 + start, 2))),
         "push": number((0.3 if biped else 0.6) * growth, 2),
@@ -162,18 +157,10 @@ def _rows(values: Sequence[float], sizes: Sequence[int]) -> str:
 
 
 def _dict(values: Dict[str, object]) -> str:
-    return "\n".join(f"        {_quoted(key)}: {_value(value)}," for key, value in values.items())
-
-
-def _tuple(values: Sequence[str]) -> str:
-    return "\n".join(f"                {_quoted(value)}," for value in values)
+    return "\n".join(f"        {quoted(key)}: {_value(value)}," for key, value in values.items())
 
 
 def _value(value: object) -> str:
     if isinstance(value, tuple):
-        return "(" + ", ".join(_quoted(item) for item in value) + ("," if len(value) == 1 else "") + ")"
-    return _quoted(str(value))
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return "(" + ", ".join(quoted(item) for item in value) + ("," if len(value) == 1 else "") + ")"
+    return quoted(str(value))

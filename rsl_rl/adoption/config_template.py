@@ -22,10 +22,13 @@ from rsl_rl.config.mdp import (
     CommandConfig,
     CommandLimitConfig,
     ControlConfig,
+    EventTerm,
+    ObservationGroupConfig,
     ObservationTerm,
     RandomizationConfig,
     RewardConfig,
-{term}    TerminationConfig,
+    RewardTerm,
+    TerminationConfig,
 )
 from rsl_rl.config.policy import {policy}
 from rsl_rl.config.task import LeggedRobotConfig
@@ -82,8 +85,12 @@ def flat_task() -> LeggedRobotConfig:
     return LeggedRobotConfig(
         robot="{name}.flat:ROBOT",
         num_envs=512,
-        policy_observations=dict(SENSED),
-        critic_observations={{**{{name: replace(term, noise=0.0) for name, term in SENSED.items()}}, **PRIVILEGED}},
+        observations={{
+            "policy": ObservationGroupConfig(SENSED),
+            "critic": ObservationGroupConfig(
+                {{**{{name: replace(term, noise=0.0) for name, term in SENSED.items()}}, **PRIVILEGED}}
+            ),
+        }},
         control=ControlConfig(
             stiffness={stiffness},  # [N m/rad] the lowest of a few with which the robot stands still
             damping={damping},  # [N m s/rad] in proportion, by the root of the leg length
@@ -96,22 +103,19 @@ def flat_task() -> LeggedRobotConfig:
             limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),  # [m/s^2], [rad/s^2], not in training
         ),
         rewards=RewardConfig(
-            weights={{  # those of {weights_of}
-{weights}
-            }},
-            collision_links=(  # every link but trunk and feet
-{collision_links}
-            ),
-            base_height_target={base_height},  # [m] of the standing pose
-            foot_clearance_target={clearance},  # [m]
-            air_time_target={air_time},  # [s] by the root of the leg length
+            {{  # weights are those of {weights_of}
+{rewards}
+            }}
         ),
         gate={{"fall_rate": 0.05, "lin_vel_error": 0.2, "yaw_rate_error": 0.2}},
         randomization=RandomizationConfig(
-            payload={payload},  # [kg] in proportion to the mass
-            initial_joint_scale={start},
-            push_interval=6.0,
-            push_velocity={push},  # [m/s] by the root of the leg length
+            {{
+                # [kg] in proportion to the mass
+                "model_parameters": EventTerm("startup", params={{"payload": {payload}}}),
+                "start_state": EventTerm("reset", params={{"initial_joint_scale": {start}}}),
+                # every 6 s; by up to [m/s], by the root of the leg length
+                "push": EventTerm("interval", period=6.0, params={{"push_velocity": {push}}}),
+            }}
         ),
         terminations=TerminationConfig(contact_links=("{base}",), max_tilt=1.0),  # the trunk must not touch the floor
     )

@@ -7,7 +7,7 @@ import dataclasses
 import io
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import Any, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 import tyro
 from typing_extensions import Annotated
@@ -22,6 +22,7 @@ from rsl_rl.cli.engine import (
 )
 from rsl_rl.cli.errors import FlagParser, one_line_errors, print_line, usage_errors
 from rsl_rl.cli.experiments import Experiments
+from rsl_rl.config import aliases
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
 
@@ -35,14 +36,10 @@ SHORTCUTS = {
     "save_interval": "runner.save_interval",
     "evaluate_interval": "progress.evaluate_interval",
     "until_gate": "progress.until_gate",
-    "algorithm.bptt_length": "algorithm.unroll_len",
     "video_interval": "progress.video_interval",
     "logger": "runner.logger",
 }
-"""Short and other names of flags, and the config field of each."""
-
-DEPRECATED = {"postmortem": "fault_dump"}
-"""Old flags that are still accepted, and their new names."""
+"""Short names of flags, and the config field of each."""
 
 
 class Arguments(NamedTuple):
@@ -76,7 +73,7 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
                 cfg, unavailable = fallback_to_available(cfg, early)
         if early.sim_backend and not hasattr(cfg.env, "sim"):
             raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
-        parsed = _parse_config(flags, cfg, description, argv, experiments.names())
+        parsed = _parse_config(flags, cfg, description, _with_current_fields(argv, cfg), experiments.names())
         for name, hint in declared_types(flags).items():
             convert(hint, getattr(parsed.flags, name), f"--{name}")
         cfg = resolve_auto(parsed.cfg)
@@ -126,7 +123,7 @@ def reject_changed_flags(flags: Any, mode: str, *names: str) -> None:
 def _current_name(argument: str, own: Set[str]) -> str:
     """Return a flag with its present name; a deprecated name prints a note."""
     name, equals, value = argument.partition("=")
-    new = DEPRECATED.get(name[2:].replace("-", "_"), "")
+    new = aliases.FLAGS.get(name[2:].replace("-", "_"), "")
     if new not in own:
         return argument
     print_line(f"note: {name} is deprecated; use --{new}")
@@ -140,6 +137,34 @@ def _expand(argument: str, own: Set[str]) -> str:
     name, equals, value = argument[2:].partition("=")
     name = name.replace("-", "_")
     return f"--{name if name in own else SHORTCUTS.get(name, name)}{equals}{value}"
+
+
+def _with_current_fields(argv: Sequence[str], cfg: TrainConfig) -> List[str]:
+    """Return the arguments with the present names of fields; a former name prints a note.
+
+    A former setting of several terms becomes flags of those that the config has.
+    """
+    result, values = [], [*argv]
+    while values:
+        name, equals, value = values.pop(0).partition("=")
+        paths = aliases.current_paths(name[2:]) if name.startswith("--") else [name[2:]]
+        if paths == [name[2:]]:
+            result.append(name + equals + value)
+            continue
+        own = [value] if equals else []
+        while values and not values[0].startswith("--"):
+            own.append(values.pop(0))
+        paths = [path for path in paths if _has(cfg, path)] or paths
+        print_line(f"note: {name} is deprecated; use {', '.join(f'--{path}' for path in paths)}")
+        for path in paths:
+            result += [f"--{path}", *own]
+    return result
+
+
+def _has(cfg: Any, path: str) -> bool:
+    """Return whether a config has a field; keys of mappings may have dots."""
+    known = vars(cfg) if dataclasses.is_dataclass(cfg) else cfg if isinstance(cfg, dict) else {}
+    return path in known or any(_has(known[key], path[len(key) + 1 :]) for key in known if path.startswith(f"{key}."))
 
 
 def _parse_early_flags(argv: Sequence[str]) -> argparse.Namespace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Mapping, Optional
+from typing import Any, ClassVar, Optional
 
 from rsl_rl.config.base import (
     Config,
@@ -41,7 +41,6 @@ class OnPolicyConfig(Settings):
     """Settings of algorithms that learn from rollouts by gradient steps on mini-batches."""
 
     section: ClassVar[str] = "algorithm"
-    aliases: ClassVar[Mapping[str, str]] = {"bptt_length": "unroll_len"}
 
     num_learning_epochs: int = 5
     """Passes over each rollout."""

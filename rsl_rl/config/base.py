@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, ClassVar, Collection, Mapping, Sequence
 
+from rsl_rl.config.aliases import with_current_names
 from rsl_rl.utils.config_io import convert, declared_types, short_repr
 from rsl_rl.utils.registry import import_object
 
@@ -25,12 +26,15 @@ class Settings:
 
     section: ClassVar[str] = ""
     """Path in the complete config, such as "env.rewards"; messages write it before the name of a field."""
-    aliases: ClassVar[Mapping[str, str]] = {}
-    """Other names of fields that files may use, and the fields."""
 
     def __post_init__(self):
         for name, hint in declared_types(type(self)).items():
             object.__setattr__(self, name, convert(hint, getattr(self, name), _place(self, name)))
+
+    @classmethod
+    def current_names(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return settings of a file under the names of the fields."""
+        return with_current_names(cls.section, values)
 
 
 class Config(Settings):

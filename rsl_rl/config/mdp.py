@@ -3,10 +3,11 @@ randomization."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Dict, Tuple, Union
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Dict, Mapping, Tuple
 
 from rsl_rl.config.actuators import ActuatorConfig, PerJoint
+from rsl_rl.config.aliases import accepts_former_names
 from rsl_rl.config.base import (
     Settings,
     require,
@@ -17,7 +18,16 @@ from rsl_rl.config.base import (
     require_unique,
     require_within,
 )
-from rsl_rl.config.terms import CommandTerm, EventTerm, ObservationTerm, RewardTerm, ScheduleConfig, TerminationTerm
+from rsl_rl.config.terms import (
+    CommandTerm,
+    EventTerm,
+    ObservationGroupConfig,
+    ObservationTerm,
+    RewardTerm,
+    ScheduleConfig,
+    TerminationTerm,
+    Terms,
+)
 from rsl_rl.utils.by_name import require_patterns
 
 __all__ = [
@@ -26,6 +36,7 @@ __all__ = [
     "CommandTerm",
     "ControlConfig",
     "EventTerm",
+    "ObservationGroupConfig",
     "ObservationTerm",
     "PerJoint",
     "RandomizationConfig",
@@ -70,7 +81,7 @@ class CommandLimitConfig(Settings):
 
 
 @dataclass(frozen=True)
-class CommandConfig(Settings):
+class CommandConfig(Terms):
     """Velocity commands, in the base frame."""
 
     section: ClassVar[str] = "env.commands"
@@ -137,51 +148,27 @@ class ControlConfig(Settings):
             require_patterns(getattr(self, name), f"env.control.{name}")
 
 
+@accepts_former_names
 @dataclass(frozen=True)
-class RewardConfig(Settings):
-    """Reward terms; a name is a function of rsl_rl.tasks.mdp.rewards, or "package.module:function"."""
+class RewardConfig(Terms):
+    """The reward: a weighted sum of terms."""
 
     section: ClassVar[str] = "env.rewards"
 
-    weights: Dict[str, Union[float, RewardTerm]] = field(default_factory=dict)
-    """Weight of each term, or a RewardTerm with weight, function and parameters; the reward of a control step is the
-    weighted sum times the control period."""
+    terms: Dict[str, RewardTerm] = field(default_factory=dict)
+    """Terms by name; a name is a function of rsl_rl.tasks.mdp.rewards, or "package.module:function"."""
     only_positive: bool = True
     """Clip negative total rewards to zero, so that early falls are not rewarded."""
-    tracking_sigma: float = 0.25
-    """Width of the tracking rewards: exp(-error^2 / sigma), [(m/s)^2] and [(rad/s)^2]."""
-    base_height_target: float = 0.3
-    """Target height of the trunk above the floor of the term base_height [m]."""
-    foot_clearance_target: float = 0.08
-    """Target height of a swing foot's centre above the floor of the term foot_clearance [m]."""
-    air_time_target: float = 0.3
-    """Duration of a swing above which the term feet_air_time is positive [s]."""
-    soft_joint_limit: float = 0.9
-    """Fraction of each joint's range within which the term joint_limits is zero."""
-    collision_links: Tuple[str, ...] = ()
-    """Links whose contact with the floor counts in the term collision."""
 
-    def __post_init__(self):
-        super().__post_init__()
-        require_positive(self, "tracking_sigma")
-        require_not_negative(self, "base_height_target", "foot_clearance_target", "air_time_target")
-        require_within(self, 0, 1, "soft_joint_limit")
-        require_unique(self, "collision_links")
-        collision = self.all_terms.get("collision", RewardTerm(0.0))
-        require(
-            bool(self.collision_links) or not collision.weight or "collision_links" in collision.params,
-            f"env.rewards.weights.collision={self.weights.get('collision')} needs links; name some in "
-            "env.rewards.collision_links, or remove the weight",
+    def with_weights(self, weights: Mapping[str, float]) -> RewardConfig:
+        """Return the settings with other weights; terms keep their parameters, and further ones have none."""
+        return self.with_terms(
+            {name: replace(self.terms.get(name, RewardTerm(0.0)), weight=x) for name, x in weights.items()}
         )
-
-    @property
-    def all_terms(self) -> Dict[str, RewardTerm]:
-        """``weights`` with a RewardTerm for each number."""
-        return {name: x if isinstance(x, RewardTerm) else RewardTerm(x) for name, x in self.weights.items()}
 
 
 @dataclass(frozen=True)
-class TerminationConfig(Settings):
+class TerminationConfig(Terms):
     """Terminations: conditions that end an episode as a failure."""
 
     section: ClassVar[str] = "env.terminations"
@@ -216,61 +203,52 @@ class TerminationConfig(Settings):
         return {"forbidden_contact": TerminationTerm(), "tilt": TerminationTerm(), **self.terms}
 
 
+@accepts_former_names
 @dataclass(frozen=True)
-class RandomizationConfig(Settings):
+class RandomizationConfig(Terms):
     """Domain randomisation and disturbances. Equal bounds give a constant value."""
 
     section: ClassVar[str] = "env.randomization"
 
-    friction: Range = (0.4, 1.25)
-    """Sliding friction between feet and floor."""
-    payload: Range = (-1.0, 2.0)
-    """Mass added to the trunk [kg]."""
-    stiffness_scale: Range = (0.9, 1.1)
-    """Factor of the proportional gain of each joint."""
-    damping_scale: Range = (0.9, 1.1)
-    """Factor of the derivative gain of each joint."""
-    push_interval: float = 8.0
-    """Mean time between pushes [s]; 0 for none."""
-    push_velocity: float = 0.6
-    """Largest change of the horizontal velocity by a push, in x and in y [m/s]."""
-    push_turning: float = 0.0
-    """Largest change of the angular velocity by a push, about each axis of the base frame [rad/s]."""
-    initial_joint_scale: Range = (0.7, 1.3)
-    """Factor of the default joint angles at the start of an episode."""
-    initial_velocity: float = 0.4
-    """Largest linear [m/s] and angular [rad/s] velocity of the trunk at the start, per axis."""
-    terms: Dict[str, EventTerm] = field(default_factory=dict)
-    """Further events by name, after the shipped ones. The terms "model_parameters", "start_state" and "push" replace
-    the shipped ones."""
+    terms: Dict[str, EventTerm] = field(default_factory=lambda: shipped_events())
+    """Events by name, in the order in which they happen. Parameters that a shipped event does not name have the values
+    of :func:`shipped_events`."""
 
     def __post_init__(self):
         super().__post_init__()
-        require_ranges(self, "friction", "payload", "stiffness_scale", "damping_scale", "initial_joint_scale")
-        for name in ("friction", "stiffness_scale", "damping_scale"):
-            require_field(self, name, getattr(self, name)[0] > 0, ": both numbers must be positive")
-        require_not_negative(self, "push_velocity", "push_turning", "initial_velocity")
-        require_field(self, "push_interval", self.push_interval >= 0, ": give a time in seconds, or 0 for none")
-
-    @property
-    def all_terms(self) -> Dict[str, EventTerm]:
-        """The shipped terms and ``terms``."""
-        shipped = {"model_parameters": EventTerm("startup"), "start_state": EventTerm("reset")}
-        if self.push_interval > 0:
-            shipped["push"] = EventTerm("interval", self.push_interval)
-        return {**shipped, **self.terms}
+        require(
+            "start_state" in self.terms,
+            "env.randomization.terms has no start_state; add your events to those of a task by with_terms(...)",
+        )
+        shipped = shipped_events()
+        for name, term in self.terms.items():
+            known = shipped[term.func or name].params if (term.func or name) in shipped else {}
+            self.terms[name] = replace(term, params={**known, **term.params})
 
     @classmethod
     def none(cls) -> RandomizationConfig:
         """Return settings without randomisation and disturbances."""
         one = (1.0, 1.0)
+        model = {"friction": (0.8, 0.8), "payload": (0.0, 0.0), "stiffness_scale": one, "damping_scale": one}
         return cls(
-            friction=(0.8, 0.8),
-            payload=(0.0, 0.0),
-            stiffness_scale=one,
-            damping_scale=one,
-            push_interval=0.0,
-            push_velocity=0.0,
-            initial_joint_scale=one,
-            initial_velocity=0.0,
+            {
+                "model_parameters": EventTerm("startup", params=model),
+                "start_state": EventTerm("reset", params={"initial_joint_scale": one, "initial_velocity": 0.0}),
+                "push": EventTerm("interval", period=0.0, params={"push_velocity": 0.0}),
+            }
         )
+
+
+def shipped_events() -> Dict[str, EventTerm]:
+    """Return the events of every task, with their parameters; see rsl_rl.tasks.mdp.events for what they mean."""
+    model = {
+        "friction": (0.4, 1.25),
+        "payload": (-1.0, 2.0),
+        "stiffness_scale": (0.9, 1.1),
+        "damping_scale": (0.9, 1.1),
+    }
+    return {
+        "model_parameters": EventTerm("startup", params=model),
+        "start_state": EventTerm("reset", params={"initial_joint_scale": (0.7, 1.3), "initial_velocity": 0.4}),
+        "push": EventTerm("interval", period=8.0, params={"push_velocity": 0.6, "push_turning": 0.0}),
+    }

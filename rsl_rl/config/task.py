@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Dict
 
+from rsl_rl.config.aliases import accepts_former_names
 from rsl_rl.config.base import MAX_ENVS, TaskConfig, require, require_counts, require_field
 from rsl_rl.config.mdp import (
     CommandConfig,
@@ -12,6 +13,7 @@ from rsl_rl.config.mdp import (
     CommandTerm,
     ControlConfig,
     EventTerm,
+    ObservationGroupConfig,
     ObservationTerm,
     RandomizationConfig,
     Range,
@@ -22,7 +24,6 @@ from rsl_rl.config.mdp import (
     TerminationTerm,
 )
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.config.terms import MAX_HISTORY
 from rsl_rl.config.terrain import TerrainConfig, TerrainType
 from rsl_rl.config.toy import (
     CameraConfig,
@@ -34,7 +35,6 @@ from rsl_rl.config.toy import (
     TokensConfig,
     ToyConfig,
 )
-from rsl_rl.utils.registry import suggest
 
 __all__ = [
     "MAX_ENVS",
@@ -47,6 +47,7 @@ __all__ = [
     "EventTerm",
     "FarGoalConfig",
     "LeggedRobotConfig",
+    "ObservationGroupConfig",
     "ObservationTerm",
     "RandomizationConfig",
     "Range",
@@ -65,10 +66,11 @@ __all__ = [
     "ToyConfig",
 ]
 
-_TAKEN_NAMES = ("policy", "critic", "actions", "rewards", "velocities", "states", "targets", "environment", "step")
-"""Reserved names that further observation groups of a legged robot cannot have."""
+_TAKEN_NAMES = ("actions", "rewards", "velocities", "states", "targets", "environment", "step")
+"""Reserved names that observation groups of a legged robot cannot have."""
 
 
+@accepts_former_names
 @dataclass(frozen=True)
 class LeggedRobotConfig(TaskConfig):
     """A legged robot that follows velocity commands."""
@@ -88,15 +90,9 @@ class LeggedRobotConfig(TaskConfig):
     rewards: RewardConfig = field(default_factory=RewardConfig)
     terminations: TerminationConfig = field(default_factory=TerminationConfig)
     randomization: RandomizationConfig = field(default_factory=RandomizationConfig)
-    policy_observations: Dict[str, ObservationTerm] = field(default_factory=dict)
-    """Terms of the group "policy" in order; a name is a function of rsl_rl.tasks.mdp.observations, or
-    "package.module:function"."""
-    critic_observations: Dict[str, ObservationTerm] = field(default_factory=dict)
-    """Terms of the group "critic" in order; empty: the critic reads the group "policy"."""
-    more_observations: Dict[str, Dict[str, ObservationTerm]] = field(default_factory=dict)
-    """Further observation groups by name, each with its terms in order."""
-    observation_history: Dict[str, int] = field(default_factory=dict)
-    """Control steps in the observations of a group, the oldest first; 1 for a group that is not named."""
+    observations: Dict[str, ObservationGroupConfig] = field(default_factory=dict)
+    """Observation groups by name: "policy", "critic" for privileged observations (without it the critic reads the group
+    "policy"), and others that policy.actor_groups and policy.critic_groups name."""
     gate: Dict[str, float] = field(default_factory=dict)
     """Success criteria: largest allowed value of each metric of scripts/evaluate.py."""
 
@@ -111,18 +107,5 @@ class LeggedRobotConfig(TaskConfig):
             step <= self.commands.resampling_time,
             f"env.commands.resampling_time={self.commands.resampling_time} is less than {one_step}; give more",
         )
-        taken = [name for name in _TAKEN_NAMES if name in self.more_observations]
-        require(not taken, f"env.more_observations names a group {', '.join(taken)}, which is taken; use another name")
-        groups = self.observation_groups
-        for name, history in self.observation_history.items():
-            unknown = f"env.observation_history names the group '{name}'"
-            empty = "; env.critic_observations has no terms" if name == "critic" else ""
-            require(name in groups, f"{unknown}{empty}; known: {', '.join(groups)}.{suggest(name, groups)}")
-            fits = 1 <= history <= MAX_HISTORY
-            require(fits, f"env.observation_history.{name}={history}: give a number of steps from 1 to {MAX_HISTORY}")
-
-    @property
-    def observation_groups(self) -> Dict[str, Dict[str, ObservationTerm]]:
-        """The terms of each group by name: "policy", "critic" if it has terms, and further groups."""
-        critic = {"critic": self.critic_observations} if self.critic_observations else {}
-        return {"policy": self.policy_observations, **critic, **self.more_observations}
+        taken = [name for name in _TAKEN_NAMES if name in self.observations]
+        require(not taken, f"env.observations names a group {', '.join(taken)}, which is taken; use another name")

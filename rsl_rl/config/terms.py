@@ -3,13 +3,13 @@
 A term is a function with its parameters. The key of a term in the config is its name. ``func`` is the name of a shipped
 function, or "package.module:function"; empty: the key of the term. ``params`` are the parameters of the function by
 name. A parameter without a default that ``params`` lacks is the setting of the same name in the section of the config,
-such as ``env.rewards.tracking_sigma``; a parameter called ``cfg`` is the section itself.
+such as ``env.terminations.max_tilt``; a parameter called ``cfg`` is the section itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Tuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Dict, Mapping, Tuple, TypeVar
 
 from rsl_rl.config.base import (
     Settings,
@@ -20,13 +20,16 @@ from rsl_rl.config.base import (
     require_positive,
     require_within,
 )
-from rsl_rl.utils.config_io import convert, short_repr
+from rsl_rl.utils.config_io import convert, key_text, short_repr
 
 MODES = ("startup", "reset", "interval")
 """When an event happens: once before the first episode, at the start of each episode, or at random times."""
 
 MAX_HISTORY = 1000
 """Largest number of control steps in an observation."""
+
+
+Section = TypeVar("Section", bound="Terms")
 
 
 class Term(Settings):
@@ -39,13 +42,34 @@ class Term(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        object.__setattr__(self, "params", {name: _plain(x, f"params.{name}") for name, x in self.params.items()})
+        object.__setattr__(
+            self, "params", {name: _plain(x, f"params.{key_text(name)}") for name, x in self.params.items()}
+        )
+
+
+class Terms(Settings):
+    """Base class of settings with terms by name."""
+
+    terms: Dict[str, Any]
+    """Terms by name."""
+
+    def with_terms(self: Section, terms: Mapping[str, Any]) -> Section:
+        """Return the settings with further terms, and with others in place of those of the same names."""
+        return replace(self, terms={**self.terms, **terms})  # type: ignore[type-var]  # derived classes are dataclasses
+
+    def with_params(self: Section, name: str, **params: Any) -> Section:
+        """Return the settings with other parameters of a term."""
+        term = self.terms[name]
+        return self.with_terms({name: replace(term, params={**term.params, **params})})
 
 
 def _plain(value: Any, where: str) -> Any:
     """Convert a parameter to what a config file can hold: lists become tuples, numbers must be finite."""
     if isinstance(value, Mapping):
-        return {key: _plain(item, f"{where}.{key}") for key, item in value.items()}
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueError(f"{where} has the key {short_repr(key)}; give names as keys")
+        return {key: _plain(item, f"{where}.{key_text(key)}") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return tuple(_plain(item, f"{where}[{i}]") for i, item in enumerate(value))
     if value is None or isinstance(value, (bool, str)):
@@ -69,12 +93,15 @@ class ScheduleConfig(Settings):
     tracking: float = 0.0
     """Count only steps while the tracking score, the mean of exp(-error^2 / tracking_sigma) over the last seconds and
     all robots, exceeds this; 0: count all steps."""
+    tracking_sigma: float = 0.25
+    """Width of the tracking score [(m/s)^2] and [(rad/s)^2]."""
 
     def __post_init__(self):
         super().__post_init__()
         require_counts(self, 0, "steps")
         require_not_negative(self, "start", "end")
         require_within(self, 0, 1, "tracking")
+        require_positive(self, "tracking_sigma")
 
 
 @dataclass(frozen=True)
@@ -86,7 +113,7 @@ class ObservationTerm(Term):
     noise: float = 0.0
     """Uniform noise in [-noise, noise], in the term's SI unit."""
     history: int = 0
-    """Control steps in the observation, the oldest first; 0: the history of the group in env.observation_history."""
+    """Control steps in the observation, the oldest first; 0: the history of the group."""
     func: str = ""
     """Function of rsl_rl.tasks.mdp.observations, or "package.module:function"; empty: the name of the term."""
     params: Dict[str, Any] = field(default_factory=dict)
@@ -102,6 +129,20 @@ class ObservationTerm(Term):
         fits = 0 <= self.delay[0] <= self.delay[1] <= MAX_HISTORY
         require_field(self, "delay", fits, f": give two numbers of steps from 0 to {MAX_HISTORY}, the lower one first")
         require_counts(self, 0, "history", high=MAX_HISTORY)
+
+
+@dataclass(frozen=True)
+class ObservationGroupConfig(Terms):
+    """An observation group: terms that are concatenated."""
+
+    terms: Dict[str, ObservationTerm]
+    """Terms in order; a name is a function of rsl_rl.tasks.mdp.observations, or "package.module:function"."""
+    history: int = 1
+    """Control steps in the observation, the oldest first, of terms without a history of their own."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_counts(self, 1, "history", high=MAX_HISTORY)
 
 
 @dataclass(frozen=True)
@@ -143,7 +184,7 @@ class EventTerm(Term):
     mode: str
     """When it happens: startup, reset (at the start of each episode) or interval (at random times)."""
     period: float = 0.0
-    """Mean time between two events of a robot in the mode interval [s]."""
+    """Mean time between two events of a robot in the mode interval [s]; 0: never."""
     func: str = ""
     """Function or class of rsl_rl.tasks.mdp.events, or "package.module:function"; empty: the name of the term."""
     params: Dict[str, Any] = field(default_factory=dict)
@@ -152,7 +193,6 @@ class EventTerm(Term):
     def __post_init__(self):
         super().__post_init__()
         require_choice(self, MODES, "mode")
-        if self.mode == "interval":
-            require_positive(self, "period")
-        else:
+        require_not_negative(self, "period")
+        if self.mode != "interval":
             require_field(self, "period", self.period == 0, f" has no effect in the mode {self.mode}; leave it out")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import EventTerm, ObservationTerm, RandomizationConfig
+from rsl_rl.config.mdp import EventTerm, ObservationGroupConfig, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
@@ -70,17 +70,15 @@ def for_evaluation(
         cfg,
         num_envs=num_envs,
         episode_length=2 * seconds,  # no time-outs during the evaluation
-        policy_observations=_without_noise(cfg.policy_observations),
-        critic_observations=_without_noise(cfg.critic_observations),
-        more_observations={name: _without_noise(terms) for name, terms in cfg.more_observations.items()},
+        observations={name: _without_noise(group) for name, group in cfg.observations.items()},
         randomization=replace(randomization, terms=_without_schedules(randomization.terms)),
         commands=commands,
         terrain=replace(cfg.terrain, curriculum=False),
     )
 
 
-def _without_noise(terms: Mapping[str, ObservationTerm]) -> Dict[str, ObservationTerm]:
-    return {name: replace(term, noise=0.0, bias=0.0) for name, term in terms.items()}
+def _without_noise(group: ObservationGroupConfig) -> ObservationGroupConfig:
+    return group.with_terms({name: replace(term, noise=0.0, bias=0.0) for name, term in group.terms.items()})
 
 
 def _without_schedules(terms: Mapping[str, EventTerm]) -> Dict[str, EventTerm]:
@@ -95,9 +93,7 @@ def _without_schedules(terms: Mapping[str, EventTerm]) -> Dict[str, EventTerm]:
 
 def without_disturbances(cfg: RandomizationConfig) -> RandomizationConfig:
     """Return randomisation without pushes and without other events at random times."""
-    return replace(
-        cfg, push_interval=0.0, terms={name: term for name, term in cfg.terms.items() if term.mode != "interval"}
-    )
+    return cfg.with_terms({name: replace(x, period=0.0) for name, x in cfg.terms.items() if x.mode == "interval"})
 
 
 class SeedResult(NamedTuple):

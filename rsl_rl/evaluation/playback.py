@@ -29,9 +29,8 @@ def for_playback(
         vx, vy, yaw = ((value, value) for value in command)
         others = {name: term for name, term in commands.terms.items() if name != "velocity"}
         commands = replace(commands, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw, terms=others)
-    return replace(
-        cfg, commands=commands, randomization=replace(cfg.randomization, payload=(0.0, 0.0), initial_velocity=0.0)
-    )
+    randomization = cfg.randomization.with_params("model_parameters", payload=(0.0, 0.0))
+    return replace(cfg, commands=commands, randomization=randomization.with_params("start_state", initial_velocity=0.0))
 
 
 @torch.no_grad()

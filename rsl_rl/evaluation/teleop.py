@@ -92,7 +92,7 @@ class RewardRecorder:
     """An observer of :class:`LeggedRobot` that records the first robot's reward terms of the last step."""
 
     def __init__(self, env: LeggedRobot):
-        self._weights = {name: term.weight for name, term in env.cfg.rewards.all_terms.items()}
+        self._weights = {name: term.weight for name, term in env.cfg.rewards.terms.items()}
         self._terms = bind_rewards(env.cfg.rewards)
         self.rewards: Dict[str, float] = dict.fromkeys(self._terms, 0.0)  # weighted [1/s]
 

@@ -66,10 +66,10 @@ class LeggedRobot(VecEnv):
         self._events.startup()
         self._terminations = Terminations(cfg.terminations, self.state)
         self._rewards = WeightedRewards(cfg.rewards, self.state, cfg.sim.control_dt)
-        self._step_log = StepLog(cfg.rewards.weights, cfg.episode_length)
+        self._step_log = StepLog(cfg.rewards.terms, cfg.episode_length)
         self._groups = observation_groups(cfg, self.state, self._generator)
         self.num_obs = sum(self._groups["policy"].sizes)
-        self.num_privileged_obs = sum(self._groups["critic"].sizes) if cfg.critic_observations else None
+        self.num_privileged_obs = sum(self._groups["critic"].sizes) if "critic" in self._groups else None
         self._observation_table = ObservationTable(self._groups, self.state)
         self._observations: Dict[str, Tensor] = {}
         self.extras: Dict[str, Any] = {}
@@ -206,7 +206,7 @@ class LeggedRobot(VecEnv):
         robot = int(event["environment"])
         values = {
             "velocities": dict(zip(faults.velocity_names(self.state), event["velocities"].tolist())),
-            "rewards": dict(zip(self.cfg.rewards.weights, event["rewards"].tolist())),
+            "rewards": dict(zip(self.cfg.rewards.terms, event["rewards"].tolist())),
             "observations": {
                 f"{name} {term}": value
                 for name, group in self._groups.items()

@@ -73,10 +73,11 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
     elif not is_dataclass(cls):
         raise ValueError(f"{prefix}kind is missing; name one of {', '.join(sorted(_kinds(cls)))}")
     hints = declared_types(cls)
-    values = _without_aliases(getattr(cls, "aliases", {}), values, prefix)
+    if hasattr(cls, "current_names"):
+        values = cls.current_names(values)  # type: ignore[attr-defined]
     for key in values:
         if key not in hints:
-            name = _key_text(key)
+            name = key_text(key)
             raise ValueError(f"unknown setting '{prefix}{name}'; known here: {', '.join(hints)}.{suggest(name, hints)}")
     for f in fields(cls):  # type: ignore[arg-type]
         if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
@@ -91,14 +92,6 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
         if where in ("", section):  # the message has the path already
             raise
         raise ValueError(str(error).replace(f"{section}.", prefix)) from error
-
-
-def _without_aliases(aliases: Mapping[str, str], values: Mapping[str, Any], prefix: str) -> Dict[str, Any]:
-    """Return the values with the names of fields; a field that is given by both names is a ValueError."""
-    for alias, name in aliases.items():
-        if alias in values and name in values:
-            raise ValueError(f"{prefix}{alias} is another name of {prefix}{name}, and both are given; leave out one")
-    return {aliases.get(key, key): value for key, value in values.items()}
 
 
 @functools.lru_cache(maxsize=None)
@@ -118,7 +111,7 @@ def _subclass(cls: Type[T], name: Any, prefix: str) -> Type[T]:
     kinds = _kinds(cls)
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(
-            f"{prefix}kind={short_repr(name)}; known: {', '.join(sorted(kinds))}.{suggest(_key_text(name), kinds)}"
+            f"{prefix}kind={short_repr(name)}; known: {', '.join(sorted(kinds))}.{suggest(key_text(name), kinds)}"
         )
     return kinds[name]
 
@@ -183,7 +176,7 @@ def _convert_dict(item_hint: Any, value: Any, where: str) -> Dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
             raise ValueError(f"{where} has the key {short_repr(key)}, a {type(key).__name__}; give names as keys")
-    return {key: convert(item_hint, item, f"{where}.{_key_text(key)}") for key, item in value.items()}
+    return {key: convert(item_hint, item, f"{where}.{key_text(key)}") for key, item in value.items()}
 
 
 def _convert_tuple(item_hints: Tuple[Any, ...], value: Any, where: str) -> Tuple[Any, ...]:
@@ -215,7 +208,8 @@ def short_repr(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _key_text(key: Any) -> str:
+def key_text(key: Any) -> str:
+    """Return a key of a mapping as a part of a path in messages."""
     return key[:80] if isinstance(key, str) and key.isprintable() else short_repr(key)
 
 

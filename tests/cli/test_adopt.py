@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rsl_rl.cli.main import main
-from rsl_rl.config.mdp import RandomizationConfig
+from rsl_rl.config.mdp import CommandLimitConfig, RandomizationConfig
 from rsl_rl.runners import OnPolicyRunner
 from tests.docs_blocks import commands
 from tests.models_of_others import BIPED_DEFAULTS, biped_mjcf, quadruped_urdf, wheeled_urdf
@@ -47,6 +47,7 @@ def test_adopted_quadruped_trains_and_mirrors(here, capsys, small_cfg):
     assert max(map(len, (here / "dog" / "flat.py").read_text().splitlines())) <= 120
 
     task = importlib.import_module("dog.flat").DogFlat().env
+    assert task.commands.limit == CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0)
     env = replace(task, num_envs=8, randomization=RandomizationConfig.none()).build()
     for _ in range(50):  # one second with the targets of the standing pose
         step = env.step(torch.zeros(8, 12))

@@ -26,9 +26,9 @@ from configs.network import SmallNetworkConfig
 
 def task() -> LeggedRobotConfig:
     base = flat_task()
-    weights = {**base.rewards.weights, "configs.terms:low_feet": -0.5}
-    observations = {**base.policy_observations, "configs.terms:foot_distance": ObservationTerm(scale=2.0)}
-    return replace(base, rewards=replace(base.rewards, weights=weights), policy_observations=observations)
+    rewards = base.rewards.with_weights({"configs.terms:low_feet": -0.5})
+    policy = base.observations["policy"].with_terms({"configs.terms:foot_distance": ObservationTerm(scale=2.0)})
+    return replace(base, rewards=rewards, observations={**base.observations, "policy": policy})
 
 
 @dataclass(frozen=True)

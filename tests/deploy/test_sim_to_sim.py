@@ -242,8 +242,15 @@ def test_a_trained_go2_walks_in_an_interpreter_without_torch_as_it_does_here(run
         (tmp_path / "commands.json").write_text(json.dumps(commands))
         agree(walk("--commands", tmp_path / "commands.json"), expected, cfg.env.gate)
 
-        varied = cfg.env.randomization
-        flags = ("--friction", *varied.friction, "--payload", *varied.payload, "--gains", *varied.stiffness_scale)
+        varied = cfg.env.randomization.terms["model_parameters"].params
+        flags = (
+            "--friction",
+            *varied["friction"],
+            "--payload",
+            *varied["payload"],
+            "--gains",
+            *varied["stiffness_scale"],
+        )
         expected = evaluate(for_evaluation(cfg.env, 256, 20.0).build(seed=5), loaded.policy, 20.0)
         agree(walk("--robots", 256, *flags), expected, cfg.env.gate)
     finally:

@@ -7,7 +7,7 @@ import torch
 
 from configs.go2_flat import Go2Flat
 from configs.go2_rough import rough_task
-from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationTerm, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationGroupConfig, ObservationTerm, RandomizationConfig
 from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.evaluation import standing
 from rsl_rl.evaluation.curriculum import for_curriculum, measure_level, require_curriculum
@@ -56,16 +56,20 @@ def test_the_gate_measures_a_robot_that_stands():
 
 
 def test_disturbance_replaces_the_randomisation_of_the_training():
-    randomization = RandomizationConfig(friction=(0.1, 2.0), push_velocity=3.0)
+    randomization = RandomizationConfig().with_params("model_parameters", friction=(0.1, 2.0))
+    randomization = randomization.with_params("push", push_velocity=3.0)
     task = replace(CFG, randomization=randomization, sim=replace(CFG.sim, contact_impedance=0.999))
     same = [disturbed(for_evaluation(cfg, 4, 1.0), "heavy_trunk+slippery+delay").build() for cfg in (CFG, task)]
     assert same[0].sim.model.pair_solimp.tolist() == same[1].sim.model.pair_solimp.tolist()
     for env in same:
         assert env.state.payload.tolist() == [5.0] * 4 and env.state.friction.tolist() == pytest.approx([0.15] * 4)
         assert env.state.parameters["action_delay"].eq(4).all()  # physics steps of 5 ms
-        assert env.cfg.randomization.push_interval == 0
+        assert env.cfg.randomization.terms["push"].period == 0
     weak = disturbed(for_evaluation(CFG, 4, 1.0), "weak_motors+pushes").build()
-    assert weak.sim.parameters()["motor_strength"].eq(0.6).all() and weak.cfg.randomization.push_velocity == 1.5
+    assert weak.sim.parameters()["motor_strength"].eq(0.6).all() and weak.cfg.randomization.terms["push"].params == {
+        "push_velocity": 1.5,
+        "push_turning": 0.0,
+    }
     assert all(disturbed(CFG, name) for name in DESCRIPTIONS)
     with pytest.raises(ValueError, match=r"--disturbance heavy: known: none, .* Did you mean 'heavy_trunk'"):
         disturbed(CFG, "heavy")
@@ -73,19 +77,20 @@ def test_disturbance_replaces_the_randomisation_of_the_training():
 
 def test_evaluation_uses_the_end_of_schedules_and_no_bias():
     events = {"payload": EventTerm("startup", params={"range": (2.0, 2.0), "schedule": {"steps": 100, "end": 0.5}})}
-    observations = {name: replace(term, bias=1.0) for name, term in CFG.policy_observations.items()}
+    biased = {name: replace(term, bias=1.0) for name, term in CFG.observations["policy"].terms.items()}
+    observations = {**CFG.observations, "policy": ObservationGroupConfig(biased)}
     commands = replace(CFG.commands, schedule=ScheduleConfig(steps=10))
-    task = replace(CFG, policy_observations=observations, commands=commands)
-    env = for_evaluation(replace(task, randomization=replace(RandomizationConfig.none(), terms=events)), 4, 1.0).build()
+    task = replace(CFG, observations=observations, commands=commands)
+    env = for_evaluation(replace(task, randomization=RandomizationConfig.none().with_terms(events)), 4, 1.0).build()
     assert env.state.payload.tolist() == [1.0] * 4 and env.state.command.abs().max() > 0
     assert not env._groups["policy"].errors.is_needed
 
 
 def test_an_actor_is_evaluated_without_noise_whatever_group_it_reads():
-    noisy = {"joint_vel": ObservationTerm(noise=1.5, bias=0.1)}
-    task = replace(CFG, critic_observations=noisy, more_observations={"own": noisy})
-    quiet = replace(CFG, critic_observations={"joint_vel": ObservationTerm()}, more_observations={})
-    obs, expected = (for_evaluation(cfg, 4, 1.0).build().get_observations() for cfg in (task, quiet))
+    noisy = ObservationGroupConfig({"joint_vel": ObservationTerm(noise=1.5, bias=0.1)})
+    quiet = ObservationGroupConfig({"joint_vel": ObservationTerm()})
+    tasks = [replace(CFG, observations={**CFG.observations, "critic": x, "own": x}) for x in (noisy, quiet)]
+    obs, expected = (for_evaluation(cfg, 4, 1.0).build().get_observations() for cfg in tasks)
     for name in ("critic", "own"):
         assert torch.equal(obs[name], expected["critic"])
 
@@ -138,10 +143,10 @@ def test_falls_are_counted():
 
 def test_the_gate_is_without_noise_and_pushes():
     cfg = for_evaluation(CFG, 4, 20.0)
-    assert all(term.noise == 0 for term in cfg.policy_observations.values())
-    assert cfg.randomization.push_interval == 0 and cfg.commands.standing_fraction == 0
-    assert cfg.randomization.friction == CFG.randomization.friction
-    assert for_evaluation(CFG, 4, 20.0, pushes=True).randomization.push_interval == CFG.randomization.push_interval
+    assert all(term.noise == 0 for term in cfg.observations["policy"].terms.values())
+    assert cfg.randomization.terms["push"].period == 0 and cfg.commands.standing_fraction == 0
+    assert cfg.randomization.terms["model_parameters"] == CFG.randomization.terms["model_parameters"]
+    assert for_evaluation(CFG, 4, 20.0, pushes=True).randomization == CFG.randomization
 
 
 @pytest.mark.parametrize(("periods", "changes"), [({}, 0), ({"command_period": 0.1}, 3)])

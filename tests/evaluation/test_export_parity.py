@@ -53,7 +53,7 @@ def lively_runner(policy, log_dir=None):
 def walk(runner, seconds, terms=None):
     """The description of the policy for an environment with randomisation terms, and a rollout of two robots."""
     cfg = replace(for_evaluation(runner.env.cfg, 2, seconds), episode_length=seconds / 3)
-    cfg = replace(cfg, randomization=replace(cfg.randomization, terms=terms or {}))
+    cfg = replace(cfg, randomization=cfg.randomization.with_terms(terms or {}))
     env = cfg.build(seed=2)
     module = describe_module(policy_module(runner.alg.actor_critic))
     description = {"format": 1, **module, **env.describe_interface(["policy"])}

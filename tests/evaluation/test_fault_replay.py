@@ -15,6 +15,7 @@ import torch
 from configs.go2_flat import Go2Flat
 from configs.toy import Toy
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.mdp import EventTerm
 from rsl_rl.evaluation.fault_plots import StepSummary, step_summaries, write_fault_report
 from rsl_rl.evaluation.fault_replay import SECTIONS, describe_replay, find_fault_dump, load_fault_dump, replay_fault
 from rsl_rl.runners import OnPolicyRunner
@@ -50,14 +51,13 @@ def break_robots(env):
 def trained(tmp_path_factory):
     """A training in which three robots broke: its config and its folder."""
     cfg = Go2Flat()
-    weights = {**cfg.env.rewards.weights, f"{__name__}:sometimes_nan": 1.0}
     cfg = replace(
         cfg,
         env=replace(
             cfg.env,
             num_envs=8,
-            rewards=replace(cfg.env.rewards, weights=weights),
-            randomization=replace(cfg.env.randomization, push_interval=0.0),
+            rewards=cfg.env.rewards.with_weights({f"{__name__}:sometimes_nan": 1.0}),
+            randomization=cfg.env.randomization.with_terms({"push": EventTerm("interval", 0.0)}),
         ),
         policy=replace(cfg.policy, actor_hidden_dims=(16,), critic_hidden_dims=(16,)),
         algorithm=PPOConfig(num_learning_epochs=1, num_mini_batches=1),

@@ -34,7 +34,7 @@ def played(tmp_path, monkeypatch):
 
 def small_run(tmp_path, **observations):
     env = replace(flat_task(), num_envs=4)
-    env = replace(env, policy_observations={**env.policy_observations, **observations})
+    env = replace(env, observations={**env.observations, "policy": env.observations["policy"].with_terms(observations)})
     cfg = TrainConfig(
         sim_device="cpu",
         rl_device="cpu",

@@ -164,7 +164,7 @@ def test_the_reward_terms_shown_are_the_environments(env):
     env.observers.append(lambda state, done: sums.append(env._rewards.compute().flatten() / env.cfg.sim.control_dt))
     teleoperate(env, policy, display)
     shown = display.shown[-1][2]
-    assert list(shown) == list(env.cfg.rewards.weights)
+    assert list(shown) == list(env.cfg.rewards.terms)
     np.testing.assert_allclose(list(shown.values()), sums[-1], rtol=1e-4, atol=1e-6)
     assert len(env.observers) == 1  # it leaves nothing behind
 

@@ -12,7 +12,7 @@ from rsl_rl.config.mdp import EventTerm, RandomizationConfig
 from rsl_rl.evaluation.fault_replay import FaultDump, replay_fault
 
 CFG = Go2Flat().env
-STILL = replace(RandomizationConfig.none(), push_interval=0.0)
+STILL = RandomizationConfig.none()
 
 
 def make(actuator=None, num_envs=4, seed=0, terms=None, backend="mujoco", **changes):
@@ -22,7 +22,7 @@ def make(actuator=None, num_envs=4, seed=0, terms=None, backend="mujoco", **chan
         num_envs=num_envs,
         sim=replace(CFG.sim, backend=backend, num_threads=1),
         control=replace(CFG.control, actuator=actuator or ActuatorConfig()),
-        randomization=replace(STILL, terms=terms or {}),
+        randomization=STILL.with_terms(terms or {}),
         **changes,
     )
     return cfg.build("cpu", seed=seed)

@@ -8,8 +8,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from configs.go2_flat import Go2Flat
-from rsl_rl.config.mdp import ObservationTerm, RandomizationConfig
+from configs.go2_flat import Go2Flat, without_noise
+from rsl_rl.config.mdp import (
+    EventTerm,
+    ObservationGroupConfig,
+    ObservationTerm,
+    RandomizationConfig,
+    RewardConfig,
+    RewardTerm,
+)
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terms import CommandTerm
 from rsl_rl.sim.base import RobotPoseVel
@@ -28,12 +35,21 @@ def make(num_envs: int = 8, seed: int = 0, **changes) -> LeggedRobot:
     return replace(CFG, num_envs=num_envs, **changes).build(seed=seed)
 
 
+def randomized(event, **params):
+    return {"randomization": CFG.randomization.with_params(event, **params)}
+
+
 def noiseless(cfg: LeggedRobotConfig = CFG):
-    return {name: replace(term, noise=0.0) for name, term in cfg.policy_observations.items()}
+    return {**cfg.observations, "policy": ObservationGroupConfig(without_noise(cfg.observations["policy"].terms))}
+
+
+def groups(**terms):
+    """Return the observation groups of the task with other terms of some."""
+    return {**CFG.observations, **{name: ObservationGroupConfig(own) for name, own in terms.items()}}
 
 
 def test_the_observation_is_what_its_terms_say():
-    env = make(policy_observations=noiseless(), randomization=RandomizationConfig.none())
+    env = make(observations=noiseless(), randomization=RandomizationConfig.none())
     env.step(torch.randn(8, 12))
     state, obs = env.state, env.get_observations()["policy"]
     assert obs.shape == (8, 48) == (env.num_envs, env.num_obs)
@@ -85,13 +101,13 @@ def test_actions_of_another_precision_are_taken():
 
 def test_noise_has_the_width_asked_for():
     terms = {"gravity": ObservationTerm(scale=2.0, noise=0.1)}
-    env = make(2000, policy_observations=terms, randomization=RandomizationConfig.none())
+    env = make(2000, observations=groups(policy=terms), randomization=RandomizationConfig.none())
     noise = env.get_observations()["policy"] - 2.0 * env.state.gravity
     assert noise.abs().max() <= 0.2 and noise.abs().max() > 0.199
 
 
 def test_noise_is_new_in_each_step_and_one_for_both_observations_of_a_step():
-    env = make(policy_observations={"gravity": ObservationTerm(scale=2.0, noise=0.1)})
+    env = make(observations=groups(policy={"gravity": ObservationTerm(scale=2.0, noise=0.1)}))
     drawn = []
     for _ in range(2):
         _, _, done, extras = env.step(torch.zeros(8, 12))
@@ -106,7 +122,7 @@ def test_groups_share_terms_and_keep_their_own_order_scale_and_noise():
     turned = {"joint_pos": ObservationTerm(scale=3.0), "command": ObservationTerm(scale=2.0)}
     exact = {"gravity": ObservationTerm()}
     for (policy, critic), num_envs in itertools.product(itertools.permutations((wide, turned, exact), 2), (1, 8)):
-        env = make(num_envs, policy_observations=policy, critic_observations=critic)
+        env = make(num_envs, observations=groups(policy=policy, critic=critic))
         env.step(torch.randn(num_envs, 12))
         for group, terms in (("policy", policy), ("critic", critic)):
             expected = [term.scale * TERMS[name].function(env.state) for name, term in terms.items()]
@@ -121,9 +137,9 @@ def test_what_a_quiet_step_leaves_out_changes_nothing(monkeypatch):
         env = make(
             6,
             episode_length=0.5,
-            critic_observations={name: ObservationTerm(scale=1.5) for name in TERMS},
+            observations=groups(critic={name: ObservationTerm(scale=1.5) for name in TERMS}),
             commands=replace(CFG.commands, resampling_time=0.06, standing_fraction=0.5, terms=CLOCK),
-            randomization=replace(CFG.randomization, push_interval=0.1),
+            randomization=CFG.randomization.with_terms({"push": EventTerm("interval", 0.1)}),
         )
         torch.manual_seed(1)
         for _ in range(40):
@@ -176,7 +192,7 @@ def test_time_outs_come_at_the_limit_and_are_not_failures():
 
 
 def test_the_final_observation_is_that_of_the_episode_that_ended():
-    env = make(episode_length=0.1, randomization=RandomizationConfig.none(), policy_observations=noiseless())
+    env = make(episode_length=0.1, randomization=RandomizationConfig.none(), observations=noiseless())
     for _ in range(4):
         env.step(torch.ones(8, 12))
     command = env.state.command.clone()
@@ -261,8 +277,8 @@ def test_episode_sums_are_logged_per_term_when_episodes_end():
     for _ in range(5):
         _, _, _, extras = env.step(torch.zeros(8, 12))
     log = extras["log"]
-    assert set(log) >= {f"rew_{name}" for name in CFG.rewards.weights}
-    terms = torch.stack([log[f"rew_{name}"] for name in CFG.rewards.weights])
+    assert set(log) >= {f"rew_{name}" for name in CFG.rewards.terms}
+    terms = torch.stack([log[f"rew_{name}"] for name in CFG.rewards.terms])
     assert torch.isfinite(terms).all()
     _, _, _, extras = env.step(torch.zeros(8, 12))
     assert torch.isnan(extras["log"]["rew_track_lin_vel"]).all()  # nobody finished: nothing to say
@@ -270,9 +286,8 @@ def test_episode_sums_are_logged_per_term_when_episodes_end():
 
 def test_the_reward_is_the_weighted_sum_of_the_terms():
     weights = {"track_yaw_rate": 2.0, "torques": -0.01}
-    env = make(
-        randomization=RandomizationConfig.none(), rewards=replace(CFG.rewards, weights=weights, only_positive=False)
-    )
+    cfg = RewardConfig(only_positive=False).with_weights(weights)
+    env = make(randomization=RandomizationConfig.none(), rewards=cfg)
     seen, terms = {}, bind_rewards(CFG.rewards)
     env.observers.append(lambda state, done: seen.update({name: terms[name](state) for name in weights}))
     _, reward, _, _ = env.step(torch.randn(8, 12))
@@ -280,13 +295,13 @@ def test_the_reward_is_the_weighted_sum_of_the_terms():
 
 
 def twice_alive(state, cfg):
-    assert cfg.tracking_sigma == 0.25
+    assert cfg.only_positive
     return 2 * rewards.alive(state)
 
 
 def test_a_reward_term_of_another_package_is_found_by_its_path():
     weights = {"tests.tasks.test_legged_robot:twice_alive": 1.0}
-    env = make(rewards=replace(CFG.rewards, weights=weights))
+    env = make(rewards=RewardConfig().with_weights(weights))
     _, reward, _, extras = env.step(torch.zeros(8, 12))
     torch.testing.assert_close(reward, torch.full((8,), 0.04))
     assert "rew_twice_alive" in extras["log"]
@@ -295,8 +310,8 @@ def test_a_reward_term_of_another_package_is_found_by_its_path():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"rewards": replace(CFG.rewards, weights={"track_vel": 1.0})}, "'track_vel'.*Did you mean 'track_lin_vel'"),
-        ({"policy_observations": {"gravitty": ObservationTerm()}}, "term 'gravitty'.*Did you mean 'gravity'"),
+        ({"rewards": RewardConfig({"track_vel": RewardTerm(1.0)})}, "'track_vel'.*Did you mean 'track_lin_vel'"),
+        ({"observations": groups(policy={"gravitty": ObservationTerm()})}, "term 'gravitty'.*Did you mean 'gravity'"),
         ({"robot": "go3"}, "unknown robot 'go3'; known: anymal_c, g1, go2, h1"),
         ({"terminations": replace(CFG.terminations, contact_links=("tail",))}, r"unknown links \['tail'\]"),
     ],
@@ -308,15 +323,17 @@ def test_a_typo_in_a_name_fails_at_the_start(changes, words):
 
 def test_randomisation_stays_in_its_ranges_and_reaches_the_critic():
     env = make(200)
-    cfg = CFG.randomization
-    for values, (low, high) in ((env.state.friction, cfg.friction), (env.state.payload, cfg.payload)):
+    ranges = CFG.randomization.terms["model_parameters"].params
+    for name in ("friction", "payload"):
+        values, (low, high) = getattr(env.state, name), ranges[name]
         assert low <= values.min() and values.max() <= high and values.std() > 0
     critic = env.get_observations()["critic"]
     assert torch.equal(critic[:, -2], env.state.friction) and torch.equal(critic[:, -1], 0.5 * env.state.payload)
 
 
 def test_pushes_come_at_their_rate():
-    randomization = replace(RandomizationConfig.none(), push_interval=0.2, push_velocity=0.5)
+    pushes = {"push": EventTerm("interval", 0.2, params={"push_velocity": 0.5})}
+    randomization = RandomizationConfig.none().with_terms(pushes)
     env = make(1000, randomization=randomization, episode_length=100.0)
     before = env.sim.root_lin_vel.clone()
     env.step(torch.zeros(1000, 12))
@@ -326,8 +343,9 @@ def test_pushes_come_at_their_rate():
 
 def test_pushes_turn_the_trunk_about_each_axis():
     def turning(largest):
-        pushes = {"push_interval": CFG.sim.control_dt, "push_velocity": 0.0, "push_turning": largest}  # in every step
-        env = make(1000, randomization=replace(RandomizationConfig.none(), **pushes))
+        params = {"push_velocity": 0.0, "push_turning": largest}
+        pushes = {"push": EventTerm("interval", CFG.sim.control_dt, params=params)}  # in every step
+        env = make(1000, randomization=RandomizationConfig.none().with_terms(pushes))
         env.step(torch.zeros(1000, 12))
         return env.sim.root_ang_vel.clone()
 
@@ -362,7 +380,7 @@ def test_mirrored_robots_live_mirrored_lives():
     commands = replace(
         CFG.commands, lin_vel_x=(0.3, 0.3), lin_vel_y=(0.0, 0.0), yaw_rate=(0.0, 0.0), standing_fraction=0.0
     )
-    env = make(2, policy_observations=noiseless(), randomization=RandomizationConfig.none(), commands=commands)
+    env = make(2, observations=noiseless(), randomization=RandomizationConfig.none(), commands=commands)
     mirrors = env.mirrors()
     zeros, quat = torch.zeros(2, 3), torch.tensor([[1.0, 0.0, 0.0, 0.0]]).repeat(2, 1)
     pos = torch.tensor([[0.0, 0.0, 0.32]]).repeat(2, 1)
@@ -381,12 +399,20 @@ def test_mirrored_robots_live_mirrored_lives():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"policy_observations": {}}, "observation group has no terms"),
-        ({"rewards": replace(CFG.rewards, weights={})}, "rewards.weights is empty"),
+        ({"observations": {}}, "env.observations has no group policy; name some of action,"),
+        ({"observations": groups(policy={})}, "observation group has no terms"),
+        ({"rewards": RewardConfig()}, "env.rewards.terms is empty"),
         (
-            {"randomization": replace(CFG.randomization, payload=(-9.0, 0.0))},
-            "takes off more than the trunk's 6.921 kg",
+            {"rewards": CFG.rewards.with_params("collision", collision_links=())},
+            "collision has no collision_links",
         ),
+        ({"rewards": CFG.rewards.with_params("track_lin_vel", tracking_sigma=0.0)}, "sigma=0.0 must be positive"),
+        (randomized("model_parameters", payload=(-9.0, 0.0)), "takes off more than the trunk's 6.921 kg"),
+        (randomized("model_parameters", friction=(1.0, 0.5)), r"params.friction: range=\(1.0, 0.5\); give two numbers"),
+        (randomized("model_parameters", stiffness_scale=(0.0, 1.0)), "params.stiffness_scale: range=.*from 1e-06"),
+        (randomized("push", push_velocity=-1.0), "env.randomization.terms.push.params.push_velocity=-1.0 must not be"),
+        (randomized("push", push_turning=-1.0), "push_turning=-1.0 must not be negative"),
+        (randomized("start_state", initial_velocity=-1.0), "initial_velocity=-1.0 must not be negative"),
     ],
 )
 def test_a_task_that_cannot_be_is_refused(changes, words):
@@ -397,12 +423,9 @@ def test_a_task_that_cannot_be_is_refused(changes, words):
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: replace(CFG.rewards, tracking_sigma=0.0), "tracking_sigma=0.0 must be positive"),
         (lambda: ObservationTerm(noise=-1.0), "noise=-1.0"),
-        (lambda: replace(CFG.randomization, push_velocity=-1.0), "push_velocity=-1.0"),
-        (lambda: replace(CFG.randomization, push_turning=-1.0), "push_turning=-1.0"),
-        (lambda: replace(CFG.randomization, friction=(1.0, 0.5)), "the first number must not exceed the second"),
-        (lambda: replace(CFG.randomization, stiffness_scale=(0.0, 1.0)), "stiffness_scale"),
+        (lambda: EventTerm("interval", -1.0), "period=-1.0 must not be negative"),
+        (lambda: RandomizationConfig({}), r"env.randomization.terms has no start_state; add your events to those of a"),
         (lambda: replace(CFG.commands, standing_fraction=2.0), "standing_fraction=2.0"),
         (lambda: replace(CFG.control, damping=0.0), "control.damping=0.0 must be positive"),
         (lambda: replace(CFG.control, damping={".*": 0.0}), "control.damping={'.*': 0.0} must be positive"),
@@ -442,4 +465,6 @@ def test_the_interface_tells_the_robot_what_it_needs():
         ("joint_pos", 12), ("joint_vel", 12), ("action", 12),
     ]  # fmt: skip
     assert described["control_period"] == pytest.approx(0.02) and described["joint_names"][0] == "FL_hip_joint"
-    assert len(make(1).describe_interface(["policy", "critic"])["observations"]) == 7 + len(CFG.critic_observations)
+    assert len(make(1).describe_interface(["policy", "critic"])["observations"]) == 7 + len(
+        CFG.observations["critic"].terms
+    )

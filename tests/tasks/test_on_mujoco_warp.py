@@ -44,13 +44,14 @@ def randomised():
     terms = {name: EventTerm("reset", params={"range": pair}) for name, pair in reset.items()}
     terms["motor_strength"].params["schedule"] = {"steps": 100, "tracking": 0.1}
     push = {"push_force": EventTerm("interval", 0.1, params={"force": 20.0})}
-    joints = replace(cfg.policy_observations["joint_vel"], bias=0.1, delay=(0, 2))
+    policy = cfg.observations["policy"]
+    joints = replace(policy.terms["joint_vel"], bias=0.1, delay=(0, 2))
     return replace(
         cfg,
         commands=replace(cfg.commands, heading_fraction=0.5, schedule=ScheduleConfig(steps=100)),
         control=replace(cfg.control, actuator=DCMotorConfig()),
-        policy_observations={**cfg.policy_observations, "joint_vel": joints},
-        randomization=replace(cfg.randomization, terms={**cfg.randomization.terms, **terms, **push}),
+        observations={**cfg.observations, "policy": policy.with_terms({"joint_vel": joints})},
+        randomization=cfg.randomization.with_terms({**terms, **push}),
     )
 
 

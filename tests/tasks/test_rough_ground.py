@@ -113,10 +113,10 @@ def test_height_scan_equals_ray_casting_from_the_trunk(make):
 def test_scan_errors_are_drawn_and_drift(make):
     events = {"scan_error": EventTerm("reset", params={"shift": 0.0, "offset": 0.1, "drift": 0.05})}
     flat = replace(SMALL, types={"flat": 1.0})
-    env = make(terrain=flat, randomization=replace(RandomizationConfig.none(), terms=events))
+    env = make(terrain=flat, randomization=RandomizationConfig.none().with_terms(events))
     error = env.state.scan_error.clone()
     assert error[:, 2].abs().max() > 0.05 and (error[:, :2] == 0).all()
-    policy = env.cfg.policy_observations["height_scan"]
+    policy = env.cfg.observations["policy"].terms["height_scan"]
     sensed = height_scan(env.state, **policy.params) - height_scan(env.state)
     torch.testing.assert_close(sensed, -error[:, 2:].expand(-1, 187), atol=1e-5, rtol=0)
     still(env, 10)

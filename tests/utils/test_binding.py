@@ -30,7 +30,7 @@ def test_bound_function_gets_params_settings_and_defaults_in_this_order():
 
 
 def test_bound_function_with_cfg_gets_the_section_of_the_config():
-    cfg = RewardConfig(tracking_sigma=0.5)
+    cfg = RewardConfig(only_positive=False)
     assert bind_term(with_section, {}, "here", settings_of(cfg))("s") == ("s", cfg)
     assert bind_term(lambda state, cfg=None: cfg, {}, "here", settings_of(cfg))("s") is cfg
     assert bind_term(lambda state, cfg=None: cfg, {}, "here", {})("s") is None

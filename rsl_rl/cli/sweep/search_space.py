@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 from rsl_rl.cli.command_line import SHORTCUTS
+from rsl_rl.config import aliases
 from rsl_rl.utils.registry import suggest
 
 EXAMPLES = "algorithm.learning_rate=log:1e-4..1e-2 (a range) or algorithm.entropy_coef=0.0,0.003,0.01 (choices)"
@@ -104,6 +105,9 @@ def _parse_parameter(text: str, default: Any, parse_config: ParseConfig) -> Para
     if field in RESERVED:
         raise ValueError(f"--space {text}: {field} cannot be searched; {RESERVED[field]}")
     try:
+        field, *others = aliases.current_paths(field)
+        if others:
+            raise ValueError(f"'{name.strip()}' is several fields now: {', '.join((field, *others))}; name one of them")
         present = field_value(default, field)
         if _names(present):
             raise ValueError(f"'{field}' is not one setting; name one of its fields: {', '.join(_names(present))}")

@@ -20,17 +20,25 @@ from rsl_rl.config.mdp import RandomizationConfig, Range
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.mdp import randomization
 from rsl_rl.tasks.mdp.context import TaskContext
+from rsl_rl.tasks.mdp.randomization import checked_range
 from rsl_rl.utils.binding import bind_term, find_function, settings_of
 from rsl_rl.utils.rotations import from_yaw
 from rsl_rl.utils.tensors import none_on_cpu
 from rsl_rl.utils.uniform import Uniform
 
+_LEAST = 1e-6
+"""Lower bound of what must be positive."""
+
 
 def model_parameters(
     task: TaskContext, mask: Tensor, *, friction: Range, payload: Range, stiffness_scale: Range, damping_scale: Range
 ) -> None:
-    """Draw the friction, the payload [kg] and the factors of the gains of each joint."""
-    sim, state = task.sim, task.state
+    """Draw the sliding friction between feet and floor, the mass added to the trunk [kg], and the factors of the gains
+    of each joint."""
+    sim, state, where = task.sim, task.state, "env.randomization.terms.model_parameters.params"
+    checked_range(payload, -math.inf, f"{where}.payload")
+    for name, pair in (("friction", friction), ("stiffness_scale", stiffness_scale), ("damping_scale", damping_scale)):
+        checked_range(pair, _LEAST, f"{where}.{name}")
     num_envs, num_joints = state.action.shape
     gain_scales = (stiffness_scale,) * num_joints + (damping_scale,) * num_joints
     drawn = Uniform(num_envs, (friction, payload, *gain_scales), task.generator)()
@@ -56,11 +64,15 @@ def _where(mask: Tensor, new: Tensor, old: Optional[Tensor]) -> Tensor:
 
 
 class StartState:
-    """Set the start state: a random heading, velocity of the trunk and joint angles; on a terrain also the place on the
-    robot's tile."""
+    """Set the start state: a random heading; a velocity of the trunk of at most ``initial_velocity`` [m/s] and [rad/s]
+    per axis; the default joint angles times ``initial_joint_scale``; on a terrain also the place on the robot's tile.
+    """
 
     def __init__(self, task: TaskContext, *, initial_joint_scale: Range, initial_velocity: float):
-        low, high = initial_joint_scale
+        where = "env.randomization.terms.start_state.params"
+        low, high = checked_range(initial_joint_scale, -math.inf, f"{where}.initial_joint_scale")
+        if initial_velocity < 0:
+            raise ValueError(f"{where}.initial_velocity={initial_velocity} must not be negative")
         velocity = (-initial_velocity, initial_velocity)
         joints = [(low * angle, high * angle) for angle in task.robot.default_joint_pos]
         self._levels = task.levels
@@ -89,6 +101,9 @@ class Push:
     angular one by at most ``push_turning`` [rad/s] about each axis."""
 
     def __init__(self, task: TaskContext, *, push_velocity: float, push_turning: float):
+        for name, value in (("push_velocity", push_velocity), ("push_turning", push_turning)):
+            if value < 0:
+                raise ValueError(f"env.randomization.terms.push.params.{name}={value} must not be negative")
         self._sim, self._generator = task.sim, task.generator
         self._largest, self._turning = push_velocity, push_turning
 
@@ -125,7 +140,9 @@ class Events:
         self._terms: Dict[str, Callable[[Tensor], Any]] = {}
         self._of_mode: Dict[str, List[Callable[[Tensor], Any]]] = {"startup": [], "reset": []}
         self._intervals: List[Tuple[Callable[[float], Tensor], float, Callable[[Tensor], Any]]] = []
-        for name, term in cfg.all_terms.items():
+        for name, term in cfg.terms.items():
+            if term.mode == "interval" and term.period == 0:
+                continue
             function = find_function(term.func or name, TERMS, "event term")
             num_arguments = 1 if inspect.isclass(function) else 2
             where = f"env.randomization.terms.{name}"

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import ObservationTerm
+from rsl_rl.config.mdp import ObservationGroupConfig, ObservationTerm
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.robots import Robot
@@ -119,24 +119,24 @@ class SensorErrors:
 class ObservationGroup:
     """Named terms, scaled, with noise and a history, concatenated: [N, D]. An :class:`ObservationTable` computes them.
 
-    ``where`` is the path of the terms in the config. ``history`` is that of terms without an own one, in control steps.
+    ``where`` is the path of the terms in the config.
     """
 
     def __init__(
         self,
-        terms: Mapping[str, ObservationTerm],
+        cfg: ObservationGroupConfig,
         where: str,
-        history: int,
         state: RobotState,
         generator: torch.Generator,
     ):
+        terms = cfg.terms
         if not terms:
             raise ValueError(f"an observation group has no terms; name some of {', '.join(sorted(TERMS))}")
         self.terms = dict(terms)
         self.found = {name: bind_observation(name, term, f"{where}.{name}") for name, term in terms.items()}
         self.step_sizes = [_size(name, term.function(state), state) for name, term in self.found.items()]
         self._device = state.action.device
-        self._steps = [term.history or history for term in terms.values()]
+        self._steps = [term.history or cfg.history for term in terms.values()]
         self.sizes = [size * steps for size, steps in zip(self.step_sizes, self._steps)]
         self.history = History(self.step_sizes, self._steps, self._device)
         widths = [term.noise * term.scale for term, size in zip(terms.values(), self.step_sizes) for _ in range(size)]
@@ -214,17 +214,12 @@ def _mirror_of_term(name: str, term: Term, size: int, robot: Robot) -> Tuple[Tup
 def observation_groups(
     cfg: LeggedRobotConfig, state: RobotState, generator: torch.Generator
 ) -> Dict[str, ObservationGroup]:
-    """Return the groups of a task by name: "policy", "critic" if it has terms, and further groups."""
-    paths = {"policy": "env.policy_observations", "critic": "env.critic_observations"}
+    """Return the groups of a task by name."""
+    if "policy" not in cfg.observations:
+        raise ValueError(f"env.observations has no group policy; name some of {', '.join(sorted(TERMS))} in it")
     return {
-        name: ObservationGroup(
-            terms,
-            paths.get(name, f"env.more_observations.{name}"),
-            cfg.observation_history.get(name, 1),
-            state,
-            generator,
-        )
-        for name, terms in cfg.observation_groups.items()
+        name: ObservationGroup(group, f"env.observations.{name}.terms", state, generator)
+        for name, group in cfg.observations.items()
     }
 
 

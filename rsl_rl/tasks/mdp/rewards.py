@@ -1,7 +1,7 @@
 """Reward terms: functions of the robots' state, each [N]; penalties have a negative weight.
 
-To add a term, write a function here and give it a weight in the config. Public functions of this file are terms. A term
-of another package is named "package.module:function". Parameters without a default are settings of ``env.rewards``.
+To add a term, write a function here and name it in ``env.rewards.terms``. Public functions of this file are terms. A
+term of another package is named "package.module:function". Its parameters are in the ``params`` of the term.
 """
 
 from __future__ import annotations
@@ -21,16 +21,22 @@ from rsl_rl.utils.binding import bind_term, find_function, settings_of
 RewardFunction = Callable[..., Tensor]
 
 
-def track_lin_vel(state: RobotState, *, tracking_sigma: float) -> Tensor:
+def track_lin_vel(state: RobotState, *, tracking_sigma: float = 0.25) -> Tensor:
     """exp(-error^2 / tracking_sigma) of the horizontal velocity: 1 without error."""
     error = state.command[:, :2] - state.base_lin_vel[:, :2]
-    return error.square().sum(dim=1).div_(-tracking_sigma).exp_()
+    return _closeness(error.square().sum(dim=1), tracking_sigma)
 
 
-def track_yaw_rate(state: RobotState, *, tracking_sigma: float) -> Tensor:
+def track_yaw_rate(state: RobotState, *, tracking_sigma: float = 0.25) -> Tensor:
     """exp(-error^2 / tracking_sigma) of the yaw rate: 1 without error."""
     error = state.command[:, 2] - state.base_ang_vel[:, 2]
-    return error.square().div_(-tracking_sigma).exp_()
+    return _closeness(error.square(), tracking_sigma)
+
+
+def _closeness(squared_error: Tensor, tracking_sigma: float) -> Tensor:
+    if tracking_sigma <= 0:
+        raise ValueError(f"tracking_sigma={tracking_sigma} must be positive")
+    return squared_error.div_(-tracking_sigma).exp_()
 
 
 def lin_vel_z(state: RobotState) -> Tensor:
@@ -48,7 +54,7 @@ def orientation(state: RobotState) -> Tensor:
     return state.gravity[:, :2].square().sum(dim=1)
 
 
-def base_height(state: RobotState, *, base_height_target: float) -> Tensor:
+def base_height(state: RobotState, *, base_height_target: float = 0.3) -> Tensor:
     """Squared difference between the trunk's height and its target [m^2]."""
     return (state.base_height - base_height_target).square()
 
@@ -78,7 +84,7 @@ def action_rate(state: RobotState) -> Tensor:
     return (state.action - state.previous_action).square().sum(dim=1)
 
 
-def joint_limits(state: RobotState, *, soft_joint_limit: float) -> Tensor:
+def joint_limits(state: RobotState, *, soft_joint_limit: float = 0.9) -> Tensor:
     """Sum of the distances of joints beyond their soft limits [rad]."""
     distance = (state.joint_pos - state.joint_middle).abs_()
     return distance.sub_(state.joint_half_range, alpha=soft_joint_limit).clamp_(min=0.0).sum(dim=1)
@@ -96,16 +102,18 @@ def abduction_deviation(state: RobotState, *, joints: Names = "abduction") -> Te
 
 def collision(state: RobotState, *, collision_links: Tuple[str, ...]) -> Tensor:
     """Number of ``collision_links`` that touch the floor."""
+    if not collision_links:
+        raise ValueError("the reward collision has no collision_links; name some, or remove the term")
     return (state.contact_strength(collision_links) > 0.1).sum(dim=1, dtype=torch.float32)
 
 
-def feet_air_time(state: RobotState, *, air_time_target: float, feet: Names = ".*") -> Tensor:
+def feet_air_time(state: RobotState, *, air_time_target: float = 0.3, feet: Names = ".*") -> Tensor:
     """Duration of each finished swing minus ``air_time_target`` [s]; 0 while no motion is commanded."""
     excess = (state.air_time - air_time_target).clamp(max=0.2) * state.foot_touchdown
     return state.feet(excess, feet).sum(dim=1) * state.moving
 
 
-def foot_clearance(state: RobotState, *, foot_clearance_target: float, feet: Names = ".*") -> Tensor:
+def foot_clearance(state: RobotState, *, foot_clearance_target: float = 0.08, feet: Names = ".*") -> Tensor:
     """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
     error = (state.foot_height - foot_clearance_target).square()
     return state.feet(error * state.foot_vel[:, :, :2].norm(dim=-1), feet).sum(dim=1)
@@ -142,7 +150,7 @@ def gait(state: RobotState, *, stance_share: float = 0.55) -> Tensor:
     return (state.foot_contact == stance).all(dim=1) * state.moving
 
 
-def single_stance(state: RobotState, *, air_time_target: float) -> Tensor:
+def single_stance(state: RobotState, *, air_time_target: float = 0.3) -> Tensor:
     """Time of the current swing [s], at most ``air_time_target``, while all feet but one are on the floor.
 
     A swing of more than twice the target does not count, so that standing on one leg is not rewarded; 0 while no motion
@@ -185,18 +193,18 @@ TERMS: Dict[str, RewardFunction] = {
 
 
 class WeightedRewards:
-    """Compute the reward terms that a config gives a weight, and keep their sums over each episode."""
+    """Compute the reward terms of a config, and keep their sums over each episode."""
 
     def __init__(self, cfg: RewardConfig, state: RobotState, control_dt: float):
-        if not cfg.weights:
-            raise ValueError(f"rewards.weights is empty; give a weight to some of {', '.join(sorted(TERMS))}")
+        if not cfg.terms:
+            raise ValueError(f"env.rewards.terms is empty; name some of {', '.join(sorted(TERMS))}")
         self._state, self._terms = state, bind_rewards(cfg)
         device, num_envs = state.command.device, len(state.command)
         for name, term in self._terms.items():
             shape = list(term(state).shape)
             if shape != [num_envs]:
                 raise ValueError(f"the reward '{name}' returns {shape}; return [N], here N={num_envs}")
-        step_weights = [term.weight * control_dt for term in cfg.all_terms.values()]
+        step_weights = [term.weight * control_dt for term in cfg.terms.values()]
         self._weights = torch.tensor(step_weights, device=device).unsqueeze(1)  # [terms, 1]
         self.episode_sums = torch.zeros(len(self._terms), num_envs, device=device)  # the caller adds each step's terms
 
@@ -224,8 +232,8 @@ def bind_rewards(cfg: RewardConfig) -> Dict[str, Callable[[RobotState], Tensor]]
         name: bind_term(
             find_function(term.func or name, TERMS, "reward term"),
             term.params,
-            f"env.rewards.weights.{name}",
+            f"env.rewards.terms.{name}",
             settings_of(cfg),
         )
-        for name, term in cfg.all_terms.items()
+        for name, term in cfg.terms.items()
     }

@@ -21,7 +21,7 @@ class Schedule:
 
     def __init__(self, task: TaskContext, cfg: Union[ScheduleConfig, Mapping[str, Any]], where: str):
         self.cfg = cfg if isinstance(cfg, ScheduleConfig) else from_dict(ScheduleConfig, cfg, where)
-        self._width = task.cfg.rewards.tracking_sigma
+        self._width = self.cfg.tracking_sigma
         self._rate = task.control_dt / _MEMORY
         self._progress = torch.full((), 0.0 if self.cfg.steps else 1.0, device=task.device)  # from 0 to 1
         self.score = torch.zeros((), device=task.device)  # tracking of the last seconds, from 0 to 1

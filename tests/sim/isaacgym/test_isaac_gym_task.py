@@ -8,7 +8,7 @@ import torch
 from configs.go2_flat import Go2Flat
 from configs.go2_rough import rough_task
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.task import RandomizationConfig, TerrainConfig
+from rsl_rl.config.task import EventTerm, ObservationGroupConfig, RandomizationConfig, TerrainConfig
 from rsl_rl.env import check_vec_env
 from rsl_rl.runners import OnPolicyRunner
 from tests.sim.isaacgym.isaac_gym_package import instead_of_isaac_gym
@@ -30,8 +30,8 @@ def config(backend: str = BACKEND, num_envs: int = 8):
 
 def test_a_robot_that_stands_sees_what_it_sees_on_mujoco():
     """Same seed and no noise: at rest the observations are the same; contacts have settings of their own."""
-    same = {"friction": (0.75, 0.75), "payload": (0.0, 0.0), "push_interval": 1e6}
-    randomization = replace(CFG.env.randomization, **same)
+    same = CFG.env.randomization.with_params("model_parameters", friction=(0.75, 0.75), payload=(0.0, 0.0))
+    randomization = same.with_terms({"push": EventTerm("interval", 1e6)})
     envs = [replace(config(backend), randomization=randomization).build(seed=5) for backend in (BACKEND, "mujoco")]
     for _ in range(40):
         ours, reference = (env.step(torch.zeros(8, 12)) for env in envs)
@@ -88,7 +88,8 @@ def test_robots_stand_on_rough_ground_as_on_mujoco():
         types={"stairs_up": 1.0, "slope_down": 1.0}, tile_size=4.0, num_columns=2, num_levels=2, border=2.0
     )
     cfg = replace(config(), terrain=terrain, randomization=RandomizationConfig.none())
-    cfg = replace(cfg, more_observations={"scan": {"height_scan": task.critic_observations["height_scan"]}})
+    scan = {"height_scan": task.observations["critic"].terms["height_scan"]}
+    cfg = replace(cfg, observations={**cfg.observations, "scan": ObservationGroupConfig(scan)})
     heights = []
     for backend in (BACKEND, "mujoco"):
         env = replace(cfg, sim=replace(cfg.sim, backend=backend)).build(seed=5)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.go2_flat import Go2Flat
-from rsl_rl.config.mdp import ObservationTerm
+from rsl_rl.config.mdp import ObservationGroupConfig, ObservationTerm
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.tasks.mdp.observation_groups import History
@@ -22,7 +22,11 @@ TERMS = {
 }
 
 
-def make(num_envs=6, seed=0, **changes):
+def make(num_envs=6, seed=0, policy=None, history=1, **changes):
+    """Return go2_flat with other terms and another history of the group policy."""
+    terms = CFG.observations["policy"].terms if policy is None else policy
+    observations = {**CFG.observations, "policy": ObservationGroupConfig(terms, history)}
+    changes = {"observations": observations, **changes}
     changes = {"episode_length": 0.14, "commands": replace(CFG.commands, resampling_time=0.06), **changes}
     return replace(CFG, num_envs=num_envs, **changes).build(seed=seed)
 
@@ -36,7 +40,7 @@ def stacked(values, size, steps):
 def test_history_is_that_of_a_naive_loop_over_robots_and_steps():
     """Of an environment with the same terms without a history, which has the same random numbers."""
     plain = {name: replace(term, history=0) for name, term in TERMS.items()}
-    single, env = make(policy_observations=plain), make(policy_observations=TERMS)
+    single, env = make(policy=plain), make(policy=TERMS)
     sizes, steps = {"gravity": 3, "command": 3, "action": 12}, {"gravity": 3, "command": 1, "action": 2}
     past = [{name: deque(maxlen=3) for name in sizes} for _ in range(6)]
 
@@ -77,24 +81,26 @@ def test_history_is_that_of_a_naive_loop_over_robots_and_steps():
 
 
 def test_history_of_a_group_holds_for_terms_without_an_own_one():
-    env = make(policy_observations=TERMS, observation_history={"policy": 4})
+    env = make(policy=TERMS, history=4)
     assert env._groups["policy"].sizes == [3 * 3, 3 * 4, 12 * 2] == env._groups["policy"].sizes
     assert env.num_obs == 45 and env.get_observations()["policy"].shape == (6, 45)
     assert env.get_observations()["critic"].shape == make().get_observations()["critic"].shape
 
 
 def test_history_is_described_in_steps():
-    described = make(policy_observations=TERMS).describe_interface(["policy"])["observations"]
+    described = make(policy=TERMS).describe_interface(["policy"])["observations"]
     assert [(term["name"], term["size"], term["history"]) for term in described] == [
         ("gravity", 3, 3), ("command", 3, 1), ("action", 12, 2),
     ]  # fmt: skip
 
 
 def test_resumed_history_is_bit_equal():
-    env = make(policy_observations=TERMS, observation_history={"critic": 3})
+    critic = replace(CFG.observations["critic"], history=3)
+    groups = {"policy": ObservationGroupConfig(TERMS), "critic": critic}
+    env = make(observations=groups)
     for _ in range(5):
         env.step(torch.randn(6, 12))
-    other = make(seed=9, policy_observations=TERMS, observation_history={"critic": 3})
+    other = make(seed=9, observations=groups)
     other.load_state_dict(env.state_dict())
     for _ in range(10):
         actions = torch.randn(6, 12)
@@ -122,9 +128,9 @@ def test_any_history_is_that_of_a_list(sizes, starts):
 
 
 def test_mirror_of_a_history_mirrors_each_step():
-    env = make(policy_observations=TERMS)
+    env = make(policy=TERMS)
     index, sign = env.mirrors()["policy"]
-    plain = make(policy_observations={name: replace(term, history=0) for name, term in TERMS.items()})
+    plain = make(policy={name: replace(term, history=0) for name, term in TERMS.items()})
     step_index, step_sign = plain.mirrors()["policy"]
     steps = [torch.randn(18) for _ in range(3)]
 
@@ -137,7 +143,7 @@ def test_mirror_of_a_history_mirrors_each_step():
 
 
 def test_symmetric_policy_with_a_history_acts_mirrored_and_trains(small_cfg):
-    env = make(policy_observations=TERMS)
+    env = make(policy=TERMS)
     policy = SymmetricActorCriticConfig(actor_hidden_dims=(16,), critic_hidden_dims=(16,))
     runner = OnPolicyRunner(env, replace(small_cfg, policy=policy))
     runner.learn(1)
@@ -149,13 +155,16 @@ def test_symmetric_policy_with_a_history_acts_mirrored_and_trains(small_cfg):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("observations", "message"),
     [
-        ({"observation_history": {"polcy": 2}}, "observation_history names the group 'polcy'; known: policy, critic"),
-        ({"observation_history": {"policy": 0}}, r"env.observation_history.policy=0: give a number of steps from 1"),
-        ({"policy_observations": {"gravity": {"history": -1}}}, "env.policy_observations.gravity.history=-1: give a"),
+        ({"policy": {"history": 2}}, "env.observations.policy.terms is missing and has no default; give it a value"),
+        ({"policy": {"terms": {}, "history": 0}}, r"env.observations.policy.history=0: give a whole number from 1"),
+        (
+            {"policy": {"terms": {"gravity": {"history": -1}}}},
+            "env.observations.policy.terms.gravity.history=-1: give a whole number from 0",
+        ),
     ],
 )
-def test_history_that_cannot_be_is_refused(changes, message):
+def test_history_that_cannot_be_is_refused(observations, message):
     with pytest.raises(ValueError, match=message):
-        make(**changes)
+        replace(CFG, observations=observations)

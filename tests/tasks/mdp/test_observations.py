@@ -16,12 +16,14 @@ MORE = {
 }
 
 
-def make(num_envs=4, **changes):
-    return replace(CFG, num_envs=num_envs, **changes).build(seed=0)
+def make(**groups):
+    """Return go2_flat with further observation groups, each given by its terms."""
+    more = {name: {"terms": terms} for name, terms in groups.items()}
+    return replace(CFG, num_envs=4, observations={**CFG.observations, **more}).build(seed=0)
 
 
 def test_more_groups_are_given_mirrored_described_and_stored():
-    env = make(more_observations=MORE)
+    env = make(**MORE)
     result = env.step(torch.randn(4, 12))
     for groups in (result.obs, result.extras["final_obs"]):
         assert list(groups) == ["policy", "critic", "heading", "feet"]
@@ -32,13 +34,13 @@ def test_more_groups_are_given_mirrored_described_and_stored():
     assert index.tolist() == [0, 1, 2, 3, 4, 5] and sign.tolist() == [1, -1, 1, 1, -1, -1]
     described = env.describe_interface(["feet", "heading"])["observations"]
     assert [(term["name"], term["size"]) for term in described] == [("foot_contact", 4), ("gravity", 3), ("command", 3)]
-    other = make(more_observations=MORE)
+    other = make(**MORE)
     other.load_state_dict(env.state_dict())
     assert torch.equal(other.get_observations()["heading"], result.obs["heading"])
 
 
 def test_more_groups_leave_the_others_as_they_are():
-    plain, more = make(), make(more_observations=MORE)
+    plain, more = make(), make(**MORE)
     for _ in range(5):
         actions = torch.randn(4, 12)
         one, two = plain.step(actions), more.step(actions)
@@ -49,15 +51,15 @@ def test_more_groups_leave_the_others_as_they_are():
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ({"critic": MORE["feet"]}, "env.more_observations names a group critic, which is taken; use another name"),
+        ({"actions": MORE["feet"]}, "env.observations names a group actions, which is taken; use another name"),
         ({"feet": {}}, "an observation group has no terms"),
         ({"feet": {"foot_contakt": ObservationTerm()}}, "unknown observation term .*Did you mean 'foot_contact'"),
-        ({"feet": 3}, "env.more_observations.feet=3; give a mapping"),
+        ({"feet": 3}, "env.observations.feet.terms=3; give a mapping"),
     ],
 )
 def test_a_group_that_cannot_be_is_refused(groups, message):
     with pytest.raises(ValueError, match=message):
-        make(more_observations=groups)
+        make(**groups)
 
 
 def height_and_speed(state):
@@ -74,7 +76,7 @@ MIRRORED = Term(lambda state: state.base_lin_vel, mirror_type="vector", frame="b
 
 def test_observation_term_by_path_is_scaled_described_and_changed_by_pushes():
     path = f"{__name__}:height_and_speed"
-    env = make(more_observations={"own": {path: ObservationTerm(scale=2.0)}})
+    env = make(own={path: ObservationTerm(scale=2.0)})
     for _ in range(3):
         result = env.step(torch.zeros(4, 12))
         torch.testing.assert_close(result.obs["own"], 2.0 * height_and_speed(env.state))
@@ -85,13 +87,13 @@ def test_observation_term_by_path_is_scaled_described_and_changed_by_pushes():
 
 def test_observation_term_by_path_without_a_mirror_image_is_refused_by_a_symmetric_policy_only():
     own = {f"{__name__}:height_and_speed": ObservationTerm()}
-    env = make(policy_observations={**CFG.policy_observations, **own})
+    env = make(policy={**CFG.observations["policy"].terms, **own})
     with pytest.raises(ValueError, match=r"height_and_speed' of 2 numbers has no mirror image"):
         env.mirrors()
-    index, sign = make(more_observations={"own": {f"{__name__}:MIRRORED": ObservationTerm()}}).mirrors()["own"]
+    index, sign = make(own={f"{__name__}:MIRRORED": ObservationTerm()}).mirrors()["own"]
     assert index.tolist() == [0, 1, 2] and sign.tolist() == [1, -1, 1]
 
 
 def test_observation_term_by_path_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"flat' returns \[4\]; return \[N, k\], here N=4"):
-        make(more_observations={"own": {f"{__name__}:flat": ObservationTerm()}})
+        make(own={f"{__name__}:flat": ObservationTerm()})

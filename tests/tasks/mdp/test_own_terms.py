@@ -13,8 +13,10 @@ from rsl_rl.cli.train import Flags
 from rsl_rl.config.mdp import (
     CommandTerm,
     EventTerm,
+    ObservationGroupConfig,
     ObservationTerm,
     RandomizationConfig,
+    RewardConfig,
     RewardTerm,
     TerminationTerm,
 )
@@ -99,12 +101,12 @@ class Forbidden:
 
 
 def test_own_reward_with_params_is_weighted_under_its_own_name():
-    weights = {
+    terms = {
         "slow_knees": RewardTerm(-2.0, f"{HERE}:knee_speed", {"power": 2}),
         f"{HERE}:knee_speed": RewardTerm(1.0, params={"power": 1.0, "factor": 3.0}),
-        "alive": 1.0,
+        "alive": RewardTerm(1.0),
     }
-    env = make(rewards=replace(CFG.rewards, weights=weights, only_positive=False))
+    env = make(rewards=RewardConfig(terms, only_positive=False))
     seen = {}
     env.observers.append(lambda state, done: seen.update(vel=state.joint_vel[:, 2::3].clone()))
     result = env.step(torch.randn(4, 12))
@@ -113,9 +115,9 @@ def test_own_reward_with_params_is_weighted_under_its_own_name():
     assert {"rew_slow_knees", "rew_knee_speed", "rew_alive"} <= set(result.extras["log"])
 
 
-def test_param_of_a_shipped_reward_takes_precedence_over_the_setting():
-    weights = {"base_height": 1.0, "low": RewardTerm(1.0, "base_height", {"base_height_target": 0.1})}
-    env = make(rewards=replace(CFG.rewards, weights=weights))
+def test_two_terms_of_one_function_have_their_own_params():
+    terms = {"base_height": RewardTerm(1.0), "low": RewardTerm(1.0, "base_height", {"base_height_target": 0.1})}
+    env = make(rewards=RewardConfig(terms))
     state = env.state
     for _ in range(2):
         env.step(torch.zeros(4, 12))
@@ -147,10 +149,10 @@ def test_term_with_the_name_of_a_shipped_one_replaces_it():
 
 def test_own_command_source_is_drawn_observed_and_reads_the_task():
     term = CommandTerm(f"{HERE}:HeightCommands", {"low": 0.2, "high": 0.3, "resampling_time": 0.06})
-    observations = {**CFG.policy_observations, f"{HERE}:height_command": ObservationTerm(scale=2.0)}
+    policy = CFG.observations["policy"].with_terms({f"{HERE}:height_command": ObservationTerm(scale=2.0)})
     env = make(
         commands=replace(CFG.commands, terms={"height": term}),
-        policy_observations=observations,
+        observations={**CFG.observations, "policy": policy},
         episode_length=0.1,
         randomization=RandomizationConfig.none(),
     )
@@ -184,7 +186,7 @@ def test_own_source_of_velocities_replaces_the_shipped_one_but_not_a_command_giv
 
 def test_own_event_at_random_times_has_its_mean_period():
     term = EventTerm("interval", period=0.1, func=f"{HERE}:spin", params={"speed": 7.0})
-    env = make(1000, randomization=replace(RandomizationConfig.none(), terms={"spin": term}))
+    env = make(1000, randomization=RandomizationConfig.none().with_terms({"spin": term}))
     spun = torch.zeros(1000)
     for _ in range(4):
         result = env.step(torch.zeros(1000, 12))
@@ -197,7 +199,7 @@ def test_own_event_at_random_times_has_its_mean_period():
 
 def test_own_event_at_resets_runs_for_the_robots_that_start_and_is_saved():
     term = EventTerm("reset", func=f"{HERE}:Tired", params={"loss": 0.125})
-    env = make(3, randomization=replace(RandomizationConfig.none(), terms={"tired": term}))
+    env = make(3, randomization=RandomizationConfig.none().with_terms({"tired": term}))
     env.reset([1])
     env.step(torch.zeros(3, 12))
     assert env.state.friction.tolist() == [0.875, 0.75, 0.875]
@@ -210,7 +212,7 @@ def test_own_event_at_resets_runs_for_the_robots_that_start_and_is_saved():
 
 def test_shipped_event_can_run_at_resets_for_the_robots_that_start():
     term = EventTerm("reset", func="model_parameters", params={"friction": (0.1, 0.2), "payload": (3.0, 4.0)})
-    env = make(3, randomization=replace(CFG.randomization, terms={"slippery": term}))
+    env = make(3, randomization=CFG.randomization.with_terms({"slippery": term}))
     before, gains = env.state.friction.clone(), env.sim.parameters()["stiffness"].clone()
     assert (before < 0.2).all() and (env.state.payload >= 3.0).all()
     env.reset([2])
@@ -225,10 +227,11 @@ def test_evaluation_has_events_at_random_times_only_with_pushes():
         "spin": EventTerm("interval", period=0.1, func=f"{HERE}:spin", params={"speed": 7.0}),
         "tired": EventTerm("reset", func=f"{HERE}:Tired", params={"loss": 0.1}),
     }
-    cfg = replace(CFG, randomization=replace(CFG.randomization, terms=terms))
-    assert set(for_evaluation(cfg, 4, 1.0).randomization.all_terms) == {"model_parameters", "start_state", "tired"}
-    with_pushes = for_evaluation(cfg, 4, 1.0, pushes=True).randomization
-    assert set(with_pushes.all_terms) == {"model_parameters", "start_state", "push", "spin", "tired"}
+    cfg = replace(CFG, randomization=CFG.randomization.with_terms(terms))
+    tasks = [for_evaluation(cfg, 4, 1.0, pushes=pushes) for pushes in (False, True)]
+    events = [set(task.build()._events._terms) for task in tasks]
+    assert events[0] == {"model_parameters", "start_state", "tired"} == events[1] - {"push", "spin"}
+    assert events[1] >= {"push", "spin"}
 
 
 def test_same_function_with_other_params_is_another_observation():
@@ -237,7 +240,8 @@ def test_same_function_with_other_params_is_another_observation():
         "last": ObservationTerm(func=f"{HERE}:low_joints", params={"first": 9, "count": 3}),
         "again": ObservationTerm(scale=2.0, func=f"{HERE}:low_joints", params={"first": 0}),
     }
-    env = make(more_observations={"own": terms, "same": {"other": terms["last"]}})
+    more = {"own": ObservationGroupConfig(terms), "same": ObservationGroupConfig({"other": terms["last"]})}
+    env = make(observations={**CFG.observations, **more})
     obs, joints = env.step(torch.randn(4, 12)).obs, env.state.joint_pos
     expected = torch.cat((joints[:, :2], joints[:, 9:], 2.0 * joints[:, :2]), dim=1)
     torch.testing.assert_close(obs["own"], expected)
@@ -250,19 +254,17 @@ def test_same_function_with_other_params_is_another_observation():
 def own_term(kind, func, params):
     """Return changes of the task with a term of each kind, and the path of the term."""
     if kind == "reward":
-        return {
-            "rewards": replace(CFG.rewards, weights={"own": RewardTerm(1.0, func, params)})
-        }, "env.rewards.weights.own"
+        return {"rewards": RewardConfig({"own": RewardTerm(1.0, func, params)})}, "env.rewards.terms.own"
     if kind == "observation":
         term = {"own": ObservationTerm(func=func, params=params)}
-        return {"policy_observations": term}, "env.policy_observations.own"
+        return {"observations": {"policy": ObservationGroupConfig(term)}}, "env.observations.policy.terms.own"
     if kind == "termination":
         terms = {"own": TerminationTerm(func, params)}
         return {"terminations": replace(CFG.terminations, terms=terms)}, "env.terminations.terms.own"
     if kind == "command":
         return {"commands": replace(CFG.commands, terms={"own": CommandTerm(func, params)})}, "env.commands.terms.own"
     terms = {"own": EventTerm("reset", func=func, params=params)}
-    return {"randomization": replace(CFG.randomization, terms=terms)}, "env.randomization.terms.own"
+    return {"randomization": CFG.randomization.with_terms(terms)}, "env.randomization.terms.own"
 
 
 FUNCTIONS = {  # of each kind: function, parameter without a default, all parameters
@@ -330,19 +332,19 @@ def no_mask(state):
     ("build", "message"),
     [
         (lambda: EventTerm("sometimes"), "mode='sometimes'; allowed: startup, reset, interval"),
-        (lambda: EventTerm("interval"), "period=0.0 must be positive"),
+        (lambda: EventTerm("interval", period=-1.0), "period=-1.0 must not be negative"),
         (lambda: EventTerm("reset", period=1.0), "period=1.0 has no effect in the mode reset; leave it out"),
         (lambda: RewardTerm(1.0, params={"sigma": float("nan")}), r"params.sigma=nan: give a finite number"),
         (lambda: RewardTerm(1.0, params={"f": [1, print]}), r"params.f\[1\]=.* is a builtin_function_or_method; give"),
         (
-            lambda: replace(CFG.rewards, weights={"trot": "high"}),
-            "env.rewards.weights.trot='high' is a str; give a number",
+            lambda: RewardConfig({"trot": {"weight": "high"}}),
+            "env.rewards.terms.trot.weight='high' is a str; give a number",
         ),
         (
-            lambda: replace(CFG.rewards, weights={"trot": {"wight": 1}}),
-            "unknown setting 'env.rewards.weights.trot.wight'",
+            lambda: RewardConfig({"trot": {"wight": 1}}),
+            "unknown setting 'env.rewards.terms.trot.wight'",
         ),
-        (lambda: replace(CFG.rewards, weights={"trot": {}}), "env.rewards.weights.trot.weight is missing"),
+        (lambda: RewardConfig({"trot": {}}), "env.rewards.terms.trot.weight is missing"),
     ],
 )
 def test_settings_of_a_term_are_checked(build, message):
@@ -354,21 +356,15 @@ def test_settings_of_a_term_are_checked(build, message):
 
 
 def with_terms() -> LeggedRobotConfig:
-    weights = {
-        **CFG.rewards.weights,
-        "trot": RewardTerm(0.5),
-        "low": RewardTerm(1.0, "base_height", {"base_height_target": 0.1}),
-    }
+    low = {"low": RewardTerm(1.0, "base_height", {"base_height_target": 0.1})}
+    knees = ObservationTerm(2.0, 0.1, 3, f"{HERE}:low_joints", {"first": [1, 2, {"a": None}]})
     kick = EventTerm("interval", 5.0, f"{HERE}:spin", {"speed": 1.0})
     return replace(
         CFG,
-        rewards=replace(CFG.rewards, weights=weights),
+        rewards=CFG.rewards.with_terms(low),
         terminations=replace(CFG.terminations, terms={"low": TerminationTerm(f"{HERE}:too_low", {"min_height": 0.1})}),
-        randomization=replace(CFG.randomization, terms={"kick": kick}),
-        policy_observations={
-            "knees": ObservationTerm(2.0, 0.1, 3, f"{HERE}:low_joints", {"first": [1, 2, {"a": None}]})
-        },
-        observation_history={"policy": 2},
+        randomization=CFG.randomization.with_terms({"kick": kick}),
+        observations={"policy": ObservationGroupConfig({"knees": knees}, history=2)},
     )
 
 
@@ -389,15 +385,15 @@ class Own(Go2Flat):
 
 
 def test_flags_change_weights_params_periods_and_histories():
-    flags = "--env.rewards.weights.trot.weight 0.25 --env.rewards.weights.low.params.base_height_target 0.2 "
-    flags += "--env.rewards.weights.torques -1e-3 --env.randomization.terms.kick.period 9 "
+    flags = "--env.rewards.terms.trot.weight 0.25 --env.rewards.terms.low.params.base_height_target 0.2 "
+    flags += "--env.randomization.terms.kick.period 9 "
     flags += "--env.randomization.terms.kick.params.speed 3 --env.terminations.terms.low.params.min_height 0.3 "
-    flags += "--env.observation_history.policy 4"
+    flags += "--env.randomization.terms.model_parameters.params.friction 0.2 1.5 "
+    flags += "--env.observations.policy.history 4 --env.observations.policy.terms.knees.noise 0.3"
     env = parse(Flags, "", False, ["--task", f"{HERE}:Own", "--sim", "mujoco", *flags.split()]).cfg.env
-    assert env.rewards.weights["trot"].weight == 0.25 and env.rewards.weights["torques"] == -1e-3
-    assert env.rewards.weights["low"].params == {"base_height_target": 0.2}
+    assert env.rewards.terms["trot"].weight == 0.25
+    assert env.rewards.terms["low"].params == {"base_height_target": 0.2}
+    assert env.randomization.terms["model_parameters"].params["friction"] == (0.2, 1.5)
     assert env.randomization.terms["kick"] == EventTerm("interval", 9.0, f"{HERE}:spin", {"speed": 3.0})
     assert env.terminations.terms["low"].params == {"min_height": 0.3}
-    assert env.observation_history == {"policy": 4}
-    env = parse(Flags, "", False, ["--task", "go2_flat", "--env.rewards.weights.trot", "0.5"]).cfg.env
-    assert env.rewards.weights["trot"] == 0.5
+    assert env.observations["policy"].history == 4 and env.observations["policy"].terms["knees"].noise == 0.3

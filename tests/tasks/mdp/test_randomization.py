@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
-from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationTerm, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationGroupConfig, ObservationTerm, RandomizationConfig
 from rsl_rl.config.terms import ScheduleConfig
 from rsl_rl.tasks.mdp.observations import mirrors_by_type
 from rsl_rl.tasks.mdp.randomization import TERMS, RandomParameter
@@ -18,14 +18,14 @@ ZERO = torch.zeros(16, 12)
 PARAMETER = "rsl_rl.tasks.mdp.observations:parameter"
 
 
-def make(terms=None, num_envs=16, seed=0, observations=None, backend="mujoco", **changes):
-    """The task without randomisation but ``terms``; ``observations`` is a further group."""
+def make(terms=None, num_envs=16, seed=0, observations=None, backend="mujoco", groups=CFG.observations, **changes):
+    """The task without randomisation but ``terms``; ``observations`` are the terms of a further group."""
     cfg = replace(
         CFG,
         num_envs=num_envs,
         sim=replace(CFG.sim, backend=backend, num_threads=1),
-        randomization=replace(RandomizationConfig.none(), terms=terms or {}),
-        **({"more_observations": {"more": observations}} if observations else {}),
+        randomization=RandomizationConfig.none().with_terms(terms or {}),
+        observations={**groups, "more": ObservationGroupConfig(observations)} if observations else groups,
         **changes,
     )
     return cfg.build("cpu", seed=seed)
@@ -239,9 +239,11 @@ def everything():
         "encoder_offset": EventTerm("reset", params={"range": (-0.02, 0.02)}),
         "push_force": EventTerm("interval", 0.3, params={"force": 30.0}),
     }
-    observations = {name: replace(term, bias=0.02, delay=(0, 2)) for name, term in CFG.policy_observations.items()}
+    policy = CFG.observations["policy"]
+    late = {name: replace(term, bias=0.02, delay=(0, 2)) for name, term in policy.terms.items()}
+    groups = {**CFG.observations, "policy": policy.with_terms(late)}
     commands = CommandConfig(heading_fraction=0.5, schedule=ScheduleConfig(steps=50, start=0.3, tracking=0.1))
-    return lambda seed: make(terms, seed=seed, policy_observations=observations, commands=commands)
+    return lambda seed: make(terms, seed=seed, groups=groups, commands=commands)
 
 
 def test_equal_seeds_give_equal_bits_and_resume_is_exact():

@@ -13,7 +13,7 @@ from rsl_rl.tasks.mdp.rewards import bind_rewards
 
 JOINTS = [f"{leg}_{part}_joint" for leg in ("FL", "FR") for part in ("hip", "thigh", "calf")]
 FEET = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
-CFG = RewardConfig(weights=dict.fromkeys(rewards.TERMS, 1.0), collision_links=("thigh",))
+CFG = RewardConfig(dict.fromkeys(rewards.TERMS, RewardTerm(1.0))).with_params("collision", collision_links=("thigh",))
 
 
 def state(**changes):
@@ -116,7 +116,7 @@ def test_a_trot_is_counted_pair_by_pair():
     ],
 )
 def test_a_term_counts_the_joints_and_feet_that_it_is_given(name, params, value):
-    cfg = RewardConfig(weights={name: RewardTerm(1.0, params=params)})
+    cfg = RewardConfig({name: RewardTerm(1.0, params=params)})
     assert bind_rewards(cfg)[name](state())[0] == pytest.approx(value, abs=1e-6)
 
 
