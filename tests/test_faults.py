@@ -201,6 +201,17 @@ def test_a_broken_robot_starts_anew_and_the_others_walk_on(robots, strike, cause
     assert struck.postmortem(cause)["term"] == term and sound.postmortem(cause) is None
 
 
+def test_a_finite_value_above_the_limit_is_masked_as_in_any_environment(robots, small_cfg, tmp_path, monkeypatch):
+    make, late = robots
+    env, torques = make(), late["torques"]
+    steps = iter(range(100))
+    late["torques"] = lambda state: torques(state).index_fill(0, torch.tensor(STRUCK), -1e15 if next(steps) == 9 else 0)
+    runner = OnPolicyRunner(env, small_cfg, tmp_path)
+    runner.learn(1)
+    (record,) = (json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines())
+    assert (record["faults/reward"], record["faults/reward_term"], record["excluded_steps"]) == (1, 0, 1)
+
+
 def test_a_robot_that_breaks_again_is_found_again(robots, monkeypatch):
     make, _ = robots
     env, found = make(), []

@@ -4,7 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence, Tuple
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 from rsl_rl.cli.checkout import import_shipped
 from rsl_rl.config.task import LeggedRobotConfig
@@ -41,7 +41,10 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path) -> bool:
     formats = {"TorchScript": runner.export_policy_to_jit(folder)}
     print(f"policy: {formats['TorchScript']} (TorchScript)")
     module = describe_module(policy_module(runner.alg.inference_policy))
-    content = {"format": 1, "task": cfg.task, **module, **describe_interface(env, groups)}
+    interface = describe_interface(env, groups)
+    if "input_limits" in interface:
+        interface["input_limits"]["observation"] = cfg.safety.max_observation  # of each number, after scaling
+    content = {"format": 1, "task": cfg.task, **module, **interface}
     description = folder / "policy.json"
     description.write_text(json.dumps(content, indent=2) + "\n")
     print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
@@ -66,7 +69,7 @@ def build_parity_env(cfg: Any) -> VecEnv:
     return env_cfg.build(cfg.sim_device, seed=cfg.seed)
 
 
-def describe_interface(env: VecEnv, groups: Sequence[str]) -> Mapping[str, Any]:
+def describe_interface(env: VecEnv, groups: Sequence[str]) -> Dict[str, Any]:
     """Return the interface of a policy that reads these groups: of a robot the terms and joints, otherwise the shape
     of each group."""
     if isinstance(env, LeggedRobot):

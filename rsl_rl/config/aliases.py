@@ -38,6 +38,8 @@ PATHS: Mapping[str, Tuple[str, ...]] = {
     ),
     "env.rewards.soft_joint_limit": (f"{_REWARDS}.joint_limits.params.soft_joint_limit",),
     "env.rewards.collision_links": (f"{_REWARDS}.collision.params.collision_links",),
+    "env.terminations.max_reward": ("safety.max_reward",),
+    "env.terminations.max_observation": ("safety.max_observation",),
     "env.randomization.friction": (f"{_MODEL}.params.friction",),
     "env.randomization.payload": (f"{_MODEL}.params.payload",),
     "env.randomization.stiffness_scale": (f"{_MODEL}.params.stiffness_scale",),
@@ -112,7 +114,9 @@ def with_current_names(section: str, values: Mapping[str, Any], are_keywords: bo
         if _is_dropped(current, path, item, place):
             continue
         is_given = any(leaf[: len(path)] == path for leaf in given)
-        if "params" in path or path[-1] == "period":
+        if place.startswith("safety."):  # both limits held
+            item = min((x for x in (item, _find(current, path)) if isinstance(x, (int, float))), default=item)
+        elif "params" in path or path[-1] == "period":
             if not are_keywords and (is_given or ("params" in path and _find(current, path) is not _MISSING)):
                 continue
         elif is_given:
@@ -128,13 +132,16 @@ def _parts(old: str, start: str) -> List[str]:
 
 
 def _moves(former: Mapping[str, Any], start: str) -> Iterator[Tuple[str, str, Any, str]]:
-    """Return for each setting its former path, the name at the *, its value, and its present path."""
+    """Return for each setting its former path, the name at the *, its value, and its present path.
+
+    A present path outside of the section is left out: limits of the learner in a config of the task alone.
+    """
     for old, value in former.items():
         if old.endswith("*") and not isinstance(value, Mapping):
             raise ValueError(f"{old[:-2]}={value!r}; give a mapping")
         items = _as_mappings(value).items() if old.endswith("*") else [("", value)]
         for name, item in items:
-            yield from ((old, name, item, place) for place in PATHS[old])
+            yield from ((old, name, item, place) for place in PATHS[old] if place.startswith(start))
 
 
 def _is_dropped(current: Mapping[str, Any], path: Sequence[str], item: Any, place: str) -> bool:

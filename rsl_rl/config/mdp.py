@@ -183,10 +183,6 @@ class TerminationConfig(Terms):
     """Limit of the trunk's velocity [m/s]; a faster robot is broken: it is reset, and the transition is masked."""
     max_turning_speed: float = 500.0
     """Limit of angular velocity of the trunk and of joint velocities [rad/s], with the same effect."""
-    max_reward: float = 1e6
-    """Limit of the absolute reward, with the same effect."""
-    max_observation: float = 1e6
-    """Limit of absolute observations, with the same effect."""
     terms: Dict[str, TerminationTerm] = field(default_factory=dict)
     """Further conditions by name. The terms "forbidden_contact" and "tilt" replace the shipped ones."""
 
@@ -194,7 +190,7 @@ class TerminationConfig(Terms):
         super().__post_init__()
         require_unique(self, "contact_links")
         require_not_negative(self, "contact_force")
-        require_positive(self, "max_speed", "max_turning_speed", "max_reward", "max_observation")
+        require_positive(self, "max_speed", "max_turning_speed")
         require_field(self, "max_tilt", 0 < self.max_tilt <= 3.1416, " must lie in (0, 3.1416]")
 
     @property

@@ -1,7 +1,11 @@
-"""Find robots with NaN, too large values or diverged physics, whose transitions are masked, and name the cause."""
+"""Find robots with values that are not finite, too fast ones and diverged physics, and name the cause.
+
+Their transitions are masked. Limits of finite rewards and observations are those of ``safety``, for every environment.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 import torch
@@ -13,7 +17,7 @@ from rsl_rl.utils.tensors import all_within_on_cpu, none_on_cpu
 
 CAUSES = ("engine", "contacts", "state", "reward_term", "observation_term")
 """Causes of faults: the physics diverged; the engine's contact buffer overflowed; the state is not finite or too fast;
-the reward is not finite or too large; an observation is not finite or too large."""
+the reward is not finite; an observation is not finite."""
 
 
 class Faults(NamedTuple):
@@ -28,11 +32,9 @@ def find_faults(state: RobotState, cfg: TerminationConfig, reward: Tensor, group
     if _all_sound_on_cpu(state, cfg, reward, groups):
         return Faults(dict.fromkeys(CAUSES, torch.zeros_like(state.sim.diverged)), None)
     largest = torch.stack([group.abs().amax(dim=1) for group in groups.values()]).amax(dim=0)
-    sim, reward_valid = state.sim, reward.abs() <= cfg.max_reward
-    valid = torch.stack(
-        (~sim.diverged, ~sim.overflowed, _is_valid_state(state, cfg), reward_valid, largest <= cfg.max_observation)
-    )
-    broken = ~valid  # comparisons with NaN are false
+    engine = ~state.sim.diverged, ~state.sim.overflowed
+    valid = torch.stack((*engine, _is_valid_state(state, cfg), torch.isfinite(reward), torch.isfinite(largest)))
+    broken = ~valid
     return Faults(dict(zip(CAUSES, broken & (broken.cumsum(dim=0) == 1))), broken.any(dim=0))
 
 
@@ -43,10 +45,9 @@ def _all_sound_on_cpu(state: RobotState, cfg: TerminationConfig, reward: Tensor,
     """
     sim, limit = state.sim, min(cfg.max_speed, cfg.max_turning_speed)
     states = ((x, limit) for x in sim.state_buffers())
-    observations = ((x, cfg.max_observation) for x in groups.values())
+    finite = ((x, math.inf) for x in (*groups.values(), reward))
     engine = none_on_cpu(sim.diverged) and none_on_cpu(sim.overflowed)
-    checks = (*states, *observations, (reward, cfg.max_reward))
-    return engine and all(all_within_on_cpu(x, most) for x, most in checks)
+    return engine and all(all_within_on_cpu(x, most) for x, most in (*states, *finite))
 
 
 def broken_state(state: RobotState, cfg: TerminationConfig) -> Tensor:

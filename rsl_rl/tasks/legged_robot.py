@@ -230,7 +230,7 @@ class LeggedRobot(VecEnv):
     def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
         """Return the interface of a policy that reads these groups, for deployment: SI units, radians, joint order."""
         control, largest, scale = self.cfg.control, self.cfg.terminations, self.cfg.control.action_scale
-        limits = {"observation": largest.max_observation, "base_lin_vel": largest.max_speed}
+        limits = {"base_lin_vel": largest.max_speed}
         limits.update(dict.fromkeys(("base_ang_vel", "joint_vel"), largest.max_turning_speed))
         return {
             "control_period": self.cfg.sim.control_dt,
@@ -246,5 +246,5 @@ class LeggedRobot(VecEnv):
             "damping": list(self.context.values_of_joints("damping")),
             "torque_limits": self.sim.torque_limits.tolist(),
             "joint_limits": self.sim.joint_limits.tolist(),
-            "input_limits": limits,  # of absolute values, in SI units; "observation" after scaling
+            "input_limits": limits,  # of absolute values, in SI units
         }

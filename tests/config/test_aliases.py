@@ -65,6 +65,14 @@ def test_params_and_events_of_a_former_file_go_before_its_settings():
     assert events["model_parameters"].params["friction"] == (0.2, 1.5)
 
 
+def test_former_limits_of_rewards_are_those_of_the_learner():
+    values = {"safety": {"max_reward": 100.0}, "env": {"terminations": {"max_reward": 10.0, "max_observation": 1e7}}}
+    safety = from_dict(Go2Flat, values).safety
+    assert (safety.max_reward, safety.max_observation) == (10.0, 1e7)
+    assert from_dict(LeggedRobotConfig, values["env"]).terminations == LeggedRobotConfig().terminations
+    assert parse_config(["--env.terminations.max_observation", "30"]).safety.max_observation == 30.0
+
+
 def test_another_name_of_a_field_sets_the_field():
     assert from_dict(PPOConfig, {"bptt_length": 8}).unroll_len == 8
 

@@ -114,6 +114,9 @@ def test_config_of_before_loads_with_every_setting(task):
     cfg = from_dict(EXPERIMENTS.load(task), values)
     assert cfg.extensions == () and cfg.acceleration.fused and cfg.policy.distribution == "gaussian"
 
+    limits = values["env"]["terminations"]
+    assert cfg.safety.max_reward == limits.pop("max_reward")
+    assert cfg.safety.max_observation == limits.pop("max_observation")
     del values["env"]["rewards"]["foot_clearance_target"]  # of a reward term that the task does not have
 
     def kept(old, new, place):
