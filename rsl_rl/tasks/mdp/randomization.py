@@ -23,8 +23,8 @@ from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.schedules import Schedule
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.by_name import values_by_name
-from rsl_rl.utils.tensors import none_on_cpu
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.tensors import none_on_cpu
 from rsl_rl.utils.uniform import Uniform
 
 Ranges = Union[Range, Mapping[str, Range]]
