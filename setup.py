@@ -53,6 +53,15 @@ setup(
         "rsl_rl.tasks": [f"{name} = rsl_rl_configs.{path}" for name, path in experiments().items()],
     },
     python_requires=">=3.8",
-    install_requires=["torch>=2.1", "numpy", "tensorboard", "GitPython", "rich", "tyro", "PyYAML"],
+    install_requires=[
+        "torch>=2.1",
+        "numpy",
+        "tensorboard",
+        "GitPython",
+        "rich",
+        "tyro",
+        "PyYAML",
+        "typing_extensions>=4.10",
+    ],
     extras_require=EXTRAS,
 )

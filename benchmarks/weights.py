@@ -77,7 +77,7 @@ def _tensors(state: Any) -> Sequence[torch.Tensor]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("tasks", nargs="*", default=TASKS)
     parser.add_argument("--num_updates", type=int, default=10)
     parser.add_argument("--num_envs", type=int, default=NUM_ENVS)

@@ -210,6 +210,7 @@ def build_parts(
     together = Extensions(extensions)
     groups = group_specs(obs, (*policy.actor_model.groups, *policy.critic_model.groups, *together.groups, *more_groups))
     columns = {**together.columns, **more_columns}
+    assert isinstance(cfg.algorithm, OnPolicyConfig)
     sizes = env.num_envs, cfg.runner.num_steps_per_env
     storage = build_storage(policy, cfg.algorithm, *sizes, groups, columns, storage_class)
     return Parts(policy, storage, extensions)

@@ -44,4 +44,4 @@ def abilities(env: Any) -> List[str]:
         protocols.ReportsFaults,
         protocols.HasEpisodeLengths,
     )
-    return [ability.__name__ for ability in known if isinstance(env, ability)]
+    return [ability.__name__ for ability in known if protocols.supports(env, ability)]

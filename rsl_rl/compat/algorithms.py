@@ -262,7 +262,8 @@ class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
     @torch.no_grad()
     def compute_returns(self, obs: Union[Observations, Tensor]) -> None:  # type: ignore[override]
         buffer = self.buffer
-        buffer.write_last_obs({"policy": obs} if isinstance(obs, Tensor) else obs)
+        obs = {"policy": obs} if isinstance(obs, Tensor) else obs
+        buffer.write_last_obs(obs)
         buffer.add(buffer.rollout)
         buffer.get(flatten=False)
         super().compute_returns(obs)

@@ -59,7 +59,7 @@ class BeforePPO(PPO):
         self.actor, self.critic = networks_of(self.policy)
 
     @classmethod
-    def from_env(cls, cfg: Any, env: Any, device: Any, **parts: Any) -> Any:
+    def from_env(cls, cfg: Any, env: Any, device: Any, **_: Any) -> Any:
         parts = build_parts(cfg, env, device, storage_class=RolloutStorage.of_groups)
         policy, storage = as_client_policy(parts.policy), parts.storage
         alg: Any = cls.__new__(cls)

@@ -16,7 +16,7 @@ from rsl_rl.algorithms.ppo import PolicyStep
 from rsl_rl.compat.algorithms import PPO, ClientResult, in_our_order
 from rsl_rl.compat.model_memory import trajectory_states
 from rsl_rl.compat.model_policy import ModelPolicy
-from rsl_rl.storage.rollout_storage import RolloutStorage
+from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.utils.trajectories import (
     HiddenState,
     as_states,
@@ -194,14 +194,13 @@ def _normalized(advantages: Tensor, valid: Tensor) -> Tensor:
 
 def _columns(storage: RolloutStorage) -> Dict[str, Tensor]:
     """Return the columns of mini-batches, each [T, N, size]; the standard deviation [A] is that of all steps."""
-    names = ("actions", "values", "actions_log_prob", "sample_mask", "action_mean")
-    computed = {"returns": storage.returns, "advantages": storage.advantages}
-    return {**{name: storage.columns[name] for name in names}, **computed}
+    names = ("actions", "values", "actions_log_prob", "sample_mask", "action_mean", "returns", "advantages")
+    return {name: storage.columns[name] for name in names}
 
 
 def _step_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) -> Iterator[ExactBatch]:
     """Yield mini-batches of steps, in one order for all epochs; what does not fill a mini-batch is left out."""
-    size = storage.num_envs * storage.num_transitions_per_env // num_batches
+    size = storage.num_envs * storage.num_steps // num_batches
     order = torch.randperm(num_batches * size, device=storage.device)
     groups = {name: group.flatten(0, 1) for name, group in storage.groups.items()}
     columns = {name: column.flatten(0, 1) for name, column in _columns(storage).items()}
@@ -216,8 +215,7 @@ def _trajectory_batches(storage: RolloutStorage, num_batches: int, num_epochs: i
     """Yield mini-batches of the trajectories of neighbouring environments, in their order."""
     dones = storage.columns["dones"].squeeze(-1)
     padded, masks = split_and_pad_trajectories(storage.groups, dones)
-    saved = (storage.saved_hidden_states_a, storage.saved_hidden_states_c)
-    states = [trajectory_states(tuple(part[0] for part in parts), dones) for parts in saved]
+    states = [trajectory_states(tuple(part[0] for part in parts), dones) for parts in storage.saved_states]
     bounds = [0, *trajectory_starts(dones).sum(dim=0).cumsum(dim=0).tolist()]  # trajectories before each environment
     size = storage.num_envs // num_batches
     columns = _columns(storage)

@@ -10,7 +10,7 @@ import re
 from typing import Any, Callable, Dict, Mapping, Protocol, Tuple, Type, TypeVar
 
 from torch import Tensor
-from typing_extensions import TypeGuard
+from typing_extensions import TypeIs
 
 from rsl_rl.env.vec_env import Observations, VecEnv
 
@@ -21,7 +21,7 @@ Mirror = Tuple[Tensor, Tensor]
 P = TypeVar("P")
 
 
-def supports(env: Any, ability: Type[P]) -> TypeGuard[P]:
+def supports(env: Any, ability: Type[P]) -> TypeIs[P]:
     """Return whether an environment has every member of one of the protocols below, and each method can be called the
     way the protocol declares it.
 
