@@ -97,11 +97,11 @@ class PPO(Algorithm):
         self.normalizes_rollout = not cfg.normalize_advantage_per_mini_batch  # all advantages of a rollout together
         if cfg.normalize_advantage_per_mini_batch:
             self.transforms.insert(0, self._normalize_advantages)
-        accelerated = self.acceleration.ppo_loss_gradient(policy, not (self.transforms or self.extensions.change_loss))
+        accelerated = self.acceleration.ppo_backward(policy, not (self.transforms or self.extensions.change_loss))
         self.learner = GradientSteps(
             policy,
             ("surrogate_loss", "value_loss", "entropy", "kl"),
-            accelerated or add_ppo_gradient,
+            accelerated or ppo_backward,
             cfg,
             self.extensions,
             self.acceleration,
@@ -287,7 +287,7 @@ def reestimated_batches(
 BatchTransform = Callable[[MiniBatch], MiniBatch]
 """A function from a mini-batch to another one of the same samples."""
 
-AddGradient = Callable[[Distribution, Optional[Tensor], MiniBatch, Tensor, Any, Mapping[str, Tensor]], Tensor]
+Backward = Callable[[Distribution, Optional[Tensor], MiniBatch, Tensor, Any, Mapping[str, Tensor]], Tensor]
 """A function of (new distribution, new values, mini-batch, weight of each sample, config, additional losses) that adds
 the gradient of the loss to the parameters', and returns the terms of the loss as one tensor without graph."""
 
@@ -295,7 +295,7 @@ the gradient of the loss to the parameters', and returns the terms of the loss a
 class GradientSteps:
     """Gradient steps on the mini-batches of a rollout, with Adam.
 
-    ``term_names`` are those of what ``add_gradient`` returns, which become metrics. ``transforms`` change each
+    ``term_names`` are those of what ``backward`` returns, which become metrics. ``transforms`` change each
     mini-batch before extensions do. ``learning_rate`` and ``skips_in_row`` are scalars on the device.
     """
 
@@ -303,14 +303,14 @@ class GradientSteps:
         self,
         policy: ActorCritic,
         term_names: Tuple[str, ...],
-        add_gradient: AddGradient,
+        backward: Backward,
         cfg: OnPolicyConfig,
         extensions: Extensions,
         acceleration: Acceleration,
         transforms: Sequence[BatchTransform] = (),
         with_values: bool = True,
     ):
-        self.policy, self.term_names, self.add_gradient = policy, term_names, add_gradient
+        self.policy, self.term_names, self.backward = policy, term_names, backward
         self.extensions, self.acceleration, self.transforms = extensions, acceleration, transforms
         self.with_values = with_values  # whether the loss reads the critic's values
         self.collective: Collective = SINGLE_PROCESS
@@ -426,7 +426,7 @@ class GradientSteps:
             parameters = distribution.parameters
             detached = dict(zip(parameters, map(Tensor.detach, parameters.values())))
             policy.distribution = policy.family.of_parameters(detached)  # which frees the graph
-            terms = self.add_gradient(distribution, values, batch, batch.columns["sample_mask"] * share, cfg, losses)
+            terms = self.backward(distribution, values, batch, batch.columns["sample_mask"] * share, cfg, losses)
         for name, loss in losses.items():
             if name in added or name in self.term_names:
                 raise ValueError(f"an extension adds the loss '{name}', and this name is taken; rename it")
@@ -463,7 +463,7 @@ class GradientSteps:
             self.extensions.load_state_dict(state.get("extensions", {}))
 
 
-def add_ppo_gradient(
+def ppo_backward(
     distribution: Distribution,
     values: Optional[Tensor],
     batch: MiniBatch,
