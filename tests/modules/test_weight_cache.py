@@ -6,9 +6,14 @@ import pytest
 import torch
 
 from rsl_rl.acceleration import Acceleration
-from rsl_rl.algorithms import PPO
 from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, SymmetricActorCritic, SymmetricActorCriticRecurrent
+from rsl_rl.modules.actor_critic import (
+    ActorCritic,
+    ActorCriticRecurrent,
+    SymmetricActorCritic,
+    SymmetricActorCriticRecurrent,
+)
+from tests.learners import ppo_of
 
 N, T, D, A = 6, 5, 4, 2
 MIRRORS = {
@@ -47,8 +52,8 @@ def answers(policy):
             policy.act(obs),
             policy.act(-obs),
             policy.evaluate(obs),
-            policy.evaluate_stateless(-obs),
-            policy.action_std,
+            policy.evaluate(-obs, advance=False),
+            policy.distribution.std,
         ]
 
 
@@ -100,17 +105,16 @@ def test_rollout_caches_weights_from_its_first_step_to_its_returns(policy, monke
 
     def learn(policy):
         torch.manual_seed(1)
-        ppo = PPO(policy, num_mini_batches=2, learning_rate=1e-2)
-        ppo.init_storage(N, T, [D], None, [A])
+        ppo = ppo_of(policy, N, T, {"policy": D}, num_mini_batches=2, learning_rate=1e-2)
         cached = []
         for _ in range(2):
+            ppo.begin_rollout()
             for _ in range(T):
-                obs = torch.randn(N, D)
-                ppo.act(obs, obs)
+                ppo.act({"policy": torch.randn(N, D)})
                 cached.append(policy._cached_std is not None)
-                extras = {"time_outs": torch.rand(N) < 0.5, "final_obs": torch.randn(N, D)}
+                extras = {"time_outs": torch.rand(N) < 0.5, "final_obs": {"policy": torch.randn(N, D)}}
                 ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.3, extras)
-            ppo.compute_returns(torch.randn(N, D))
+            ppo.compute_returns({"policy": torch.randn(N, D)})
             assert policy._cached_std is None
             ppo.update()
         return cached, list(policy.parameters())
