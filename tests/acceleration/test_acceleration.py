@@ -78,9 +78,9 @@ def test_graphed_training_gives_equal_bits(kind, settings):
         pytest.skip("chunks are for policies with memory")
     plain, graphed = make(kind, **settings), make(kind, **settings)
     policy_step, learning_step = (
-        GraphOnCpu(function, graphed.policy) for function in (graphed.policy_step, graphed.steps.step)
+        GraphOnCpu(function, graphed.policy) for function in (graphed.policy_step, graphed.learner.step)
     )
-    graphed._policy_step, graphed.steps._step = policy_step, learning_step  # as Acceleration.graphed gives them
+    graphed._policy_step, graphed.learner._step = policy_step, learning_step  # as Acceleration.graphed gives them
     for expected, got in zip(train(plain), train(graphed)):
         assert all(torch.equal(value, got[name]) for name, value in expected.items())
     assert len(learning_step._recordings) == (1 if kind == "mlp" else 2)  # 3 x 20 steps; 3, 3 and 4 of 10 robots
@@ -108,13 +108,13 @@ def test_bfloat16_networks_train_with_float32_losses_and_similar_results(kind, a
     plain = make(kind, schedule="fixed")
     coarse = make(kind, AccelerationConfig(bfloat16=True), schedule="fixed")
     seen = []
-    add_gradient = coarse.steps.add_gradient
+    backward = coarse.learner.backward
 
     def record_and_compute(distribution, values, *rest):
         seen.append((distribution.mean, values))
-        return add_gradient(distribution, values, *rest)
+        return backward(distribution, values, *rest)
 
-    coarse.steps.add_gradient = record_and_compute
+    coarse.learner.backward = record_and_compute
     for expected, got in zip(train(plain), train(coarse)):
         for name in ("surrogate_loss", "value_loss", "entropy"):
             torch.testing.assert_close(got[name], expected[name], atol=0.02, rtol=0.02)  # 8 bits of mantissa

@@ -11,7 +11,7 @@ from torch import nn
 from rsl_rl.acceleration import FlatAdam
 from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
 from rsl_rl.acceleration.rnn_scan import FusedRNN, fused_scan
-from rsl_rl.algorithms.ppo import PlainAdam, add_ppo_gradient
+from rsl_rl.algorithms.ppo import PlainAdam, ppo_backward
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.modules.actor_critic import (
     ActorCritic,
@@ -122,8 +122,8 @@ def assert_close_parameters(pair, read, tolerances):
 
 def test_fused_setting_selects_all_implementations():
     plain, fused = make_pair("symmetric lstm")
-    assert type(plain.steps.optimizer) is PlainAdam and type(fused.steps.optimizer) is FlatAdam
-    assert plain.steps.add_gradient is add_ppo_gradient and type(fused.steps.add_gradient) is PPOLossAndGradient
+    assert type(plain.learner.optimizer) is PlainAdam and type(fused.learner.optimizer) is FlatAdam
+    assert plain.learner.backward is ppo_backward and type(fused.learner.backward) is PPOLossAndGradient
     for ppo, expected in ((plain, False), (fused, True)):
         mlps = [module for module in ppo.policy.modules() if isinstance(module, MLP)]
         memories = [module for module in ppo.policy.modules() if isinstance(module, Memory)]
@@ -158,7 +158,7 @@ def test_fused_updates_train_the_weights_of_plain_pytorch(kind, settings):
         for name in plain:
             torch.testing.assert_close(fused[name], plain[name], atol=1e-5, rtol=1e-5)
         assert_close_parameters(pair, lambda p: p.detach(), WEIGHTS)
-    states = (ppo.steps.optimizer.state_dict()["state"] for ppo in pair)
+    states = (ppo.learner.optimizer.state_dict()["state"] for ppo in pair)
     for p, q in zip(*(state.values() for state in states)):
         assert p["step"] == q["step"] == 12
         torch.testing.assert_close(q["exp_avg"], p["exp_avg"], **GRADIENTS)
@@ -185,7 +185,7 @@ def test_fused_update_with_transformed_batches_falls_back_to_the_autograd_loss(k
     settings = dict(settings)
     monkeypatch.setitem(globals(), "NETS", {**NETS, **settings.pop("policy", {})})
     pair = make_pair(kind, num_mini_batches=2, num_learning_epochs=2, **settings)
-    assert pair[1].steps.add_gradient is add_ppo_gradient and type(pair[1].steps.optimizer) is FlatAdam
+    assert pair[1].learner.backward is ppo_backward and type(pair[1].learner.optimizer) is FlatAdam
     for _ in range(2):
         collect(pair[0])
         copy_rollout(*pair)

@@ -13,7 +13,7 @@ from rsl_rl.acceleration.ppo_loss_and_gradient import (
     surrogate_loss_and_gradient,
     value_loss_and_gradient,
 )
-from rsl_rl.algorithms.ppo import add_ppo_gradient
+from rsl_rl.algorithms.ppo import ppo_backward
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.modules.distributions import DiagonalGaussian
 from rsl_rl.storage.mini_batches import MiniBatch
@@ -113,7 +113,7 @@ def test_ppo_gradients_have_the_terms_and_gradients_of_the_textbook(seed, drift,
     for ours, autograd in zip(gradients, expected_gradients):
         torch.testing.assert_close(ours, autograd)
 
-    for add_gradients in (PPOLossAndGradient(), add_ppo_gradient):
+    for add_gradients in (PPOLossAndGradient(), ppo_backward):
         mean.grad = std.grad = values.grad = None
         # A loss that was added counts with weight 1, that in closed form too.
         added = {"shift": (mean * torch.ones_like(mean)).sum()}

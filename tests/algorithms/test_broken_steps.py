@@ -44,7 +44,7 @@ def collect(ppo, valid, junk=None, done_rate=0.1) -> None:
 
 
 def state_of(ppo):
-    moments = [value for own in ppo.steps.optimizer.state_dict()["state"].values() for value in own.values()]
+    moments = [value for own in ppo.learner.optimizer.state_dict()["state"].values() for value in own.values()]
     return [value.clone() for value in ppo.policy.state_dict().values()] + moments
 
 
@@ -115,7 +115,7 @@ def test_update_with_all_steps_invalid_changes_nothing(kind):
         assert math.isnan(metrics["kl"])
     assert all(torch.equal(a, b) for a, b in zip(before, state_of(ppo))) and ppo.learning_rate == rate
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
-    assert ppo.update().steps_skipped == 8 and ppo.steps.skips_in_row == 0
+    assert ppo.update().steps_skipped == 8 and ppo.learner.skips_in_row == 0
 
 
 def test_update_whose_first_step_is_skipped_leaves_adam_untouched():

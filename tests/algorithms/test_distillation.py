@@ -88,7 +88,7 @@ def test_gradient_of_a_rollout_equals_that_of_a_loop_over_its_unmasked_steps(stu
         found.update({name: parameter.grad.clone() for name, parameter in policy.named_parameters()})
         return usable
 
-    alg.steps.optimizer.step_where_finite = remember
+    alg.learner.optimizer.step_where_finite = remember
     wanted = storage.columns[TEACHER_ACTIONS].clone()
     metrics = alg.update().metrics
 

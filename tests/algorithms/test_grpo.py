@@ -102,7 +102,7 @@ def test_gradient_of_a_rollout_equals_that_of_a_loop_over_its_unmasked_steps(set
         found.update({name: parameter.grad.clone() for name, parameter in policy.named_parameters()})
         return usable
 
-    alg.steps.optimizer.step_where_finite = remember
+    alg.learner.optimizer.step_where_finite = remember
     alg.update()
     for (name, _), gradient in zip(named, expected):
         torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6, msg=name)

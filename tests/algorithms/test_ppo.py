@@ -182,7 +182,7 @@ def test_linear_schedule_falls_to_zero_with_the_progress_of_the_training():
 def test_recomputed_advantages_are_those_of_the_critic_before_each_epoch(recompute):
     ppo = make(recompute_advantages=recompute, num_learning_epochs=2, num_mini_batches=1, schedule="fixed")
     collect(ppo)
-    last_obs, columns, seen, add_gradient = observe(), ppo.storage.columns, [], ppo.steps.add_gradient
+    last_obs, columns, seen, backward = observe(), ppo.storage.columns, [], ppo.learner.backward
     ppo.compute_returns(last_obs)
 
     def record(*args):
@@ -190,9 +190,9 @@ def test_recomputed_advantages_are_those_of_the_critic_before_each_epoch(recompu
             values, last = ppo.policy.evaluate(ppo.storage.groups), ppo.policy.evaluate(last_obs)
         expected = gae(columns["rewards"], values, last, columns["dones"], ppo.cfg.gamma, ppo.cfg.lam)
         seen.append(torch.allclose(columns["returns"], expected + values, atol=1e-5))
-        return add_gradient(*args)
+        return backward(*args)
 
-    ppo.steps.add_gradient = record
+    ppo.learner.backward = record
     ppo.update()
     assert seen == [True, recompute]
 
@@ -206,14 +206,14 @@ def test_adaptive_schedule_follows_the_kl_of_each_mini_batch():
     ppo = make(num_mini_batches=1, num_learning_epochs=4, desired_kl=1e-4)
     collect(ppo)
     rates = [torch.tensor(1e-3)]
-    add_gradient = ppo.steps.add_gradient
+    backward = ppo.learner.backward
 
     def record(*args):
-        terms = add_gradient(*args)
+        terms = backward(*args)
         rates.append(adapt_learning_rate(rates[-1], terms[3], ppo.cfg.desired_kl))
         return terms
 
-    ppo.steps.add_gradient = record
+    ppo.learner.backward = record
     assert ppo.update().metrics["learning_rate"].item() == pytest.approx(rates[-1].item(), rel=1e-5)
     assert rates[-1] < 1e-3
 
@@ -250,9 +250,9 @@ def test_normalize_advantage_per_mini_batch_equals_a_naive_computation(recurrent
     raw = (columns["returns"] - columns["values"]).clone()
     torch.testing.assert_close(columns["advantages"], raw * columns["sample_mask"])  # not normalised over the rollout
     gathered, seen = [], []
-    gather, add_gradient = batches.gather, ppo.steps.add_gradient
+    gather, backward = batches.gather, ppo.learner.backward
     batches.gather = lambda indices: gathered.append(gather(indices)) or gathered[-1]
-    ppo.steps.add_gradient = lambda *args: seen.append(args[2]) or add_gradient(*args)
+    ppo.learner.backward = lambda *args: seen.append(args[2]) or backward(*args)
     ppo.update()
     assert len(gathered) == len(seen) == 6
     for before, batch in zip(gathered, seen):

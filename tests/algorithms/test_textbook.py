@@ -85,8 +85,8 @@ def test_ten_iterations_from_equal_weights_equal_the_textbook(activation, rows_a
     ppo = ppo_of(policy, N, T, groups, acceleration=acceleration, num_mini_batches=BATCHES, **settings)
     if rows_at_once is not None:
         ppo.acceleration.rows_at_once = rows_at_once
-    sizes, add_gradient = [], ppo.steps.add_gradient
-    ppo.steps.add_gradient = lambda *args: sizes.append(len(args[3])) or add_gradient(*args)
+    sizes, backward = [], ppo.learner.backward
+    ppo.learner.backward = lambda *args: sizes.append(len(args[3])) or backward(*args)
     textbook = Textbook(copy.deepcopy(policy))
     for _ in range(10):
         obs, critic_obs, last = torch.randn(T, N, D), torch.randn(T, N, C), torch.randn(N, C)

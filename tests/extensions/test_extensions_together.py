@@ -159,7 +159,7 @@ class OtherTaker(Taker):
 )
 def test_extensions_metric_name_taken_raises(make_runner, takers, name):
     runner = make_runner(extensions=())
-    runner.alg.steps.extensions = Extensions(takers)
+    runner.alg.learner.extensions = Extensions(takers)
     with pytest.raises(ValueError, match=f"'{name}'.*taken; rename it"):
         runner.learn(1)
 
