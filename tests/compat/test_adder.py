@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsl_rl.compat import adder as adder_module
 from rsl_rl.compat.adder import n_step_returns, n_step_rewards
 from rsl_rl.storage import Adder, list_split, lists_to_dicts
+from rsl_rl.storage import adder as adder_module
 from rsl_rl.storage.mini_batches import gather_chunks, plan_chunks
 from rsl_rl.storage.returns import gae
 
