@@ -433,7 +433,7 @@ def test_limited_ppo_trains_with_its_limit(saved_programs):
     )
     runner.learn(1)
     assert isinstance(runner.alg, limited_ppo.LimitedPPO)
-    assert runner.alg.storage.advantages.abs().max().item() == 0.25
+    assert runner.alg.storage.columns["advantages"].abs().max().item() == 0.25
 
 
 def test_on_the_robot_moves_the_joints_of_a_driver(saved_programs, monkeypatch):
