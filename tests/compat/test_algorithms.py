@@ -1,10 +1,15 @@
 """Algorithms with the constructors of rsl_rl 1 to 5: settings as attributes, and GRPO's buffer."""
 
+import copy
+
 import pytest
 import torch
 
 from rsl_rl.algorithms import GRPO, PPO, Distillation
+from rsl_rl.algorithms import grpo as grpo_module
+from rsl_rl.algorithms.build import build_storage
 from rsl_rl.modules import ActorCritic
+from rsl_rl.storage import GroupSpec
 
 T, N, D, A = 6, 8, 3, 2
 
@@ -66,12 +71,17 @@ def test_grpo_buffer_says_how_episodes_ended_and_what_was_seen_last():
     assert not rollout["truncated"].any() and rollout["terminated"][:, :T].all()
 
 
-def test_grpo_buffer_has_the_columns_of_the_storage_as_fields():
+def test_grpo_buffer_has_what_the_plain_algorithm_computes_as_fields():
     alg = grpo()
-    fields = {"seq_return": "returns", "seq_mask": "sample_mask", "advantage": "advantages"}
-    for _ in range(2):  # the second rollout writes over the first
-        collect(alg)
-        for field, column in fields.items():
-            assert torch.equal(alg.buffer.rollout[field][:, :T].t(), alg.storage.columns[column].squeeze(-1)), field
-        assert 0 < alg.storage.sample_mask.sum() < N * T and (alg.storage.advantages != 0).any()
-        alg.update()
+    cfg, twin = alg.cfg, copy.deepcopy(alg.policy)
+    plain = grpo_module.GRPO(twin, build_storage(twin, cfg, N, T, {"policy": GroupSpec((D,))}, {}), cfg)
+    for seed in (1, 2):  # the second rollout writes over the first
+        for each in (alg, plain):
+            torch.manual_seed(seed)
+            collect(each)
+        for field, column in {"seq_return": "returns", "seq_mask": "sample_mask", "advantage": "advantages"}.items():
+            expected = plain.storage.columns[column].squeeze(-1)
+            assert torch.equal(alg.buffer.rollout[field][:, :T].t(), expected) and expected.std() > 0, field
+        for each in (alg, plain):
+            torch.manual_seed(seed)
+            each.update()

@@ -100,27 +100,30 @@ def test_load_state_dict_and_snapshot_clear_the_cache(policy):
     assert all_equal(answers(policy), answers(other)) and all_equal(answers(twin), answers(other))
 
 
-def test_rollout_caches_weights_from_its_first_step_to_its_returns(policy, monkeypatch):
+def test_rollout_caches_weights_from_its_begin_to_its_returns(policy, monkeypatch):
     """Two iterations, with and without a cache: the same weights."""
+    calls = []
 
     def learn(policy):
         torch.manual_seed(1)
         ppo = ppo_of(policy, N, T, {"policy": D}, num_mini_batches=2, learning_rate=1e-2)
-        cached = []
         for _ in range(2):
             ppo.begin_rollout()
             for _ in range(T):
                 ppo.act({"policy": torch.randn(N, D)})
-                cached.append(policy._cached_std is not None)
+                calls.append("act")
                 extras = {"time_outs": torch.rand(N) < 0.5, "final_obs": {"policy": torch.randn(N, D)}}
                 ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.3, extras)
             ppo.compute_returns({"policy": torch.randn(N, D)})
-            assert policy._cached_std is None
             ppo.update()
-        return cached, list(policy.parameters())
+        return list(policy.parameters())
 
-    free = copy.deepcopy(policy)
+    free, cache, clear = copy.deepcopy(policy), policy.cache_weights, policy.clear_cache
     monkeypatch.setattr(free, "cache_weights", lambda: None)
-    (cached, ours), (never, theirs) = learn(policy), learn(free)
-    assert all(cached) and not any(never)
+    theirs = learn(free)
+    calls.clear()
+    monkeypatch.setattr(policy, "cache_weights", lambda: calls.append("cache") or cache())
+    monkeypatch.setattr(policy, "clear_cache", lambda: calls.append("clear") or clear())
+    ours = learn(policy)
+    assert calls == ["cache", *["act"] * T, "clear"] * 2
     assert all_equal(ours, theirs)
