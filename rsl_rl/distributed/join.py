@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from datetime import timedelta
 from typing import Union
@@ -37,6 +38,9 @@ def join_process_group(device: Union[str, torch.device] = "cpu", timeout: float 
     on_gpu = torch.device(device).type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
+    # Functions of this module have the process group that exists at its import as a default argument. Imported later, it
+    # would keep the group, whose threads then abort a process that has done its work.
+    importlib.import_module("torch.distributed.nn.functional")
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     backend, limit = "cpu:gloo,cuda:nccl" if on_gpu else "gloo", timedelta(seconds=timeout + _MARGIN)
     # On one machine torchrun keeps the store, with addresses of ended processes, when it restarts them.

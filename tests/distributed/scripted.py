@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 
 from rsl_rl.algorithms.ppo import draw_actions
 from rsl_rl.config.acceleration import AccelerationConfig
@@ -19,7 +18,7 @@ from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.extensions import RNDConfig, SymmetryConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig, SafetyConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
-from rsl_rl.distributed import ProcessGroup
+from rsl_rl.distributed import join_process_group
 from rsl_rl.runners.checkpoints import state_of_rank, write_ranks
 from rsl_rl.runners.rollback import Rollback, TrainingError
 from rsl_rl.utils.checkpoints import read_checkpoint
@@ -211,8 +210,7 @@ def full_disk():
 
 def main(folder):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    collective = ProcessGroup()
+    collective = join_process_group()
     results = {name: learn(case, collective) for name, case in CASES.items()}
     results["agreement"] = agree(collective, folder)
     torch.save(results, Path(folder) / f"{collective.size}_{collective.rank}.pt")
