@@ -16,8 +16,8 @@ class Block(NamedTuple):
 
 
 def pages(root: Path) -> List[Path]:
-    """Return README.md and the pages of the site."""
-    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    """Return README.md, CONTRIBUTING.md and the pages of the site."""
+    return [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> List[Block]:
