@@ -38,7 +38,7 @@ def join_process_group(device: Union[str, torch.device] = "cpu", timeout: float 
     on_gpu = torch.device(device).type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
-    # Functions of this module have the process group that exists at its import as a default argument. Imported later, it
+    # Functions of this module have the process group that exists at its import as a default argument. Later, the import
     # would keep the group, whose threads then abort a process that has done its work.
     importlib.import_module("torch.distributed.nn.functional")
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
