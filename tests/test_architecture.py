@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 import graphlib
 import pytest
+import torch
 
 import rsl_rl
 from configs import EXPERIMENTS
@@ -23,9 +24,8 @@ LAYER = {
     "env": 3, "acceleration": 3, "exporters": 3, "sim": 3,
     "algorithms": 4, "tasks": 4,
     "extensions": 5,
-    "compat": 6,
-    "runners": 7, "evaluation": 7,
-    "networks": 8, "models": 8,
+    "runners": 6,
+    "compat": 7, "evaluation": 7,
     "cli": 8,
 }  # fmt: skip
 SIMULATION = {"sim", "tasks", "robots", "adoption", "terrain", "viz"}
@@ -98,21 +98,87 @@ def test_nobody_replaces_the_step_of_a_simulation(root):
 
 
 def test_the_core_knows_no_earlier_version(root):
-    """Only rsl_rl.compat does: the runner reaches it by one function, when it is constructed, and names of earlier
-    versions are looked up by one other. A command converts files."""
-    users = {}
+    """Only rsl_rl.compat does. Public names that have a facade there are looked up by one file, a command converts
+    files, and docstrings may refer to it."""
+    users = set()
     for path in (root / "rsl_rl").rglob("*.py"):
-        if "compat" not in path.relative_to(root / "rsl_rl").parts and "rsl_rl.compat" in path.read_text():
-            users[path.relative_to(root / "rsl_rl").as_posix()] = path.read_text()
-    helpers = {"utils/former_names.py", "utils/utils.py", "networks/__init__.py"}
-    helpers |= {f"models/{name}.py" for name in ("__init__", "mlp_model", "rnn_model", "cnn_model")}
-    assert set(users) == {"runners/on_policy_runner.py", "cli/convert_checkpoint.py", *helpers}
-    runner = ast.parse(users["runners/on_policy_runner.py"])
-    imported = [node.names for node in ast.walk(runner) if getattr(node, "module", None) == "rsl_rl.compat"]
-    assert [[name.name for name in names] for names in imported] == [["client_of"]]
-    (constructor,) = [node for node in ast.walk(runner) if getattr(node, "name", None) == "__init__"]
-    used = [node for node in ast.walk(runner) if isinstance(node, ast.Name) and node.id == "client_of"]
-    assert len(used) == 1 and constructor.lineno < used[0].lineno <= constructor.end_lineno
+        here = path.relative_to(root / "rsl_rl")
+        tree = ast.parse(path.read_text())
+        imported = {name for folder in imported_folders(path) for name in [folder] if name == "compat"}
+        texts = [
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        named = [text for text in texts if re.fullmatch(r"rsl_rl\.compat[\w.:]*", text)]
+        if here.parts[0] != "compat" and (imported or named):
+            users.add(here.as_posix())
+    assert users == {"utils/public_names.py", "cli/convert_checkpoint.py"}
+
+
+WITHOUT_COMPAT = """
+import sys
+sys.modules["rsl_rl.compat"] = None  # an import of it fails
+from rsl_rl.cli.main import main
+from rsl_rl.algorithms import GRPO, PPO, Distillation
+from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, Memory, SymmetricActorCritic
+from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.storage import RolloutStorage
+assert OnPolicyRunner.__module__ == "rsl_rl.runners.runner" and PPO.__module__ == "rsl_rl.algorithms.ppo"
+for task in ("toy", "recall", "target_sum"):
+    log = ["--log_root", sys.argv[1], "--num_envs", "16"]
+    assert main(["train", "--task", task, "--max_iterations", "2", "--logger", "none", *log]) in (0, None)
+assert main(["evaluate", "--task", "toy", "--log_root", sys.argv[1], "--episodes", "16"]) in (0, None)
+"""
+
+
+def test_native_training_runs_without_compat(root, tmp_path):
+    command = [sys.executable, "-c", WITHOUT_COMPAT, str(tmp_path)]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert sorted(path.name for path in tmp_path.glob("toy/*/model_*.pt")) == ["model_0.pt", "model_2.pt"]
+
+
+NATIVE = {
+    "Runner": "add_git_repo_to_log after_update alg build_algorithm collective current_learning_iteration device env "
+    "env_corrections episodes_restored eval_mode export_policy_to_jit export_policy_to_onnx get_inference_policy learn "
+    "load log_dir num_updates number_of print_line ranks_of_checkpoint request_stop restore save save_to_log_dir "
+    "stopped_by tot_time tot_timesteps train_cfg train_mode updates_of write",
+    "PPO": "RANK_STATE acceleration act begin_rollout cfg collective compute_returns description device eval_mode "
+    "extensions from_env get_hidden_states inference_policy join learner learning_rate load_state_dict "
+    "normalizes_rollout obs_groups policy policy_step process_env_step progress reset restart_from restarts_episodes "
+    "set_hidden_states state_dict storage train_mode transforms transition update",
+    "GradientSteps": "acceleration backward add_gradients averages collective extensions inference_policy join "
+    "learning_rate load_state_dict optimizer policy run skips_in_row state_dict step term_names transforms with_values",
+    "RolloutStorage": "allocate batches begin_step clear columns device groups in_batches num_envs num_steps plan "
+    "save_states saved_states shared step",
+    "Transition": "columns groups",
+    "MiniBatch": "columns envs groups hidden_states masks num_original original replace sample_mask with_columns",
+    "ActorCritic": "act act_inference actor actor_model actor_obs_normalizer cache_weights cfg clear_cache "
+    "config_class "
+    "critic critic_model critic_obs_normalizer current_states distribution evaluate evaluate_rollout family "
+    "get_hidden_states memories noise_std num_actor_obs observation_bounds parameter_groups reset set_hidden_states "
+    "snapshot std update_distribution value_normalizer",
+    "Model": "encode export_module groups has_statistics head image_encoders memory normalizer set_groups "
+    "update_normalization vector_groups vectors",
+}
+"""Public attributes of the objects of a native training, besides those of torch.nn.Module and tuple."""
+
+
+def test_native_objects_have_the_listed_public_attributes_only(small_cfg):
+    from rsl_rl.config.task import ToyConfig
+    from rsl_rl.runners.runner import Runner
+    from rsl_rl.tasks.toy import PointEnv
+
+    runner = Runner(PointEnv(ToyConfig(num_envs=4)), small_cfg)
+    runner.learn(1)
+    alg = runner.alg
+    batch = alg.storage.batches.gather(torch.arange(4))
+    objects = (runner, alg, alg.learner, alg.storage, alg.transition, batch, alg.policy, alg.policy.actor_model)
+    assert [type(thing).__name__ for thing in objects] == list(NATIVE)
+    inherited = {*dir(torch.nn.Module()), *dir(tuple)}
+    for thing, names in zip(objects, NATIVE.values(), strict=True):
+        kind = (torch.nn.Module, tuple)
+        public = {name for name in dir(thing) if name[0] != "_"} - (inherited if isinstance(thing, kind) else set())
+        assert public == set(names.split()), type(thing).__name__
 
 
 def test_no_import_is_hidden_from_the_interpreter(root):
@@ -123,17 +189,9 @@ def test_no_import_is_hidden_from_the_interpreter(root):
 
 
 def test_ppo_does_not_ask_what_it_runs_on_or_with(root):
-    """Nor does a file of the algorithms that it is made of."""
-    folder = root / "rsl_rl" / "algorithms"
-    files, to_read = set(), ["ppo"]
-    while to_read:
-        path = folder / f"{to_read.pop()}.py"
-        files.add(path)
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module.startswith("rsl_rl.algorithms."):
-                module = node.module.rpartition(".")[2]
-                to_read += [module] if folder / f"{module}.py" not in files else []
-    assert {"ppo.py", "on_policy.py", "losses.py"} <= {path.name for path in files}
+    """Nor does a file of the algorithms."""
+    files = list((root / "rsl_rl" / "algorithms").glob("*.py"))
+    assert {"ppo.py", "grpo.py", "losses.py"} <= {path.name for path in files}
     for path in files:
         for question in ("is_recurrent", "device.type", ".is_cuda", "torch.cuda", "hasattr("):
             assert question not in path.read_text(), f"{path} asks for {question}"

@@ -232,7 +232,7 @@ def test_without_protection_the_training_is_the_same_while_nothing_breaks(small_
         runner = OnPolicyRunner(replace(Go2Flat().env, num_envs=4).build(seed=0), small_cfg)
         with way(runner):
             runner.learn(2)
-        return runner, torch.cat([p.detach().flatten() for p in runner.alg.actor_critic.parameters()])
+        return runner, torch.cat([p.detach().flatten() for p in runner.alg.policy.parameters()])
 
     (runner, protected), (_, bare) = weights_after(lambda _: contextlib.nullcontext()), weights_after(unprotected)
     torch.testing.assert_close(protected, bare)

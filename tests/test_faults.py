@@ -235,7 +235,7 @@ def test_robots_that_break_while_others_learn(robots, small_cfg, tmp_path, monke
 
     monkeypatch.setattr(env, "step", faulty_step)
     runner = OnPolicyRunner(env, small_cfg, tmp_path)  # takes three steps
-    outcome = watch(runner.alg, [runner.alg.actor_critic], lambda: runner.learn(4))
+    outcome = watch(runner.alg, [runner.alg.policy], lambda: runner.learn(4))
     assert outcome == {"iterations": 4, "not_finite": None, "error": None}
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     names = ("faults/engine", "faults/state", "faults/reward_term", "excluded_steps")

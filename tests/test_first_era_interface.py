@@ -142,7 +142,7 @@ def test_adaptive_schedule_compares_with_twice_and_half_of_the_desired_kl(kl, fa
     alg = ppo(schedule="adaptive", learning_rate=1e-3, num_learning_epochs=1, num_mini_batches=1)
     collect(alg)
     terms = torch.tensor([0.0, 0.0, 0.0, kl])
-    alg.learner.add_gradient = lambda *args: terms.clone()  # a mini-batch with this KL
+    alg.learner.backward = lambda *args: terms.clone()  # a mini-batch with this KL
     alg.update()
     assert alg.learning_rate == pytest.approx(1e-3 * factor)
 

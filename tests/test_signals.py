@@ -15,7 +15,7 @@ from rsl_rl.utils.checkpoints import read_checkpoint
 
 PHASES = {  # where the signal strikes: a function, and the number of its call (16 steps, 8 gradient steps an iteration)
     "rollout": ("rsl_rl.tasks.toy.PointEnv.step", 3 + 16 * 2 + 5),  # the first three check the environment
-    "update": ("rsl_rl.algorithms.ppo.PPO.learning_step", 8 * 2 + 3),
+    "update": ("rsl_rl.algorithms.ppo.GradientSteps.step", 8 * 2 + 3),
     "save": ("os.fsync", 8),
 }
 

@@ -26,7 +26,7 @@ class LossGradients(NamedTuple):
 
 
 class PPOLossAndGradient:
-    """Add the gradient of PPO's loss to the parameters, as ``algorithms.ppo.add_ppo_gradient`` does by autograd."""
+    """Add the gradient of PPO's loss to the parameters, as ``algorithms.ppo.ppo_backward`` does by autograd."""
 
     def __init__(self, compile: bool = False):
         self._function = torch.compile(ppo_loss_and_gradient) if compile else ppo_loss_and_gradient

@@ -73,7 +73,7 @@ class Acceleration:
         if dtype is not None:
             self._names.append("bfloat16")
 
-    def ppo_loss_gradient(self, policy: ActorCritic, is_plain: bool) -> Optional[PPOLossAndGradient]:
+    def ppo_backward(self, policy: ActorCritic, is_plain: bool) -> Optional[PPOLossAndGradient]:
         """Return the loss with its gradient in closed form; None if it was not chosen, the policy is no Gaussian, or
         extensions change loss or mini-batches (``is_plain`` is False).
 

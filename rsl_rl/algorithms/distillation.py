@@ -72,7 +72,7 @@ class Distillation(Algorithm):
         self.learner = GradientSteps(
             policy,
             ("behavior_loss", "value_loss"),
-            add_distillation_gradient,
+            distillation_backward,
             cfg,
             self.extensions,
             self.acceleration,
@@ -194,7 +194,7 @@ def teacher_columns(teacher: ActorCritic) -> Dict[str, Column]:
     return {TEACHER_ACTIONS: Column(teacher.family.action_size)}
 
 
-def add_distillation_gradient(
+def distillation_backward(
     distribution: Distribution,
     values: Optional[Tensor],
     batch: MiniBatch,

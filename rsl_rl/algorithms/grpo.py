@@ -60,7 +60,7 @@ class GRPO(Algorithm):
         self.acceleration.accelerate_networks(policy)
         terms = ("surrogate_loss", "entropy", "kl")
         self.learner = GradientSteps(
-            policy, terms, add_grpo_gradient, cfg, self.extensions, self.acceleration, with_values=False
+            policy, terms, grpo_backward, cfg, self.extensions, self.acceleration, with_values=False
         )
         self.restarts_episodes = cfg.restart_episodes
         self._policy_step = self.acceleration.graphed(draw_actions)
@@ -148,7 +148,7 @@ class GRPO(Algorithm):
         return self.learner.inference_policy
 
 
-def add_grpo_gradient(
+def grpo_backward(
     distribution: Distribution,
     values: Optional[Tensor],
     batch: MiniBatch,

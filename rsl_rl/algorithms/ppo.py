@@ -1,13 +1,24 @@
 """Proximal policy optimisation, from the observation to the gradient step.
 
-An iteration calls, from top to bottom of this file: T times :meth:`PPO.act` and :meth:`PPO.process_env_step`, then
-:meth:`PPO.compute_returns` and :meth:`PPO.update`, which takes one gradient step for each mini-batch by
-:class:`GradientSteps`. With ``acceleration.fused`` (the default) nothing here synchronises the host with the device:
-the runner does so once an iteration, when it reads the metrics. Plain PyTorch, ``fused=False``, synchronises twice in
-each gradient step, see :class:`PlainAdam`.
+The file reads in the order in which an iteration runs: T times :meth:`PPO.act` and :meth:`PPO.process_env_step`, then
+:meth:`PPO.compute_returns` and :meth:`PPO.update`, which takes a gradient step for each mini-batch by
+:class:`GradientSteps`.
 
-The functions of tensors are in ``losses.py`` and ``storage/returns.py``. GRPO and distillation use the functions and
-classes behind :class:`PPO` too.
+- Stored in a step, before the environment moves: observation groups, recurrent states, actions, parameters of their
+  distribution (:meth:`PPO.act`); behind it: reward, done, time-out and sample mask (:meth:`PPO.process_env_step`).
+- Time-outs are credited by :func:`credit_time_outs`, with the value of the last observation of the episode; where the
+  environment does not give it, by :func:`estimate_returns`, with the value of the last state acted on.
+- A masked sample has the weight 0 in every mean, and changes no other sample's return (:func:`estimate_returns`,
+  :meth:`GradientSteps.step`).
+- The ratio of probabilities is clipped in ``losses.surrogate_loss``, gradients in ``step_where_finite`` of the
+  optimiser.
+- The learning rate changes behind the loss of each mini-batch and before its step, by the KL divergence
+  (:meth:`GradientSteps.step`); with a linear schedule before each update (:meth:`PPO.update`).
+- Host-device synchronisations: none. The runner has one an iteration, when it reads the metrics. Without
+  ``acceleration.fused``, :class:`PlainAdam` has two in each gradient step.
+
+The functions of tensors are in ``losses.py`` and ``storage/returns.py``. ``acceleration`` has faster implementations of
+the networks, the loss and Adam, with the same results.
 """
 
 from __future__ import annotations
@@ -25,7 +36,7 @@ from rsl_rl.algorithms.build import build_policy, build_storage, group_specs
 from rsl_rl.algorithms.extension import Extension, Extensions
 from rsl_rl.algorithms.losses import adapt_learning_rate, ppo_terms
 from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.config.algorithm import OnPolicyConfig, PPOConfig, ValueLearningConfig
+from rsl_rl.config.algorithm import OnPolicyConfig, PPOConfig, SurrogateConfig, ValueLearningConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
@@ -86,11 +97,11 @@ class PPO(Algorithm):
         self.normalizes_rollout = not cfg.normalize_advantage_per_mini_batch  # all advantages of a rollout together
         if cfg.normalize_advantage_per_mini_batch:
             self.transforms.insert(0, self._normalize_advantages)
-        accelerated = self.acceleration.ppo_loss_gradient(policy, not (self.transforms or self.extensions.change_loss))
+        accelerated = self.acceleration.ppo_backward(policy, not (self.transforms or self.extensions.change_loss))
         self.learner = GradientSteps(
             policy,
             ("surrogate_loss", "value_loss", "entropy", "kl"),
-            accelerated or add_ppo_gradient,
+            accelerated or ppo_backward,
             cfg,
             self.extensions,
             self.acceleration,
@@ -183,37 +194,7 @@ class PPO(Algorithm):
         return self.learner.inference_policy
 
 
-# Parts of an iteration that GRPO and distillation share with PPO
-
-
-class Parts(NamedTuple):
-    """What an algorithm is made of."""
-
-    policy: ActorCritic
-    storage: RolloutStorage
-    extensions: List[Extension]
-
-
-def build_parts(
-    cfg: LearnConfig,
-    env: VecEnv,
-    device: Union[str, torch.device],
-    more_groups: Sequence[str] = (),
-    more_columns: Mapping[str, Column] = {},
-    storage_class: Callable[..., RolloutStorage] = RolloutStorage,
-) -> Parts:
-    """Build policy, storage and extensions of a config for an environment; ``more_groups`` and ``more_columns`` are
-    stored beside what policy and extensions need."""
-    obs = env.get_observations()
-    policy = build_policy(cfg.policy, env, obs).to(device)
-    extensions = [extension.build(env=env, policy=policy, device=device) for extension in cfg.extensions]
-    together = Extensions(extensions)
-    groups = group_specs(obs, (*policy.actor_model.groups, *policy.critic_model.groups, *together.groups, *more_groups))
-    columns = {**together.columns, **more_columns}
-    assert isinstance(cfg.algorithm, OnPolicyConfig)
-    sizes = env.num_envs, cfg.runner.num_steps_per_env
-    storage = build_storage(policy, cfg.algorithm, *sizes, groups, columns, storage_class)
-    return Parts(policy, storage, extensions)
+# The parts of an iteration, which GRPO and distillation use too
 
 
 def store_step(transition: Transition, step: PolicyStep) -> Tensor:
@@ -301,77 +282,35 @@ def reestimated_batches(
         yield from storage.batches.shuffled(cfg.num_mini_batches, 1)
 
 
-def require_recomputable(policy: ActorCritic, cfg: ValueLearningConfig) -> None:
-    """Raise a ValueError where advantages are to be estimated again and the values of single steps cannot be."""
-    if cfg.recompute_advantages and policy.critic_model.memory is not None:
-        raise ValueError(
-            "algorithm.recompute_advantages=True is for critics without memory; set it to false, or "
-            "policy.memory_of to ('actor',)"
-        )
-
-
 # Gradient steps
 
 BatchTransform = Callable[[MiniBatch], MiniBatch]
 """A function from a mini-batch to another one of the same samples."""
 
-AddGradient = Callable[[Distribution, Optional[Tensor], MiniBatch, Tensor, Any, Mapping[str, Tensor]], Tensor]
+Backward = Callable[[Distribution, Optional[Tensor], MiniBatch, Tensor, Any, Mapping[str, Tensor]], Tensor]
 """A function of (new distribution, new values, mini-batch, weight of each sample, config, additional losses) that adds
 the gradient of the loss to the parameters', and returns the terms of the loss as one tensor without graph."""
-
-
-def add_ppo_gradient(
-    distribution: Distribution,
-    values: Optional[Tensor],
-    batch: MiniBatch,
-    weights: Tensor,
-    cfg: PPOConfig,
-    additional: Mapping[str, Tensor],
-) -> Tensor:
-    """Add the gradient of PPO's loss; the ratio of probabilities is clipped in ``losses.surrogate_loss``."""
-    assert values is not None
-    terms = ppo_terms(distribution, values, batch, weights, cfg)
-    loss = terms.surrogate + cfg.value_loss_coef * terms.value - cfg.entropy_coef * terms.entropy
-    for term in additional.values():
-        loss = loss + term
-    loss.backward()
-    return torch.stack(terms).detach()
-
-
-def value_scaling(policy: ActorCritic) -> List[BatchTransform]:
-    """Return what scales the values and returns of a mini-batch to the critic's outputs, where these are normalised."""
-    normalizer = policy.value_normalizer
-    if not isinstance(normalizer, ValueNormalizer):
-        return []
-
-    def scale(batch: MiniBatch) -> MiniBatch:
-        columns = batch.columns
-        return batch.with_columns(
-            values=normalizer.scaled(columns["values"]), returns=normalizer.scaled(columns["returns"])
-        )
-
-    return [scale]
 
 
 class GradientSteps:
     """Gradient steps on the mini-batches of a rollout, with Adam.
 
-    ``terms`` are the names of what ``add_gradient`` returns, which become metrics. ``transforms`` change each
+    ``term_names`` are those of what ``backward`` returns, which become metrics. ``transforms`` change each
     mini-batch before extensions do. ``learning_rate`` and ``skips_in_row`` are scalars on the device.
     """
 
     def __init__(
         self,
         policy: ActorCritic,
-        terms: Tuple[str, ...],
-        add_gradient: AddGradient,
+        term_names: Tuple[str, ...],
+        backward: Backward,
         cfg: OnPolicyConfig,
         extensions: Extensions,
         acceleration: Acceleration,
         transforms: Sequence[BatchTransform] = (),
         with_values: bool = True,
     ):
-        self.policy, self.terms, self.add_gradient = policy, terms, add_gradient
+        self.policy, self.term_names, self.backward = policy, term_names, backward
         self.extensions, self.acceleration, self.transforms = extensions, acceleration, transforms
         self.with_values = with_values  # whether the loss reads the critic's values
         self.collective: Collective = SINGLE_PROCESS
@@ -393,7 +332,7 @@ class GradientSteps:
         self.collective = collective
         self.extensions.join(collective)
 
-    def run(self, storage: RolloutStorage, cfg: Any, mini_batches: Iterator[Tensor]) -> UpdateResult:
+    def run(self, storage: RolloutStorage, cfg: OnPolicyConfig, mini_batches: Iterator[Tensor]) -> UpdateResult:
         """Take a gradient step for each mini-batch, update the running statistics, and clear the rollout.
 
         Metrics are the terms of the loss and what extensions give, averaged over the gradient steps taken; the last
@@ -417,10 +356,10 @@ class GradientSteps:
             policy.value_normalizer.update(columns["returns"], columns["sample_mask"], self.collective)
         for average in self.averages:
             average.update()
-        taken = totals[len(self.terms)]
+        taken = totals[len(self.term_names)]
         means = (totals / taken).unbind()
-        metrics = dict(zip(self.terms, means))
-        metrics.update(zip(self._added, means[len(self.terms) + 1 :]))
+        metrics = dict(zip(self.term_names, means))
+        metrics.update(zip(self._added, means[len(self.term_names) + 1 :]))
         metrics["learning_rate"] = self.learning_rate.clone()
         metrics["noise_std"] = policy.noise_std().detach().mean()
         metrics["skipped_steps"] = num_steps - taken
@@ -430,7 +369,7 @@ class GradientSteps:
         return UpdateResult(metrics, taken, skips)
 
     @torch.no_grad()
-    def step(self, storage: RolloutStorage, cfg: Any, indices: Tensor) -> Tensor:
+    def step(self, storage: RolloutStorage, cfg: OnPolicyConfig, indices: Tensor) -> Tensor:
         """Take one gradient step on the steps, or the environments, with these indices; all ranks take it together.
 
         Returns the terms of the loss before it, 1, and the metrics of extensions, as one tensor. A loss or a gradient
@@ -455,14 +394,14 @@ class GradientSteps:
         metrics = torch.cat(every)
         weight = self.collective.weighted_mean((*self.optimizer.gradients, metrics), weight)
         terms = metrics[: len(terms)]
-        if "kl" in self.terms and cfg.schedule == "adaptive":
-            kl = terms[self.terms.index("kl")]
+        if isinstance(cfg, SurrogateConfig) and cfg.schedule == "adaptive" and cfg.desired_kl is not None:
+            kl = terms[self.term_names.index("kl")]
             self.learning_rate.copy_(adapt_learning_rate(self.learning_rate, kl, cfg.desired_kl))
         taken = self.optimizer.step_where_finite(terms.isfinite().all().logical_and(weight > 0))  # clips gradients too
         self.skips_in_row.add_(1.0).mul_(~taken)
         return torch.where(taken, metrics, 0.0)
 
-    def add_gradients(self, batch: MiniBatch, share: Tensor, cfg: Any, added: Dict[str, Tensor]) -> Tensor:
+    def add_gradients(self, batch: MiniBatch, share: Tensor, cfg: OnPolicyConfig, added: Dict[str, Tensor]) -> Tensor:
         """Add the gradient of the loss of a mini-batch to the parameters'; return its terms as one tensor.
 
         ``share`` is what a sample of weight 1 contributes to the mean; ``added`` takes the losses of extensions.
@@ -487,9 +426,9 @@ class GradientSteps:
             parameters = distribution.parameters
             detached = dict(zip(parameters, map(Tensor.detach, parameters.values())))
             policy.distribution = policy.family.of_parameters(detached)  # which frees the graph
-            terms = self.add_gradient(distribution, values, batch, batch.columns["sample_mask"] * share, cfg, losses)
+            terms = self.backward(distribution, values, batch, batch.columns["sample_mask"] * share, cfg, losses)
         for name, loss in losses.items():
-            if name in added or name in self.terms:
+            if name in added or name in self.term_names:
                 raise ValueError(f"an extension adds the loss '{name}', and this name is taken; rename it")
             added[name] = loss.detach()
         return terms
@@ -522,6 +461,24 @@ class GradientSteps:
             self.learning_rate.fill_(state.get("learning_rate", float(self.learning_rate)))
             self.skips_in_row.fill_(state.get("skips_in_row", 0.0))
             self.extensions.load_state_dict(state.get("extensions", {}))
+
+
+def ppo_backward(
+    distribution: Distribution,
+    values: Optional[Tensor],
+    batch: MiniBatch,
+    weights: Tensor,
+    cfg: PPOConfig,
+    additional: Mapping[str, Tensor],
+) -> Tensor:
+    """Add the gradient of PPO's loss, whose ratio of probabilities is clipped in ``losses.surrogate_loss``."""
+    assert values is not None
+    terms = ppo_terms(distribution, values, batch, weights, cfg)
+    loss = terms.surrogate + cfg.value_loss_coef * terms.value - cfg.entropy_coef * terms.entropy
+    for term in additional.values():
+        loss = loss + term
+    loss.backward()
+    return torch.stack(terms).detach()
 
 
 class PlainAdam(torch.optim.Adam):
@@ -599,3 +556,60 @@ class PolicyAverage:
         state = state or {"num_updates": 0, "model_state_dict": self._trained.state_dict()}
         self._num_updates = int(state["num_updates"])
         self.policy.load_state_dict(state["model_state_dict"])
+
+
+# Construction
+
+
+class Parts(NamedTuple):
+    """What an algorithm is made of."""
+
+    policy: ActorCritic
+    storage: RolloutStorage
+    extensions: List[Extension]
+
+
+def build_parts(
+    cfg: LearnConfig,
+    env: VecEnv,
+    device: Union[str, torch.device],
+    more_groups: Sequence[str] = (),
+    more_columns: Mapping[str, Column] = {},
+    storage_class: Callable[..., RolloutStorage] = RolloutStorage,
+) -> Parts:
+    """Build policy, storage and extensions of a config for an environment; ``more_groups`` and ``more_columns`` are
+    stored beside what policy and extensions need."""
+    obs = env.get_observations()
+    policy = build_policy(cfg.policy, env, obs).to(device)
+    extensions = [extension.build(env=env, policy=policy, device=device) for extension in cfg.extensions]
+    together = Extensions(extensions)
+    groups = group_specs(obs, (*policy.actor_model.groups, *policy.critic_model.groups, *together.groups, *more_groups))
+    columns = {**together.columns, **more_columns}
+    assert isinstance(cfg.algorithm, OnPolicyConfig)
+    sizes = env.num_envs, cfg.runner.num_steps_per_env
+    storage = build_storage(policy, cfg.algorithm, *sizes, groups, columns, storage_class)
+    return Parts(policy, storage, extensions)
+
+
+def value_scaling(policy: ActorCritic) -> List[BatchTransform]:
+    """Return what scales the values and returns of a mini-batch to the critic's outputs, where these are normalised."""
+    normalizer = policy.value_normalizer
+    if not isinstance(normalizer, ValueNormalizer):
+        return []
+
+    def scale(batch: MiniBatch) -> MiniBatch:
+        columns = batch.columns
+        return batch.with_columns(
+            values=normalizer.scaled(columns["values"]), returns=normalizer.scaled(columns["returns"])
+        )
+
+    return [scale]
+
+
+def require_recomputable(policy: ActorCritic, cfg: ValueLearningConfig) -> None:
+    """Raise a ValueError where advantages are to be estimated again and the values of single steps cannot be."""
+    if cfg.recompute_advantages and policy.critic_model.memory is not None:
+        raise ValueError(
+            "algorithm.recompute_advantages=True is for critics without memory; set it to false, or "
+            "policy.memory_of to ('actor',)"
+        )

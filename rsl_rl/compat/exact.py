@@ -116,8 +116,8 @@ class ExactPPO(PPO):
         for average in self.learner.averages:
             average.update()
         taken = float(len(seen))
-        means = torch.stack(seen).mean(dim=0) if seen else torch.full((len(self.learner.terms),), torch.nan)
-        metrics = dict(zip(self.learner.terms, means.unbind()))
+        means = torch.stack(seen).mean(dim=0) if seen else torch.full((len(self.learner.term_names),), torch.nan)
+        metrics = dict(zip(self.learner.term_names, means.unbind()))
         numbers = {"learning_rate": self.learning_rate, "skipped_steps": num_steps - taken}
         metrics.update({name: torch.tensor(value, device=self.device) for name, value in numbers.items()})
         metrics["noise_std"] = policy.noise_std().detach().mean()

@@ -4,7 +4,7 @@ from typing import Any, List
 
 from rsl_rl.storage.mini_batches import MiniBatch
 from rsl_rl.storage.rollout_storage import Column, GroupSpec, Transition
-from rsl_rl.utils.public_names import public_name
+from rsl_rl.utils.public_names import former_path, public_name
 from rsl_rl.utils.trajectories import split_and_pad_trajectories, unpad_trajectories
 
 _OWN = {"RolloutStorage": "rsl_rl.storage.rollout_storage:RolloutStorage"}
@@ -18,6 +18,8 @@ __all__ = [
     "split_and_pad_trajectories",
     "unpad_trajectories",
 ]
+
+__path__.append(former_path(__name__))
 
 
 def __getattr__(name: str) -> Any:

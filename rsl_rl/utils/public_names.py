@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any, Mapping
 
@@ -25,9 +26,9 @@ def public_name(package: str, name: str, own: Mapping[str, str] = {}) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module '{package}' has no attribute '{name}'")
     try:
-        find = import_object("rsl_rl.compat.former_names:find")
+        names = importlib.import_module("rsl_rl.compat.former_names")
     except ImportError:
         if name not in own:
             raise AttributeError(f"module '{package}' has no attribute '{name}'") from None
         return import_object(own[name])
-    return find(package, name, own)
+    return names.find(package, name, own)

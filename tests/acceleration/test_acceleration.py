@@ -5,12 +5,13 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from rsl_rl.acceleration.cuda_graph import GraphedFunction, Recording, own_tensors
-from rsl_rl.algorithms import PPO
+from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from tests.learners import ppo_of
 
 T, N, D, C, A = 6, 10, 3, 4, 2
-NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (16, 8)}
+NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (16, 8), "critic_groups": ("critic",)}
 
 
 class GraphOnCpu(GraphedFunction):
@@ -20,11 +21,13 @@ class GraphOnCpu(GraphedFunction):
     def __init__(self, function, policy):
         super().__init__(function, torch.device("cpu"))
         self._policy = policy
+        self.num_recorded = 0
 
     def _run_aside(self, arguments):
         return self._function(*arguments)
 
     def _record(self, arguments):
+        self.num_recorded += 1
         inputs, own_arguments = own_tensors(arguments)
         recording = Recording(inputs, None, None)
 
@@ -51,9 +54,11 @@ def make(kind, acceleration=None, **settings) -> PPO:
     else:
         net = ActorCriticRecurrent(D, C, A, rnn_type=kind, rnn_hidden_size=5, **NETS)
     settings = {"num_mini_batches": 3, "num_learning_epochs": 2, **settings}  # mini-batches of two sizes
-    ppo = PPO(net, acceleration=acceleration, **settings)
-    ppo.init_storage(N, T, [D], [C], [A])
-    return ppo
+    return ppo_of(net, N, T, {"policy": D, "critic": C}, acceleration=acceleration, **settings)
+
+
+def observe():
+    return {"policy": torch.randn(N, D), "critic": torch.randn(N, C)}
 
 
 def train(ppo, num_iterations=3) -> list:
@@ -61,10 +66,10 @@ def train(ppo, num_iterations=3) -> list:
     metrics = []
     for _ in range(num_iterations):
         for _ in range(T):
-            ppo.act(torch.randn(N, D), torch.randn(N, C))
+            ppo.act(observe())
             ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.3, {"time_outs": torch.rand(N) < 0.5})
-        ppo.compute_returns(torch.randn(N, C))
-        metrics.append(ppo.update())
+        ppo.compute_returns(observe())
+        metrics.append(ppo.update().metrics)
     return metrics
 
 
@@ -74,15 +79,15 @@ def test_graphed_training_gives_equal_bits(kind, settings):
     if kind == "mlp" and settings:
         pytest.skip("chunks are for policies with memory")
     plain, graphed = make(kind, **settings), make(kind, **settings)
-    graphed.policy_step = GraphOnCpu(graphed.policy_step, graphed.actor_critic)
-    graphed.learning_step = GraphOnCpu(graphed.learning_step, graphed.actor_critic)
+    policy_step, learning_step = (
+        GraphOnCpu(function, graphed.policy) for function in (graphed.policy_step, graphed.learner.step)
+    )
+    graphed._policy_step, graphed.learner._step = policy_step, learning_step  # as Acceleration.graphed gives them
     for expected, got in zip(train(plain), train(graphed)):
         assert all(torch.equal(value, got[name]) for name, value in expected.items())
-    assert len(graphed.learning_step._recordings) == (
-        1 if kind == "mlp" else 2
-    )  # 3 x 20 steps; 3, 3 and 4 of 10 robots
-    assert graphed.policy_step._recordings
-    for a, b in zip(plain.actor_critic.parameters(), graphed.actor_critic.parameters()):
+    assert learning_step.num_recorded == (1 if kind == "mlp" else 2)  # 3 x 20 steps; 3, 3 and 4 of 10 robots
+    assert policy_step.num_recorded == 1
+    for a, b in zip(plain.policy.parameters(), graphed.policy.parameters()):
         assert torch.equal(a, b)
 
 
@@ -94,7 +99,7 @@ def test_compiled_loss_trains_to_equal_weights(kind):
     for expected, got in zip(train(plain, 2), train(compiled, 2)):
         for name, value in expected.items():
             torch.testing.assert_close(got[name], value, atol=1e-6, rtol=1e-4)
-    for a, b in zip(plain.actor_critic.parameters(), compiled.actor_critic.parameters()):
+    for a, b in zip(plain.policy.parameters(), compiled.policy.parameters()):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
@@ -105,22 +110,23 @@ def test_bfloat16_networks_train_with_float32_losses_and_similar_results(kind, a
     plain = make(kind, schedule="fixed")
     coarse = make(kind, AccelerationConfig(bfloat16=True), schedule="fixed")
     seen = []
-    loss = coarse.loss
+    backward = coarse.learner.backward
 
     def record_and_compute(distribution, values, *rest):
         seen.append((distribution.mean, values))
-        return loss(distribution, values, *rest)
+        return backward(distribution, values, *rest)
 
-    coarse.loss = record_and_compute
+    coarse.learner.backward = record_and_compute
     for expected, got in zip(train(plain), train(coarse)):
         for name in ("surrogate_loss", "value_loss", "entropy"):
             torch.testing.assert_close(got[name], expected[name], atol=0.02, rtol=0.02)  # 8 bits of mantissa
     assert seen and all(x.dtype == torch.float32 for pair in seen for x in pair)
     rounded = [mean for mean, _ in seen if torch.equal(mean, mean.bfloat16().float())]
     assert len(rounded) == len(seen)  # it was bfloat16 that computed them
-    assert all(p.dtype == torch.float32 for p in coarse.actor_critic.parameters())
-    torch.testing.assert_close(coarse.storage.mu, plain.storage.mu, atol=0.02, rtol=0.02)
-    assert not torch.equal(coarse.storage.mu, coarse.storage.mu.bfloat16().float())  # acting is exact
+    assert all(p.dtype == torch.float32 for p in coarse.policy.parameters())
+    acted, exact = (ppo.storage.columns["action_mean"] for ppo in (coarse, plain))
+    torch.testing.assert_close(acted, exact, atol=0.02, rtol=0.02)
+    assert not torch.equal(acted, acted.bfloat16().float())  # acting is exact
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
@@ -131,15 +137,15 @@ def test_tensors_read_by_a_recording_keep_their_addresses(kind):
     for _ in range(2):
         train(ppo, 1)
         storage = ppo.storage
-        saved = (*storage.saved_hidden_states_a, *storage.saved_hidden_states_c)
+        saved = [state for states in storage.saved_states for state in states]
         assert len(saved) == (2 if kind == "gru" else 4)
-        columns = (*storage.columns.values(), storage.returns, storage.advantages)
-        learned = [x for p in ppo.actor_critic.parameters() for x in (p, p.grad)]
-        places.append([x.data_ptr() for x in (*saved, *columns, *learned)])
+        learned = [x for p in ppo.policy.parameters() for x in (p, p.grad)]
+        places.append([x.data_ptr() for x in (*saved, *storage.columns.values(), *learned)])
     assert places[0] == places[1]
 
 
 def test_joined_samples_of_flat_batches_keep_their_address():
+    """A CUDA graph reads them, and no public name leads to them."""
     ppo = make("mlp")
     train(ppo, 1)
     place = ppo.storage.batches._joined.data_ptr()

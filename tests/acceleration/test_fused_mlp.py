@@ -8,7 +8,7 @@ from torch import nn
 
 from rsl_rl.acceleration import fused_mlp
 from rsl_rl.acceleration.fused_mlp import IN_PLACE, FusedMLP
-from rsl_rl.modules import mlp as plain_mlp
+from rsl_rl.modules.mlp import mlp as plain_mlp
 from rsl_rl.modules.symmetry import symmetric_mlp
 
 IDENTITY = ((0, 1, 2), (1.0, 1.0, -1.0))

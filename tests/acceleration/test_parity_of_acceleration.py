@@ -9,25 +9,23 @@ from hypothesis import strategies as st
 from torch import nn
 
 from rsl_rl.acceleration import FlatAdam
-from rsl_rl.acceleration.ppo_loss_and_gradient import FusedPPOLoss
+from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
 from rsl_rl.acceleration.rnn_scan import FusedRNN, fused_scan
-from rsl_rl.algorithms import PPO
-from rsl_rl.algorithms.losses import PPOLoss
-from rsl_rl.algorithms.ppo import PlainAdam
+from rsl_rl.algorithms.ppo import PlainAdam, ppo_backward
 from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.modules import (
-    MLP,
+from rsl_rl.modules.actor_critic import (
     ActorCritic,
     ActorCriticRecurrent,
-    Memory,
     SymmetricActorCritic,
     SymmetricActorCriticRecurrent,
 )
-from rsl_rl.modules.memory import LayerWeights, plain_scan
+from rsl_rl.modules.memory import LayerWeights, Memory, plain_scan
+from rsl_rl.modules.mlp import MLP
 from rsl_rl.utils.trajectories import ResetMasks
+from tests.learners import ppo_of
 
 T, N, D, C, A = 10, 12, 4, 5, 2
-NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (16, 8)}
+NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (16, 8), "critic_groups": ("critic",)}
 GRU = {"rnn_type": "gru", "rnn_hidden_size": 6, "rnn_num_layers": 2}
 LSTM = {**GRU, "rnn_type": "lstm"}
 MIRRORS = {
@@ -69,10 +67,13 @@ def make_pair(kind, **settings):
     policy = POLICIES[kind]()
     pair = []
     for fused in (False, True):
-        ppo = PPO(copy.deepcopy(policy), acceleration=AccelerationConfig(fused=fused), **settings)
-        ppo.init_storage(N, T, [D], [C], [A])
-        pair.append(ppo)
+        groups, acceleration = {"policy": D, "critic": C}, AccelerationConfig(fused=fused)
+        pair.append(ppo_of(copy.deepcopy(policy), N, T, groups, acceleration=acceleration, **settings))
     return pair
+
+
+def observe():
+    return {"policy": torch.randn(N, D), "critic": torch.randn(N, C)}
 
 
 def collect(ppo, masked=True):
@@ -81,11 +82,11 @@ def collect(ppo, masked=True):
         ppo.policy.act(torch.randn(N, D))
         ppo.policy.evaluate(torch.randn(N, C))
     for _ in range(T):
-        ppo.act(torch.randn(N, D), torch.randn(N, C))
+        ppo.act(observe())
         valid = torch.rand(N) > 0.2 * masked
         dones = (torch.rand(N) < 0.2) | ~valid
         ppo.process_env_step(torch.randn(N), dones, {"time_outs": torch.rand(N) < 0.5, "valid": valid})
-    ppo.compute_returns(torch.randn(N, C))
+    ppo.compute_returns(observe())
 
 
 def copy_rollout(source, target):
@@ -93,8 +94,7 @@ def copy_rollout(source, target):
     for name in ("groups", "columns"):
         for place, x in zip(getattr(target.storage, name).values(), getattr(source.storage, name).values()):
             place.copy_(x)
-    for name in ("returns", "advantages", "saved_hidden_states_a", "saved_hidden_states_c"):
-        setattr(target.storage, name, copy.deepcopy(getattr(source.storage, name)))
+    target.storage.saved_states = copy.deepcopy(source.storage.saved_states)
     target.storage.step = source.storage.step
 
 
@@ -110,7 +110,7 @@ def update_both(pair):
     metrics = []
     for ppo in pair:
         torch.manual_seed(7)  # equal mini-batches
-        metrics.append(dict(ppo.update().items()))
+        metrics.append(ppo.update().metrics)
     assert set(metrics[0]) == set(metrics[1])
     return metrics
 
@@ -122,8 +122,8 @@ def assert_close_parameters(pair, read, tolerances):
 
 def test_fused_setting_selects_all_implementations():
     plain, fused = make_pair("symmetric lstm")
-    assert type(plain.optimizer) is PlainAdam and type(fused.optimizer) is FlatAdam
-    assert type(plain.loss) is PPOLoss and type(fused.loss) is FusedPPOLoss
+    assert type(plain.learner.optimizer) is PlainAdam and type(fused.learner.optimizer) is FlatAdam
+    assert plain.learner.backward is ppo_backward and type(fused.learner.backward) is PPOLossAndGradient
     for ppo, expected in ((plain, False), (fused, True)):
         mlps = [module for module in ppo.policy.modules() if isinstance(module, MLP)]
         memories = [module for module in ppo.policy.modules() if isinstance(module, Memory)]
@@ -142,7 +142,7 @@ def test_fused_update_has_losses_and_gradients_of_plain_pytorch(kind, settings):
     plain, fused = update_both(pair)
     for name in plain:
         torch.testing.assert_close(fused[name], plain[name], **GRADIENTS, msg=lambda m, name=name: f"{name}: {m}")
-    assert plain["kl"] > 1e-3 and plain[PPO.STEPS_TAKEN] == 1
+    assert plain["kl"] > 1e-3 and plain["skipped_steps"] == 0
     assert_close_parameters(pair, lambda p: p.grad, GRADIENTS)
     assert not any(torch.equal(p, q) for p, q in zip(pair[0].policy.parameters(), before))
 
@@ -158,7 +158,7 @@ def test_fused_updates_train_the_weights_of_plain_pytorch(kind, settings):
         for name in plain:
             torch.testing.assert_close(fused[name], plain[name], atol=1e-5, rtol=1e-5)
         assert_close_parameters(pair, lambda p: p.detach(), WEIGHTS)
-    states = (ppo.optimizer.state_dict()["state"] for ppo in pair)
+    states = (ppo.learner.optimizer.state_dict()["state"] for ppo in pair)
     for p, q in zip(*(state.values() for state in states)):
         assert p["step"] == q["step"] == 12
         torch.testing.assert_close(q["exp_avg"], p["exp_avg"], **GRADIENTS)
@@ -173,11 +173,8 @@ def test_fused_rollout_has_actions_values_and_returns_of_plain_pytorch(kind):
     plain, fused = (ppo.storage for ppo in pair)
     for name, column in plain.columns.items():
         torch.testing.assert_close(fused.columns[name], column, atol=1e-5, rtol=1e-4)  # float32, over T steps
-    torch.testing.assert_close(fused.returns, plain.returns, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(fused.advantages, plain.advantages, atol=1e-5, rtol=1e-4)
-    for name in ("saved_hidden_states_a", "saved_hidden_states_c"):
-        for x, y in zip(getattr(plain, name), getattr(fused, name)):
-            torch.testing.assert_close(y, x)
+    for x, y in zip(sum(plain.saved_states, ()), sum(fused.saved_states, ())):
+        torch.testing.assert_close(y, x)
 
 
 @pytest.mark.parametrize("kind", ["mlp", "gru"])
@@ -188,7 +185,7 @@ def test_fused_update_with_transformed_batches_falls_back_to_the_autograd_loss(k
     settings = dict(settings)
     monkeypatch.setitem(globals(), "NETS", {**NETS, **settings.pop("policy", {})})
     pair = make_pair(kind, num_mini_batches=2, num_learning_epochs=2, **settings)
-    assert type(pair[1].loss) is PPOLoss and type(pair[1].optimizer) is FlatAdam
+    assert pair[1].learner.backward is ppo_backward and type(pair[1].learner.optimizer) is FlatAdam
     for _ in range(2):
         collect(pair[0])
         copy_rollout(*pair)

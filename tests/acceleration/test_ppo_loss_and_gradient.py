@@ -7,23 +7,23 @@ from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
 from rsl_rl.acceleration.ppo_loss_and_gradient import (
-    FusedPPOLoss,
-    clipped_value_loss,
-    fused_ppo_loss,
-    surrogate_loss,
-    value_loss,
+    PPOLossAndGradient,
+    clipped_value_loss_and_gradient,
+    ppo_loss_and_gradient,
+    surrogate_loss_and_gradient,
+    value_loss_and_gradient,
 )
-from rsl_rl.algorithms.losses import PPOLoss
+from rsl_rl.algorithms.ppo import ppo_backward
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.modules import DiagonalGaussian
-from rsl_rl.storage import MiniBatch
+from rsl_rl.modules.distributions import DiagonalGaussian
+from rsl_rl.storage.mini_batches import MiniBatch
 
 B, A, CLIP, VALUE_COEF, ENTROPY_COEF = 50, 3, 0.2, 0.7, 0.03
 
 
-def test_fused_surrogate_of_an_unchanged_policy_is_minus_the_advantage():
+def test_surrogate_of_an_unchanged_policy_is_minus_the_advantage():
     log_prob, advantages = torch.randn(10, 1), torch.randn(10, 1)
-    loss, gradient = surrogate_loss(log_prob, log_prob, advantages, CLIP)
+    loss, gradient = surrogate_loss_and_gradient(log_prob, log_prob, advantages, CLIP)
     torch.testing.assert_close(loss, -advantages)
     torch.testing.assert_close(gradient, -advantages)
 
@@ -37,31 +37,34 @@ def test_fused_surrogate_of_an_unchanged_policy_is_minus_the_advantage():
         (0.5, -1.0, 0.8, False),
     ],  # the four corners of figure 1 in the paper
 )
-def test_fused_surrogate_is_clipped_on_the_greedy_side_only(ratio, advantage, expected, moves):
-    loss, gradient = surrogate_loss(torch.tensor([[ratio]]).log(), torch.zeros(1, 1), torch.tensor([[advantage]]), CLIP)
+def test_surrogate_is_clipped_on_the_greedy_side_only(ratio, advantage, expected, moves):
+    loss, gradient = surrogate_loss_and_gradient(
+        torch.tensor([[ratio]]).log(), torch.zeros(1, 1), torch.tensor([[advantage]]), CLIP
+    )
     assert loss.item() == pytest.approx(expected, rel=1e-6)
     assert gradient.item() == pytest.approx(-advantage * ratio if moves else 0.0, rel=1e-6)
 
 
-def test_fused_value_losses_have_known_values_and_gradients():
+def test_value_losses_have_known_values_and_gradients():
     values, old, returns = torch.tensor([[1.0]]), torch.tensor([[0.0]]), torch.tensor([[2.0]])
-    assert [x.item() for x in value_loss(values, returns)] == [1.0, -2.0]
-    loss, gradient = clipped_value_loss(values, old, returns, CLIP)
+    assert [x.item() for x in value_loss_and_gradient(values, returns)] == [1.0, -2.0]
+    loss, gradient = clipped_value_loss_and_gradient(values, old, returns, CLIP)
     assert loss.item() == pytest.approx(1.8**2) and gradient.item() == 0.0  # clipped at 0.2
-    assert [x.item() for x in clipped_value_loss(values, old, returns, 5.0)] == [1.0, -2.0]
+    assert [x.item() for x in clipped_value_loss_and_gradient(values, old, returns, 5.0)] == [1.0, -2.0]
 
 
-def textbook(mean, std, values, batch, weights, clipped):
+def textbook(mean, std, values, columns, weights, clipped):
     """The terms and the loss as the papers write them, for autograd."""
     policy = Normal(mean, std.expand_as(mean))
-    ratio = (policy.log_prob(batch.actions).sum(-1, keepdim=True) - batch.old_actions_log_prob).exp()
-    surrogate = -torch.min(ratio * batch.advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * batch.advantages)
-    value = (values - batch.returns) ** 2
+    ratio = (policy.log_prob(columns["actions"]).sum(-1, keepdim=True) - columns["actions_log_prob"]).exp()
+    advantages = columns["advantages"]
+    surrogate = -torch.min(ratio * advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * advantages)
+    value = (values - columns["returns"]) ** 2
     if clipped:
-        near = batch.values + (values - batch.values).clamp(-CLIP, CLIP)
-        value = torch.max(value, (near - batch.returns) ** 2)
+        near = columns["values"] + (values - columns["values"]).clamp(-CLIP, CLIP)
+        value = torch.max(value, (near - columns["returns"]) ** 2)
     entropy = policy.entropy().sum(-1, keepdim=True)
-    kl = kl_divergence(Normal(batch.old_mu, batch.old_sigma), policy).sum(-1, keepdim=True)
+    kl = kl_divergence(Normal(columns["action_mean"], columns["action_std"]), policy).sum(-1, keepdim=True)
     terms = [(weights * x).sum() for x in (surrogate, value, entropy, kl)]
     return terms, terms[0] + VALUE_COEF * terms[1] - ENTROPY_COEF * terms[2]
 
@@ -73,7 +76,7 @@ def textbook(mean, std, values, batch, weights, clipped):
     one_std=st.booleans(),
     weighted=st.booleans(),
 )
-def test_ppo_losses_have_the_terms_and_gradients_of_the_textbook(seed, drift, clipped, one_std, weighted):
+def test_ppo_gradients_have_the_terms_and_gradients_of_the_textbook(seed, drift, clipped, one_std, weighted):
     torch.manual_seed(seed)
 
     def draw(*shape):
@@ -103,16 +106,16 @@ def test_ppo_losses_have_the_terms_and_gradients_of_the_textbook(seed, drift, cl
     weights = (torch.rand if weighted else torch.ones)(B, 1, dtype=torch.float64) / B
 
     policy = DiagonalGaussian(mean.detach(), std.detach())
-    terms, gradients = fused_ppo_loss(policy, values.detach(), batch, weights, cfg)
-    expected, loss = textbook(mean, std, values, batch, weights, clipped)
+    terms, gradients = ppo_loss_and_gradient(policy, values.detach(), batch, weights, cfg)
+    expected, loss = textbook(mean, std, values, columns, weights, clipped)
     torch.testing.assert_close(terms, torch.stack(expected))
     expected_gradients = torch.autograd.grad(loss, (mean, std, values))
     for ours, autograd in zip(gradients, expected_gradients):
         torch.testing.assert_close(ours, autograd)
 
-    for add_gradients in (FusedPPOLoss(), PPOLoss()):
+    for add_gradients in (PPOLossAndGradient(), ppo_backward):
         mean.grad = std.grad = values.grad = None
-        # A loss that was added counts with weight 1, the fused one's too.
+        # A loss that was added counts with weight 1, that in closed form too.
         added = {"shift": (mean * torch.ones_like(mean)).sum()}
         result = add_gradients(DiagonalGaussian(mean, std), values, batch, weights, cfg, added)
         torch.testing.assert_close(result, torch.stack(expected))

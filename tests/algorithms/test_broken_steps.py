@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsl_rl.algorithms import PPO
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.algorithms.ppo import PPO
+from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from tests.learners import ppo_of
 
 T, N, D, A = 6, 8, 3, 2
 NETS = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
@@ -22,9 +23,8 @@ def make(kind, **settings) -> PPO:
         net = ActorCriticRecurrent(D, D, A, rnn_type=memory, rnn_hidden_size=5, **NETS)
     else:
         net = ActorCritic(D, D, A, **NETS)
-    ppo = PPO(net, **{"num_mini_batches": 2, "num_learning_epochs": 2, **chunks, **settings})
-    ppo.init_storage(N, T, [D], None, [A])
-    return ppo
+    settings = {"num_mini_batches": 2, "num_learning_epochs": 2, **chunks, **settings}
+    return ppo_of(net, N, T, {"policy": D}, **settings)
 
 
 def collect(ppo, valid, junk=None, done_rate=0.1) -> None:
@@ -38,14 +38,14 @@ def collect(ppo, valid, junk=None, done_rate=0.1) -> None:
             sound = valid[t] | valid[t - 1] if t > 0 else valid[t]
             obs = torch.where(sound.unsqueeze(1), obs, junk * torch.ones_like(obs))
             reward = torch.where(valid[t], reward, junk * torch.ones_like(reward))
-        ppo.act(obs, obs)
+        ppo.act({"policy": obs})
         ppo.process_env_step(reward, done, {"valid": valid[t]})
-    ppo.compute_returns(torch.randn(N, D, generator=draw))
+    ppo.compute_returns({"policy": torch.randn(N, D, generator=draw)})
 
 
 def state_of(ppo):
-    moments = [value for own in ppo.optimizer.state_dict()["state"].values() for value in own.values()]
-    return [value.clone() for value in ppo.actor_critic.state_dict().values()] + moments
+    moments = [value for own in ppo.learner.optimizer.state_dict()["state"].values() for value in own.values()]
+    return [value.clone() for value in ppo.policy.state_dict().values()] + moments
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,9 +56,9 @@ def test_update_with_any_content_of_invalid_steps_has_equal_gradients(kind, seed
     for junk in (None, 0.0, 7.0):
         ppo = make(kind, num_mini_batches=1, num_learning_epochs=1)
         collect(ppo, valid, junk)
-        metrics = ppo.update()
-        gradients = [parameter.grad.clone() for parameter in ppo.actor_critic.parameters()]
-        results.append([*gradients, *ppo.actor_critic.buffers(), *metrics.values()])
+        metrics = ppo.update().metrics
+        gradients = [parameter.grad.clone() for parameter in ppo.policy.parameters()]
+        results.append([*gradients, *ppo.policy.buffers(), *metrics.values()])
     # Gradients, statistics of the normaliser, losses; sums in float32 over zeros in other places round otherwise.
     for a, b, c in zip(*results):
         torch.testing.assert_close(b, a, atol=1e-6, rtol=1e-5, equal_nan=True)
@@ -70,17 +70,17 @@ def test_returns_before_an_invalid_step_end_with_its_value():
     valid = torch.ones(T, N, dtype=torch.bool)
     valid[3, 0] = False
     collect(ppo, valid, junk=100.0, done_rate=0.0)
-    s = ppo.storage
-    values, returns, rewards = s.values[:, 0, 0], s.returns[:, 0, 0], s.rewards[:, 0, 0]
+    columns = ppo.storage.columns
+    values, returns, rewards = (columns[name][:, 0, 0] for name in ("values", "returns", "rewards"))
     # As if the rollout of this environment had ended before it, with the critic's word for what would have come.
     error = [rewards[t] + 0.9 * values[t + 1] - values[t] for t in range(3)]
     expected = [error[0] + 0.72 * error[1] + 0.72**2 * error[2], error[1] + 0.72 * error[2], error[2]]
     torch.testing.assert_close(returns[:3] - values[:3], torch.stack(expected))
     others = torch.ones(T, N, dtype=torch.bool)
     others[3, 0] = False
-    learned = s.advantages.squeeze(-1)[others]
+    learned = columns["advantages"].squeeze(-1)[others]
     assert learned.mean().abs() < 1e-6 and learned.std().item() == pytest.approx(1.0, rel=1e-5)
-    assert s.advantages[3, 0] == 0
+    assert columns["advantages"][3, 0] == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,13 +90,15 @@ def test_update_with_a_non_finite_return_skips_its_gradient_steps(kind, number):
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
     ppo.update()
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
-    ppo.storage.returns[0, 0] = number  # in one of two mini-batches of each epoch; 1e30 overflows when it is squared
+    ppo.storage.columns["returns"][0, 0] = (
+        number  # in one of two mini-batches of each epoch; 1e30 overflows when it is squared
+    )
     before = state_of(ppo)
-    metrics = ppo.update()
+    metrics, steps_taken, steps_skipped = ppo.update()
     after = state_of(ppo)
     assert all(torch.isfinite(x).all() for x in after)
     assert not all(torch.equal(a, b) for a, b in zip(before, after))  # the other mini-batches were learned from
-    assert metrics["skipped_steps"] == 2 and 1 <= metrics["consecutive_skips"] <= 2
+    assert metrics["skipped_steps"] == steps_taken == 2 and 1 <= steps_skipped <= 2
     assert all(math.isfinite(value) for value in metrics.values())
 
 
@@ -108,22 +110,22 @@ def test_update_with_all_steps_invalid_changes_nothing(kind):
     before, rate = state_of(ppo), ppo.learning_rate
     for updates in (1, 2):
         collect(ppo, torch.zeros(T, N, dtype=torch.bool), junk=5.0)
-        metrics = ppo.update()
-        assert metrics["skipped_steps"] == 4 and metrics["consecutive_skips"] == 4 * updates
+        metrics, steps_taken, steps_skipped = ppo.update()
+        assert metrics["skipped_steps"] == 4 and steps_taken == 0 and steps_skipped == 4 * updates
         assert math.isnan(metrics["kl"])
     assert all(torch.equal(a, b) for a, b in zip(before, state_of(ppo))) and ppo.learning_rate == rate
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
-    assert ppo.update()["consecutive_skips"] == 8 and ppo.skips_in_row == 0
+    assert ppo.update().steps_skipped == 8 and ppo.learner.skips_in_row == 0
 
 
 def test_update_whose_first_step_is_skipped_leaves_adam_untouched():
     ppo = make("mlp")
     collect(ppo, torch.ones(T, N, dtype=torch.bool))
-    ppo.storage.returns.fill_(math.nan)
+    ppo.storage.columns["returns"].fill_(math.nan)
     before = state_of(ppo)
     ppo.update()
-    normalizer = set(dict(ppo.actor_critic.named_buffers()))
-    names = list(ppo.actor_critic.state_dict())
+    normalizer = set(dict(ppo.policy.named_buffers()))
+    names = list(ppo.policy.state_dict())
     for i, (a, b) in enumerate(zip(before, state_of(ppo))):
         assert torch.equal(a, b) or (i < len(names) and names[i] in normalizer)
 

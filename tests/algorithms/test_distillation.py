@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from rsl_rl.algorithms import Distillation
-from rsl_rl.algorithms.distillation import TEACHER_ACTIONS, behavior_loss
+from rsl_rl.algorithms.build import build_storage
+from rsl_rl.algorithms.distillation import TEACHER_ACTIONS, Distillation, teacher_columns
 from rsl_rl.algorithms.teacher import actor_state, load_actor
 from rsl_rl.config.distillation import DistillationConfig
 from rsl_rl.extensions import Symmetry
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
 from rsl_rl.storage.rollout_storage import GroupSpec
 
 T, N, D, E, A, H = 6, 4, 3, 5, 2, 8
@@ -23,12 +23,14 @@ def network(kind, size, groups, num_actions=A, **settings):
     return ActorCriticRecurrent(size, size, num_actions, rnn_type=kind, rnn_hidden_size=H, **settings)
 
 
-def make(student="mlp", teacher="mlp", num_envs=N, policy=None, **settings):
-    settings = {"num_mini_batches": 1, "num_learning_epochs": 1, "max_grad_norm": 1e9, **settings}
-    policy = policy or network(student, D, ("policy",))
-    alg = Distillation(policy, network(teacher, E, ("teacher",)), **settings)
-    alg.init_groups(num_envs, T, GROUPS)
-    return alg
+def make(student="mlp", teacher="mlp", num_envs=N, extensions=(), **settings):
+    if isinstance(student, str):
+        student = network(student, D, ("policy",))
+    if isinstance(teacher, str):
+        teacher = network(teacher, E, ("teacher",))
+    cfg = DistillationConfig(**{"num_mini_batches": 1, "num_learning_epochs": 1, "max_grad_norm": 1e9, **settings})
+    storage = build_storage(student, cfg, num_envs, T, GROUPS, teacher_columns(teacher))
+    return Distillation(student, teacher, storage, cfg, extensions)
 
 
 def observations(num_envs=N):
@@ -69,14 +71,6 @@ def begin_states(model):
     return [torch.zeros(1, N, H)] * (1 if model.memory is not None and model.memory.rnn.mode == "GRU" else 2)
 
 
-@pytest.mark.parametrize(("loss_type", "expected"), [("mse", (0.0 + 0.25 + 9.0) / 3), ("huber", (0.125 + 2.5) / 3)])
-def test_behavior_loss_of_known_differences_is_that_on_paper(loss_type, expected):
-    actions = torch.tensor([[[1.0, 2.0, 3.0]], [[0.0, 0.0, 0.0]]])
-    teacher_actions = torch.tensor([[[1.0, 1.5, 6.0]], [[0.0, 0.0, 0.0]]])
-    loss = behavior_loss(actions, teacher_actions, loss_type)
-    assert loss.shape == (2, 1, 1) and loss.flatten().tolist() == pytest.approx([expected, 0.0])
-
-
 @pytest.mark.parametrize("loss_type", ["mse", "huber"])
 @pytest.mark.parametrize(("student", "teacher"), [("mlp", "gru"), ("gru", "mlp"), ("lstm", "lstm")])
 def test_gradient_of_a_rollout_equals_that_of_a_loop_over_its_unmasked_steps(student, teacher, loss_type):
@@ -94,9 +88,9 @@ def test_gradient_of_a_rollout_equals_that_of_a_loop_over_its_unmasked_steps(stu
         found.update({name: parameter.grad.clone() for name, parameter in policy.named_parameters()})
         return usable
 
-    alg.optimizer.step_where_finite = remember
+    alg.learner.optimizer.step_where_finite = remember
     wanted = storage.columns[TEACHER_ACTIONS].clone()
-    metrics = alg.update()
+    metrics = alg.update().metrics
 
     function = torch.nn.functional.huber_loss if loss_type == "huber" else torch.nn.functional.mse_loss
     obs, count = storage.groups["policy"], valid.sum()
@@ -107,7 +101,7 @@ def test_gradient_of_a_rollout_equals_that_of_a_loop_over_its_unmasked_steps(stu
         for n in range(N):
             if valid[t, n]:
                 behavior = behavior + function(policy.actor(seen[0][t])[n], wanted[t, n]) / count
-                value = value + (policy.critic(seen[1][t])[n] - storage.returns[t, n]).square().sum() / count
+                value = value + (policy.critic(seen[1][t])[n] - storage.columns["returns"][t, n]).square().sum() / count
     named = [(name, p) for name, p in policy.named_parameters() if name != "std"]
     expected = torch.autograd.grad(behavior + 0.5 * value, [parameter for _, parameter in named])
     for (name, _), gradient in zip(named, expected):
@@ -145,7 +139,7 @@ def test_teacher_share_has_the_teacher_act_with_the_students_noise_and_falls():
         assert torch.equal(actions, columns["actions"])
         alg.begin_rollout()
         collect(alg, torch.zeros(T, 10, dtype=torch.bool), torch.ones(T, 10, dtype=torch.bool), 10)
-        assert alg.update()["teacher_share"].item() == pytest.approx(expected)
+        assert alg.update().metrics["teacher_share"].item() == pytest.approx(expected)
 
 
 def test_update_with_teacher_actions_that_are_not_finite_is_skipped():
@@ -153,8 +147,8 @@ def test_update_with_teacher_actions_that_are_not_finite_is_skipped():
     collect(alg, some_dones(), torch.ones(T, N, dtype=torch.bool))
     alg.storage.columns[TEACHER_ACTIONS][2, 1, 0] = float("nan")
     before = {name: value.clone() for name, value in alg.policy.state_dict().items()}
-    metrics = alg.update()
-    assert metrics["skipped_steps"] == 1 and metrics[alg.STEPS_TAKEN] == 0 and metrics[alg.CONSECUTIVE_SKIPS] == 1
+    metrics, steps_taken, steps_skipped = alg.update()
+    assert metrics["skipped_steps"] == 1 and steps_taken == 0 and steps_skipped == 1
     assert all(torch.equal(value, before[name]) for name, value in alg.policy.state_dict().items())
 
 
@@ -163,7 +157,7 @@ def test_update_with_teacher_actions_that_are_not_finite_is_skipped():
 def test_update_brings_the_student_to_its_teacher_and_leaves_the_teacher_alone(kind, distribution):
     settings = {"distribution": distribution.split()[0], "state_dependent_std": "state" in distribution}
     policy = network(kind, D, ("policy",), actor_obs_normalization=True, value_normalization=True, **settings)
-    alg = make(policy=policy, num_envs=32, num_learning_epochs=4, num_mini_batches=2, learning_rate=1e-2)
+    alg = make(policy, num_envs=32, num_learning_epochs=4, num_mini_batches=2, learning_rate=1e-2)
     teacher = {name: value.clone() for name, value in alg.teacher.state_dict().items()}
     losses = []
     for _ in range(15):
@@ -175,7 +169,7 @@ def test_update_brings_the_student_to_its_teacher_and_leaves_the_teacher_alone(k
             alg.act(obs)
             alg.process_env_step(torch.ones(32), torch.full((32,), t == T - 1), {})
         alg.compute_returns(obs)
-        metrics = alg.update()
+        metrics = alg.update().metrics
         losses.append([metrics[name].item() for name in ("behavior_loss", "value_loss")])
     assert losses[-1][0] < 0.1 * losses[0][0] and losses[-1][1] < losses[0][1]
     assert all(torch.equal(value, teacher[name]) for name, value in alg.teacher.state_dict().items())
@@ -185,7 +179,7 @@ def test_update_brings_the_student_to_its_teacher_and_leaves_the_teacher_alone(k
 def test_chunks_of_a_rollout_are_learned_from(unrolling):
     alg = make("gru", **unrolling)
     collect(alg, some_dones(), torch.ones(T, N, dtype=torch.bool))
-    assert alg.update()[alg.STEPS_TAKEN] == 1
+    assert alg.update().steps_taken == 1
 
 
 def test_state_dict_holds_the_teachers_actor_and_the_count_of_updates():
@@ -229,13 +223,12 @@ def mirrored():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Distillation(network("mlp", D, ("policy",))), "needs a teacher; .* set algorithm.teacher_run"),
         (
-            lambda: Distillation(network("mlp", D, ("policy",)), network("mlp", E, ("teacher",), num_actions=3)),
+            lambda: make(teacher=network("mlp", E, ("teacher",), num_actions=3)),
             "the student has 2 actions and the teacher 3; take a teacher of this robot",
         ),
         (
-            lambda: make(policy=network("mlp", D, ("policy",), distribution="categorical")),
+            lambda: make(network("mlp", D, ("policy",), distribution="categorical")),
             "the student has distribution='categorical', .*; take 'gaussian' or 'beta'",
         ),
         (lambda: make(extensions=(mirrored(),)), "Symmetry adds samples for which the teacher has no actions; leave"),

@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from configs import EXPERIMENTS
-from rsl_rl.algorithms import GRPO
+from rsl_rl.algorithms.build import build_storage
+from rsl_rl.algorithms.grpo import GRPO
 from rsl_rl.config.algorithm import GRPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.task import RecallConfig, ReverseConfig, TargetSumConfig, ToyConfig
 from rsl_rl.env.protocols import Resettable, SharesStarts, supports
-from rsl_rl.modules import ActorCritic
+from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.loading import load_policy
-from rsl_rl.storage import RolloutBuffer
+from rsl_rl.storage.rollout_storage import GroupSpec
 from rsl_rl.tasks.toy import PointEnv
 
 T, N, D, A, GROUP = 6, 8, 3, 2, 4
@@ -22,9 +23,8 @@ T, N, D, A, GROUP = 6, 8, 3, 2, 4
 
 def make(**settings):
     settings = {"group_size": GROUP, "num_mini_batches": 1, "num_learning_epochs": 1, "max_grad_norm": 1e9, **settings}
-    alg = GRPO(ActorCritic(D, D, A, actor_hidden_dims=(6,), critic_hidden_dims=()), **settings)
-    alg.init_storage(N, T, [D], None, [A])
-    return alg
+    cfg, policy = GRPOConfig(**settings), ActorCritic(D, D, A, actor_hidden_dims=(6,), critic_hidden_dims=())
+    return GRPO(policy, build_storage(policy, cfg, N, T, {"policy": GroupSpec((D,))}, {}), cfg)
 
 
 def collect(alg, done_rate=0.3, invalid_rate=0.1):
@@ -40,7 +40,7 @@ def collect(alg, done_rate=0.3, invalid_rate=0.1):
 
 
 def expected_fields(alg, reward, done, valid, credit, restart):
-    """seq_return, seq_mask and advantage [N, T] by the definition, one step at a time."""
+    """Return, sample mask and advantage [N, T] by the definition, one step at a time."""
     returns, mask, advantage = (torch.zeros(N, T) for _ in range(3))
     for n in range(N):
         for t in range(T):
@@ -62,55 +62,38 @@ def expected_fields(alg, reward, done, valid, credit, restart):
 
 
 @pytest.mark.parametrize(("credit", "restart"), [("to_go", True), ("to_go", False), ("sequence", True)])
-def test_fields_of_a_rollout_equal_a_loop_over_its_steps(credit, restart):
+def test_returns_masks_and_advantages_equal_a_loop_over_the_steps(credit, restart):
     alg = make(gamma=0.9, credit=credit, restart_episodes=restart)
     for _ in range(2):  # the second rollout writes over the first
         given = collect(alg)
-        rollout = alg.buffer.rollout
         expected = expected_fields(alg, *given, credit, restart)
-        for name, field in zip(("seq_return", "seq_mask", "advantage"), expected):
-            torch.testing.assert_close(rollout[name][:, :T], field, rtol=1e-4, atol=1e-4, msg=name)
-        assert torch.equal(alg.storage.sample_mask.squeeze(-1).t(), expected[1])
+        found = {name: alg.storage.columns[name].squeeze(-1).t() for name in ("returns", "sample_mask", "advantages")}
+        for (name, column), field in zip(found.items(), expected):
+            torch.testing.assert_close(column, field, rtol=1e-4, atol=1e-4, msg=name)
+        assert torch.equal(found["sample_mask"], expected[1])
         first = expected[1][:, 0] > 0
-        sequence_return = alg.update()["sequence_return"].item()
+        sequence_return = alg.update().metrics["sequence_return"].item()
         assert sequence_return == pytest.approx(expected[0][first, 0].mean().item(), abs=1e-5)
-
-
-def test_rollout_says_how_episodes_ended_and_what_was_seen_last():
-    alg = make()
-    rollout = alg.buffer.rollout
-    for _ in range(2):
-        _, dones, _ = collect(alg)
-        ended = rollout["terminated"] | rollout["truncated"]
-        assert torch.equal(ended[:, :T], dones) and rollout["truncated"].any() and rollout["terminated"].any()
-        assert not (rollout["terminated"] & rollout["truncated"]).any()
-        assert (rollout["obs"][:, T] == 7).all()
-        alg.update()
-    alg.begin_rollout()
-    for _ in range(T):  # without time-outs, those of the last rollout are gone
-        alg.act({"policy": torch.randn(N, D)})
-        alg.process_env_step(torch.zeros(N), torch.ones(N), {})
-    assert not rollout["truncated"].any() and rollout["terminated"][:, :T].all()
 
 
 @pytest.mark.parametrize("settings", [{}, {"entropy_coef": 0.1}])
 def test_gradient_of_a_rollout_equals_that_of_a_loop_over_its_unmasked_steps(settings):
     alg = make(**settings)
     collect(alg)
-    storage, policy = alg.storage, alg.policy
+    storage, columns, policy = alg.storage, alg.storage.columns, alg.policy
     with torch.no_grad():  # the update meets other weights than those that acted
         for parameter in policy.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    mask, advantages = storage.sample_mask.clone(), storage.advantages.clone()
+    mask, advantages = columns["sample_mask"].clone(), columns["advantages"].clone()
     loss, count = torch.zeros(()), mask.sum()
     assert 0 < count < N * T
     for t in range(T):
         for n in range(N):
             if mask[t, n]:
-                policy.update_distribution(storage.observations[t, n])
-                ratio = (policy.get_actions_log_prob(storage.actions[t, n]) - storage.actions_log_prob[t, n, 0]).exp()
-                gain = torch.minimum(ratio * advantages[t, n, 0], ratio.clamp(0.8, 1.2) * advantages[t, n, 0])
-                loss = loss - (gain + alg.cfg.entropy_coef * policy.entropy) / count
+                acting = policy.update_distribution(storage.groups["policy"][t, n])
+                ratio = (acting.log_prob(columns["actions"][t, n]) - columns["actions_log_prob"][t, n]).exp()
+                gain = torch.minimum(ratio * advantages[t, n], ratio.clamp(0.8, 1.2) * advantages[t, n])
+                loss = loss - (gain + alg.cfg.entropy_coef * acting.entropy()).squeeze() / count
     named = [(name, p) for name, p in policy.named_parameters() if not name.startswith("critic")]
     expected = torch.autograd.grad(loss, [parameter for _, parameter in named])
     found = {}
@@ -119,7 +102,7 @@ def test_gradient_of_a_rollout_equals_that_of_a_loop_over_its_unmasked_steps(set
         found.update({name: parameter.grad.clone() for name, parameter in policy.named_parameters()})
         return usable
 
-    alg.optimizer.step_where_finite = remember
+    alg.learner.optimizer.step_where_finite = remember
     alg.update()
     for (name, _), gradient in zip(named, expected):
         torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
@@ -130,7 +113,7 @@ def test_update_with_every_step_masked_changes_nothing():
     alg = make()
     collect(alg, invalid_rate=1.1)
     before = {name: value.clone() for name, value in alg.policy.state_dict().items()}
-    metrics = alg.update()
+    metrics = alg.update().metrics
     assert metrics["skipped_steps"] == 1 and metrics["sequence_return"] == 0
     assert all(torch.equal(before[name], value) for name, value in alg.policy.state_dict().items())
 
@@ -146,15 +129,14 @@ def runner_of(cfg, num_envs, log_dir=None, **settings):
 
 def test_each_rollout_begins_with_episodes_that_a_group_starts_in_the_same_state():
     runner = runner_of(EXPERIMENTS.load("toy_grpo")(), 16)
-    buffer: RolloutBuffer = runner.alg.buffer
-    starts = []
+    storage, starts = runner.alg.storage, []
     for _ in range(2):
         runner.learn(1, init_at_random_ep_len=True)
-        obs = buffer.rollout["obs"]
-        starts.append(obs[:, 0, 0].clone().view(2, 8))
+        obs = storage.groups["policy"]
+        starts.append(obs[0, :, 0].clone().view(2, 8))
         assert torch.equal(starts[-1], starts[-1][:, :1].expand(2, 8)) and starts[-1][0, 0] != starts[-1][1, 0]
-        assert torch.equal(buffer.rollout["done"][:, :48].sum(dim=1) >= 1, torch.ones(16, dtype=torch.bool))
-        assert obs[:, 5, 0].unique().numel() == 16  # and goes other ways
+        assert storage.columns["dones"][:48].any(dim=0).all()
+        assert obs[5, :, 0].unique().numel() == 16  # and goes other ways
     assert not torch.equal(*starts)
 
 
@@ -168,7 +150,7 @@ def test_environment_that_cannot_be_reset_needs_episodes_that_go_on(small_cfg):
         OnPolicyRunner(env, replace(small_cfg, algorithm=GRPOConfig()))
     runner = OnPolicyRunner(env, replace(small_cfg, algorithm=GRPOConfig(restart_episodes=False)))
     runner.learn(2)
-    assert runner.alg.storage.sample_mask.all()
+    assert runner.alg.storage.columns["sample_mask"].all()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""PPO's loss by autograd: paper answers, and torch.distributions for policies that are not Gaussian."""
+"""Losses and the adaptive learning rate: paper answers, and torch.distributions for policies that are not Gaussian."""
 
 import math
 
@@ -7,15 +7,16 @@ import torch
 from torch import distributions
 
 from rsl_rl.algorithms.losses import (
+    adapt_learning_rate,
+    behavior_loss,
     clipped_value_loss,
-    normalize_advantages,
-    ppo_loss,
+    ppo_terms,
     surrogate_loss,
     value_loss,
 )
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.modules import Beta, Categorical
-from rsl_rl.storage import MiniBatch
+from rsl_rl.modules.distributions import Beta, Categorical
+from rsl_rl.storage.mini_batches import MiniBatch
 
 CLIP = 0.2
 
@@ -57,7 +58,7 @@ def batch_of(distribution, actions, **columns):
 
 
 @pytest.mark.parametrize("kind", ["beta", "categorical"])
-def test_ppo_loss_of_other_distributions_has_the_terms_of_torch_distributions(kind):
+def test_ppo_terms_of_other_distributions_are_those_of_torch_distributions(kind):
     size = 30
     if kind == "beta":
         ours, old = (Beta(1 + torch.rand(size, 2), 1 + torch.rand(size, 2)) for _ in range(2))
@@ -74,31 +75,45 @@ def test_ppo_loss_of_other_distributions_has_the_terms_of_torch_distributions(ki
         entropy, kl = theirs.entropy(), distributions.kl_divergence(before, theirs)
     batch = batch_of(ours, actions, **old.parameters)
     weights = torch.rand(size, 1)
-    terms = ppo_loss(ours, torch.zeros(size, 1), batch, weights, PPOConfig(use_clipped_value_loss=False))
-    ratio = (log_prob - batch.old_actions_log_prob).exp()
-    surrogate = -torch.min(ratio * batch.advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * batch.advantages)
+    terms = ppo_terms(ours, torch.zeros(size, 1), batch, weights, PPOConfig(use_clipped_value_loss=False))
+    ratio, advantages = (log_prob - batch.columns["actions_log_prob"]).exp(), batch.columns["advantages"]
+    surrogate = -torch.min(ratio * advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * advantages)
     w = weights[:, 0]
     expected = (surrogate[:, 0] @ w, 4 * w.sum(), entropy @ w, kl @ w)
     torch.testing.assert_close(torch.stack(terms), torch.stack(expected), atol=1e-5, rtol=1e-5)
 
 
-def test_ppo_loss_with_appended_samples_takes_entropy_and_kl_of_the_collected_ones():
+def test_ppo_terms_with_appended_samples_take_entropy_and_kl_of_the_collected_ones():
     old = Categorical(torch.randn(6, 3).log_softmax(-1))
     ours = Categorical(torch.cat((torch.randn(6, 3), torch.zeros(6, 3))).log_softmax(-1))
     collected = Categorical(ours.log_probs[:6])
     columns = {"log_probs": old.log_probs.repeat(2, 1)}
     batch = batch_of(ours, ours.sample(), **columns).replace(num_original=6)
     weights = torch.rand(12, 1)
-    terms = ppo_loss(ours, torch.zeros(12, 1), batch, weights, PPOConfig())
+    terms = ppo_terms(ours, torch.zeros(12, 1), batch, weights, PPOConfig())
     share = weights[:6] / weights[:6].sum() * weights.sum()
     torch.testing.assert_close(terms.entropy, (collected.entropy() * share).sum())
     torch.testing.assert_close(terms.kl, (collected.kl_from(old.parameters) * share).sum())
 
 
-def test_normalize_advantages_ignores_masked_samples():
-    advantages, mask = torch.randn(20, 1), (torch.arange(20) % 3 > 0).float().unsqueeze(1)
-    batch = MiniBatch({}, {"advantages": advantages, "sample_mask": mask})
-    normalized = normalize_advantages(batch).advantages
-    learned = advantages[mask > 0]
-    torch.testing.assert_close(normalized[mask > 0], (learned - learned.mean()) / (learned.std() + 1e-8))
-    assert (normalized[mask == 0] == 0).all() and batch.advantages is advantages
+@pytest.mark.parametrize(("loss_type", "expected"), [("mse", (0.0 + 0.25 + 9.0) / 3), ("huber", (0.125 + 2.5) / 3)])
+def test_behavior_loss_of_known_differences_is_that_on_paper(loss_type, expected):
+    actions = torch.tensor([[[1.0, 2.0, 3.0]], [[0.0, 0.0, 0.0]]])
+    teacher_actions = torch.tensor([[[1.0, 1.5, 6.0]], [[0.0, 0.0, 0.0]]])
+    loss = behavior_loss(actions, teacher_actions, loss_type)
+    assert loss.shape == (2, 1, 1) and loss.flatten().tolist() == pytest.approx([expected, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("rate", "kl", "expected"),
+    [
+        (1e-3, 0.03, 1e-3 / 1.5),
+        (1e-3, 0.004, 1.5e-3),
+        (1e-3, 0.01, 1e-3),
+        (1e-3, 0.0, 1e-3),
+        (9e-3, 0.001, 1e-2),
+        (1.2e-5, 1.0, 1e-5),
+    ],
+)
+def test_adapt_learning_rate_follows_the_kl_within_its_bounds(rate, kl, expected):
+    assert adapt_learning_rate(torch.tensor(rate), torch.tensor(kl), 0.01).item() == pytest.approx(expected, rel=1e-6)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from rsl_rl.algorithms import PPO
 from rsl_rl.config.extensions import RNDConfig
 from rsl_rl.extensions import RandomNetworkDistillation, Symmetry
-from rsl_rl.modules import ActorCritic
+from rsl_rl.modules.actor_critic import ActorCritic
+from tests.learners import ppo_of
 
 T, N, D, C, A, HIDDEN = 12, 32, 6, 4, 2, (32, 16)
 MIRRORS = {
@@ -48,10 +48,9 @@ def collect(ppo, rollout):
     rows = [{name: group[t] for name, group in rollout["groups"].items()} for t in range(T + 1)]
     actions, intrinsic = [], []
     for t in range(T):
-        actions.append(ppo.act(rows[t]).clone())
-        transition = ppo.transition
+        actions.append(ppo.act(rows[t]))
         ppo.process_env_step(rollout["rewards"][t], rollout["dones"][t], {}, rows[t + 1])
-        intrinsic.append(transition.rewards.squeeze(1) - rollout["rewards"][t])
+        intrinsic.append(ppo.transition.columns["rewards"].squeeze(1) - rollout["rewards"][t])
     ppo.compute_returns(rows[T])
     rollout["actions"] = torch.stack(actions)
     return torch.stack(intrinsic)
@@ -111,15 +110,14 @@ def test_update_with_extensions_is_that_of_the_peer(peer, tmp_path, monkeypatch,
         extensions.append(Symmetry(MIRRORS, policy, *symmetry))
         names = ("use_data_augmentation", "use_mirror_loss", "mirror_loss_coeff")
         given["symmetry"] = dict(zip(names, symmetry))
-    ppo = PPO(policy, extensions=extensions, **settings)
-    ppo.init_storage(N, T, [D], [C], [A])
+    ppo = ppo_of(policy, N, T, {"policy": D, "critic": C}, extensions, **settings)
 
     order, rollouts, ours = torch.randperm(T * N), rollouts_of(2), []
     monkeypatch.setattr(torch, "randperm", lambda *args, **kwargs: order)
     for rollout in rollouts:
         intrinsic = collect(ppo, rollout)
-        returns = ppo.storage.returns.clone()
-        ours.append((intrinsic, returns, ppo.update()))
+        returns = ppo.storage.columns["returns"].clone()
+        ours.append((intrinsic, returns, ppo.update().metrics))
     given.update(
         actor=peer_names(weights, "actor"), critic=peer_names(weights, "critic"), mirrors=MIRRORS, order=order,
         rollouts=rollouts, settings=settings, hidden=HIDDEN, num_envs=N,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from rsl_rl.algorithms import PPO
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from tests.learners import ppo_of
 
 T, N, D, C, A, H, HIDDEN = 12, 32, 7, 9, 3, 10, (32, 16)
 
@@ -45,13 +45,13 @@ def test_update_from_equal_weights_and_rollout_equals_rsl_rl_lib(
     peer, tmp_path, monkeypatch, memory, noise_std_type, settings
 ):
     settings = {"gamma": 0.98, "lam": 0.9, "entropy_coef": 0.02, "value_loss_coef": 0.7, **settings}
-    nets = {"actor_hidden_dims": HIDDEN, "critic_hidden_dims": HIDDEN, "noise_std_type": noise_std_type}
+    nets = {"actor_hidden_dims": HIDDEN, "critic_hidden_dims": HIDDEN, "critic_groups": ("critic",)}
+    nets["noise_std_type"] = noise_std_type
     if memory:
         policy = ActorCriticRecurrent(D, C, A, rnn_hidden_size=H, **memory, **nets)
     else:
         policy = ActorCritic(D, C, A, **nets)
-    ppo = PPO(policy, **settings)
-    ppo.init_storage(N, T, [D], [C], [A])
+    ppo = ppo_of(policy, N, T, {"policy": D, "critic": C}, **settings)
     weights = {name: value.clone() for name, value in policy.state_dict().items()}
     dones = torch.rand(T, N) < 0.1
     rollout = {
@@ -67,10 +67,10 @@ def test_update_from_equal_weights_and_rollout_equals_rsl_rl_lib(
         policy.evaluate(rollout["critic_obs"][0])
     actions = []
     for t in range(T):
-        actions.append(ppo.act(rollout["obs"][t], rollout["critic_obs"][t]).clone())
+        actions.append(ppo.act({"policy": rollout["obs"][t], "critic": rollout["critic_obs"][t]}))
         ppo.process_env_step(rollout["rewards"][t], dones[t], {"time_outs": rollout["time_outs"][t]})
     rollout["actions"] = torch.stack(actions)
-    ppo.compute_returns(rollout["last_critic_obs"])
+    ppo.compute_returns({"critic": rollout["last_critic_obs"]})
     order = torch.randperm(T * N)
 
     given = {
@@ -86,11 +86,11 @@ def test_update_from_equal_weights_and_rollout_equals_rsl_rl_lib(
     assert done.returncode == 0, done.stderr
     theirs = torch.load(tmp_path / "peer.pt", weights_only=False)
 
-    returns, advantages = ppo.storage.returns.clone(), ppo.storage.advantages.clone()
+    returns, advantages = (ppo.storage.columns[name].clone() for name in ("returns", "advantages"))
     # rsl-rl-lib draws one order of the steps for all epochs, and leaves environments with memory in theirs.
     drawn = torch.arange(N) if memory else order
     monkeypatch.setattr(torch, "randperm", lambda *args, **kwargs: drawn)
-    ours = ppo.update()
+    ours = ppo.update().metrics
 
     close = {"atol": 2e-6, "rtol": 2e-5}  # float32 rounding, summed in another order
     torch.testing.assert_close(returns, theirs["returns"], **close)

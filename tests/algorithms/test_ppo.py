@@ -5,15 +5,18 @@ import pytest
 import torch
 
 from configs import EXPERIMENTS
-from rsl_rl.algorithms import PPO
-from rsl_rl.algorithms.losses import SCHEDULES
+from rsl_rl.algorithms.losses import adapt_learning_rate
+from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, Categorical
+from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.distributions import Categorical
 from rsl_rl.storage.returns import gae
+from rsl_rl.storage.rollout_storage import GroupSpec
 from rsl_rl.utils.trajectories import as_states
+from tests.learners import ppo_of
 
 T, N, D, C, A = 6, 8, 3, 4, 2
-NETS = {"actor_hidden_dims": (16,), "critic_hidden_dims": (16,)}
+NETS = {"actor_hidden_dims": (16,), "critic_hidden_dims": (16,), "critic_groups": ("critic",)}
 
 
 def make(recurrent=None, policy=None, fused=True, **settings) -> PPO:
@@ -23,20 +26,23 @@ def make(recurrent=None, policy=None, fused=True, **settings) -> PPO:
     else:
         net = ActorCritic(D, C, A, **policy)
     settings = {"num_mini_batches": 2, "num_learning_epochs": 3, **settings}
-    ppo = PPO(net, acceleration=AccelerationConfig(fused=fused), **settings)
-    ppo.init_storage(N, T, [D], [C], [A])
-    return ppo
+    acceleration = AccelerationConfig(fused=fused)
+    return ppo_of(net, N, T, {"policy": D, "critic": C}, acceleration=acceleration, **settings)
+
+
+def observe():
+    return {"policy": torch.randn(N, D), "critic": torch.randn(N, C)}
 
 
 def collect(ppo: PPO, done_rate: float = 0.2, invalid_rate: float = 0.0) -> None:
     for _ in range(T):
-        ppo.act(torch.randn(N, D), torch.randn(N, C))
+        ppo.act(observe())
         extras, dones = {"time_outs": torch.rand(N) < 0.5}, torch.rand(N) < done_rate
         if invalid_rate > 0.0:
             extras["valid"] = torch.rand(N) >= invalid_rate
             dones |= ~extras["valid"]
         ppo.process_env_step(torch.randn(N), dones, extras)
-    ppo.compute_returns(torch.randn(N, C))
+    ppo.compute_returns(observe())
 
 
 def test_act_with_a_buffer_refreshed_in_place_stores_the_observation_acted_on():
@@ -44,31 +50,31 @@ def test_act_with_a_buffer_refreshed_in_place_stores_the_observation_acted_on():
     obs, critic_obs = torch.zeros(N, D), torch.zeros(N, C)
     for t in range(T):
         obs.fill_(t)
-        ppo.act(obs, critic_obs)
+        ppo.act({"policy": obs, "critic": critic_obs})
         obs.fill_(t + 0.5)  # the environment refreshes its buffer in place
         ppo.process_env_step(torch.zeros(N), torch.zeros(N), {})
-    assert ppo.storage.observations[:, 0, 0].tolist() == list(range(T))
+    assert ppo.storage.groups["policy"][:, 0, 0].tolist() == list(range(T))
 
 
 def test_time_out_with_final_obs_is_credited_with_its_value():
     ppo = make(gamma=0.9)
-    ppo.act(torch.randn(N, D), torch.randn(N, C))
-    final = {"policy": torch.randn(N, D), "critic": torch.randn(N, C)}
+    ppo.act(observe())
+    final = observe()
     time_outs = torch.arange(N) < 3
     dones = torch.arange(N) < 5
     ppo.process_env_step(torch.ones(N), dones, {"time_outs": time_outs, "final_obs": final})
-    value = ppo.actor_critic.evaluate(final["critic"]).detach()[:, 0]
-    torch.testing.assert_close(ppo.storage.rewards[0, :, 0], 1 + 0.9 * value * (torch.arange(N) < 3))
+    value = ppo.policy.evaluate(final).detach()[:, 0]
+    torch.testing.assert_close(ppo.storage.columns["rewards"][0, :, 0], 1 + 0.9 * value * (torch.arange(N) < 3))
 
 
 def test_time_out_without_final_obs_is_credited_once_with_the_value_acted_on():
     ppo = make(gamma=0.9)
-    ppo.act(torch.randn(N, D), torch.randn(N, C))
+    ppo.act(observe())
     ppo.process_env_step(torch.zeros(N), torch.ones(N), {"time_outs": torch.ones(N, 1)})
     for _ in range(2):  # estimating the returns again credits nothing twice
-        ppo.compute_returns(torch.randn(N, C))
-        torch.testing.assert_close(ppo.storage.rewards[0], 0.9 * ppo.storage.values[0])
-    assert (ppo.storage.values[0] != 0).all()
+        ppo.compute_returns(observe())
+        torch.testing.assert_close(ppo.storage.columns["rewards"][0], 0.9 * ppo.storage.columns["values"][0])
+    assert (ppo.storage.columns["values"][0] != 0).all()
 
 
 @pytest.mark.parametrize("recurrent", [None, "gru", "lstm"])
@@ -77,25 +83,26 @@ def test_first_probability_ratio_of_an_update_is_one(recurrent, normalized):
     ppo = make(recurrent, {"actor_obs_normalization": normalized, "critic_obs_normalization": normalized})
     for _ in range(2):  # the second rollout meets statistics and weights that have moved
         collect(ppo)
-        storage = ppo.storage
-        batches = storage.reccurent_mini_batch_generator if recurrent else storage.mini_batch_generator
-        for batch in batches(2, 1):
-            ppo.actor_critic.update_distribution(batch.observations, batch.masks, batch.hidden_states[0])
-            log_prob = ppo.actor_critic.get_actions_log_prob(batch.actions).unsqueeze(-1)
-            torch.testing.assert_close(log_prob, batch.old_actions_log_prob, atol=2e-6, rtol=1e-5)
-            values = ppo.actor_critic.evaluate(batch.critic_observations, batch.masks, batch.hidden_states[1])
-            torch.testing.assert_close(values, batch.values, atol=1e-6, rtol=1e-5)
+        for indices in ppo.storage.batches.shuffled(2, 1):
+            batch = ppo.storage.batches.gather(indices)
+            actor_state, critic_state = batch.hidden_states
+            log_prob = ppo.policy.update_distribution(batch.groups, batch.masks, actor_state).log_prob(
+                batch.columns["actions"]
+            )
+            torch.testing.assert_close(log_prob, batch.columns["actions_log_prob"], atol=2e-6, rtol=1e-5)
+            values = ppo.policy.evaluate(batch.groups, batch.masks, critic_state)
+            torch.testing.assert_close(values, batch.columns["values"], atol=1e-6, rtol=1e-5)
         ppo.update()
 
 
 def test_update_adds_the_rollout_to_the_normalizers_once():
     ppo = make(policy={"actor_obs_normalization": True})
     collect(ppo)
-    assert ppo.actor_critic.actor_obs_normalizer.count == 0
-    data = ppo.storage.observations.flatten(0, 1).clone()
+    assert ppo.policy.actor_obs_normalizer.count == 0
+    data = ppo.storage.groups["policy"].flatten(0, 1).clone()
     ppo.update()
-    assert ppo.actor_critic.actor_obs_normalizer.count == T * N
-    torch.testing.assert_close(ppo.actor_critic.actor_obs_normalizer.mean, data.mean(dim=0))
+    assert ppo.policy.actor_obs_normalizer.count == T * N
+    torch.testing.assert_close(ppo.policy.actor_obs_normalizer.mean, data.mean(dim=0))
 
 
 @pytest.mark.parametrize("recurrent", [None, "lstm"])
@@ -103,18 +110,18 @@ def test_update_leaves_the_rollout_unchanged_and_returns_its_metrics(recurrent):
     ppo = make(recurrent)
     collect(ppo)
     before = {name: column.clone() for name, column in ppo.storage.columns.items()}
-    metrics = ppo.update()
+    metrics, steps_taken, steps_skipped = ppo.update()
     assert all(torch.equal(before[name], column) for name, column in ppo.storage.columns.items())
-    assert ppo.storage.step == 0
+    assert ppo.storage.step == 0 and steps_taken == 6 and steps_skipped == 0
     losses = {"surrogate_loss", "value_loss", "entropy", "kl", "learning_rate", "noise_std"}
-    assert set(metrics.keys()) == losses | {"skipped_steps", PPO.CONSECUTIVE_SKIPS, PPO.STEPS_TAKEN}
+    assert set(metrics) == losses | {"skipped_steps"}
 
 
 def test_gradient_norms_by_default_are_clipped_for_actor_and_critic_separately():
     ppo = make(max_grad_norm=1e-3, num_mini_batches=1, num_learning_epochs=1)
     collect(ppo)
     ppo.update()
-    named = dict(ppo.actor_critic.named_parameters())
+    named = dict(ppo.policy.named_parameters())
     critic = [p for name, p in named.items() if name.startswith("critic.")]
     actor = [p for name, p in named.items() if not name.startswith("critic.")]
     for parameters in (actor, critic):
@@ -128,19 +135,19 @@ def test_recurrent_states_change_by_acting_and_dones_only(recurrent):
     collect(ppo)
 
     def memories():
-        return [s.clone() for state in ppo.actor_critic.get_hidden_states() for s in as_states(state)]
+        return [s.clone() for state in ppo.policy.get_hidden_states() for s in as_states(state)]
 
     before = memories()
-    ppo.compute_returns(torch.randn(N, C))
+    ppo.compute_returns(observe())
     ppo.update()
-    twin = ppo.actor_critic.snapshot()
+    twin = ppo.policy.snapshot()
     twin.act_inference(torch.randn(N, D))
     assert all(torch.equal(a, b) for a, b in zip(before, memories()))
-    ppo.act(torch.randn(N, D), torch.randn(N, C))
+    ppo.act(observe())
     acted = memories()
     assert not any(torch.equal(a, b) for a, b in zip(before, acted))
     dones = torch.arange(N) < 3
-    ppo.process_env_step(torch.zeros(N), dones, {"time_outs": dones, "final_obs": torch.randn(N, C)})
+    ppo.process_env_step(torch.zeros(N), dones, {"time_outs": dones, "final_obs": observe()})
     for after, old in zip(memories(), acted):
         assert (after[:, :3] == 0).all() and torch.equal(after[:, 3:], old[:, 3:])
 
@@ -148,7 +155,7 @@ def test_recurrent_states_change_by_acting_and_dones_only(recurrent):
 def test_fixed_schedule_keeps_the_learning_rate():
     ppo = make(schedule="fixed", learning_rate=3e-4)
     collect(ppo)
-    assert ppo.update()["learning_rate"].item() == pytest.approx(3e-4)
+    assert ppo.update().metrics["learning_rate"].item() == pytest.approx(3e-4)
 
 
 def test_fixed_schedule_without_desired_kl_learns_with_a_constant_learning_rate():
@@ -156,13 +163,11 @@ def test_fixed_schedule_without_desired_kl_learns_with_a_constant_learning_rate(
     before = [p.clone() for p in ppo.policy.parameters()]
     for _ in range(2):
         collect(ppo)
-        metrics = ppo.update()
+        metrics = ppo.update().metrics
         assert metrics["learning_rate"].item() == pytest.approx(3e-4) and metrics["kl"] > 0
     assert not any(torch.equal(p, q) for p, q in zip(ppo.policy.parameters(), before))
     with pytest.raises(ValueError, match="desired_kl=None: the adaptive schedule needs a target"):
         make(schedule="adaptive", desired_kl=None)
-    with pytest.raises(ValueError, match="desired_kl=None"):
-        ppo.schedule = "adaptive"  # settings written later are checked too
 
 
 def test_linear_schedule_falls_to_zero_with_the_progress_of_the_training():
@@ -170,25 +175,24 @@ def test_linear_schedule_falls_to_zero_with_the_progress_of_the_training():
     for progress in (0.0, 0.5, 0.75):
         ppo.progress = progress
         collect(ppo)
-        assert ppo.update()["learning_rate"].item() == pytest.approx(4e-4 * (1 - progress))
+        assert ppo.update().metrics["learning_rate"].item() == pytest.approx(4e-4 * (1 - progress))
 
 
 @pytest.mark.parametrize("recompute", [True, False])
 def test_recomputed_advantages_are_those_of_the_critic_before_each_epoch(recompute):
     ppo = make(recompute_advantages=recompute, num_learning_epochs=2, num_mini_batches=1, schedule="fixed")
     collect(ppo)
-    seen, step = [], ppo.learning_step
+    last_obs, columns, seen, backward = observe(), ppo.storage.columns, [], ppo.learner.backward
+    ppo.compute_returns(last_obs)
 
-    @torch.no_grad()
-    def record(indices):
-        values = ppo.policy.evaluate(ppo.policy.critic_obs(ppo.storage.groups))
-        columns = ppo.storage.columns
-        last = ppo.policy.evaluate_stateless(ppo._last_critic_obs)
+    def record(*args):
+        with torch.no_grad():
+            values, last = ppo.policy.evaluate(ppo.storage.groups), ppo.policy.evaluate(last_obs)
         expected = gae(columns["rewards"], values, last, columns["dones"], ppo.cfg.gamma, ppo.cfg.lam)
-        seen.append(torch.allclose(ppo.storage.returns, expected + values, atol=1e-5))
-        return step(indices)
+        seen.append(torch.allclose(columns["returns"], expected + values, atol=1e-5))
+        return backward(*args)
 
-    ppo.learning_step = record
+    ppo.learner.backward = record
     ppo.update()
     assert seen == [True, recompute]
 
@@ -202,15 +206,15 @@ def test_adaptive_schedule_follows_the_kl_of_each_mini_batch():
     ppo = make(num_mini_batches=1, num_learning_epochs=4, desired_kl=1e-4)
     collect(ppo)
     rates = [torch.tensor(1e-3)]
-    step = ppo.learning_step
+    backward = ppo.learner.backward
 
-    def record(indices):
-        terms = step(indices)
-        rates.append(SCHEDULES["adaptive"](rates[-1], terms[3], ppo.cfg))
+    def record(*args):
+        terms = backward(*args)
+        rates.append(adapt_learning_rate(rates[-1], terms[3], ppo.cfg.desired_kl))
         return terms
 
-    ppo.learning_step = record
-    assert ppo.update()["learning_rate"].item() == pytest.approx(rates[-1].item(), rel=1e-5)
+    ppo.learner.backward = record
+    assert ppo.update().metrics["learning_rate"].item() == pytest.approx(rates[-1].item(), rel=1e-5)
     assert rates[-1] < 1e-3
 
 
@@ -242,24 +246,24 @@ def test_normalize_advantage_per_mini_batch_equals_a_naive_computation(recurrent
         pytest.skip("chunks are for policies with memory")
     ppo = make(recurrent, fused=fused, normalize_advantage_per_mini_batch=True, **settings)
     collect(ppo, invalid_rate=0.2)
-    storage = ppo.storage
-    raw = (storage.returns - storage.values).clone()
-    torch.testing.assert_close(storage.advantages, raw * storage.sample_mask)  # not normalised over the rollout
+    batches, columns = ppo.storage.batches, ppo.storage.columns
+    raw = (columns["returns"] - columns["values"]).clone()
+    torch.testing.assert_close(columns["advantages"], raw * columns["sample_mask"])  # not normalised over the rollout
     gathered, seen = [], []
-    gather, loss = storage.batches.gather, ppo.loss
-    storage.batches.gather = lambda indices: gathered.append(gather(indices)) or gathered[-1]
-    ppo.loss = lambda *args: seen.append(args[2]) or loss(*args)
+    gather, backward = batches.gather, ppo.learner.backward
+    batches.gather = lambda indices: gathered.append(gather(indices)) or gathered[-1]
+    ppo.learner.backward = lambda *args: seen.append(args[2]) or backward(*args)
     ppo.update()
     assert len(gathered) == len(seen) == 6
     for before, batch in zip(gathered, seen):
         advantages = [
             a
-            for a, weight in zip(before.advantages.flatten().tolist(), before.sample_mask.flatten().tolist())
+            for a, weight in zip(before.columns["advantages"].flatten().tolist(), before.sample_mask.flatten().tolist())
             if weight
         ]
         mean = sum(advantages) / len(advantages)
         std = (sum((a - mean) ** 2 for a in advantages) / (len(advantages) - 1)) ** 0.5
-        got = batch.advantages[batch.sample_mask > 0].tolist()
+        got = batch.columns["advantages"][batch.sample_mask > 0].tolist()
         assert got == pytest.approx([(a - mean) / (std + 1e-8) for a in advantages], abs=1e-5, rel=1e-4)
         assert len(advantages) < before.sample_mask.numel()  # some are masked
 
@@ -346,52 +350,50 @@ def test_state_dict_of_the_other_optimizer_is_loaded_and_continues_equally(fused
 
 def test_critic_that_reads_the_policy_group_learns_as_from_a_copy():
     weights = []
-    for critic_obs_shape in ([D], None):
+    for groups in ({"policy": D, "critic": D}, {"policy": D}):
         torch.manual_seed(5)
-        ppo = PPO(ActorCritic(D, D, A, **NETS), num_mini_batches=2)
-        ppo.init_storage(N, T, [D], critic_obs_shape, [A])
+        policy = ActorCritic(D, D, A, **{**NETS, "critic_groups": tuple(groups)[-1:]})
+        ppo = ppo_of(policy, N, T, groups, num_mini_batches=2)
         for _ in range(T):
             obs = torch.randn(N, D)
-            ppo.act(obs, obs)
+            ppo.act({"policy": obs, "critic": obs})
             ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.2, {})
-        ppo.compute_returns(torch.randn(N, D))
+        obs = torch.randn(N, D)
+        ppo.compute_returns({"policy": obs, "critic": obs})
         ppo.update()
-        weights.append(list(ppo.actor_critic.parameters()))
-    assert ppo.storage.privileged_observations is None
+        weights.append(list(ppo.policy.parameters()))
+    assert list(ppo.storage.groups) == ["policy"]
     assert all(torch.equal(a, b) for a, b in zip(*weights))
+
+
+def test_groups_that_the_storage_has_are_stored_once_and_others_are_not():
+    settings = {"actor_groups": ("policy", "goal"), "critic_groups": ("policy",)}
+    policy = ActorCritic(D + 5, D, A, **{**NETS, **settings})
+    ppo = ppo_of(policy, N, T, {"policy": D, "goal": GroupSpec((5,))}, num_mini_batches=1)
+    obs = {"policy": torch.randn(N, D), "goal": torch.randn(N, 5), "unread": torch.randn(N, 7)}
+    ppo.act(obs)
+    assert list(ppo.storage.groups) == ["policy", "goal"]
+    assert all(torch.equal(group[0], obs[name]) for name, group in ppo.storage.groups.items())
 
 
 @pytest.mark.parametrize("frozen", ["std", "actor", "critic"])
 def test_frozen_parameters_do_not_change_and_others_do(frozen):
     ppo = make()
-    for name, parameter in ppo.actor_critic.named_parameters():
+    for name, parameter in ppo.policy.named_parameters():
         parameter.requires_grad_(not name.startswith(frozen))
-    before = {name: p.clone() for name, p in ppo.actor_critic.named_parameters()}
+    before = {name: p.clone() for name, p in ppo.policy.named_parameters()}
     collect(ppo)
     ppo.update()
-    for name, parameter in ppo.actor_critic.named_parameters():
+    for name, parameter in ppo.policy.named_parameters():
         assert torch.equal(parameter, before[name]) == name.startswith(frozen), name
 
 
-def test_add_transitions_with_own_tensors_stores_them():
+def test_train_and_eval_mode_set_the_mode_of_the_policy():
     ppo = make()
-    sigma = torch.tensor([0.5, 2.0])
-    fields = {name: torch.randn(N, 1) for name in ("rewards", "dones", "values", "actions_log_prob")}
-    fields.update(actions=torch.randn(N, A), action_mean=torch.randn(N, A), action_sigma=sigma.expand(N, A))
-    ppo.storage.add_transitions(
-        ppo.storage.Transition(observations=torch.randn(N, D), critic_observations=torch.randn(N, C), **fields)
-    )
-    torch.testing.assert_close(ppo.storage.sigma[0], sigma.expand(N, A))
-    torch.testing.assert_close(ppo.storage.mu[0], fields["action_mean"])
-    assert not ppo.storage.time_outs.any()
-
-
-def test_train_and_test_mode_set_the_mode_of_the_policy():
-    ppo = make()
-    ppo.test_mode()
-    assert not ppo.actor_critic.training
+    ppo.eval_mode()
+    assert not ppo.policy.training
     ppo.train_mode()
-    assert ppo.actor_critic.training
+    assert ppo.policy.training
 
 
 @pytest.mark.parametrize(
@@ -429,7 +431,7 @@ def train(cfg, num_iterations, seed=0):
             ppo.process_env_step(reward, done, extras, obs)
             total += reward.mean().item()
         ppo.compute_returns(obs)
-        assert ppo.update()["skipped_steps"] == 0
+        assert ppo.update().metrics["skipped_steps"] == 0
         rewards.append(total / cfg.runner.num_steps_per_env)
     return ppo, rewards
 

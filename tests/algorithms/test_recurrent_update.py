@@ -6,10 +6,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.distributions import Normal
 
-from rsl_rl.algorithms import PPO
-from rsl_rl.modules import ActorCriticRecurrent
+from rsl_rl.algorithms.ppo import PPO
+from rsl_rl.modules.actor_critic import ActorCriticRecurrent
 from rsl_rl.storage.mini_batches import plan_chunks
 from rsl_rl.utils.trajectories import as_states
+from tests.learners import ppo_of
 
 T, N, D, C, A, H = 6, 3, 4, 5, 2, 5
 CLIP, VALUE_COEF, ENTROPY_COEF = 0.2, 1.0, 0.01
@@ -17,27 +18,31 @@ CLIP, VALUE_COEF, ENTROPY_COEF = 0.2, 1.0, 0.01
 
 def make(kind, **settings) -> PPO:
     policy = ActorCriticRecurrent(
-        D, C, A, rnn_type=kind, rnn_hidden_size=H, rnn_num_layers=2, actor_hidden_dims=(6,), critic_hidden_dims=(6,)
-    )
+        D, C, A, rnn_type=kind, rnn_hidden_size=H, rnn_num_layers=2, actor_hidden_dims=(6,), critic_hidden_dims=(6,),
+        critic_groups=("critic",),
+    )  # fmt: skip
     settings = {"num_mini_batches": 1, "num_learning_epochs": 1, "max_grad_norm": 1e9, "schedule": "fixed", **settings}
-    ppo = PPO(policy, clip_param=CLIP, value_loss_coef=VALUE_COEF, entropy_coef=ENTROPY_COEF, **settings)
-    ppo.init_storage(N, T, [D], [C], [A])
-    return ppo
+    settings.update(clip_param=CLIP, value_loss_coef=VALUE_COEF, entropy_coef=ENTROPY_COEF)
+    return ppo_of(policy, N, T, {"policy": D, "critic": C}, **settings)
+
+
+def observe():
+    return {"policy": torch.randn(N, D), "critic": torch.randn(N, C)}
 
 
 def collect(ppo, dones) -> list:
     """Collect a rollout with a past; return both memories before each step."""
     with torch.no_grad():
-        ppo.actor_critic.act(torch.randn(N, D))
-        ppo.actor_critic.evaluate(torch.randn(N, C))
+        ppo.policy.act(torch.randn(N, D))
+        ppo.policy.evaluate(torch.randn(N, C))
     memories = []
     for t in range(T):
-        memories.append([as_states(state) for state in ppo.actor_critic.get_hidden_states()])
-        ppo.act(torch.randn(N, D), torch.randn(N, C))
+        memories.append([as_states(state) for state in ppo.policy.get_hidden_states()])
+        ppo.act(observe())
         ppo.process_env_step(torch.randn(N), dones[t], {})
-    ppo.compute_returns(torch.randn(N, C))
+    ppo.compute_returns(observe())
     with torch.no_grad():  # the update meets other weights than those that acted
-        for parameter in ppo.actor_critic.parameters():
+        for parameter in ppo.policy.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
     return memories
 
@@ -66,15 +71,19 @@ def replay(memory, observations, dones, states, steps):
 
 def naive_loss(ppo, features_a, features_c, steps):
     """PPO's loss over some steps, from the outputs of the memories, with torch.distributions."""
-    policy, storage = ppo.actor_critic, ppo.storage
+    policy, columns = ppo.policy, ppo.storage.columns
     total = torch.zeros(())
     for features, critic_features, t in zip(features_a, features_c, steps):
         normal = Normal(policy.actor(features), policy.noise_std())
-        log_prob = normal.log_prob(storage.actions[t]).sum(-1)
-        ratio = (log_prob - storage.actions_log_prob[t, :, 0]).exp()
-        advantage = storage.advantages[t, :, 0]
+        log_prob = normal.log_prob(columns["actions"][t]).sum(-1)
+        ratio = (log_prob - columns["actions_log_prob"][t, :, 0]).exp()
+        advantage = columns["advantages"][t, :, 0]
         surrogate = -torch.min(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage)
-        value, old, target = policy.critic(critic_features)[:, 0], storage.values[t, :, 0], storage.returns[t, :, 0]
+        value, old, target = (
+            policy.critic(critic_features)[:, 0],
+            columns["values"][t, :, 0],
+            columns["returns"][t, :, 0],
+        )
         clipped = old + (value - old).clamp(-CLIP, CLIP)
         value_loss = torch.max((value - target) ** 2, (clipped - target) ** 2)
         total = total + (surrogate + VALUE_COEF * value_loss - ENTROPY_COEF * normal.entropy().sum(-1)).sum()
@@ -83,11 +92,11 @@ def naive_loss(ppo, features_a, features_c, steps):
 
 def chunk_features(ppo, memories, begin, first, stop):
     """Both memories' outputs over [first, stop): from their states at ``begin``, burnt in without gradient."""
-    policy, storage, dones = ppo.actor_critic, ppo.storage, ppo.storage.dones[..., 0]
+    policy, groups, dones = ppo.policy, ppo.storage.groups, ppo.storage.columns["dones"][..., 0]
     outputs = []
     for memory, observations, states in (
-        (policy.memory_a, storage.observations, memories[begin][0]),
-        (policy.memory_c, storage.privileged_observations, memories[begin][1]),
+        (policy.memory_a, groups["policy"], memories[begin][0]),
+        (policy.memory_c, groups["critic"], memories[begin][1]),
     ):
         with torch.no_grad():
             _, states = replay(memory, observations, dones, states, range(begin, first))
@@ -96,9 +105,9 @@ def chunk_features(ppo, memories, begin, first, stop):
 
 
 def assert_update_has_gradients_of(expected_loss, ppo):
-    expected = torch.autograd.grad(expected_loss, list(ppo.actor_critic.parameters()))
+    expected = torch.autograd.grad(expected_loss, list(ppo.policy.parameters()))
     ppo.update()
-    for (name, parameter), gradient in zip(ppo.actor_critic.named_parameters(), expected):
+    for (name, parameter), gradient in zip(ppo.policy.named_parameters(), expected):
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=0.0, msg=lambda m, n=name: f"{n}: {m}")
 
 
@@ -141,7 +150,7 @@ def test_recurrent_update_with_null_padding_trains_equal_weights(kind):
         ppo.storage.plan = plan_chunks(T, unroll_len, "null_padding")
         collect(ppo, torch.rand(T, N) < 0.2)
         ppo.update()
-        trained.append([parameter.detach().clone() for parameter in ppo.actor_critic.parameters()])
+        trained.append([parameter.detach().clone() for parameter in ppo.policy.parameters()])
     for exact, padded in zip(*trained):
         torch.testing.assert_close(padded, exact, atol=1e-5, rtol=1e-4)
 
@@ -150,14 +159,13 @@ def test_saved_hidden_states_of_a_large_rollout_take_less_than_20_mb():
     policy = ActorCriticRecurrent(
         4, 4, 2, rnn_type="lstm", rnn_hidden_size=256, actor_hidden_dims=(), critic_hidden_dims=()
     )
-    ppo = PPO(policy)
-    ppo.init_storage(4096, 24, [4], [4], [2])
+    ppo = ppo_of(policy, 4096, 24, {"policy": 4})
     with torch.no_grad():  # a past
         policy.act(torch.randn(4096, 4))
         policy.evaluate(torch.randn(4096, 4))
     for _ in range(2):
-        ppo.act(torch.randn(4096, 4), torch.randn(4096, 4))
+        ppo.act({"policy": torch.randn(4096, 4)})
         ppo.process_env_step(torch.zeros(4096), torch.zeros(4096), {})
-    saved = (*ppo.storage.saved_hidden_states_a, *ppo.storage.saved_hidden_states_c)
+    saved = [state for states in ppo.storage.saved_states for state in states]
     size = sum(s.untyped_storage().nbytes() for s in saved)
     assert len(saved) == 4 and size == 4 * 4096 * 256 * 4 < 20e6

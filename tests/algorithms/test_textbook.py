@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.distributions import Normal, kl_divergence
 
-from rsl_rl.algorithms import PPO
 from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.modules import ActorCritic
+from rsl_rl.modules.actor_critic import ActorCritic
+from tests.learners import ppo_of
 
 T, N, D, C, A = 8, 12, 5, 7, 3
 EPOCHS, BATCHES, CLIP, GAMMA, LAM = 3, 4, 0.2, 0.99, 0.95
@@ -78,28 +78,32 @@ class Textbook:
     "rows_at_once", [None, 5, 100]
 )  # plain; micro-batches of mini-batches of 24 steps; fused, whole
 def test_ten_iterations_from_equal_weights_equal_the_textbook(activation, rows_at_once, monkeypatch):
-    policy = ActorCritic(D, C, A, actor_hidden_dims=(16, 8), critic_hidden_dims=(16, 8), activation=activation)
-    acceleration = AccelerationConfig(fused=rows_at_once is not None)
-    ppo = PPO(policy, num_learning_epochs=EPOCHS, num_mini_batches=BATCHES, acceleration=acceleration)
-    ppo._acceleration._rows_at_once = rows_at_once
-    assert rows_at_once is None or len(ppo._acceleration.split(torch.arange(24))) == (5 if rows_at_once == 5 else 1)
-    ppo.init_storage(N, T, [D], [C], [A])
+    nets = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (16, 8), "critic_groups": ("critic",)}
+    policy = ActorCritic(D, C, A, activation=activation, **nets)
+    acceleration, settings = AccelerationConfig(fused=rows_at_once is not None), {"num_learning_epochs": EPOCHS}
+    groups = {"policy": D, "critic": C}
+    ppo = ppo_of(policy, N, T, groups, acceleration=acceleration, num_mini_batches=BATCHES, **settings)
+    if rows_at_once is not None:
+        ppo.acceleration.rows_at_once = rows_at_once
+    sizes, backward = [], ppo.learner.backward
+    ppo.learner.backward = lambda *args: sizes.append(len(args[3])) or backward(*args)
     textbook = Textbook(copy.deepcopy(policy))
     for _ in range(10):
         obs, critic_obs, last = torch.randn(T, N, D), torch.randn(T, N, C), torch.randn(N, C)
         rewards, dones, time_outs = torch.randn(T, N), torch.rand(T, N) < 0.2, torch.rand(T, N) < 0.5
         actions = []
         for t in range(T):
-            actions.append(ppo.act(obs[t], critic_obs[t]))
+            actions.append(ppo.act({"policy": obs[t], "critic": critic_obs[t]}))
             ppo.process_env_step(rewards[t], dones[t], {"time_outs": time_outs[t]})
-        ppo.compute_returns(last)
+        ppo.compute_returns({"policy": last, "critic": last})
         orders = [torch.randperm(T * N) for _ in range(EPOCHS)]
         with monkeypatch.context() as patch:
             patch.setattr(torch, "randperm", Mock(side_effect=orders))
-            ours = ppo.update()
+            ours = ppo.update().metrics
         theirs, learning_rate = textbook.learn(
             (obs, critic_obs, last, torch.stack(actions), rewards, dones, time_outs), orders
         )
         losses = torch.stack([ours[name] for name in ("surrogate_loss", "value_loss", "entropy", "kl")])
         torch.testing.assert_close(losses, theirs, atol=2e-5, rtol=1e-4)  # float32, after up to 120 steps
         assert ours["learning_rate"].item() == pytest.approx(learning_rate, rel=1e-5)
+    assert sizes == ([5, 5, 5, 5, 4] if rows_at_once == 5 else [24]) * EPOCHS * BATCHES * 10

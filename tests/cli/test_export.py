@@ -23,7 +23,7 @@ def loaded(tmp_path, monkeypatch):
         env = cfg.env.build(seed=1)
         runner = OnPolicyRunner(env, cfg)
         with torch.no_grad():
-            for parameter in runner.alg.actor_critic.parameters():
+            for parameter in runner.alg.policy.parameters():
                 parameter.mul_(1.5)
         runner.save(tmp_path / "model_0.pt")
         return cfg, load_policy(cfg, env, tmp_path)

@@ -4,11 +4,14 @@ from collections import deque
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rsl_rl.compat.adder import n_step_returns, n_step_rewards
 from rsl_rl.storage import Adder, list_split, lists_to_dicts
 from rsl_rl.storage import adder as adder_module
 from rsl_rl.storage.mini_batches import gather_chunks, plan_chunks
-from rsl_rl.storage.returns import gae, n_step_rewards
+from rsl_rl.storage.returns import gae
 
 ROUNDING = 1e-5  # float32 differences of values around 10
 
@@ -259,3 +262,54 @@ def test_gae_of_gae_data_equals_the_definition():
     data = adder_module.gae_data(torch.tensor([10.0, 11.0, 12.0]), torch.tensor([0.5, 1.5]))
     expected = naive_gae([0.5, 1.5], [10, 11, 12], 0.9, 0.8)
     assert adder_module.gae(data, 0.9, 0.8).tolist() == pytest.approx(expected, abs=ROUNDING)
+
+
+# N-step returns of a rollout
+
+
+def naive_n_step_returns(rewards, values, last_values, dones, gamma, n):
+    """The definition, one environment and one step at a time."""
+    num_steps, num_envs = rewards.shape
+    returns = torch.zeros(num_steps, num_envs)
+    for env in range(num_envs):
+        for first in range(num_steps):
+            total, factor, t = 0.0, 1.0, first
+            while t < min(first + n, num_steps):
+                total, factor = total + factor * rewards[t, env], factor * gamma
+                t += 1
+                if dones[t - 1, env]:
+                    break
+            if not dones[t - 1, env]:
+                total = total + factor * (last_values[env] if t == num_steps else values[t, env])
+            returns[first, env] = total
+    return returns
+
+
+def test_n_step_returns_of_known_rewards_are_those_on_paper():
+    rewards = torch.tensor([1.0, 2.0, 4.0, 8.0]).unsqueeze(1)
+    values = torch.tensor([100.0, 200.0, 400.0, 800.0]).unsqueeze(1)
+    dones = torch.tensor([False, False, True, False]).unsqueeze(1)
+    returns = n_step_returns(rewards, values, torch.tensor([1600.0]), dones, gamma=0.5, n=2)
+    assert returns[:, 0].tolist() == [1 + 1 + 100, 2 + 2, 4, 8 + 800]
+
+
+@given(st.integers(1, 9), st.integers(1, 4), st.floats(0, 1), st.integers(1, 12), st.integers(0, 2**31))
+def test_n_step_returns_of_random_rollouts_equal_the_naive_loop(num_steps, num_envs, gamma, n, seed):
+    generator = torch.Generator().manual_seed(seed)
+    rewards, values = (torch.randn(num_steps, num_envs, generator=generator) for _ in range(2))
+    dones = torch.rand(num_steps, num_envs, generator=generator) < 0.3
+    last = torch.randn(num_envs, generator=generator)
+    expected = naive_n_step_returns(rewards, values, last, dones, gamma, n)
+    torch.testing.assert_close(n_step_returns(rewards, values, last, dones, gamma, n), expected)
+    column = [x.unsqueeze(-1) for x in (rewards, values, last, dones)]
+    torch.testing.assert_close(n_step_returns(*column, gamma, n), expected.unsqueeze(-1))
+
+
+def test_n_step_returns_of_one_step_and_of_all_steps_are_advantages_with_lambda_zero_and_one():
+    rewards, values, last = torch.randn(6, 3), torch.randn(6, 3), torch.randn(3)
+    dones = torch.rand(6, 3) < 0.3
+    for n, lam in ((1, 0.0), (6, 1.0)):
+        expected = gae(rewards, values, last, dones, 0.9, lam) + values
+        torch.testing.assert_close(n_step_returns(rewards, values, last, dones, 0.9, n), expected)
+    with pytest.raises(ValueError, match="n=0: give a whole number of at least 1"):
+        n_step_returns(rewards, values, last, dones, 0.9, 0)

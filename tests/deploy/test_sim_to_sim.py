@@ -68,7 +68,7 @@ def exported(request, tmp_path_factory):
     runner = OnPolicyRunner(task.build(seed=1), TrainConfig(task="go2_flat", policy=policies[request.param], env=task))
     runner.learn(2)
     content = {
-        **describe_module(policy_module(runner.alg.actor_critic)),
+        **describe_module(policy_module(runner.alg.policy)),
         **runner.env.describe_interface(["policy"]),
     }
     return runner, runner.export_policy_to_onnx(tmp_path_factory.mktemp("exported"), metadata=content)

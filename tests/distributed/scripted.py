@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from rsl_rl.algorithms.ppo import draw_actions
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.extensions import RNDConfig, SymmetryConfig
@@ -131,19 +132,20 @@ def learn(case, collective):
     env, cfg = ScriptedEnv(rows), case.cfg
     alg = cfg.algorithm.build_for(cfg, env, "cpu")
     alg.join(collective)
-    alg.policy.act = lambda obs: _act(alg.policy, env, obs)
+    alg._policy_step = lambda *args: _drawn(env, *args)
     shuffled = alg.storage.batches.shuffled
     alg.storage.batches.shuffled = lambda *sizes: (
         scripted for scripted, _ in zip(scripted_batches(alg.storage, rows), shuffled(*sizes))
     )
-    gradients, rates, step = [], [], alg.optimizer.step_where_finite
+    optimizer = alg.learner.optimizer
+    gradients, rates, step = [], [], optimizer.step_where_finite
 
     def record(usable):
-        gradients.append(torch.cat([gradient.flatten() for gradient in alg.optimizer.gradients]))
-        rates.append(float(alg._learning_rate))
+        gradients.append(torch.cat([gradient.flatten() for gradient in optimizer.gradients]))
+        rates.append(float(alg.learner.learning_rate))
         return step(usable)
 
-    alg.optimizer.step_where_finite = record
+    optimizer.step_where_finite = record
     rollback = Rollback(alg, SafetyConfig(max_skipped_steps=2, max_rollbacks=3))
     rollback.start(0)
     updates = []
@@ -159,11 +161,11 @@ def learn(case, collective):
             alg.process_env_step(reward, done | ~valid, {"valid": valid}, env.get_observations())
         alg.compute_returns(env.get_observations())
         if case.broken and update == 1 and collective.rank == collective.size - 1:
-            alg.storage.advantages[:, -1] = torch.nan
-        metrics = {name: float(value) for name, value in alg.update().items()}
-        numbers = dict(metrics)
-        rollback.pop_metrics(numbers)
-        updates.append({**metrics, "rollback": rollback.check(update, may_keep=True)})
+            alg.storage.columns["advantages"][:, -1] = torch.nan
+        result = alg.update()
+        metrics = {name: float(value) for name, value in result.metrics.items()}
+        message = rollback.check(update, float(result.steps_taken), float(result.steps_skipped), may_keep=True)
+        updates.append({**metrics, "rollback": message})
     state = alg.state_dict()
     if "0_RandomNetworkDistillation" in state["extensions"]:
         state["extensions"]["0_RandomNetworkDistillation"]["reward_normalizer"].pop(
@@ -173,9 +175,10 @@ def learn(case, collective):
     return {"updates": updates, "gradients": gradients, "rates": rates, "state": state}
 
 
-def _act(policy, env, obs):
-    policy.update_distribution(obs)
-    return policy.action_mean + policy.action_std * env.at(env.noise)
+def _drawn(env, policy, groups, states):
+    """A step of the policy whose actions are drawn with the noise of the table."""
+    step = draw_actions(policy, groups, states)
+    return step._replace(actions=policy.distribution.mode + policy.distribution.std * env.at(env.noise))
 
 
 def agree(collective, folder):

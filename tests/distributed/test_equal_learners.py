@@ -9,7 +9,7 @@ import torch
 
 from rsl_rl.distributed import SINGLE_PROCESS
 from tests.distributed.scripted import CASES, PEERS, UPDATES, learn
-from tests.kill_and_resume import same
+from tests.kill_and_resume import free_port, same
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def ranks(tmp_path_factory, pytestconfig):
     """What each rank has computed, by the number of ranks."""
     folder, results = tmp_path_factory.mktemp("ranks"), {}
     for size in PEERS:
-        env = {**os.environ, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(29400 + size)}
+        env = {**os.environ, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         command = [sys.executable, "-m", "tests.distributed.scripted", str(folder)]
         processes = [
             subprocess.Popen(command, env={**env, "RANK": str(rank)}, cwd=pytestconfig.rootpath) for rank in range(size)

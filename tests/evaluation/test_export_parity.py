@@ -45,7 +45,7 @@ def lively_runner(policy, log_dir=None):
     runner = OnPolicyRunner(cfg.env.build(seed=1), cfg, log_dir=log_dir)
     runner.learn(1)
     with torch.no_grad():
-        for parameter in runner.alg.actor_critic.parameters():
+        for parameter in runner.alg.policy.parameters():
             parameter.mul_(1.5)
     return runner
 
@@ -55,7 +55,7 @@ def walk(runner, seconds, terms=None):
     cfg = replace(for_evaluation(runner.env.cfg, 2, seconds), episode_length=seconds / 3)
     cfg = replace(cfg, randomization=cfg.randomization.with_terms(terms or {}))
     env = cfg.build(seed=2)
-    module = describe_module(policy_module(runner.alg.actor_critic))
+    module = describe_module(policy_module(runner.alg.policy))
     description = {"format": 1, **module, **env.describe_interface(["policy"])}
     rollout = record_rollout(env, runner.get_inference_policy(), ["policy"], round(seconds / cfg.sim.control_dt))
     return description, rollout
@@ -143,14 +143,14 @@ def test_a_wrong_description_is_caught_with_step_and_joint(fault, kind, walker, 
 @pytest.mark.parametrize("kind", ["torchscript", "onnx"])
 def test_a_dropped_normaliser_is_caught_with_step_and_joint(kind, walker, tmp_path):
     runner, description, rollout = walker
-    keep, runner.alg.actor_critic.actor_obs_normalizer = (
-        runner.alg.actor_critic.actor_obs_normalizer,
+    keep, runner.alg.policy.actor_obs_normalizer = (
+        runner.alg.policy.actor_obs_normalizer,
         torch.nn.Identity(),
     )
     try:
         path = exported(runner, description, tmp_path, kind)
     finally:
-        runner.alg.actor_critic.actor_obs_normalizer = keep
+        runner.alg.policy.actor_obs_normalizer = keep
     result = compare(rollout, opened(path, rollout))
     assert (result.mismatch.what, result.mismatch.step) == ("actions", 0)
     assert result.mismatch.joint in rollout.joint_names and result.joint_targets > TOLERANCE
@@ -234,5 +234,5 @@ def test_torchscript_without_memory_answers_with_a_list(walker, tmp_path):
 
 def test_the_description_fits_what_onnx_carries(walker, tmp_path):
     runner, description, _ = walker
-    stored, _ = open_onnx(export_onnx(runner.alg.actor_critic, tmp_path / "policy.onnx", description))
+    stored, _ = open_onnx(export_onnx(runner.alg.policy, tmp_path / "policy.onnx", description))
     assert stored == json.loads(json.dumps(description)) and stored["command_ranges"][0] == [-1.0, 1.0]

@@ -85,10 +85,10 @@ def test_files_act_like_the_policy_over_a_real_rollout_with_resets(name, tmp_pat
     runner = OnPolicyRunner(env, cfg)
     runner.learn(2)  # the normaliser has seen something
     with torch.no_grad():
-        for parameter in runner.alg.actor_critic.parameters():
+        for parameter in runner.alg.policy.parameters():
             parameter.mul_(1.5)  # a lively policy
     env = replace(cfg.env, num_envs=1).build(seed=2)
-    module = policy_module(runner.alg.actor_critic)
+    module = policy_module(runner.alg.policy)
     files = [
         OnnxPolicy(runner.export_policy_to_onnx(tmp_path)),
         ScriptPolicy(runner.export_policy_to_jit(tmp_path), module),

@@ -8,7 +8,8 @@ import torch
 from pair_env import PairEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rsl_rl.algorithms import PPO, Extension
+from rsl_rl.algorithms.extension import Extension, Extensions
+from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.extensions import ExtensionConfig, RNDConfig, SymmetryConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
@@ -86,7 +87,7 @@ def test_three_extensions_work_in_their_order(make_runner):
     runner = make_runner(extensions=(*BOTH, ThirdConfig()))
     rnd, _, third = runner.alg.extensions.all
     records = []
-    runner._run_log.write = records.append
+    runner.write = records.append
     runner.learn(1)
     num_samples = 8 * 8 // 2  # of a mini-batch: environments x steps / mini-batches
     assert third.calls == ["finish_rollout", *["learn", "transform", "losses"] * 4, "update"]
@@ -103,10 +104,10 @@ def test_rewards_of_extensions_are_added_in_their_order(make_runner, extensions)
     alg.act(obs)
     alg.process_env_step(torch.ones(8), torch.zeros(8), {}, obs)
     rnd = next(extension for extension in alg.extensions.all if hasattr(extension, "predictor"))
-    intrinsic = rnd._sums[0] / 8
+    intrinsic = rnd.update(alg.storage)["intrinsic_reward"]
     doubled_too = isinstance(alg.extensions.all[-1], Third)
     expected = 2 * (1 + intrinsic) if doubled_too else 2 + intrinsic
-    torch.testing.assert_close(alg.storage.rewards[0].mean(), expected)
+    torch.testing.assert_close(alg.storage.columns["rewards"][0].mean(), expected)
 
 
 @pytest.mark.parametrize("order", ["third first", "third last"])
@@ -115,11 +116,13 @@ def test_symmetry_loss_does_not_depend_on_samples_that_others_append(make_runner
     for extensions in (BOTH, (ThirdConfig(), *BOTH) if order == "third first" else (*BOTH, ThirdConfig())):
         torch.manual_seed(1)
         alg = make_runner(extensions=extensions).alg
-        policy, found = alg.policy, []
-        batch = alg.extensions.transform(filled(alg))
-        policy.update_distribution(policy.actor_obs(batch.groups))
-        found = alg.extensions.losses(policy, batch)
-        losses.append(found["symmetry_loss"])
+        policy, batch = alg.policy, filled(alg)
+        for extension in alg.extensions.transforming:
+            batch = extension.transform(batch)
+        policy.update_distribution(batch.groups)
+        for extension in alg.extensions.with_losses:
+            found = extension.losses(policy, batch)
+            losses += [found["symmetry_loss"]] if "symmetry_loss" in found else []
     assert losses[0] > 0
     torch.testing.assert_close(losses[1], losses[0])
 
@@ -156,8 +159,7 @@ class OtherTaker(Taker):
 )
 def test_extensions_metric_name_taken_raises(make_runner, takers, name):
     runner = make_runner(extensions=())
-    alg = runner.alg
-    alg.extensions = type(alg.extensions)(takers)
+    runner.alg.learner.extensions = Extensions(takers)
     with pytest.raises(ValueError, match=f"'{name}'.*taken; rename it"):
         runner.learn(1)
 
@@ -243,7 +245,7 @@ class CountSynchronisations(TorchDispatchMode):
 def iterate(alg, env, obs):
     """Collect a rollout and learn from it, without the runner."""
     alg.begin_rollout()
-    for _ in range(alg.storage.num_transitions_per_env):
+    for _ in range(alg.storage.num_steps):
         result = env.step(alg.act(obs))
         obs = result.obs
         valid = torch.ones_like(result.done)
@@ -304,7 +306,7 @@ def test_extensions_in_cuda_graphs_compute_the_same(make_runner, policy):
 def test_extensions_that_read_the_same_class_twice_keep_states_apart(make_runner):
     two = (RNDConfig(num_outputs=3), RNDConfig(num_outputs=5))
     runner, records = make_runner(extensions=two), []
-    runner._run_log.write = records.append
+    runner.write = records.append
     runner.learn(1)
     assert records[0]["rnd_loss"] != records[0]["rnd_loss_2"] and records[0]["intrinsic_reward_2"] > 0
     state = runner.alg.extensions.state_dict()

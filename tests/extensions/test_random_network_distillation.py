@@ -6,17 +6,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsl_rl.algorithms import PPO
+from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.extensions import RNDConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.config.task import CameraConfig, ToyConfig
 from rsl_rl.extensions import RandomNetworkDistillation
 from rsl_rl.extensions.random_network_distillation import RewardNormalizer, scheduled_weight
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.storage.mini_batches import MiniBatch
 from rsl_rl.storage.rollout_storage import Transition
 from rsl_rl.tasks.toy import CameraEnv, PointEnv
+from tests.learners import ppo_of
 
 T, N, D, A = 6, 8, 3, 2
 PLAIN = RNDConfig(state_normalization=False, reward_normalization=False)
@@ -26,9 +27,8 @@ def make(cfg=PLAIN, memory=False, **settings):
     nets = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,)}
     policy = ActorCriticRecurrent(D, D, A, rnn_hidden_size=4, **nets) if memory else ActorCritic(D, D, A, **nets)
     rnd = RandomNetworkDistillation(cfg, D)
-    ppo = PPO(policy, extensions=[rnd], **{"num_mini_batches": 2, "num_learning_epochs": 2, **settings})
-    ppo.init_storage(N, T, [D], None, [A])
-    return ppo, rnd
+    settings = {"num_mini_batches": 2, "num_learning_epochs": 2, **settings}
+    return ppo_of(policy, N, T, {"policy": D}, [rnd], **settings), rnd
 
 
 def collect(ppo, obs=None, valid=None):
@@ -39,14 +39,14 @@ def collect(ppo, obs=None, valid=None):
         extras = {} if valid is None else {"valid": valid[t]}
         done = torch.zeros(N, dtype=torch.bool) if valid is None else ~valid[t]
         ppo.process_env_step(torch.zeros(N), done, extras, {"policy": obs[t + 1]})
-    rewards = ppo.storage.rewards.clone()
+    rewards = ppo.storage.columns["rewards"].clone()
     ppo.compute_returns({"policy": obs[-1]})
     return rewards
 
 
 def reward_of(rnd, obs, mask=None):
     mask = torch.ones(len(obs), 1) if mask is None else mask
-    return rnd.reward(Transition(columns={"sample_mask": mask}), {"policy": obs}, torch.zeros(len(obs)))
+    return rnd.reward(Transition({}, {"sample_mask": mask}), {"policy": obs}, torch.zeros(len(obs)))
 
 
 def test_reward_is_the_weighted_distance_of_the_outputs_for_the_next_observation():
@@ -56,7 +56,7 @@ def test_reward_is_the_weighted_distance_of_the_outputs_for_the_next_observation
     with torch.no_grad():
         expected = 0.3 * (rnd.target(obs[1:]) - rnd.predictor(obs[1:])).norm(dim=-1, keepdim=True)
     torch.testing.assert_close(rewards, expected)
-    metrics = ppo.update()
+    metrics = ppo.update().metrics
     assert metrics["intrinsic_reward"].item() == pytest.approx(expected.mean().item(), rel=1e-5)
     assert metrics["rnd_weight"].item() == pytest.approx(0.3) and metrics["rnd_loss"] > 0
 
@@ -164,7 +164,7 @@ def test_weight_is_that_of_the_control_steps_taken():
     rewards = collect(ppo, obs).mean(dim=1).squeeze(-1)
     expected = rewards[0] * (2 * T - torch.arange(1, T + 1)) / (2 * T - 1)
     torch.testing.assert_close(rewards, expected)
-    assert ppo.update()["rnd_weight"].item() == pytest.approx(0.5)
+    assert ppo.update().metrics["rnd_weight"].item() == pytest.approx(0.5)
 
 
 @settings(max_examples=25)
@@ -206,7 +206,7 @@ def test_state_dict_goes_on_bit_by_bit(memory):
     for alg in (ppo, other):
         torch.manual_seed(5)
         rewards = collect(alg)
-        metrics = alg.update()
+        metrics = alg.update().metrics
         found.append([rewards, *metrics.values(), *flat(alg.state_dict())])
     assert len(found[0]) > 60 and all(torch.equal(a, b) for a, b in zip(*found))
 
@@ -266,7 +266,7 @@ def test_runner_with_a_broken_environment_keeps_rewards_and_predictor_finite(sma
     runner = OnPolicyRunner(Breaking(ToyConfig(num_envs=8)), replace(small_cfg, extensions=(RNDConfig(),)))
     runner.env.steps = 0
     records = []
-    runner._run_log.write = records.append
+    runner.write = records.append
     runner.learn(2)
     assert records[0]["faults/observation"] == 1 and records[0]["excluded_steps"] == 2
     assert all(torch.isfinite(x).all() for x in flat(runner.alg.extensions.state_dict()))

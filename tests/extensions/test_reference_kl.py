@@ -43,8 +43,8 @@ def test_loss_is_the_weighted_divergence_from_the_policy_of_the_start(name):
     alg.compute_returns(obs)
     batch = alg.storage.batches
     batch = batch.gather(next(batch.shuffled(1, 1)))
-    alg.policy.update_distribution(batch.observations)
-    expected = 0.5 * mean_kl(alg.policy, start, batch.observations)
+    alg.policy.update_distribution(batch.groups)
+    expected = 0.5 * mean_kl(alg.policy, start, batch.groups["policy"])
     assert expected > 1e-4
     if name == "toy":  # every step counts there
         torch.testing.assert_close(extension.losses(alg.policy, batch)["reference_kl"], expected)

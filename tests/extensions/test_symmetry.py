@@ -7,22 +7,29 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pair_env import MIRRORS, PairEnv, image
 
-from rsl_rl.algorithms import PPO
-from rsl_rl.algorithms.losses import ppo_loss
+from rsl_rl.algorithms.losses import ppo_terms
+from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.extensions import SymmetryConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig, SymmetricActorCriticConfig
 from rsl_rl.config.task import CameraConfig, ToyConfig
 from rsl_rl.extensions import Symmetry
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, SymmetricActorCritic, SymmetricActorCriticRecurrent
+from rsl_rl.modules.actor_critic import (
+    ActorCritic,
+    ActorCriticRecurrent,
+    SymmetricActorCritic,
+    SymmetricActorCriticRecurrent,
+)
 from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.symmetry import mirror, swapped_halves
 from rsl_rl.storage.mini_batches import MiniBatch
 from rsl_rl.tasks.toy import CameraEnv, PointEnv
 from rsl_rl.utils.trajectories import as_states
+from tests.learners import ppo_of
 
 N, T, D, C, A, H = 5, 6, 3, 2, 2, 4
+SIZES = {"policy": D, "critic": C}
 NETS = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,), "critic_groups": ("critic",)}
 EXACT = {"atol": 2e-6, "rtol": 1e-5}  # float32 rounding
 AS_TUPLES = {
@@ -44,9 +51,8 @@ def make_policy(kind, **settings):
 def make(kind, use_mirror_loss=False, coeff=0.0, augment=True, nets=None, **settings):
     policy = make_policy(kind, **(nets or {}))
     symmetry = Symmetry(MIRRORS, policy, augment, use_mirror_loss, coeff)
-    ppo = PPO(policy, extensions=[symmetry], **{"num_mini_batches": 1, "num_learning_epochs": 1, **settings})
-    ppo.init_storage(N, T, [D], [C], [A])
-    return ppo, symmetry
+    settings = {"num_mini_batches": 1, "num_learning_epochs": 1, **settings}
+    return ppo_of(policy, N, T, SIZES, [symmetry], **settings), symmetry
 
 
 def collect(ppo, dones, valid=None):
@@ -67,8 +73,8 @@ def everything(ppo):
 
 
 def evaluate(policy, batch):
-    policy.update_distribution(policy.actor_obs(batch.groups), batch.masks, batch.hidden_states[0])
-    values = policy.evaluate(policy.critic_obs(batch.groups), batch.masks, batch.hidden_states[1])
+    policy.update_distribution(batch.groups, batch.masks, batch.hidden_states[0])
+    values = policy.evaluate(batch.groups, batch.masks, batch.hidden_states[1])
     return policy.distribution, values
 
 
@@ -97,12 +103,12 @@ def test_transform_of_symmetric_memories_gives_images_the_same_ratio_and_value(m
         doubled = symmetry.transform(batch)
         with torch.no_grad():
             distribution, values = evaluate(ppo.policy, doubled)
-        log_probs, half = distribution.log_prob(doubled.actions), batch.sample_mask.shape[-2]
+        log_probs, half = distribution.log_prob(doubled.columns["actions"]), batch.sample_mask.shape[-2]
         real = batch.sample_mask > 0  # the rows of padding show other steps
         for x in (log_probs, values):
             a, b = x.split(half, dim=1)
             torch.testing.assert_close(b[real], a[real], **EXACT)
-        ratio = (log_probs - doubled.old_actions_log_prob).exp()[real.repeat(1, 2, 1)]
+        ratio = (log_probs - doubled.columns["actions_log_prob"]).exp()[real.repeat(1, 2, 1)]
         torch.testing.assert_close(ratio, torch.ones_like(ratio), atol=1e-5, rtol=0.0)
         swapped = torch.tensor(swapped_halves(H)[0])
         for state in doubled.hidden_states:
@@ -128,7 +134,7 @@ def test_finish_rollout_of_plain_memories_gives_states_of_a_loop_over_the_mirror
                     states[i] = states[i] or model.memory.zero_states(N)
                     expected[t, i] = as_states(states[i])
                     groups = {name: mirror(group, *MIRRORS[name]) for name, group in row.items()}
-                    _, states[i] = model.memory.advance(model.encode(model.read(groups)), states[i])
+                    _, states[i] = model.memory.advance(model.encode(groups), states[i])
                     states[i] = as_states(reset_states(states[i], dones[t]))
         envs = torch.tensor([3, 0, 4])
         images = symmetry.image(ppo.storage.batches.gather(envs))
@@ -196,12 +202,12 @@ def test_image_of_an_image_is_the_batch(family):
     actions = image((1, 0), (1.0, 1.0)) if family.get("distribution") == "categorical" else MIRRORS["actions"]
     policy = ActorCritic(D, C, A, **NETS, **family)
     symmetry = Symmetry({**MIRRORS, "actions": actions}, policy)
-    ppo = PPO(policy, extensions=[symmetry])
-    ppo.init_storage(N, T, [D], [C], [policy.family.action_size])
+    ppo = ppo_of(policy, N, T, SIZES, [symmetry])
     collect(ppo, torch.rand(T, N) < 0.3)
     batch = everything(ppo)
     once = symmetry.image(batch)
-    assert not torch.equal(once.actions, batch.actions) and not torch.equal(once.observations, batch.observations)
+    assert not torch.equal(once.columns["actions"], batch.columns["actions"])
+    assert not torch.equal(once.groups["policy"], batch.groups["policy"])
     assert_equal_batches(symmetry.image(once), batch)
 
 
@@ -211,15 +217,15 @@ def test_image_of_a_symmetric_policys_batch_has_the_parameters_of_the_mirrored_o
     as_tuple = tuple(tuple(part.tolist()) for part in actions)
     policy = SymmetricActorCritic(D, C, A, **NETS, **family, **{**AS_TUPLES, "action_mirror": as_tuple})
     symmetry = Symmetry({**MIRRORS, "actions": actions}, policy)
-    ppo = PPO(policy, extensions=[symmetry])
-    ppo.init_storage(N, T, [D], [C], [policy.family.action_size])
+    ppo = ppo_of(policy, N, T, SIZES, [symmetry])
     collect(ppo, no_dones())
     images = symmetry.image(everything(ppo))
     with torch.no_grad():
         distribution, _ = evaluate(policy, images)
         for name, value in distribution.parameters.items():
             torch.testing.assert_close(images.columns[name], value, **EXACT)
-        torch.testing.assert_close(distribution.log_prob(images.actions), images.old_actions_log_prob, **EXACT)
+        log_prob = distribution.log_prob(images.columns["actions"])
+        torch.testing.assert_close(log_prob, images.columns["actions_log_prob"], **EXACT)
 
 
 def test_transform_appends_images_and_repeats_the_rest():
@@ -232,13 +238,15 @@ def test_transform_appends_images_and_repeats_the_rest():
     batch = everything(ppo)
     doubled, size = symmetry.transform(batch), T * N
     assert doubled.num_original == size
-    torch.testing.assert_close(doubled.observations[size:], batch.observations[:, [1, 0, 2]] * torch.tensor([1, 1, -1]))
-    torch.testing.assert_close(doubled.critic_observations[size:], batch.critic_observations[:, [1, 0]])
-    torch.testing.assert_close(doubled.actions[size:], -batch.actions[:, [1, 0]])
-    torch.testing.assert_close(doubled.old_mu[size:], -batch.old_mu[:, [1, 0]])
-    torch.testing.assert_close(doubled.old_sigma[size:], batch.old_sigma[[1, 0]].expand(size, A))
-    for name in ("values", "returns", "advantages", "old_actions_log_prob", "sample_mask"):
-        assert torch.equal(getattr(doubled, name), getattr(batch, name).repeat(2, 1)), name
+    images, columns = {name: column[size:] for name, column in doubled.columns.items()}, batch.columns
+    mirrored = batch.groups["policy"][:, [1, 0, 2]] * torch.tensor([1, 1, -1])
+    torch.testing.assert_close(doubled.groups["policy"][size:], mirrored)
+    torch.testing.assert_close(doubled.groups["critic"][size:], batch.groups["critic"][:, [1, 0]])
+    torch.testing.assert_close(images["actions"], -columns["actions"][:, [1, 0]])
+    torch.testing.assert_close(images["action_mean"], -columns["action_mean"][:, [1, 0]])
+    torch.testing.assert_close(images["action_std"], columns["action_std"][[1, 0]].expand(size, A))
+    for name in ("values", "returns", "advantages", "actions_log_prob", "sample_mask"):
+        assert torch.equal(doubled.columns[name], columns[name].repeat(2, 1)), name
     assert_equal_batches(
         MiniBatch(
             {name: group[:size] for name, group in doubled.groups.items()},
@@ -268,7 +276,7 @@ def test_transform_mirrors_image_groups_along_their_last_axis(dtype, sequences):
 
 def gradients(policy, batch, weights, cfg):
     policy.zero_grad()
-    terms = ppo_loss(*evaluate(policy, batch), batch, weights, cfg)
+    terms = ppo_terms(*evaluate(policy, batch), batch, weights, cfg)
     (terms.surrogate + cfg.value_loss_coef * terms.value - cfg.entropy_coef * terms.entropy).backward()
     return {name: parameter.grad.clone() for name, parameter in policy.named_parameters()}
 
@@ -311,7 +319,7 @@ def test_update_with_augmentation_leaves_gradients_of_a_symmetric_policy_as_they
 def test_update_with_augmentation_measures_kl_on_collected_samples_alone():
     ppo, _ = make((None, False))
     collect(ppo, no_dones())
-    assert ppo.update()["kl"].abs() < 1e-6  # of the first gradient step, though the policy is not symmetric
+    assert ppo.update().metrics["kl"].abs() < 1e-6  # of the first gradient step, though the policy is not symmetric
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -349,7 +357,7 @@ def test_symmetry_loss_is_the_weighted_mean_square_over_unmasked_samples():
     symmetry = Symmetry(mirrors, policy, False, True, 0.25)
     mask = torch.tensor([[1.0], [1.0], [0.0]])
     batch = MiniBatch({"policy": torch.tensor([[1.0], [2.0], [1e4]])}, {"sample_mask": mask})
-    policy.update_distribution(batch.observations)
+    policy.update_distribution(batch.groups)
     loss = symmetry.losses(policy, batch)["symmetry_loss"]
     assert loss.item() == pytest.approx(0.25 * (7.0**2 + 13.0**2) / 2)
     loss.backward()
@@ -363,10 +371,9 @@ def test_symmetry_loss_that_is_not_used_is_reported_and_changes_nothing():
     metrics = []
     for policy, extensions in zip(policies, ([], [Symmetry(MIRRORS, policies[1], False, False)])):
         torch.manual_seed(0)
-        ppo = PPO(policy, extensions=extensions, num_mini_batches=2, num_learning_epochs=2)
-        ppo.init_storage(N, T, [D], [C], [A])
+        ppo = ppo_of(policy, N, T, SIZES, extensions, num_mini_batches=2, num_learning_epochs=2)
         collect(ppo, no_dones())
-        metrics.append(ppo.update())
+        metrics.append(ppo.update().metrics)
     assert metrics[1]["symmetry_loss"] > 0 and "symmetry_loss" not in metrics[0]
     for a, b in zip(*(policy.parameters() for policy in policies)):
         torch.testing.assert_close(b, a, **EXACT)
@@ -383,7 +390,7 @@ def test_mirror_loss_alone_makes_a_policy_symmetric():
     losses = []
     for _ in range(10):
         collect(ppo, no_dones())
-        losses.append(ppo.update()["symmetry_loss"].item())
+        losses.append(ppo.update().metrics["symmetry_loss"].item())
     assert losses[-1] < 0.05 * losses[0]
 
 

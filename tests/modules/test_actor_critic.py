@@ -3,18 +3,19 @@ import torch
 from torch import nn
 
 from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.distributed import SINGLE_PROCESS
+from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.networks import init_orthogonal
 
 
 def test_actor_critic_log_prob_equals_that_of_torch_normal():
-    policy = ActorCritic(3, 5, 2)
-    obs = torch.randn(6, 3)
-    actions = policy.act(obs)
-    expected = torch.distributions.Normal(policy.action_mean, policy.action_std).log_prob(actions).sum(dim=-1)
-    torch.testing.assert_close(policy.get_actions_log_prob(actions), expected)
-    assert torch.equal(policy.act_inference(obs), policy.action_mean)
-    assert policy.evaluate(torch.randn(6, 5)).shape == (6, 1)
-    assert policy.entropy.shape == (6,)
+    policy = ActorCritic(3, 5, 2, critic_groups=("critic",))
+    obs = {"policy": torch.randn(6, 3), "critic": torch.randn(6, 5)}
+    actions, ours = policy.act(obs), policy.distribution
+    expected = torch.distributions.Normal(ours.mode, policy.noise_std()).log_prob(actions).sum(dim=-1, keepdim=True)
+    torch.testing.assert_close(ours.log_prob(actions), expected)
+    assert torch.equal(policy.act_inference(obs), ours.mode)
+    assert policy.evaluate(obs).shape == (6, 1)
 
 
 @pytest.mark.parametrize("kind", ["scalar", "log"])
@@ -34,28 +35,30 @@ def test_orthogonal_initialization_makes_orthogonal_weights():
     torch.testing.assert_close(weight @ weight.T, 2.0 * torch.eye(8), atol=1e-5, rtol=0)
     assert policy.actor[-1].weight.norm() < 0.1 and (policy.actor[0].bias == 0).all()
     with pytest.raises(ValueError, match="1 scales for 2 linear layers"):
-        ActorCritic.init_weights(policy.actor, [1.0])
+        init_orthogonal(policy.actor, [1.0])
 
 
 def test_actor_and_critic_concatenate_their_groups_in_order():
     policy = ActorCritic(3, 3, 1, actor_groups=("b", "a"), critic_groups=("a", "b"))
     obs = {"a": torch.ones(2, 1), "b": torch.zeros(2, 2)}
-    assert policy.actor_obs(obs)[0].tolist() == [0, 0, 1]
-    assert policy.critic_obs(obs)[0].tolist() == [1, 0, 0]
-    assert policy.actor_obs(obs["b"]) is obs["b"]
-    assert torch.equal(policy.act_inference(obs), policy.act_inference(policy.actor_obs(obs)))
+    assert policy.actor_model.vectors(obs)[0].tolist() == [0, 0, 1]
+    assert policy.critic_model.vectors(obs)[0].tolist() == [1, 0, 0]
+    assert torch.equal(policy.act_inference(obs), policy.act_inference(policy.actor_model.vectors(obs)))
+    assert torch.equal(policy.evaluate(obs), policy.critic(torch.tensor([[1.0, 0.0, 0.0]]).expand(2, 3)))
 
 
-def test_update_normalization_changes_configured_normalizers_only():
+def test_update_normalization_changes_the_normalizer_of_a_network_that_has_one():
     policy = ActorCritic(3, 3, 1, actor_obs_normalization=True)
-    assert isinstance(policy.critic_obs_normalizer, nn.Identity)
-    policy.update_normalization(torch.full((4, 2, 3), 9.0), torch.zeros(4, 2, 3))
+    assert isinstance(policy.critic_obs_normalizer, nn.Identity) and not policy.critic_model.has_statistics
+    assert policy.actor_model.has_statistics
+    rollout = {"policy": torch.full((4, 2, 3), 9.0)}
+    policy.actor_model.update_normalization(rollout, torch.ones(4, 2, 1), SINGLE_PROCESS)
     torch.testing.assert_close(policy.actor_obs_normalizer.mean, torch.full((3,), 9.0))
 
 
 def test_policy_without_memory_has_no_hidden_states():
     policy = ActorCritic(3, 3, 1)
-    assert not policy.is_recurrent and policy.get_hidden_states() == (None, None)
+    assert policy.get_hidden_states() == policy.current_states(2) == policy.memories == (None, None)
     policy.reset(torch.ones(2))
 
 
@@ -98,7 +101,7 @@ def test_recurrent_policy_has_a_state_for_each_network_and_environment(kind):
         second = policy.act_inference(obs)
         assert not torch.allclose(first, second)  # it remembers
         before = [s.clone() for s in _tensors(policy.get_hidden_states()[1])]
-        policy.evaluate_stateless(critic_obs)
+        policy.evaluate(critic_obs, advance=False)
         assert all(torch.equal(a, b) for a, b in zip(before, _tensors(policy.get_hidden_states()[1])))
         policy.reset(torch.tensor([1, 0, 0, 0, 0, 0]))
         third = policy.act_inference(obs)

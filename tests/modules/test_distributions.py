@@ -8,8 +8,14 @@ from torch import distributions as td
 from torch.nn import functional as F
 
 from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.modules import Beta, Categorical, DiagonalGaussian, gaussian_kl
-from rsl_rl.modules.distributions import distribution_family, smooth_floor
+from rsl_rl.modules.distributions import (
+    Beta,
+    Categorical,
+    DiagonalGaussian,
+    distribution_family,
+    gaussian_kl,
+    smooth_floor,
+)
 from rsl_rl.modules.symmetry import mirror, symmetric_mlp
 
 B, A = 7, 3
@@ -186,11 +192,14 @@ def test_symmetric_head_with_mirrored_outputs_gives_the_mirrored_distribution(ki
 
 
 @pytest.mark.parametrize("shape", [(B, A), (A,)])
-def test_gaussian_log_prob_from_square_equals_torch_normal(shape):
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_gaussian_log_prob_with_and_without_gradient_equals_torch_normal(shape, with_gradient):
     mean, std, actions = torch.randn(B, A), torch.rand(shape) + 0.1, torch.randn(B, A)
     expected = td.Normal(mean, std).log_prob(actions).sum(dim=-1, keepdim=True)
-    distance = (actions - mean) / std
-    torch.testing.assert_close(DiagonalGaussian(mean, std).log_prob_from_square(distance.square()), expected)
+    before = [x.clone() for x in (mean, std, actions)]
+    with torch.set_grad_enabled(with_gradient):  # without gradients it computes in place
+        torch.testing.assert_close(DiagonalGaussian(mean, std).log_prob(actions), expected)
+    assert all(torch.equal(x, old) for x, old in zip((mean, std, actions), before))
 
 
 def test_gaussian_kl_is_exact_and_zero_between_equals():

@@ -4,9 +4,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rsl_rl.acceleration.rnn_scan import FusedRNN
-from rsl_rl.modules import Memory
-from rsl_rl.utils import split_and_pad_trajectories
-from rsl_rl.utils.trajectories import ResetMasks, as_states, trajectory_starts
+from rsl_rl.modules.memory import Memory
+from rsl_rl.utils.trajectories import (
+    ResetMasks,
+    as_states,
+    split_and_pad_trajectories,
+    trajectory_starts,
+    unpad_trajectories,
+)
 
 T, N, D, H, L = 4, 2, 3, 5, 2
 KERNELS = {"plain": None, "fused": FusedRNN()}
@@ -67,7 +72,7 @@ def assert_scan_and_padding_equal_steps(kind, scan, dones):
     first = [s.new_zeros(L, padded.shape[1], H) for s in states]
     for place, s in zip(first, states):
         place[:, at_zero[starts]] = s
-    through_padding = memory(padded, mask, tuple(first))
+    through_padding = unpad_trajectories(memory.sequence(padded, ResetMasks.none(mask.shape), tuple(first)), mask)
     torch.testing.assert_close(through_padding, expected)
     for ours, theirs in zip(torch.autograd.grad(through_padding, inputs, push), expected_grads):
         torch.testing.assert_close(ours, theirs)
@@ -146,7 +151,7 @@ def test_step_stateless_and_sequence_leave_the_state_unchanged():
     output = memory.step_stateless(torch.ones(N, D))
     memory.sequence(torch.randn(T, N, D), ResetMasks.none((T, N)), None)
     assert all(torch.equal(a, b) for a, b in zip(memory.hidden_states, before))
-    assert torch.equal(memory(torch.ones(N, D)), output)
+    assert torch.equal(memory.step(torch.ones(N, D)), output)
     assert not torch.equal(memory.hidden_states[0], before[0])
 
 

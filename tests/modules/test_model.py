@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from configs.toy import Recall
-from rsl_rl.algorithms import PPO
+from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.policy import (
     ActorCriticConfig,
     ActorCriticRecurrentConfig,
@@ -13,20 +13,22 @@ from rsl_rl.config.policy import (
     SymmetricActorCriticConfig,
     SymmetricActorCriticRecurrentConfig,
 )
-from rsl_rl.modules import (
-    CNN,
+from rsl_rl.distributed import SINGLE_PROCESS
+from rsl_rl.modules.actor_critic import (
     ActorCritic,
     ActorCriticRecurrent,
-    Memory,
-    Model,
-    RunningNorm,
     SymmetricActorCritic,
     SymmetricActorCriticRecurrent,
-    mlp,
 )
+from rsl_rl.modules.cnn import CNN
+from rsl_rl.modules.memory import Memory
+from rsl_rl.modules.mlp import mlp
+from rsl_rl.modules.model import Model
+from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.modules.symmetry import mirror
-from rsl_rl.storage import GroupSpec
+from rsl_rl.storage.rollout_storage import GroupSpec
 from rsl_rl.utils.trajectories import ResetMasks
+from tests.learners import ppo_of
 
 T, N, A = 6, 5, 2
 CAMERA, HEIGHTS = (2, 8, 12), (6, 10)  # [C, H, W] and [H, W]
@@ -62,12 +64,13 @@ def test_model_of_vector_groups_concatenates_them_in_order():
     obs = observe(N)
     head = mlp(5, (4,), 1, "elu")
     model = Model(("goal", "policy"), nn.Identity(), {}, None, head)
-    assert torch.equal(model.read(obs), torch.cat((obs["goal"], obs["policy"]), dim=1))
-    assert torch.equal(model(model.read(obs)), head(torch.cat((obs["goal"], obs["policy"]), dim=1)))
-    assert model.read(obs["policy"]) is obs["policy"]
-    assert model.read({"goal": obs["goal"].long(), "policy": obs["policy"].double()}).dtype == torch.float32
+    vectors = torch.cat((obs["goal"], obs["policy"]), dim=1)
+    assert torch.equal(model.vectors(obs), vectors) and torch.equal(model(obs), head(vectors))
+    assert torch.equal(model(vectors), head(vectors))  # vectors alone may be given joined
+    other_types = {"goal": obs["goal"].long(), "policy": obs["policy"].double()}
+    assert model.vectors(other_types).dtype == model(other_types).dtype == torch.float32
     model.set_groups(("policy",))
-    assert model.read(obs) is obs["policy"]
+    assert model.encode(obs) is obs["policy"]
 
 
 def test_model_of_vectors_and_images_normalizes_vectors_and_appends_features():
@@ -75,11 +78,11 @@ def test_model_of_vectors_and_images_normalizes_vectors_and_appends_features():
     norm, head = RunningNorm(5), mlp(5 + 6 + 6, (4,), 1, "elu")
     model = Model(("policy", "camera", "goal", "heights"), norm, encoders, None, head)
     rollout = observe(T, N)
-    model.update_normalization(rollout, torch.ones(T, N, 1))
+    model.update_normalization(rollout, torch.ones(T, N, 1), SINGLE_PROCESS)
     vectors = torch.cat((rollout["policy"], rollout["goal"]), dim=-1)
     torch.testing.assert_close(norm.mean, vectors.flatten(0, 1).mean(dim=0))
     features = torch.cat((norm(vectors), *(encoder(rollout[name]) for name, encoder in encoders.items())), dim=-1)
-    assert torch.equal(model(model.read(rollout)), head(features))
+    assert torch.equal(model(rollout), head(features))
     assert set(model.vector_groups) == {"policy", "goal"}
 
 
@@ -91,7 +94,7 @@ def test_model_of_images_only_reads_them(leading, memory):
     rnn = Memory(6, memory, 1, 7) if memory else None
     model = Model(("heights",), nn.Identity(), {"heights": encoder}, rnn, mlp(7 if memory else 6, (4,), 1, "elu"))
     obs = observe(*leading)
-    y = model(model.read(obs), masks)
+    y = model(obs, masks)
     assert y.shape == (*leading, 1)
     if memory is None:
         torch.testing.assert_close(y, model.head(encoder(obs["heights"])))
@@ -135,11 +138,11 @@ def test_actor_critic_with_images_has_encoders_of_its_own_for_actor_and_critic(d
     policy = ActorCritic(3, 5, A, image_shapes=shapes, cnn=CNNS, **groups, **NETS)
     obs = observe(N, dtype=dtype)
     assert policy.act_inference(obs).shape == (N, A)
-    value = policy.evaluate(policy.critic_obs(obs))
+    value = policy.evaluate(obs)
     assert value.shape == (N, 1)
     other = {**obs, "camera": observe(N, dtype=dtype)["camera"]}
     assert not torch.equal(policy.act_inference(other), policy.act_inference(obs))
-    assert torch.equal(policy.evaluate(policy.critic_obs(other)), value)
+    assert torch.equal(policy.evaluate(other), value)
     actor, critic = ({id(p) for p in group} for group in policy.parameter_groups())
     assert {id(p) for p in policy.encoder_a.parameters()} <= actor
     assert {id(p) for p in policy.encoder_c.parameters()} <= critic and not actor & critic
@@ -147,9 +150,8 @@ def test_actor_critic_with_images_has_encoders_of_its_own_for_actor_and_critic(d
 
 
 def make_ppo(policy, obs, **settings):
-    ppo = PPO(policy, **{"num_mini_batches": 2, "num_learning_epochs": 2, **settings})
-    ppo.init_groups(N, T, {name: GroupSpec.of(group) for name, group in obs.items()})
-    return ppo
+    settings = {"num_mini_batches": 2, "num_learning_epochs": 2, **settings}
+    return ppo_of(policy, N, T, {name: GroupSpec.of(group) for name, group in obs.items()}, **settings)
 
 
 def collect(ppo, dtype=torch.float32):
@@ -164,11 +166,11 @@ def assert_replayed_equals_acted(ppo):
     policy, storage = ppo.policy, ppo.storage
     for indices in storage.batches.shuffled(2, 1):
         batch = storage.batches.gather(indices)
-        policy.update_distribution(policy.actor_obs(batch.groups), batch.masks, batch.hidden_states[0])
-        log_prob = policy.distribution.log_prob(batch.actions)
-        torch.testing.assert_close(log_prob, batch.old_actions_log_prob, atol=1e-5, rtol=1e-5)
-        values = policy.evaluate(policy.critic_obs(batch.groups), batch.masks, batch.hidden_states[1])
-        torch.testing.assert_close(values, batch.values, atol=1e-5, rtol=1e-5)
+        columns, (actor_state, critic_state) = batch.columns, batch.hidden_states
+        log_prob = policy.update_distribution(batch.groups, batch.masks, actor_state).log_prob(columns["actions"])
+        torch.testing.assert_close(log_prob, columns["actions_log_prob"], atol=1e-5, rtol=1e-5)
+        values = policy.evaluate(batch.groups, batch.masks, critic_state)
+        torch.testing.assert_close(values, columns["values"], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("memory", [None, "gru", "lstm"])
@@ -189,7 +191,7 @@ def test_policy_with_images_acts_and_learns_through_ppo(memory, settings):
         if not settings:
             assert_replayed_equals_acted(ppo)
         before = {name: p.clone() for name, p in policy.named_parameters()}
-        metrics = ppo.update()
+        metrics = ppo.update().metrics
         assert all(torch.isfinite(value) for value in metrics.values()) and metrics["skipped_steps"] == 0
         assert not any(torch.equal(p, before[name]) for name, p in policy.named_parameters())
 
@@ -205,7 +207,7 @@ def test_cnn_with_memory_step_by_step_equals_its_sequence(memory):
         for t in range(T):
             stepped.append(policy.act_inference({name: group[t] for name, group in obs.items()}))
             policy.reset(dones[t])
-        sequence = policy.actor_model(policy.actor_obs(obs), ResetMasks.of_dones(dones))
+        sequence = policy.actor_model(obs, ResetMasks.of_dones(dones))
     torch.testing.assert_close(torch.stack(stepped), sequence, atol=1e-6, rtol=1e-5)
 
 
@@ -243,8 +245,8 @@ def test_symmetric_policy_with_images_commutes_with_the_mirror(dtype):
     action = policy.act_inference(obs)
     torch.testing.assert_close(policy.act_inference(image), mirrored(action, ACTION_MIRROR), atol=1e-5, rtol=1e-5)
     assert not torch.allclose(action, mirrored(action, ACTION_MIRROR), atol=0.01)
-    value = policy.evaluate(policy.critic_obs(obs))
-    torch.testing.assert_close(policy.evaluate(policy.critic_obs(image)), value, atol=1e-5, rtol=1e-5)
+    value = policy.evaluate(obs)
+    torch.testing.assert_close(policy.evaluate(image), value, atol=1e-5, rtol=1e-5)
     assert value.std() > 0.01
     blind = policy.act_inference({**obs, "camera": torch.zeros_like(obs["camera"])})
     assert not torch.allclose(blind, action, atol=0.01)  # it sees the image
@@ -258,7 +260,7 @@ def test_symmetric_recurrent_policy_with_images_commutes_with_the_mirror_at_each
 
     def walk(steps):
         policy.reset()
-        return [(policy.act_inference(obs), policy.evaluate(policy.critic_obs(obs))) for obs in steps]
+        return [(policy.act_inference(obs), policy.evaluate(obs)) for obs in steps]
 
     for (action, value), (image, same) in zip(walk(steps), walk([mirrored_obs(obs) for obs in steps])):
         torch.testing.assert_close(image, mirrored(action, ACTION_MIRROR), atol=1e-5, rtol=1e-5)
@@ -297,12 +299,11 @@ def test_policy_with_one_memory_acts_and_learns_through_ppo(memory, role, settin
         collect(ppo)
         states = policy.get_hidden_states()
         assert [state is not None for state in states] == [role == "actor", role == "critic"]
-        saved = ppo.storage.saved_hidden_states_a, ppo.storage.saved_hidden_states_c
-        assert [len(s) > 0 for s in saved] == [role == "actor", role == "critic"]
+        assert [len(saved) > 0 for saved in ppo.storage.saved_states] == [role == "actor", role == "critic"]
         if not settings:
             assert_replayed_equals_acted(ppo)
         before = {name: p.clone() for name, p in policy.named_parameters()}
-        metrics = ppo.update()
+        metrics = ppo.update().metrics
         assert metrics["skipped_steps"] == 0 and all(torch.isfinite(value) for value in metrics.values())
         assert not any(torch.equal(p, before[name]) for name, p in policy.named_parameters())
 
@@ -391,14 +392,14 @@ def test_value_normalization_with_changed_statistics_keeps_the_values(kind):
     policy = VALUE_POLICIES[kind]()
     obs = torch.randn(20, 3)
     for scale, shift in ((1.0, 0.0), (50.0, 300.0), (0.1, -20.0)):
-        before = policy.evaluate_stateless(obs).detach()
+        before = policy.evaluate(obs, advance=False).detach()
         returns = scale * torch.randn(T, N, 1) + shift
-        outputs = policy.critic_model.forward_stateless(obs).detach()
+        outputs = policy.critic_model(obs, advance=False).detach()
         policy.value_normalizer.update(returns, torch.ones(T, N, 1))
         statistics = policy.value_normalizer.statistics
         size = (statistics.mean.abs() + statistics.var.sqrt()).item() + 1.0  # of what is added up in float32
-        torch.testing.assert_close(policy.evaluate_stateless(obs), before, atol=1e-6 * size, rtol=1e-5)
-        assert not torch.allclose(policy.critic_model.forward_stateless(obs), outputs)
+        torch.testing.assert_close(policy.evaluate(obs, advance=False), before, atol=1e-6 * size, rtol=1e-5)
+        assert not torch.allclose(policy.critic_model(obs, advance=False), outputs)
     assert statistics.count == 3 * T * N and statistics.mean.item() > 50
 
 
@@ -423,8 +424,9 @@ def test_value_normalization_learns_large_returns(kind):
             ppo.act(obs)
             ppo.process_env_step(1000.0 + 100.0 * 0.5**0.5 * obs["policy"][:, 1:].sum(dim=1), torch.rand(N) < 0.2, {})
         ppo.compute_returns(obs)
-        errors.append((ppo.storage.returns - ppo.storage.values).abs().mean().item())
-        metrics = ppo.update()
+        columns = ppo.storage.columns
+        errors.append((columns["returns"] - columns["values"]).abs().mean().item())
+        metrics = ppo.update().metrics
         assert metrics["skipped_steps"] == 0 and metrics["value_loss"] < 1e9
     assert errors[0] > 500 and sum(errors[-10:]) / 10 < 30
     assert "value_normalizer.statistics.mean" in ppo.policy.state_dict()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rsl_rl.modules import RunningNorm
+from rsl_rl.modules.normalizer import RunningNorm
 
 
 def test_running_norm_of_uneven_batches_equals_statistics_of_all_data():

@@ -6,9 +6,14 @@ import pytest
 import torch
 
 from rsl_rl.acceleration import Acceleration
-from rsl_rl.algorithms import PPO
 from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, SymmetricActorCritic, SymmetricActorCriticRecurrent
+from rsl_rl.modules.actor_critic import (
+    ActorCritic,
+    ActorCriticRecurrent,
+    SymmetricActorCritic,
+    SymmetricActorCriticRecurrent,
+)
+from tests.learners import ppo_of
 
 N, T, D, A = 6, 5, 4, 2
 MIRRORS = {
@@ -47,8 +52,8 @@ def answers(policy):
             policy.act(obs),
             policy.act(-obs),
             policy.evaluate(obs),
-            policy.evaluate_stateless(-obs),
-            policy.action_std,
+            policy.evaluate(-obs, advance=False),
+            policy.distribution.std,
         ]
 
 
@@ -95,28 +100,30 @@ def test_load_state_dict_and_snapshot_clear_the_cache(policy):
     assert all_equal(answers(policy), answers(other)) and all_equal(answers(twin), answers(other))
 
 
-def test_rollout_caches_weights_from_its_first_step_to_its_returns(policy, monkeypatch):
+def test_rollout_caches_weights_from_its_begin_to_its_returns(policy, monkeypatch):
     """Two iterations, with and without a cache: the same weights."""
+    calls = []
 
     def learn(policy):
         torch.manual_seed(1)
-        ppo = PPO(policy, num_mini_batches=2, learning_rate=1e-2)
-        ppo.init_storage(N, T, [D], None, [A])
-        cached = []
+        ppo = ppo_of(policy, N, T, {"policy": D}, num_mini_batches=2, learning_rate=1e-2)
         for _ in range(2):
+            ppo.begin_rollout()
             for _ in range(T):
-                obs = torch.randn(N, D)
-                ppo.act(obs, obs)
-                cached.append(policy._cached_std is not None)
-                extras = {"time_outs": torch.rand(N) < 0.5, "final_obs": torch.randn(N, D)}
+                ppo.act({"policy": torch.randn(N, D)})
+                calls.append("act")
+                extras = {"time_outs": torch.rand(N) < 0.5, "final_obs": {"policy": torch.randn(N, D)}}
                 ppo.process_env_step(torch.randn(N), torch.rand(N) < 0.3, extras)
-            ppo.compute_returns(torch.randn(N, D))
-            assert policy._cached_std is None
+            ppo.compute_returns({"policy": torch.randn(N, D)})
             ppo.update()
-        return cached, list(policy.parameters())
+        return list(policy.parameters())
 
-    free = copy.deepcopy(policy)
+    free, cache, clear = copy.deepcopy(policy), policy.cache_weights, policy.clear_cache
     monkeypatch.setattr(free, "cache_weights", lambda: None)
-    (cached, ours), (never, theirs) = learn(policy), learn(free)
-    assert all(cached) and not any(never)
+    theirs = learn(free)
+    calls.clear()
+    monkeypatch.setattr(policy, "cache_weights", lambda: calls.append("cache") or cache())
+    monkeypatch.setattr(policy, "clear_cache", lambda: calls.append("clear") or clear())
+    ours = learn(policy)
+    assert calls == ["cache", *["act"] * T, "clear"] * 2
     assert all_equal(ours, theirs)

@@ -62,7 +62,7 @@ def test_graphs_change_nothing(cfg):
         env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device="cuda")
         acceleration = AccelerationConfig(cuda_graphs=cuda_graphs)
         runner = OnPolicyRunner(env, replace(cfg, acceleration=acceleration), device="cuda")
-        assert isinstance(runner.alg.learning_step, GraphedFunction) == cuda_graphs
+        assert isinstance(runner.alg.learner._step, GraphedFunction) == cuda_graphs
         runner.learn(4)
         weights.append([p.detach().clone() for p in runner.alg.policy.parameters()])
     for plain, graphed in zip(*weights):

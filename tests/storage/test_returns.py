@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsl_rl.storage.returns import bootstrap_timeouts, gae, group_advantages, n_step_returns
+from rsl_rl.storage.returns import bootstrap_timeouts, gae, group_advantages, normalize
 
 
 def naive_gae(rewards, values, last_values, dones, gamma, lam):
@@ -55,52 +55,23 @@ def test_bootstrap_timeouts_where_not_done_adds_nothing():
     assert bootstrap_timeouts(rewards, final, time_outs, dones, 0.9).tolist() == pytest.approx([9.0, 0.0, 0.0])
 
 
-def naive_n_step_returns(rewards, values, last_values, dones, gamma, n):
-    """The definition, one environment and one step at a time."""
-    num_steps, num_envs = rewards.shape
-    returns = torch.zeros(num_steps, num_envs)
-    for env in range(num_envs):
-        for first in range(num_steps):
-            total, factor, t = 0.0, 1.0, first
-            while t < min(first + n, num_steps):
-                total, factor = total + factor * rewards[t, env], factor * gamma
-                t += 1
-                if dones[t - 1, env]:
-                    break
-            if not dones[t - 1, env]:
-                total = total + factor * (last_values[env] if t == num_steps else values[t, env])
-            returns[first, env] = total
-    return returns
-
-
-def test_n_step_returns_of_known_rewards_are_those_on_paper():
-    rewards = torch.tensor([1.0, 2.0, 4.0, 8.0]).unsqueeze(1)
-    values = torch.tensor([100.0, 200.0, 400.0, 800.0]).unsqueeze(1)
-    dones = torch.tensor([False, False, True, False]).unsqueeze(1)
-    returns = n_step_returns(rewards, values, torch.tensor([1600.0]), dones, gamma=0.5, n=2)
-    assert returns[:, 0].tolist() == [1 + 1 + 100, 2 + 2, 4, 8 + 800]
-
-
-@given(st.integers(1, 9), st.integers(1, 4), st.floats(0, 1), st.integers(1, 12), st.integers(0, 2**31))
-def test_n_step_returns_of_random_rollouts_equal_the_naive_loop(num_steps, num_envs, gamma, n, seed):
+@given(st.integers(1, 6), st.integers(1, 4), st.floats(0, 1), st.integers(0, 2**31))
+def test_normalize_of_masked_advantages_equals_the_naive_loop(num_steps, num_envs, rate, seed):
     generator = torch.Generator().manual_seed(seed)
-    rewards, values = (torch.randn(num_steps, num_envs, generator=generator) for _ in range(2))
-    dones = torch.rand(num_steps, num_envs, generator=generator) < 0.3
-    last = torch.randn(num_envs, generator=generator)
-    expected = naive_n_step_returns(rewards, values, last, dones, gamma, n)
-    torch.testing.assert_close(n_step_returns(rewards, values, last, dones, gamma, n), expected)
-    column = [x.unsqueeze(-1) for x in (rewards, values, last, dones)]
-    torch.testing.assert_close(n_step_returns(*column, gamma, n), expected.unsqueeze(-1))
-
-
-def test_n_step_returns_of_one_step_and_of_all_steps_are_advantages_with_lambda_zero_and_one():
-    rewards, values, last = torch.randn(6, 3), torch.randn(6, 3), torch.randn(3)
-    dones = torch.rand(6, 3) < 0.3
-    for n, lam in ((1, 0.0), (6, 1.0)):
-        expected = gae(rewards, values, last, dones, 0.9, lam) + values
-        torch.testing.assert_close(n_step_returns(rewards, values, last, dones, 0.9, n), expected)
-    with pytest.raises(ValueError, match="n=0: give a whole number of at least 1"):
-        n_step_returns(rewards, values, last, dones, 0.9, 0)
+    advantages = 3.0 + 2.0 * torch.randn(num_steps, num_envs, 1, generator=generator)
+    mask = (torch.rand(num_steps, num_envs, 1, generator=generator) < rate).float()
+    before = advantages.clone()
+    learned = [a for a, m in zip(advantages.flatten().tolist(), mask.flatten().tolist()) if m]
+    mean = sum(learned) / max(1, len(learned))
+    std = (sum((a - mean) ** 2 for a in learned) / max(1, len(learned) - 1)) ** 0.5
+    expected = [
+        (a - mean) / (std + 1e-8) if m else 0.0 for a, m in zip(advantages.flatten().tolist(), mask.flatten().tolist())
+    ]
+    normalized = normalize(advantages, mask)
+    assert normalized.shape == advantages.shape and torch.equal(advantages, before)
+    if len(learned) != 1:  # of a single sample nothing but rounding is left, divided by 1e-8
+        torch.testing.assert_close(normalized.flatten(), torch.tensor(expected), atol=1e-4, rtol=1e-4)
+    assert (normalized[mask == 0] == 0).all()
 
 
 def test_group_advantages_of_known_returns_are_those_on_paper():

@@ -1,0 +1,1 @@
+"""Modules of earlier versions in this package."""
