@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks import learner, simulator, training
 from benchmarks.flags import require_counts
 from benchmarks.pairing import PEER_PACKAGES, Spread, Worker, spreads
-from rsl_rl.cli.checkout import default_log_root
+from rsl_rl.cli.experiments import default_log_root
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -20,8 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.flags import require_counts
-from rsl_rl.cli.checkout import default_log_root
-from rsl_rl.cli.experiments import Experiments
+from rsl_rl.cli.experiments import Experiments, default_log_root
 from rsl_rl.utils.config_io import from_dict, read_yaml
 
 

@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from rsl_rl.cli.processes import find_named_run, read_metrics
+from rsl_rl.cli.trainings import find_named_run
+from rsl_rl.loggers.logger import read_metrics
 
 
 @pytest.fixture

@@ -12,12 +12,20 @@ import mujoco
 import numpy as np
 
 from rsl_rl.adoption.links import LinkTree, build_links
-from rsl_rl.adoption.mjcf import write_mjcf
-from rsl_rl.adoption.motors import MotorChoice, choose_motors
+from rsl_rl.adoption.mjcf import MotorChoice, choose_motors, write_mjcf
 from rsl_rl.adoption.reading import SourceModel, read_model
-from rsl_rl.adoption.standing import Search, Settled, Stance, compensate, find_reach, find_stance, settle
+from rsl_rl.adoption.standing import (
+    Search,
+    Settled,
+    Stance,
+    Symmetry,
+    compensate,
+    find_reach,
+    find_stance,
+    find_symmetry,
+    settle,
+)
 from rsl_rl.adoption.structure import find_skeleton
-from rsl_rl.adoption.symmetry import Symmetry, find_symmetry
 
 GAIN_FACTORS = (1.0, 1.4, 2.0, 2.8)
 """Factors of the gains that are tried until the robot stands."""
@@ -68,14 +76,14 @@ def adopt_model(path: Path, name: str) -> AdoptedRobot:
     tree = build_links(source, skeleton)
     draft = _compile(name, tree, choose_motors(tree, 0.5))
     symmetry = find_symmetry(draft, tree)
-    search = Search(draft, symmetry)
-    reach = find_reach(draft, tree, search)
+    search = Search(draft, tree, symmetry)
+    reach = find_reach(search)
     search.model = _compile(name, tree, choose_motors(tree, reach))
-    stance = find_stance(search.model, tree, search, reach, _hints(source, tree))
+    stance = find_stance(search, reach, _hints(source, tree))
     for factor in GAIN_FACTORS:
         choice = choose_motors(tree, reach, factor)
         model = _compile(name, tree, choice)
-        targets = compensate(model, tree, search, stance)
+        targets = compensate(model, search, stance)
         settled = settle(model, tree, targets)
         if stands(stance, settled, reach):
             break

@@ -1,28 +1,27 @@
 """Write the config of an adopted robot: a Python file with its Robot object and a task, every guess with its reason."""
 
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
 import math
 import re
 import textwrap
-from typing import Dict, Sequence
+from typing import Dict, List, Sequence
 
+import mujoco
 import numpy as np
 
 from rsl_rl.adoption.adopt import AdoptedRobot
-from rsl_rl.adoption.config_template import TEMPLATE
-from rsl_rl.adoption.config_values import (
-    GO2,
-    biped_rewards,
-    foot_heights,
-    joint_groups,
-    number,
-    quadruped_rewards,
-    quoted,
-)
+from rsl_rl.adoption.mjcf import contact_links
+from rsl_rl.adoption.structure import knee_of
 
 _ACTION_TORQUE = 0.45
 """Torque of one unit of action in units of the torque scale, as that of the Go2."""
+
+GO2 = {"mass": 15.0, "reach": 0.40, "torque_scale": 14.8}
+"""Of the Unitree Go2, with which the values of the task were found, as this package measures them: mass [kg], leg
+length [m], torque scale [N m]."""
 
 
 def class_name(name: str) -> str:
@@ -53,16 +52,17 @@ def _robot_values(robot: AdoptedRobot) -> Dict[str, str]:
         groups = {"front": tree.legs[:2], "rear": tree.legs[2:], **groups}
     rows = []
     for leg in tree.legs:
-        angles = [f"{round(robot.targets.angles[_index(robot, joint)], 3) + 0.0:.3f}" for joint in leg.joints]
+        angles = [float(robot.targets.angles[robot.model.joint(joint).id - 1]) for joint in leg.joints]
         rows.append(_comment(f"{leg.name}: {', '.join(leg.joints)}", 8))
-        rows.append(f"        *({', '.join(angles)}),")
+        rows.append(f"        *({', '.join(f'{round(angle, 3) + 0.0:.3f}' for angle in angles)}),")
+    clearance = (0.05 if len(tree.legs) > 2 else 0.01) * robot.reach  # feet must not start below the floor
     sizes = [len(leg.joints) for leg in tree.legs]
     return {
         "legs": _comment(f"Legs, by their place, with the source's last link: {', '.join(legs)}.", 0),
         "locked": _comment(f"Locked joints with their angles [rad]: {', '.join(locked) or 'none'}.", 0),
         "default_joint_pos": "\n".join(rows),
-        "standing_height": number(robot.stance.height + _clearance(robot), 3),
-        "foot_radius": number(float(np.mean(foot_heights(robot))), 3),
+        "standing_height": number(robot.stance.height + clearance, 3),
+        "foot_radius": number(float(np.mean([foot.height for foot in robot.tree.feet])), 3),
         "mirrored_joints": _rows(robot.symmetry.joints, sizes),
         "mirror_signs": _rows(robot.symmetry.signs, sizes),
         "mirrored_feet": repr(robot.symmetry.feet),
@@ -124,15 +124,6 @@ def _common_start(names: Sequence[str]) -> str:
     return found.group(0) if found else ""
 
 
-def _index(robot: AdoptedRobot, joint: str) -> int:
-    return robot.model.joint(joint).id - 1
-
-
-def _clearance(robot: AdoptedRobot) -> float:
-    """Return how far above its standing height an episode starts [m]: feet must not start below the floor."""
-    return 0.05 * robot.reach if len(robot.tree.legs) > 2 else 0.01 * robot.reach
-
-
 def _comment(text: str, indent: int) -> str:
     """Return a comment of as many lines as it needs."""
     start = " " * indent + "# "
@@ -164,3 +155,243 @@ def _value(value: object) -> str:
     if isinstance(value, tuple):
         return "(" + ", ".join(quoted(item) for item in value) + ("," if len(value) == 1 else "") + ")"
     return quoted(str(value))
+
+
+def joint_groups(robot: AdoptedRobot) -> Dict[str, List[str]]:
+    """Return the names of joints by what they do: those before the knee by their axis at zero angles."""
+    model = robot.model
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    groups: Dict[str, List[str]] = {"abduction": [], "hip_yaw": [], "hip": [], "knee": [], "ankle": []}
+    for leg in robot.tree.legs:
+        knee = knee_of(len(leg.joints))
+        for i, joint in enumerate(leg.joints):
+            axis = int(np.abs(data.xaxis[model.joint(joint).id]).argmax())
+            before = ("abduction", "hip", "hip_yaw")[axis]
+            groups[before if i < knee else "knee" if i == knee else "ankle"].append(joint)
+    return {group: names for group, names in groups.items() if names}
+
+
+def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
+    """Return the lines of the reward terms, with the weights of go2_flat."""
+    groups, base = joint_groups(robot), robot.tree.links[0].name
+    by_torque = "by the square of the torque scale"
+    return [
+        *_tracking_rewards(),
+        _term("lin_vel_z", "-2.0"),
+        _term("ang_vel_xy", "-0.05"),
+        _term("orientation", "-1.0"),
+        "# the weight by the square of the leg length; [m] of the standing pose",
+        _term("base_height", number(-10.0 / size**2, 2), base_height_target=number(robot.stance.height, 3)),
+        _term("torques", number(-1e-4 * _torque_ratio(robot), 2), by_torque),
+        _term("joint_acc", "-2.5e-7"),
+        _term("action_rate", "-0.01"),
+        _term("joint_limits", "-5.0", soft_joint_limit="0.9"),
+        '"collision": RewardTerm(',
+        "    -1.0,",
+        "    params={",
+        '        "collision_links": (  # every link but trunk and feet',
+        *(f"            {quoted(name)}," for name in contact_links(robot.tree) if name != base),
+        "        )",
+        "    },",
+        "),",
+        _term("feet_air_time", "1.0", "[s] by the root of the leg length", air_time_target=swing_time(size)),
+        _term("foot_slip", number(-0.04 / size, 2), "by the square of the speed"),
+        *([_term("trot", "0.75", "diagonal feet together")] if len(robot.tree.legs) == 4 else []),
+        *([_term("abduction_deviation", "-0.5")] if groups.get("abduction") else []),
+        _term("stand_still", "-0.2"),
+    ]
+
+
+def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
+    """Return the lines of the reward terms, with the weights of g1_flat."""
+    hips = ", ".join(quoted(group) for group in ("abduction", "hip_yaw") if group in joint_groups(robot))
+    deviation = f'"hip_deviation": RewardTerm(-1.0, "joint_deviation", {{"joints": ({hips},)}}),'
+    clearance = number(0.14 * robot.reach + min(foot.height for foot in robot.tree.feet), 2)
+    return [
+        *_tracking_rewards(),
+        _term("alive", "0.2"),
+        _term("lin_vel_z", "-0.5"),
+        _term("ang_vel_xy", "-0.05"),
+        _term("orientation", "-2.0"),
+        _term("base_height", "-10.0", "[m] of the standing pose", base_height_target=number(robot.stance.height, 3)),
+        _term("torques", number(-2.5e-4 * _torque_ratio(robot), 2), "by the square of the torque scale"),
+        _term("joint_acc", "-2.5e-7"),
+        _term("action_rate", "-0.01"),
+        _term("joint_limits", "-5.0", soft_joint_limit="0.9"),
+        _term("single_stance", "1.5", "[s] by the root of the leg length", air_time_target=swing_time(size)),
+        _term("foot_clearance", "-10.0", "[m]", foot_clearance_target=clearance),
+        _term("foot_slip", "-0.15"),
+        *([_term("foot_tilt", "-1.0")] if robot.tree.has_flat_feet else []),
+        *([deviation] if hips else []),
+        _term("stand_still", "-0.1"),
+    ]
+
+
+def _tracking_rewards() -> List[str]:
+    weights = {"track_lin_vel": "1.5", "track_yaw_rate": "0.75"}
+    return [_term(name, weight, tracking_sigma="0.25") for name, weight in weights.items()]
+
+
+def _term(name: str, weight: str, comment: str = "", **params: str) -> str:
+    """Return the line of a reward term; values are texts of Python."""
+    given = ", ".join(f'"{key}": {value}' for key, value in params.items())
+    term = f'"{name}": RewardTerm({weight}, params={{{given}}}),' if given else f'"{name}": RewardTerm({weight}),'
+    return f"{term}  # {comment}" if comment else term
+
+
+def swing_time(size: float) -> str:
+    """Return the duration of a swing [s] of legs ``size`` times as long as the Go2's."""
+    return number(0.3 * math.sqrt(size), 2)
+
+
+def quoted(text: str) -> str:
+    """Return a text as a literal of Python."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _torque_ratio(robot: AdoptedRobot) -> float:
+    return (GO2["torque_scale"] / robot.choice.torque_scale) ** 2
+
+
+def number(value: float, digits: int) -> str:
+    text = f"{float(value):.{digits}g}" if abs(value) < 1e-3 else f"{float(f'{float(value):.{max(digits, 2)}g}'):g}"
+    text = "0.0" if float(text) == 0 else text
+    return text if any(mark in text for mark in ".e") else f"{text}.0"
+
+
+TEMPLATE = '''"""{name} on flat ground, following velocity commands. Written by `rsl-rl adopt` from {source}.
+
+All values are guesses from the model: check them against report.html, and change what you know better. "Go2" below
+means that a value is that of the Unitree Go2 (configs/go2_flat.py), scaled where a comment says so: {mass} kg against
+15 kg, legs of {reach} m against 0.4 m, weight on one leg times its length {torque_scale} N m against 14.8 N m.
+
+Remarks on the source:
+{notes}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.experiment import TrainConfig
+from rsl_rl.config.learn import RunnerConfig
+from rsl_rl.config.mdp import (
+    CommandConfig,
+    CommandLimitConfig,
+    ControlConfig,
+    EventTerm,
+    ObservationGroupConfig,
+    ObservationTerm,
+    RandomizationConfig,
+    RewardConfig,
+    RewardTerm,
+    TerminationConfig,
+)
+from rsl_rl.config.policy import {policy}
+from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.robots import Robot
+
+{legs}
+{locked}
+ROBOT = Robot(
+    model_path=Path(__file__).parent / "{name}.xml",
+    # Joint targets of the standing pose [rad]: feet below hips, level trunk, small torques against gravity. They differ
+    # from the pose that the robot then stands in, because gravity bends the joints.
+    default_joint_pos=(
+{default_joint_pos}
+    ),
+    standing_height={standing_height},  # of the trunk at the start, a little above the standing pose [m]
+    foot_radius={foot_radius},  # [m]
+    # Mirror image of joints and feet, from axes and places of joints; largest error in random poses: {mirror_error}.
+    mirrored_joints=(
+{mirrored_joints}
+    ),
+    mirror_signs=(
+{mirror_signs}
+    ),
+    mirrored_feet={mirrored_feet},
+    foot_groups={{
+{foot_groups}
+    }},
+    joint_groups={{
+{joint_groups}
+    }},
+)
+
+SENSED = {{  # observations that sensors of a robot provide; scales and noise as those of the Go2
+    "base_lin_vel": ObservationTerm(scale=2.0, noise=0.1),
+    "base_ang_vel": ObservationTerm(scale=0.25, noise=0.2),
+    "gravity": ObservationTerm(scale=1.0, noise=0.05),
+    "command": ObservationTerm(scale=2.0),
+    "joint_pos": ObservationTerm(scale=1.0, noise=0.01),
+    "joint_vel": ObservationTerm(scale=0.05, noise=1.5),
+    "action": ObservationTerm(scale=1.0),
+}}
+PRIVILEGED = {{  # of the critic only
+    "base_height": ObservationTerm(scale=5.0),
+    "foot_contact": ObservationTerm(scale=1.0),
+    "foot_height": ObservationTerm(scale=10.0),
+    "air_time": ObservationTerm(scale=2.0),
+    "friction": ObservationTerm(scale=1.0),
+    "payload": ObservationTerm(scale=0.5),
+}}
+
+
+def flat_task() -> LeggedRobotConfig:
+    """Return the task: robot, observations, rewards, terminations and randomisation."""
+    return LeggedRobotConfig(
+        robot="{name}.flat:ROBOT",
+        num_envs=512,
+        observations={{
+            "policy": ObservationGroupConfig(SENSED),
+            "critic": ObservationGroupConfig(
+                {{**{{name: replace(term, noise=0.0) for name, term in SENSED.items()}}, **PRIVILEGED}}
+            ),
+        }},
+        control=ControlConfig(
+            stiffness={stiffness},  # [N m/rad] the lowest of a few with which the robot stands still
+            damping={damping},  # [N m s/rad] in proportion, by the root of the leg length
+            action_scale={action_scale},  # [rad] so that one unit of action is about as much torque as the Go2's
+        ),
+        commands=CommandConfig(
+            resampling_time=5.0,
+            lin_vel_x={lin_vel_x},  # [m/s] by the root of the leg length
+            lin_vel_y={lin_vel_y},
+            limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),  # [m/s^2], [rad/s^2], not in training
+        ),
+        rewards=RewardConfig(
+            {{  # weights are those of {weights_of}
+{rewards}
+            }}
+        ),
+        gate={{"fall_rate": 0.05, "lin_vel_error": 0.2, "yaw_rate_error": 0.2}},
+        randomization=RandomizationConfig(
+            {{
+                # [kg] in proportion to the mass
+                "model_parameters": EventTerm("startup", params={{"payload": {payload}}}),
+                "start_state": EventTerm("reset", params={{"initial_joint_scale": {start}}}),
+                # every 6 s; by up to [m/s], by the root of the leg length
+                "push": EventTerm("interval", period=6.0, params={{"push_velocity": {push}}}),
+            }}
+        ),
+        terminations=TerminationConfig(contact_links=("{base}",), max_tilt=1.0),  # the trunk must not touch the floor
+    )
+
+
+@dataclass(frozen=True)
+class {class_name}(TrainConfig):
+    """{name} on flat ground, following velocity commands."""
+
+    task: str = "{name}.flat:{class_name}"
+    env: LeggedRobotConfig = field(default_factory=flat_task)
+    policy: {policy} = {policy}(
+        {noise}actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
+    )
+    algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef={entropy})
+    runner: RunnerConfig = RunnerConfig(
+        max_iterations={max_iterations}, save_interval=20, experiment_name="{name}_flat"
+    )
+'''

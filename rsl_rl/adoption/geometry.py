@@ -11,11 +11,12 @@ import mujoco
 import numpy as np
 
 _GEOM = mujoco.mjtGeom
+MESHES = (int(_GEOM.mjGEOM_MESH), int(_GEOM.mjGEOM_SDF))
 _CORNERS = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
 _DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
 _SPHERE = _DIRECTIONS / np.linalg.norm(_DIRECTIONS, axis=1, keepdims=True)
 _MAX_VERTICES = 400
-"""Vertices used of a mesh."""
+"""Vertices used of a mesh, about."""
 
 _SLENDER = 1.8
 """A shape longer than this times its width is a capsule, another one a box."""
@@ -48,30 +49,24 @@ def rotation(quat: np.ndarray) -> np.ndarray:
 def shape_of(model: Any, geom: int) -> Shape:
     """Return a geom as a primitive shape; around a mesh, one is fitted."""
     kind = int(model.geom_type[geom])
-    if kind in (_GEOM.mjGEOM_MESH, _GEOM.mjGEOM_SDF):
+    if kind in MESHES:
         return fit(points_of(model, geom))
     return Shape(kind, tuple(model.geom_size[geom]), model.geom_pos[geom].copy(), rotation(model.geom_quat[geom]))
 
 
 def points_of(model: Any, geom: int) -> np.ndarray:
     """Return points on the surface of a geom, [n, 3] in the frame of its body."""
-    kind, size = model.geom_type[geom], model.geom_size[geom]
-    if kind in (_GEOM.mjGEOM_MESH, _GEOM.mjGEOM_SDF):
+    kind = int(model.geom_type[geom])
+    if kind in MESHES:
         mesh = model.geom_dataid[geom]
         first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
-        vertices = model.mesh_vert[first : first + count].astype(float)
-        extreme = np.unique(np.concatenate([(vertices @ _SPHERE.T).argmax(axis=0), np.arange(0, count, 1)]))
-        keep = extreme if len(extreme) <= _MAX_VERTICES else _thin(vertices)
-        local = vertices[keep]
+        local = model.mesh_vert[first : first + count].astype(float)
+        if count > _MAX_VERTICES:  # evenly spaced ones and the outermost ones
+            even = np.linspace(0, count - 1, _MAX_VERTICES).astype(int)
+            local = local[np.unique(np.concatenate([(local @ _SPHERE.T).argmax(axis=0), even]))]
     else:
-        local = _points_of_primitive(int(kind), size)
+        local = _points_of_primitive(kind, model.geom_size[geom])
     return local @ rotation(model.geom_quat[geom]).T + model.geom_pos[geom]
-
-
-def _thin(vertices: np.ndarray) -> np.ndarray:
-    """Return the indices of evenly spaced vertices and of the outermost ones."""
-    even = np.linspace(0, len(vertices) - 1, _MAX_VERTICES).astype(int)
-    return np.unique(np.concatenate([(vertices @ _SPHERE.T).argmax(axis=0), even]))
 
 
 def _points_of_primitive(kind: int, size: np.ndarray) -> np.ndarray:

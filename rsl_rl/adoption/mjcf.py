@@ -1,12 +1,17 @@
-"""Write the links of a robot as an MJCF file that the engines of this project read."""
+"""Choose the motors of a robot, and write its links as an MJCF file that the engines of this project read.
+
+Torque limits, gains and armature come from masses, leg length and the limits of the source.
+"""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+import math
 from typing import Dict, List, NamedTuple, Sequence, Tuple, Union
 from xml.dom import minidom
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
 
 import mujoco
 import numpy as np
@@ -26,6 +31,33 @@ _KINDS = {
 
 _MAX_CONTACTS = 4
 """Shapes of a link that touch the floor; the others are only seen. Each takes time in every step."""
+
+_GRAVITY = 9.81
+
+_GO2_REACH = 0.40
+"""Length of a leg of the Unitree Go2 [m], on which the constants below were chosen."""
+
+_STIFFNESS = 1.8
+"""Gain of a leg with a ball foot, in units of the leg's torque scale per rad. The Go2, the A1, ANYmal and Solo are
+trained with 1.1 to 1.9."""
+
+_FLAT_STIFFNESS = 2.0
+"""The same of a leg with a flat foot, at all joints: ankles alone must keep a biped from tipping over."""
+
+_DAMPING_TIME = 0.025
+"""Damping divided by stiffness, for a leg of the length of the Go2's [s]; it grows with the root of the length."""
+
+_FLAT_DAMPING_TIME = 0.04
+"""The same of a leg with a flat foot [s]."""
+
+_PLAUSIBLE = 8.0
+"""A torque limit of more than this times the torque scale is no limit of a motor."""
+
+_DEFAULT_LIMIT = 2.0
+"""Torque limit of motors for which the source has none, in units of the torque scale. The Go2 has 1.5 to 2.9."""
+
+_ARMATURE = 4e-4
+"""Armature per torque limit of motors for which the source has none [kg m^2 / (N m)]; 0.01 kg m^2 for the Go2."""
 
 _FRAME = """<mujoco model="{name}">
   <compiler angle="radian" autolimits="true"/>
@@ -74,15 +106,46 @@ class Motor(NamedTuple):
     armature: float  # [kg m^2]
 
 
+class MotorChoice(NamedTuple):
+    """Motors by joint name, with the torque scale and remarks on guesses."""
+
+    motors: Dict[str, Motor]
+    torque_scale: float  # weight on one leg times the length of the leg [N m]
+    notes: Tuple[str, ...]
+
+
+def choose_motors(tree: LinkTree, reach: float, factor: float = 1.0) -> MotorChoice:
+    """Return the motors of a robot with legs of length ``reach`` [m]; ``factor`` is that of all gains."""
+    scale = tree.mass * _GRAVITY * reach / len(tree.legs)
+    flat, growth = tree.has_flat_feet, math.sqrt(reach / _GO2_REACH)
+    stiffness = factor * scale * (_FLAT_STIFFNESS if flat else _STIFFNESS)
+    time = growth * (_FLAT_DAMPING_TIME if flat else _DAMPING_TIME)
+    motors: Dict[str, Motor] = {}
+    guessed: List[str] = []
+    for hinge in (hinge for link in tree.links for hinge in link.joints):
+        effort = hinge.effort
+        if effort is None or effort > _PLAUSIBLE * scale:
+            effort = _DEFAULT_LIMIT * scale
+            guessed.append(hinge.name)
+        armature = max(hinge.armature, _ARMATURE * effort)
+        values = (effort, stiffness, stiffness * time, armature)
+        motors[hinge.name] = Motor(*(float(f"{value:.3g}") for value in values))
+    notes = []
+    if guessed:
+        of = "all joints" if len(guessed) == len(motors) else ", ".join(guessed)
+        limit = f"{_DEFAULT_LIMIT:g} times the torque scale"
+        notes.append(f"torque limit of {of}: {limit}, because the source has none or a huge one")
+    return MotorChoice(motors, scale, tuple(notes))
+
+
 def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: float, comment: str) -> str:
     """Return an MJCF file with one free joint, a motor per joint, and sensors of links and feet.
 
     ``height`` is that of the base above the floor [m].
     """
     root = ElementTree.fromstring(_FRAME.format(name=name, center=height, extent=5 * height))
-    bodies: Dict[str, ElementTree.Element] = {}
-    world, actuator = _child(root, "worldbody"), _child(root, "actuator")
-    contact, sensor = _child(root, "contact"), _child(root, "sensor")
+    bodies: Dict[str, Element] = {}
+    world, actuator, contact, sensor = root[-4:]
     feet = {leg.links[-1]: leg.foot for leg in tree.legs}
     for link in tree.links:
         body = _body(link, bodies[link.parent] if link.parent else world, height)
@@ -94,19 +157,19 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
         for geom, shape in zip(names, link.shapes):
             _geom(body, geom, shape, "shell" if not link.parent else "dark")
             if any(shape is large for large in _largest(link.shapes)):
-                _add(contact, "pair", geom1="floor", geom2=geom)
+                SubElement(contact, "pair", geom1="floor", geom2=geom)
         if link.shapes:
             _contact(sensor, link.name, "body1" if len(link.shapes) > 1 else "geom1")
         if link.foot is not None:
             foot = feet[link.name]
             _geom(body, foot, link.foot.shape, "rubber")
             turn = _turn(link.foot.shape.mat) if link.foot.is_flat else {}
-            _add(body, "site", name=foot, pos=_text(link.foot.shape.pos), **turn)
-            _add(contact, "pair", geom1="floor", geom2=foot)
+            SubElement(body, "site", {"name": foot, "pos": _text(link.foot.shape.pos), **turn})
+            SubElement(contact, "pair", geom1="floor", geom2=foot)
             _contact(sensor, foot, "geom1")
         for hinge in link.joints:
             motor = motors[hinge.name]
-            _add(
+            SubElement(
                 actuator,
                 "position",
                 name=hinge.name,
@@ -115,10 +178,10 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
                 kv=_text([motor.damping]),
                 forcerange=_text([-motor.effort, motor.effort]),
             )
-    flat = any(link.foot is not None and link.foot.is_flat for link in tree.links)
+    flat = any(foot.is_flat for foot in tree.feet)
     for kind, element in (("pos", "framepos"), ("vel", "framelinvel"), *([("up", "framezaxis")] if flat else [])):
         for leg in tree.legs:
-            _add(sensor, element, name=f"{leg.foot}_{kind}", objtype="site", objname=leg.foot)
+            SubElement(sensor, element, name=f"{leg.foot}_{kind}", objtype="site", objname=leg.foot)
     return f"<!--\n{comment}\n-->\n{_indented(root)}\n"
 
 
@@ -127,11 +190,7 @@ def contact_links(tree: LinkTree) -> Tuple[str, ...]:
     return tuple(link.name for link in tree.links if link.shapes)
 
 
-def _add(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTree.Element:
-    return ElementTree.SubElement(parent, tag, attributes)
-
-
-def _indented(root: ElementTree.Element) -> str:
+def _indented(root: Element) -> str:
     for element in root.iter():
         element.text = element.tail = None
     pretty = minidom.parseString(ElementTree.tostring(root, encoding="unicode")).toprettyxml(indent="  ")
@@ -143,27 +202,21 @@ def _largest(shapes: Sequence[Shape]) -> List[Shape]:
     return sorted(shapes, key=lambda shape: -float(np.ptp(points_of_shape(shape), axis=0).prod()))[:_MAX_CONTACTS]
 
 
-def _child(root: ElementTree.Element, tag: str) -> ElementTree.Element:
-    found = root.find(tag)
-    assert found is not None
-    return found
-
-
-def _contact(sensor: ElementTree.Element, name: str, kind: str) -> None:
+def _contact(sensor: Element, name: str, kind: str) -> None:
     fixed = {"geom2": "floor", "num": "1", "reduce": "netforce", "data": "force"}
-    _add(sensor, "contact", **{"name": f"{name}_contact", kind: name, **fixed})
+    SubElement(sensor, "contact", {"name": f"{name}_contact", kind: name, **fixed})
 
 
-def _body(link: Link, parent: ElementTree.Element, height: float) -> ElementTree.Element:
+def _body(link: Link, parent: Element, height: float) -> Element:
     if not link.parent:
-        body = _add(parent, "body", name=link.name, pos=_text([0, 0, height]))
-        _add(body, "freejoint", name="floating_base")
+        body = SubElement(parent, "body", name=link.name, pos=_text([0, 0, height]))
+        SubElement(body, "freejoint", name="floating_base")
         return body
-    return _add(parent, "body", name=link.name, pos=_text(link.pos), **_turn(link.mat))
+    return SubElement(parent, "body", {"name": link.name, "pos": _text(link.pos), **_turn(link.mat)})
 
 
-def _joint(body: ElementTree.Element, hinge: Hinge, motor: Motor) -> None:
-    _add(
+def _joint(body: Element, hinge: Hinge, motor: Motor) -> None:
+    SubElement(
         body,
         "joint",
         name=hinge.name,
@@ -175,17 +228,17 @@ def _joint(body: ElementTree.Element, hinge: Hinge, motor: Motor) -> None:
     )
 
 
-def _inertial(body: ElementTree.Element, link: Link) -> None:
+def _inertial(body: Element, link: Link) -> None:
     i = link.inertia
     full = [i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2]]
-    _add(body, "inertial", pos=_text(link.com), mass=_text([link.mass]), fullinertia=_text(full, 9))
+    SubElement(body, "inertial", pos=_text(link.com), mass=_text([link.mass]), fullinertia=_text(full, 9))
 
 
-def _geom(body: ElementTree.Element, name: str, shape: Shape, material: str) -> None:
+def _geom(body: Element, name: str, shape: Shape, material: str) -> None:
     kind, count = _KINDS[shape.kind]
     turn = {} if kind == "sphere" else _turn(shape.mat)
-    size = _text(shape.size[:count])
-    _add(body, "geom", name=name, type=kind, size=size, pos=_text(shape.pos), material=material, **turn)
+    place = {"size": _text(shape.size[:count]), "pos": _text(shape.pos)}
+    SubElement(body, "geom", {"name": name, "type": kind, **place, "material": material, **turn})
 
 
 def _turn(mat: np.ndarray) -> Dict[str, str]:

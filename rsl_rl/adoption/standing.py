@@ -1,6 +1,7 @@
-"""Find a standing pose: a level trunk, feet below the hips, small torques against gravity; then let the robot settle.
+"""Find the left-right symmetry of a robot and a standing pose, and let the robot settle.
 
-The search is a least-squares one over the joint angles of the left legs; the right ones mirror them.
+The pose has a level trunk, feet below the hips, and small torques against gravity. It is found by a least-squares
+search over the joint angles of the left legs; the right ones mirror them.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -14,7 +15,65 @@ import numpy as np
 
 from rsl_rl.adoption.links import LinkTree
 from rsl_rl.adoption.structure import knee_of
-from rsl_rl.adoption.symmetry import Symmetry
+
+MIRROR = np.array([1.0, -1.0, 1.0])
+"""The mirror image of a point in the base frame: y points left."""
+
+_TOLERANCE, _NUM_POSES = 0.02, 100
+"""Largest error of a mirrored foot, as a fraction of the distance from base to foot; random poses in which it is
+measured."""
+
+
+class Symmetry(NamedTuple):
+    """The left-right mirror image of joints and feet."""
+
+    joints: Tuple[int, ...]  # index of the joint on the other side
+    signs: Tuple[float, ...]  # sign of its angle
+    feet: Tuple[int, ...]  # index of the foot on the other side
+    error: float  # largest distance between a foot and its mirror image in random poses [m]
+    holds: bool  # whether that is small
+
+
+def find_symmetry(model: Any, tree: LinkTree) -> Symmetry:
+    """Return the symmetry of the prepared model."""
+    data = mujoco.MjData(model)
+    data.qpos[:7], data.qpos[7:] = [0, 0, 0, 1, 0, 0, 0], 0.0
+    mujoco.mj_kinematics(model, data)
+    names = [model.joint(i).name for i in range(1, model.njnt)]
+    joints, signs = list(range(len(names))), [1.0] * len(names)
+    fits = True
+    for left, right in zip(tree.legs[::2], tree.legs[1::2]):
+        fits &= len(left.joints) == len(right.joints)
+        for a, b in zip(left.joints, right.joints):
+            i, j = names.index(a), names.index(b)
+            alignment = float(data.xaxis[j + 1] @ (-MIRROR * data.xaxis[i + 1]))  # a turn is mirrored with a minus
+            fits &= abs(alignment) > 0.95
+            joints[i], joints[j] = j, i
+            signs[i] = signs[j] = 1.0 if alignment > 0 else -1.0
+    feet = tuple(i ^ 1 for i in range(len(tree.legs)))
+    error = _mirror_error(model, tree, joints, np.array(signs)) if fits else float("inf")
+    size = max(float(np.linalg.norm(data.site(leg.foot).xpos)) for leg in tree.legs)
+    return Symmetry(tuple(joints), tuple(signs), feet, error, error < _TOLERANCE * size)
+
+
+def _mirror_error(model: Any, tree: LinkTree, joints: List[int], signs: np.ndarray) -> float:
+    """Return the largest distance of a foot from the mirror image of the other one, when joint angles are mirrored."""
+    random = np.random.default_rng(0)
+    low, high = model.jnt_range[1:].T
+    mirrored_range = np.sort(signs[:, None] * model.jnt_range[1:][joints], axis=1)
+    low, high = np.maximum(low, mirrored_range[:, 0]), np.minimum(high, mirrored_range[:, 1])
+    sites = [model.site(leg.foot).id for leg in tree.legs]
+    worst, others = 0.0, [sites[i ^ 1] for i in range(len(sites))]
+    data, other = mujoco.MjData(model), mujoco.MjData(model)
+    for _ in range(_NUM_POSES):
+        angles = random.uniform(low, np.maximum(low, high))
+        for d, values in ((data, angles), (other, signs * angles[joints])):
+            d.qpos[:3], d.qpos[3:7], d.qpos[7:] = 0.0, [1, 0, 0, 0], values
+            mujoco.mj_kinematics(model, d)
+        difference = data.site_xpos[sites] * MIRROR - other.site_xpos[others]
+        worst = max(worst, float(np.linalg.norm(difference, axis=1).max()))
+    return worst
+
 
 _BALL_HEIGHT, _FLAT_HEIGHT = 0.75, 0.96
 """Height of a standing hip, as a fraction of the leg's largest reach: of legs with ball feet and with flat feet."""
@@ -24,8 +83,8 @@ _LIMIT_MARGIN = 0.85
 
 _ITERATIONS, _STARTS = 60, 12
 
-_SAMPLE = 10
-"""Physics steps between two samples of the history."""
+_SAMPLE, _CLEARANCE = 10, 0.005
+"""Physics steps between two samples of the history; height above the floor at the start [m]."""
 
 Residuals = Callable[[np.ndarray], np.ndarray]
 
@@ -40,9 +99,11 @@ class Stance(NamedTuple):
 class Search:
     """Least-squares search of joint angles; the right legs are the mirror image of the left ones."""
 
-    def __init__(self, model: Any, symmetry: Symmetry, seed: int = 0):
-        self.model = model
-        self._random = np.random.default_rng(seed)
+    def __init__(self, model: Any, tree: LinkTree, symmetry: Symmetry):
+        self.model, self.tree = model, tree
+        self.hips = [model.joint(leg.joints[0]).id for leg in tree.legs]
+        self.feet = [model.site(leg.foot).id for leg in tree.legs]
+        self._random = np.random.default_rng(0)
         self.low, self.high = model.jnt_range[1:].T.copy()
         count = model.njnt - 1
         if symmetry.holds:
@@ -123,9 +184,9 @@ def least_squares(
     return x, float(r @ r)
 
 
-def find_reach(model: Any, tree: LinkTree, search: Search) -> float:
+def find_reach(search: Search) -> float:
     """Return how far below its hip a foot gets, with all feet below their hips [m]."""
-    hips, feet = _hips(model, tree), _feet(model, tree)
+    hips, feet = search.hips, search.feet
 
     def residuals(angles: np.ndarray) -> np.ndarray:
         data = search.pose(angles)
@@ -135,10 +196,9 @@ def find_reach(model: Any, tree: LinkTree, search: Search) -> float:
     return float((data.xanchor[hips] - data.site_xpos[feet])[:, 2].min())
 
 
-def find_stance(model: Any, tree: LinkTree, search: Search, reach: float, hints: Sequence[np.ndarray] = ()) -> Stance:
+def find_stance(search: Search, reach: float, hints: Sequence[np.ndarray]) -> Stance:
     """Return a standing pose; ``hints`` are poses [J] of the source to start from."""
-    hips, feet = _hips(model, tree), _feet(model, tree)
-    flat = next(link.foot.is_flat for link in tree.links if link.foot is not None)
+    model, tree, hips, feet, flat = search.model, search.tree, search.hips, search.feet, search.tree.has_flat_feet
     knees = [model.joint(leg.joints[knee_of(len(leg.joints))]).id for leg in tree.legs]
     planes = [model.joint(leg.joints[len(leg.joints) // 2]).id for leg in tree.legs]
     boxes = [model.geom(leg.foot).id for leg in tree.legs]
@@ -169,7 +229,7 @@ def find_stance(model: Any, tree: LinkTree, search: Search, reach: float, hints:
         return np.concatenate(parts)
 
     data = search.pose(search.best(residuals, hints))
-    heights = np.array([link.foot.height for link in tree.links if link.foot is not None])
+    heights = np.array([foot.height for foot in tree.feet])
     return Stance(data.qpos[7:].copy(), float((heights - data.site_xpos[feet][:, 2]).mean()))
 
 
@@ -185,21 +245,12 @@ def gravity_torques(model: Any, data: Any, feet: Sequence[int]) -> np.ndarray:
     return torque[6:]
 
 
-def _hips(model: Any, tree: LinkTree) -> List[int]:
-    return [model.joint(leg.joints[0]).id for leg in tree.legs]
-
-
-def _feet(model: Any, tree: LinkTree) -> List[int]:
-    return [model.site(leg.foot).id for leg in tree.legs]
-
-
 class Settled(NamedTuple):
     """How a robot stands after some seconds with constant joint targets."""
 
     height: float  # of the base [m]
     tilt: float  # of the base from the vertical [rad]
     drift: float  # horizontal distance from the start [m]
-    speed: float  # of the base at the end [m/s]
     angles: np.ndarray  # [J] [rad]
     torques: np.ndarray  # [J] [N m]
     forces: np.ndarray  # [feet] vertical [N]
@@ -207,27 +258,25 @@ class Settled(NamedTuple):
     history: np.ndarray  # [T, 3] time [s], height [m] and tilt [rad] of the base
 
 
-def settle(model: Any, tree: LinkTree, stance: Stance, seconds: float = 5.0, clearance: float = 0.005) -> Settled:
+def settle(model: Any, tree: LinkTree, stance: Stance, seconds: float = 5.0) -> Settled:
     """Simulate a robot that stands with its stance as joint targets."""
     data = mujoco.MjData(model)
-    data.qpos[:7] = [0, 0, stance.height + clearance, 1, 0, 0, 0]
+    data.qpos[:7] = [0, 0, stance.height + _CLEARANCE, 1, 0, 0, 0]
     data.qpos[7:] = data.ctrl[:] = stance.angles
     history = []
     for _ in range(round(seconds / (_SAMPLE * model.opt.timestep))):
         mujoco.mj_step(model, data, nstep=_SAMPLE)
         history.append((data.time, data.qpos[2], _tilt(data)))
-    feet = [abs(float(data.sensor(f"{leg.foot}_contact").data[2])) for leg in tree.legs]
-    names = {f"{leg.foot}_contact" for leg in tree.legs}
+    feet = [f"{leg.foot}_contact" for leg in tree.legs]
     contacts = [model.sensor(i).name for i in range(model.nsensor) if model.sensor(i).name.endswith("_contact")]
-    others = [float(np.linalg.norm(data.sensor(name).data)) for name in contacts if name not in names]
+    others = [float(np.linalg.norm(data.sensor(name).data)) for name in contacts if name not in feet]
     return Settled(
         height=float(data.qpos[2]),
         tilt=_tilt(data),
         drift=float(np.hypot(*data.qpos[:2])),
-        speed=float(np.linalg.norm(data.qvel[:3])),
         angles=data.qpos[7:].copy(),
         torques=data.actuator_force.copy(),
-        forces=np.array(feet),
+        forces=np.array([abs(float(data.sensor(name).data[2])) for name in feet]),
         others=max(others, default=0.0),
         history=np.array(history),
     )
@@ -237,14 +286,14 @@ def _tilt(data: Any) -> float:
     return float(np.arccos(np.clip(data.xmat[1, 8], -1, 1)))
 
 
-def compensate(model: Any, tree: LinkTree, search: Search, stance: Stance, rounds: int = 4) -> Stance:
+def compensate(model: Any, search: Search, stance: Stance) -> Stance:
     """Return joint targets with which the robot settles in its stance: gravity bends joints away from their targets."""
-    targets, settled = stance, settle(model, tree, stance, 2.0)
-    for _ in range(rounds):
+    targets, settled = stance, settle(model, search.tree, stance, 2.0)
+    for _ in range(4):
         if settled.tilt > 0.5:  # it falls
             break
         step = np.linalg.lstsq(search.spread, stance.angles - settled.angles, rcond=None)[0]  # the symmetric part
         angles = np.clip(targets.angles + 0.7 * search.spread @ step, search.low, search.high)
         targets = Stance(angles, stance.height)
-        settled = settle(model, tree, targets, 2.0)
+        settled = settle(model, search.tree, targets, 2.0)
     return targets

@@ -9,9 +9,9 @@ from typing import Sequence
 
 import tyro
 
-from rsl_rl.cli.checkout import import_shipped
-from rsl_rl.cli.engine import set_omp_spincount
+from rsl_rl.cli.command_line import set_omp_spincount
 from rsl_rl.cli.errors import one_line_errors, program, usage_errors
+from rsl_rl.cli.experiments import import_shipped
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,30 +1,29 @@
-"""Flags of the commands: they become a config; a user's error becomes one line and exit code 2."""
+"""Flags of the commands: they become a config, with engine and devices of this machine for "auto"."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import importlib
+import importlib.util
 import io
+import os
 import sys
 from pathlib import Path
-from typing import Any, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 import tyro
 from typing_extensions import Annotated
 
-from rsl_rl.cli.checkout import default_log_root
-from rsl_rl.cli.engine import (
-    chosen_backend,
-    fallback_to_available,
-    import_isaac_gym,
-    resolve_auto,
-    set_omp_spincount,
-)
 from rsl_rl.cli.errors import FlagParser, one_line_errors, print_line, usage_errors
-from rsl_rl.cli.experiments import Experiments
+from rsl_rl.cli.experiments import Experiments, default_log_root
 from rsl_rl.config import aliases
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
+
+if TYPE_CHECKING:
+    from rsl_rl.sim.selection import Backend
 
 SHORTCUTS = {
     "num_envs": "env.num_envs",
@@ -218,3 +217,60 @@ def _parse_config(flags: Type, cfg: Any, description: str, argv: Sequence[str], 
     description = f"{description}\n\nShort forms:\n{shortcuts}\n\nTasks: {', '.join(tasks)}"
     with one_line_errors():
         return tyro.cli(combined, args=argv, description=description, use_underscores=True)
+
+
+def set_omp_spincount() -> None:
+    """Limit the active waiting of OpenMP threads to microseconds, unless the user has set it.
+
+    Otherwise torch's idle threads use the cores that the physics needs. Call it before torch is imported.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & set(os.environ):
+        os.environ["GOMP_SPINCOUNT"] = "50000"
+
+
+def import_isaac_gym(early: argparse.Namespace, from_run: bool) -> None:
+    """Import Isaac Gym if it is installed and may be needed: it cannot be imported after torch."""
+    may_be_needed = early.sim_backend == "isaacgym" or from_run or early.resume
+    if may_be_needed and not early.help and importlib.util.find_spec("isaacgym") is not None:
+        with contextlib.suppress(ImportError):  # its backend reports the error if it is needed
+            importlib.import_module("isaacgym")
+
+
+def fallback_to_available(cfg: TrainConfig, early: argparse.Namespace) -> Tuple[TrainConfig, str]:
+    """Set engine and devices of a run to "auto" if this machine does not have them; also return their names then.
+
+    With --sim, only the devices become "auto".
+    """
+    from rsl_rl.sim.selection import AUTO, has_device, is_available
+
+    backend, unavailable = chosen_backend(cfg), ""
+    if not (is_available(backend) and has_device(resolve_auto(cfg).rl_device)):
+        cfg, unavailable = _with_backend(cfg, AUTO), str(backend)
+    elif early.sim_backend is None:
+        return cfg, unavailable
+    return dataclasses.replace(cfg, sim_device=AUTO, rl_device=AUTO), unavailable
+
+
+def chosen_backend(cfg: TrainConfig) -> Backend:
+    """Return engine and device of a config, with "auto" resolved."""
+    from rsl_rl.sim.selection import choose_backend
+
+    sim = getattr(cfg.env, "sim", None)  # a task without physics uses the device of MuJoCo
+    return choose_backend("mujoco" if sim is None else sim.backend, cfg.sim_device)
+
+
+def resolve_auto(cfg: TrainConfig) -> TrainConfig:
+    """Replace every "auto" by the best choice on this machine."""
+    from rsl_rl.sim.selection import AUTO
+
+    backend = chosen_backend(cfg)
+    rl_device = backend.device if cfg.rl_device == AUTO else cfg.rl_device
+    return _with_backend(dataclasses.replace(cfg, sim_device=backend.device, rl_device=rl_device), backend.engine)
+
+
+def _with_backend(cfg: TrainConfig, backend: str) -> TrainConfig:
+    sim = getattr(cfg.env, "sim", None)
+    if sim is None:
+        return cfg
+    env: Any = dataclasses.replace(cfg.env, sim=dataclasses.replace(sim, backend=backend))  # type: ignore[call-arg]
+    return dataclasses.replace(cfg, env=env)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Callable, Iterator, NoReturn
 
-from rsl_rl.cli.checkout import FOLDERS
+from rsl_rl.cli.experiments import FOLDERS
 from rsl_rl.utils.launch import current_launch
 
 

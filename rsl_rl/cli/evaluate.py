@@ -6,7 +6,6 @@ episodes are measured instead.
 """
 
 import json
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
@@ -156,9 +155,7 @@ def find_checkpoints(requests: Sequence[Arguments]) -> List[Tuple[Arguments, Pat
 def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load all checkpoints, so that errors occur before the first evaluation."""
     from rsl_rl.evaluation.curriculum import require_curriculum
-    from rsl_rl.evaluation.disturbances import disturbed
-    from rsl_rl.evaluation.evaluate import for_evaluation
-    from rsl_rl.evaluation.terrain import on_terrain
+    from rsl_rl.evaluation.evaluate import disturbed, for_evaluation, on_terrain
     from rsl_rl.runners.loading import load_policy
     from rsl_rl.utils.checkpoints import checkpoint_id
     from rsl_rl.utils.seeding import require_device
@@ -202,8 +199,7 @@ def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[
 def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResult":
     """Evaluate a checkpoint with each seed; all checkpoints get the same robots and commands."""
     from rsl_rl.evaluation.curriculum import for_curriculum, measure_level
-    from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed
-    from rsl_rl.evaluation.standing import for_standing, measure_drift
+    from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed, for_standing, measure_drift
 
     name, loaded, env_cfg, device, task, disturbance = candidate
     envs = (env_cfg.build(device, seed=seed + i) for i in range(flags.num_seeds))
@@ -271,36 +267,28 @@ def write_report(path: Path, task: str, conditions: str, eval_results: Sequence[
 
 def as_json(eval_results: Sequence["EvalResult"]) -> Dict[str, Any]:
     """Return the content of the last line: the first checkpoint, and if there are several, all under "checkpoints"."""
-    results = [finite(describe(one)) for one in eval_results]
-    return {**results[0], "checkpoints": results} if len(results) > 1 else results[0]
+    from rsl_rl.evaluation.evaluate import finite
 
-
-def describe(eval_result: "EvalResult") -> Dict[str, Any]:
-    return {
-        **eval_result.metrics,
-        "env_steps": eval_result.env_steps,
-        "checkpoint": eval_result.checkpoint,
-        **({"disturbance": eval_result.disturbance} if eval_result.disturbance else {}),
-        "gate_passed": not eval_result.unmet,
-        "num_seeds": len(eval_result.seed_results),
-        "intervals": eval_result.intervals,
-        "falls": eval_result.falls,
-        "tracking": [one._asdict() for one in eval_result.tracking],
-    }
-
-
-def finite(value: Any) -> Any:
-    """Return a nested value with None for numbers that are not finite."""
-    if isinstance(value, dict):
-        return {name: finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    results = [
+        {
+            **one.metrics,
+            "env_steps": one.env_steps,
+            "checkpoint": one.checkpoint,
+            **({"disturbance": one.disturbance} if one.disturbance else {}),
+            "gate_passed": not one.unmet,
+            "num_seeds": len(one.seed_results),
+            "intervals": one.intervals,
+            "falls": one.falls,
+            "tracking": [bin._asdict() for bin in one.tracking],
+        }
+        for one in eval_results
+    ]
+    return finite({**results[0], "checkpoints": results} if len(results) > 1 else results[0])
 
 
 def evaluate_episodes(found: Sequence[Tuple[Arguments, Path]], flags: Any, seed: int) -> int:
     """Print the returns of each checkpoint, all with the same seed; the last line is JSON."""
-    from rsl_rl.evaluation.returns import SamplingPolicy, episode_returns
+    from rsl_rl.evaluation.returns import episode_returns
 
     results: List[Dict[str, Any]] = []
     with usage_errors():
@@ -308,8 +296,7 @@ def evaluate_episodes(found: Sequence[Tuple[Arguments, Path]], flags: Any, seed:
         reject_changed_flags(flags, no_robot, *ROBOT_FLAGS)
         loaded = [(path, *load_with_episodes(args, path, flags.episodes, seed)) for args, path in found]
     for path, env, policy in loaded:
-        acting = SamplingPolicy(policy.policy) if flags.sample_actions else policy.policy
-        episodes = episode_returns(env, acting)
+        episodes = episode_returns(env, policy.policy, act=policy.policy.act if flags.sample_actions else None)
         numbers = episodes.summary()
         results.append({**numbers, "env_steps": policy.env_steps, "checkpoint": str(path)})
         print(

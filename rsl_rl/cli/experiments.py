@@ -1,18 +1,51 @@
-"""Find experiments: those of this project, and those that other packages register as entry points."""
+"""Find experiments and other files beside the package.
+
+In a checkout they are folders, and a wheel installs them as packages. Other packages register experiments as entry
+points.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import inspect
-from importlib.metadata import EntryPoint, entry_points
+import sys
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Type
+from types import ModuleType
+from typing import Any, Dict, List, Optional, Type
 
-from rsl_rl.cli.checkout import find_checkout, import_shipped
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.registry import Registry
 
+FOLDERS = {"rsl_rl_benchmarks": "benchmarks", "rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
+"""Packages of the wheel, and their folders in a checkout. Other names would hide packages of other projects."""
+
 GROUP = "rsl_rl.tasks"
 """Group of the entry points that register experiments, each as "package.module:Class"."""
+
+
+def find_checkout() -> Optional[Path]:
+    """Return the checkout that rsl_rl is imported from, or None if it is installed from a wheel."""
+    root = Path(__file__).resolve().parent.parent.parent
+    return root if (root / "setup.py").is_file() and (root / "configs" / "__init__.py").is_file() else None
+
+
+def import_shipped(name: str) -> ModuleType:
+    """Import a module such as "rsl_rl_configs.toy": of the checkout if there is one, otherwise the installed one."""
+    package, root = name.partition(".")[0], find_checkout()
+    if root is not None and package not in sys.modules:
+        path = root / FOLDERS[package] / "__init__.py"
+        spec = importlib.util.spec_from_file_location(package, path, submodule_search_locations=[str(path.parent)])
+        assert spec is not None and spec.loader is not None  # the file is Python
+        sys.modules[package] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[package])
+    return importlib.import_module(name)
+
+
+def default_log_root() -> Path:
+    """Return the folder of runs: logs/ of the checkout, or of the current folder without a checkout."""
+    return (find_checkout() or Path.cwd()) / "logs"
 
 
 class Experiments:
@@ -20,7 +53,8 @@ class Experiments:
 
     def __init__(self) -> None:
         self._paths: Dict[str, List[str]] = {}
-        for entry in _entry_points():
+        found: Any = entry_points()  # a dict before Python 3.10
+        for entry in found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ()):
             self._paths.setdefault(entry.name, []).append(entry.value)
         if find_checkout() is not None:
             package = import_shipped("rsl_rl_configs")
@@ -48,11 +82,6 @@ class Experiments:
             return self.load(name) is self.load(other)
         except (ValueError, ImportError):
             return False
-
-
-def _entry_points() -> Iterable[EntryPoint]:
-    found: Any = entry_points()
-    return found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())  # a dict before Python 3.10
 
 
 def file_of(cfg: TrainConfig) -> Path:

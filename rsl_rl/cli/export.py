@@ -4,9 +4,9 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
-from rsl_rl.cli.checkout import import_shipped
+from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env import VecEnv
 from rsl_rl.evaluation.evaluate import for_evaluation
@@ -16,9 +16,9 @@ from rsl_rl.evaluation.export_parity import (
     describe_parity,
     open_onnx_network,
     open_torchscript,
+    record_rollout,
     write_parity,
 )
-from rsl_rl.evaluation.parity_rollout import record_rollout
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.loading import LoadedPolicy
@@ -87,7 +87,7 @@ def check_parity(formats: Mapping[str, Path], policy: InferencePolicy, env: VecE
     results = {}
     for name, path in formats.items():
         try:
-            exported, note = open_exported(path, rollout.joint_names) if is_robot else (open_network(path), "")
+            exported, note = open_exported(path, rollout.joint_names if is_robot else None)
         except ImportError as error:
             print(f"parity: {name} is not checked: {error}")
             continue
@@ -98,14 +98,13 @@ def check_parity(formats: Mapping[str, Path], policy: InferencePolicy, env: VecE
     return all(result.mismatch is None for result in results.values())
 
 
-def open_network(path: Path) -> ExportedPolicy:
-    """Load an exported file that no robot runs. A missing package is an ImportError."""
-    network = open_onnx_network(path) if path.suffix == ".onnx" else open_torchscript(path)
-    return ExportedPolicy(network, {}, None)
+def open_exported(path: Path, joint_names: Optional[Sequence[str]]) -> Tuple[ExportedPolicy, str]:
+    """Load an exported file; also return a note if the robot with these joints cannot run it.
 
-
-def open_exported(path: Path, joint_names: Sequence[str]) -> Tuple[ExportedPolicy, str]:
-    """Load an exported file; also return a note if no robot can run it. A missing package is an ImportError."""
+    ``joint_names`` is None for a task without a robot. A missing package is an ImportError.
+    """
+    if joint_names is None:
+        return ExportedPolicy(open_onnx_network(path) if path.suffix == ".onnx" else open_torchscript(path)), ""
     deploy = import_shipped("rsl_rl_deploy.onnx_policy")
     if path.suffix == ".onnx":
         description, network = deploy.open_onnx(path)
@@ -114,5 +113,5 @@ def open_exported(path: Path, joint_names: Sequence[str]) -> Tuple[ExportedPolic
     try:
         deploy.Policy(description, network, joint_names)
     except ValueError as error:
-        return ExportedPolicy(network, description, None), f"; not for robots: {error}"
-    return ExportedPolicy(network, description, lambda: deploy.Policy(description, network, joint_names)), ""
+        return ExportedPolicy(network), f"; not for robots: {error}"
+    return ExportedPolicy(network, lambda: deploy.Policy(description, network, joint_names)), ""

@@ -5,8 +5,8 @@ import os
 import sys
 from typing import List, Optional, Sequence
 
-from rsl_rl.cli.checkout import find_checkout
-from rsl_rl.cli.errors import discard_output
+from rsl_rl.cli.errors import FlagParser, discard_output, program
+from rsl_rl.cli.experiments import Experiments, find_checkout
 
 COMMANDS = {
     "train": "train a policy",
@@ -19,7 +19,7 @@ COMMANDS = {
     "check-env": "check an environment of your own",
     "convert-checkpoint": "write a checkpoint for another version of rsl_rl",
 }
-"""Subcommands; each is a module of rsl_rl.cli with a function main."""
+"""Subcommands; each but list is a module of rsl_rl.cli with a function main."""
 
 USAGE = "usage: rsl-rl COMMAND [FLAGS]\n\n{}\n\n`rsl-rl COMMAND --help` explains the flags of a command.".format(
     "\n".join(f"  {name:18} {what}" for name, what in COMMANDS.items())
@@ -54,9 +54,20 @@ def run_script(name: str) -> int:
 
 def _run(name: str, argv: List[str]) -> int:
     try:
-        code = importlib.import_module(f"rsl_rl.cli.{name.replace('-', '_')}").main(argv)
+        if name == "list":
+            code = print_tasks(argv)
+        else:
+            code = importlib.import_module(f"rsl_rl.cli.{name.replace('-', '_')}").main(argv)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of the output, such as head, has what it wants
         discard_output()
         return 0
+
+
+def print_tasks(argv: Sequence[str]) -> int:
+    """Print the names of the tasks: `rsl-rl list`."""
+    description = "Print the names of the tasks, those of other installed packages too."
+    FlagParser(prog=program(), description=description).parse_args(argv)
+    print("\n".join(Experiments().names()))
+    return 0

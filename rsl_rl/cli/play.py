@@ -22,7 +22,7 @@ from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
 
 if TYPE_CHECKING:
-    from rsl_rl.evaluation.fault_plots import StepSummary
+    from rsl_rl.evaluation.fault_replay import StepSummary
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def play(args: Arguments) -> int:
     with usage_errors():
         from rsl_rl.cli.export import export
         from rsl_rl.config.task import LeggedRobotConfig
+        from rsl_rl.evaluation.evaluate import on_terrain
         from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
-        from rsl_rl.evaluation.terrain import on_terrain
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
@@ -122,8 +122,8 @@ def run_teleop(args: Arguments) -> int:
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
+        from rsl_rl.evaluation.evaluate import on_terrain
         from rsl_rl.evaluation.teleop import for_teleop, open_native_viewer, open_web_viewer, teleoperate
-        from rsl_rl.evaluation.terrain import on_terrain
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.seeding import require_device
 
@@ -154,8 +154,15 @@ def show_fault_dump(args: Arguments) -> int:
     flags, cfg, run = args.flags, args.cfg, args.run
     assert run is not None  # parse() was told to find one
     with usage_errors():
-        from rsl_rl.evaluation.fault_plots import headline, step_summaries, write_fault_report
-        from rsl_rl.evaluation.fault_replay import describe_replay, find_fault_dump, load_fault_dump, replay_fault
+        from rsl_rl.evaluation.fault_replay import (
+            describe_replay,
+            find_fault_dump,
+            headline,
+            load_fault_dump,
+            replay_fault,
+            step_summaries,
+            write_fault_report,
+        )
         from rsl_rl.utils.seeding import require_device
 
         unused = ("checkpoint", "num_envs", "seconds", "command", "viewer", "keyboard")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple
 
-from rsl_rl.cli import train_seeds
+from rsl_rl.cli import trainings
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import fail, print_line, program, usage_errors
 from rsl_rl.cli.experiments import file_of
@@ -62,11 +62,11 @@ class Flags:
 
 def main(argv: Sequence[str]) -> int:
     launch = prepare_rank()
-    seeds = train_seeds.split_flags(argv)
+    seeds = trainings.split_flags(argv)
     if seeds is not None:
         if launch.size > 1:
             fail("--seeds starts several trainings of one process each; start it without torchrun")
-        return train_seeds.train_seeds(*seeds, parse_flags)
+        return trainings.train_seeds(*seeds, parse_flags)
     args = parse_flags(argv)
     if launch.restarts:
         more = arguments_after_restart(args.log_root / args.cfg.runner.experiment_name, args.run)
@@ -296,7 +296,7 @@ def attach_terrain_report(runner: "OnPolicyRunner", last: int) -> List[str]:
     rough = isinstance(env.cfg, LeggedRobotConfig) and env.cfg.terrain.is_rough
     if not rough or folder is None or runner.collective.rank != 0:
         return []
-    from rsl_rl.evaluation.curriculum_report import CurriculumReport, write_overview
+    from rsl_rl.evaluation.curriculum import CurriculumReport, write_overview
 
     runner.after_update.append(CurriculumReport(env, folder, last, runner.print_line))
     return write_overview(env, folder)

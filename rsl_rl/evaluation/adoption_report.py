@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 import numpy as np
 
 from rsl_rl.adoption.adopt import AdoptedRobot
 from rsl_rl.evaluation.report import page_html, table_html
-from rsl_rl.viz.pictures import Picture, write_pictures
-from rsl_rl.viz.video import VideoError
+from rsl_rl.viz.video import Picture, VideoError, write_pictures
 
 _VIEWS = ((125.0, "from the front left"), (90.0, "from the right"), (180.0, "from the front"))
 
@@ -23,12 +22,18 @@ _FAR = 1.5
 _PAIRS = 3
 """Random poses with their mirror images."""
 
+_BLUE, _RED = "#1f77b4", "#d62728"
+
 
 def write_report(robot: AdoptedRobot, folder: Path, pictures: bool = True) -> List[str]:
     """Write report.html with its pictures and return remarks, such as that no picture could be rendered."""
-    remarks: List[str] = []
-    drawings = _DRAWINGS if pictures else {}
-    made = [name for name, draw in drawings.items() if _draw(draw, robot, folder / f"{name}.png", remarks)]
+    made, remarks = [], set()
+    for name, draw in _DRAWINGS.items() if pictures else ():
+        try:
+            draw(robot, folder / f"{name}.png")
+            made.append(name)
+        except (VideoError, ModuleNotFoundError) as error:
+            remarks.add(f"the report has not all pictures: {error}")
     parts = [f"<h1>{escape(robot.name)}</h1>", f"<p>Prepared from <code>{escape(str(robot.source.path))}</code>.</p>"]
     if robot.notes:
         parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in robot.notes), "</ul>"]
@@ -36,16 +41,7 @@ def write_report(robot: AdoptedRobot, folder: Path, pictures: bool = True) -> Li
         parts += [f"<h2>{title}</h2>", text]
         parts += [f'<p><img src="{name}.png" alt="{name}"></p>' for name in names if name in made]
     (folder / "report.html").write_text(page_html(robot.name, "\n".join(parts)), encoding="utf-8")
-    return sorted(set(remarks))
-
-
-def _draw(draw: Callable, robot: AdoptedRobot, path: Path, remarks: List[str]) -> bool:
-    try:
-        draw(robot, path)
-    except (VideoError, ModuleNotFoundError) as error:
-        remarks.append(f"the report has not all pictures: {error}")
-        return False
-    return True
+    return sorted(remarks)
 
 
 def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
@@ -114,19 +110,46 @@ def _draw_symmetry(robot: AdoptedRobot, path: Path) -> None:
 
 
 def _draw_joints(robot: AdoptedRobot, path: Path) -> None:
-    from rsl_rl.evaluation.adoption_plots import plot_ranges
+    """Draw the range of each joint with its standing angle, and its torque against its limit."""
+    from matplotlib.figure import Figure
 
-    model: Any = robot.model
-    names = [model.joint(i).name for i in range(1, model.njnt)]
-    efforts = model.actuator_forcerange[:, 1]
-    plot_ranges(names, model.jnt_range[1:], robot.settled.angles, robot.settled.torques, efforts, path)
+    model, settled = robot.model, robot.settled
+    low, high = model.jnt_range[1:].T
+    figure = Figure(figsize=(11, 1.2 + 0.28 * len(low)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    rows = np.arange(len(low))[::-1]
+    left.barh(rows, high - low, left=low, color="#c9d8ea", height=0.6)
+    left.plot(settled.angles, rows, "o", color=_BLUE)
+    left.set_yticks(rows, [model.joint(i).name for i in range(1, model.njnt)])
+    left.set_xlabel("range and standing angle [rad]")
+    right.barh(rows, model.actuator_forcerange[:, 1], color="#e6e6e6", height=0.6)
+    right.barh(rows, np.abs(settled.torques), color=_BLUE, height=0.3)
+    right.set_xlabel("torque limit and torque while standing [N m]")
+    figure.savefig(path, dpi=100)
 
 
 def _draw_settling(robot: AdoptedRobot, path: Path) -> None:
-    from rsl_rl.evaluation.adoption_plots import plot_settling
+    """Draw height and tilt of the trunk over time, and the forces on the feet at the end."""
+    from matplotlib.figure import Figure
 
+    legs, settled, height = robot.tree.legs, robot.settled, robot.stance.height
     weight = robot.tree.mass * float(-robot.model.opt.gravity[2])
-    plot_settling(robot.settled, [leg.foot for leg in robot.tree.legs], weight, robot.stance.height, path)
+    figure = Figure(figsize=(11, 3.2), layout="constrained")
+    first, second, third = figure.subplots(1, 3)
+    seconds, tilts = settled.history[:, 0], np.degrees(settled.history[:, 2])
+    first.plot(seconds, settled.history[:, 1], color=_BLUE)
+    first.axhline(height, color=_RED, linestyle="--", linewidth=1)
+    first.set_ylabel("height of the trunk [m]")
+    first.set_ylim(0, 1.2 * height)
+    second.plot(seconds, tilts, color=_BLUE)
+    second.set_ylabel("tilt of the trunk [deg]")
+    second.set_ylim(bottom=0, top=max(5.0, 1.1 * float(tilts.max())))
+    for axis in (first, second):
+        axis.set_xlabel("time [s]")
+    third.bar([leg.foot for leg in legs], settled.forces, color=_BLUE)
+    third.axhline(weight / len(legs), color=_RED, linestyle="--", linewidth=1)
+    third.set_ylabel("vertical force after 5 s [N]")
+    figure.savefig(path, dpi=100)
 
 
 _DRAWINGS = {

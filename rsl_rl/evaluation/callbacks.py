@@ -18,8 +18,7 @@ from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.evaluation.evaluate import ActingPolicy, evaluate, for_evaluation
 from rsl_rl.evaluation.playback import for_playback, make_clip, run_playback
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.viz.video import PART_SUFFIX
-from rsl_rl.viz.video_queue import VideoQueue
+from rsl_rl.viz.video import PART_SUFFIX, VideoQueue
 
 CurrentPolicy = Callable[[], ActingPolicy]
 """A function that returns a copy of the current policy, with its own recurrent state."""

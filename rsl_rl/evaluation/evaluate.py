@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass, replace
-from typing import Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import EventTerm, ObservationGroupConfig, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationGroupConfig, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.config.terrain import TerrainType
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
-from rsl_rl.evaluation.recorder import Recorder
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.terrain.types import TYPES
 from rsl_rl.utils.registry import suggest
 
 COMMAND_PERIOD = 10.0
@@ -23,6 +26,29 @@ COMMAND_PERIOD = 10.0
 
 RESAMPLES = 10_000
 """Resamples of each bootstrap interval."""
+
+DISTURBANCES: Dict[str, str] = {
+    "none": "the robot of the model file",
+    "heavy_trunk": "5 kg on the trunk",
+    "slippery": "friction 0.15",
+    "delay": "20 ms between an action and its torque",
+    "weak_motors": "0.6 of the torque",
+    "pushes": "changes of the horizontal velocity by up to 1.5 m/s in x and in y, every 4 s",
+}
+"""Conditions of an evaluation that are equal for all policies, whatever they were trained with."""
+
+STANDING_METRICS = {
+    "standing_drift": "mean horizontal drift in 10 s of robots that are to stand [m]",
+    "standing_drift_max": "largest of these drifts [m]",
+    "standing_falls": "share of robots that fell while they were to stand",
+}
+"""Description and unit of each metric of :func:`measure_drift`."""
+
+SETTLING_TIME, DRIFT_TIME = 2.0, 10.0
+"""Time before the measurement of the drift, and its length [s]."""
+
+_COLUMNS = 4
+"""Columns of tiles of one type, and rows of one level."""
 
 
 class ActingPolicy(Protocol):
@@ -58,7 +84,10 @@ def for_evaluation(
         raise ValueError(
             f"gate names '{unknown[0]}'; known: {', '.join(GaitMetrics.NAMES)}.{suggest(unknown[0], GaitMetrics.NAMES)}"
         )
-    randomization = cfg.randomization if pushes else without_disturbances(cfg.randomization)
+    randomization = cfg.randomization
+    if not pushes:
+        events = {name: term for name, term in randomization.terms.items() if term.mode == "interval"}
+        randomization = randomization.with_terms({name: replace(term, period=0.0) for name, term in events.items()})
     commands = replace(
         cfg.commands,
         standing_fraction=0.0,
@@ -91,9 +120,97 @@ def _without_schedules(terms: Mapping[str, EventTerm]) -> Dict[str, EventTerm]:
     return ended
 
 
-def without_disturbances(cfg: RandomizationConfig) -> RandomizationConfig:
-    """Return randomisation without pushes and without other events at random times."""
-    return cfg.with_terms({name: replace(x, period=0.0) for name, x in cfg.terms.items() if x.mode == "interval"})
+def with_constant_command(cfg: CommandConfig, command: Sequence[float]) -> CommandConfig:
+    """Return commands with one velocity: forward and left [m/s], and yaw rate [rad/s]."""
+    vx, vy, yaw_rate = ((value, value) for value in command)
+    others = {name: term for name, term in cfg.terms.items() if name != "velocity"}
+    return replace(cfg, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw_rate, terms=others)
+
+
+def for_standing(cfg: LeggedRobotConfig) -> LeggedRobotConfig:
+    """Return the task of an evaluation with the command to stand only."""
+    commands = replace(with_constant_command(cfg.commands, (0.0, 0.0, 0.0)), heading_fraction=0.0)
+    return replace(cfg, commands=commands, episode_length=max(cfg.episode_length, 2 * (SETTLING_TIME + DRIFT_TIME)))
+
+
+def disturbed(cfg: LeggedRobotConfig, names: str) -> LeggedRobotConfig:
+    """Return the task of an evaluation without its randomisation, with the contacts of the model file and with
+    disturbances, joined by "+"."""
+    delay = round(0.02 / cfg.sim.dt)  # physics steps
+    parameters = {"heavy_trunk": {"payload": (5.0, 5.0)}, "slippery": {"friction": (0.15, 0.15)}}
+    events = {
+        "pushes": {"push": EventTerm("interval", 4.0, params={"push_velocity": 1.5})},
+        "delay": {"action_delay": EventTerm("startup", params={"range": (delay, delay)})},
+        "weak_motors": {"motor_strength": EventTerm("startup", params={"range": (0.6, 0.6)})},
+    }
+    randomization = RandomizationConfig.none().with_terms({"start_state": cfg.randomization.terms["start_state"]})
+    for name in names.split("+"):
+        if name not in DISTURBANCES:
+            raise ValueError(f"--disturbance {name}: known: {', '.join(DISTURBANCES)}.{suggest(name, DISTURBANCES)}")
+        if name in parameters:
+            randomization = randomization.with_params("model_parameters", **parameters[name])
+        randomization = randomization.with_terms(events.get(name, {}))
+    return replace(cfg, randomization=randomization, sim=replace(cfg.sim, contact_impedance=0.0))
+
+
+def on_terrain(cfg: LeggedRobotConfig, name: str, level: int) -> LeggedRobotConfig:
+    """Return the task on tiles of one type and one level; an empty name and the level -1 change nothing.
+
+    The type is one of the task, with its parameters, or one of rsl_rl.terrain.types. A level without a name changes all
+    types of the task.
+    """
+    terrain = cfg.terrain
+    if name:
+        known = {**dict.fromkeys(TYPES, TerrainType()), **terrain.all_types}
+        if name not in known and ":" not in name:
+            raise ValueError(f"--terrain {name}: unknown type; known: {', '.join(known)}.{suggest(name, known)}")
+        terrain = replace(terrain, types={name: known.get(name, TerrainType())}, num_columns=_COLUMNS)
+    elif level >= 0 and not terrain.is_rough:
+        raise ValueError(f"--level {level}: the ground of this task is a plane; add --terrain, such as stairs_up")
+    if not -1 <= level < terrain.num_levels:
+        raise ValueError(f"--level {level}: give a level from 0 to {terrain.num_levels - 1}")
+    return replace(cfg, terrain=replace(terrain, level=level, curriculum=False) if name or level >= 0 else terrain)
+
+
+def run(env: LeggedRobot, policy: ActingPolicy, num_steps: int) -> Iterator[Tensor]:
+    """Run a policy from new episodes on; yield which robots are done [N] after each control step."""
+    obs = env.reset()
+    policy.reset()
+    for _ in range(num_steps):
+        obs, _, done, _ = env.step(policy(obs))
+        policy.reset(done)
+        yield done
+
+
+class Recorder:
+    """An observer of :class:`LeggedRobot` that records every step of the first robots."""
+
+    def __init__(self, num_robots: int, action_scale: Tensor):
+        self._n = num_robots
+        self._action_scale = action_scale  # [J] [rad] per unit of action
+        self._steps: List[Dict[str, Tensor]] = []
+
+    def __call__(self, state: RobotState, done: Tensor) -> None:
+        """Record one step, before the resets."""
+        sim = state.sim
+        step = {
+            "pose": torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1),  # [n, 7 + J]
+            "command": state.requested_command,  # [n, 3] vx, vy [m/s], yaw rate [rad/s]
+            "velocity": torch.cat(
+                (state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1
+            ),  # [n, 3] the same, measured
+            "base_height": state.base_height,  # [n] above the ground underneath [m]
+            "foot_contact": state.foot_contact,  # [n, F]
+            "target": state.default_joint_pos + self._action_scale * state.action,  # [n, J] [rad]
+            "target_change": self._action_scale * (state.action - state.previous_action),  # [n, J] [rad] in this step
+            "torque": state.joint_torque,  # [n, J] [N m]
+            "done": done,  # [n]
+        }
+        self._steps.append({name: value[: self._n].clone() for name, value in step.items()})
+
+    def result(self) -> Dict[str, Tensor]:
+        """Return everything recorded, each [steps, n, ...], on the CPU."""
+        return {name: torch.stack([step[name] for step in self._steps]).cpu() for name in self._steps[0]}
 
 
 class SeedResult(NamedTuple):
@@ -114,12 +231,9 @@ def evaluate(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str
 def evaluate_seed(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> SeedResult:
     """Run every robot for a time [s]; return metrics, falls, tracking errors and a recording."""
     metrics, recorder = GaitMetrics(env.cfg, env.robot), Recorder(1, env.action_scale)
-    obs = env.reset()
     env.observers += [metrics, recorder]
-    policy.reset()
-    for _ in range(round(seconds / env.cfg.sim.control_dt)):
-        obs, _, done, _ = env.step(policy(obs))
-        policy.reset(done)
+    for _ in run(env, policy, round(seconds / env.cfg.sim.control_dt)):
+        pass
     env.observers.remove(metrics)
     env.observers.remove(recorder)
     return SeedResult(metrics.result(), metrics.falls(), metrics.tracking(), recorder.result())
@@ -182,14 +296,12 @@ def _means(rows: Sequence[Mapping[str, float]]) -> Dict[str, float]:
     return {name: statistics.fmean(row[name] for row in rows) for name in rows[0]}
 
 
-def bootstrap_interval(values: Sequence[float], level: float = 0.95, seed: int = 0) -> Tuple[float, float]:
-    """Return the bootstrap confidence interval of the mean of ``values``.
-
-    It is given by percentiles of the means of RESAMPLES resamples. For few values it is too narrow.
-    """
-    draws = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
+def bootstrap_interval(values: Sequence[float]) -> Tuple[float, float]:
+    """Return the 95 % bootstrap confidence interval of the mean of ``values``: percentiles of the means of RESAMPLES
+    resamples. For few values it is too narrow."""
+    draws = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
     means = np.asarray(values)[draws].mean(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(means, [(1 - 0.95) / 2, (1 + 0.95) / 2])
     return float(low), float(high)
 
 
@@ -201,3 +313,28 @@ def unmet_criteria(results: Sequence[Mapping[str, float]], limits: Mapping[str, 
         for result in results
         if not result[name] <= limit
     ]
+
+
+@torch.no_grad()
+def measure_drift(env: LeggedRobot, policy: ActingPolicy) -> Dict[str, float]:
+    """Return the STANDING_METRICS of robots in the task of :func:`for_standing`."""
+    control_dt = env.cfg.sim.control_dt
+    settling, steps = round(SETTLING_TIME / control_dt), round(DRIFT_TIME / control_dt)
+    fallen = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
+    start = env.sim.root_pos.clone()
+    for i, done in enumerate(run(env, policy, settling + steps), start=1):
+        if i == settling:
+            start = env.sim.root_pos.clone()
+        fallen |= done
+    drift = (env.sim.root_pos - start)[:, :2].norm(dim=1)[~fallen]
+    mean, largest = (float(drift.mean()), float(drift.max())) if len(drift) else (float("nan"),) * 2
+    return {"standing_drift": mean, "standing_drift_max": largest, "standing_falls": float(fallen.float().mean())}
+
+
+def finite(value: Any) -> Any:
+    """Return a nested value with None for numbers that are not finite, for JSON."""
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

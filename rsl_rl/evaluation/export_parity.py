@@ -11,18 +11,114 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rsl_rl.evaluation.parity_rollout import Rollout
+from rsl_rl.env.contract import standardize_step
+from rsl_rl.env.protocols import Resettable, supports
+from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.evaluation.evaluate import finite
+from rsl_rl.tasks.legged_robot import LeggedRobot
 
 TOLERANCE = 1e-5
 """Largest difference of an action, and of a joint target [rad]."""
 
 Network = Callable[..., Sequence[np.ndarray]]
 """Function from obs [1, D] and recurrent states to actions [1, A] and the next recurrent states."""
+
+
+class Rollout(NamedTuple):
+    """T control steps of N robots with J joints, on the CPU; other environments have no sensors and J = 0."""
+
+    joint_names: Tuple[str, ...]  # of other environments: a name for each action
+    obs: Tensor  # [T, N, D] input of the policy
+    images: Tuple[Tensor, ...]  # [T, N, ...] each, further inputs of the policy
+    actions: Tensor  # [T, N, A] output of the policy
+    last_actions: Tensor  # [T, N, A] the action of the step before, clipped; zeros at the start of an episode
+    sensors: Dict[str, Tensor]  # [T, N, k] each, at the time of obs; SI units
+    joint_targets: Tensor  # [T, N, J] input of the simulation [rad]
+    done: Tensor  # [T, N] bool: the episode ended with this step
+    memories: Tuple[Tensor, ...]  # recurrent states after the step, each [T, L, N, H]; empty without memory
+
+    def memories_before(self, step: int, robot: int) -> Tuple[Tensor, ...]:
+        """Return the recurrent states before a step, each [L, 1, H]; zeros at the start of an episode."""
+        if step == 0 or self.done[step - 1, robot]:
+            return tuple(torch.zeros_like(memory[0, :, robot, None]) for memory in self.memories)
+        return tuple(memory[step - 1, :, robot, None] for memory in self.memories)
+
+    @property
+    def num_resets(self) -> int:
+        return int(self.done.sum())
+
+
+def sensor_readings(env: LeggedRobot) -> Dict[str, Tensor]:
+    """Return the current sensor readings of N legged robots, [N, k] each, in SI units.
+
+    The linear velocity is in the world frame, the angular one in the base frame; joints are in the simulation's order,
+    and their positions are those that the encoders report.
+    """
+    sim = env.sim
+    clock = {name: value for name, value in env.state.commands.items() if name == "gait_clock"}
+    return {
+        **clock,
+        "command": env.state.requested_command,
+        "base_quat": sim.root_quat,
+        "base_lin_vel_world": sim.root_lin_vel,
+        "base_ang_vel": sim.root_ang_vel,
+        "joint_pos": env.state.sensed_joint_pos,
+        "joint_vel": sim.joint_vel,
+    }
+
+
+@torch.no_grad()
+def record_rollout(env: VecEnv, policy: Any, actor_groups: Sequence[str], num_steps: int) -> Rollout:
+    """Run the policy in an environment, starting with new episodes; a robot's has no observation noise.
+
+    Joint targets are those that the environment gave to its simulation.
+    """
+    robot = env if isinstance(env, LeggedRobot) else None
+    rows: Dict[str, List[Tensor]] = {name: [] for name in ("obs", "actions", "last_actions", "joint_targets", "done")}
+    sensors: Dict[str, List[Tensor]] = {}
+    images: List[List[Tensor]] = []
+    memories: List[Tuple[Tensor, ...]] = []
+    obs = env.reset() if supports(env, Resettable) else env.get_observations()
+    policy.reset()
+    for _ in range(num_steps):
+        for name, value in ({} if robot is None else sensor_readings(robot)).items():
+            sensors.setdefault(name, []).append(value.cpu().clone())
+        vectors, others = _split_groups(obs, actor_groups)
+        images.append(others)
+        actions = policy(obs)
+        empty = actions.new_empty(len(actions), 0)
+        last_actions = torch.zeros_like(actions) if robot is None else robot.state.action
+        rows["obs"].append(vectors)
+        rows["last_actions"].append(last_actions.cpu().clone())
+        rows["actions"].append(actions.cpu().clone())
+        memories.append(tuple(memory.cpu().clone() for memory in policy.memories()))
+        obs, _, done, _ = standardize_step(env.step(actions))
+        rows["joint_targets"].append((empty if robot is None else robot.joint_targets).cpu().clone())
+        policy.reset(done)
+        rows["done"].append(done.cpu().clone())
+    stacked = {name: torch.stack(values) for name, values in rows.items()}
+    names = [f"action {i}" for i in range(stacked["actions"].shape[2])] if robot is None else robot.sim.joint_names
+    return Rollout(
+        tuple(names),
+        images=tuple(map(torch.stack, zip(*images))),
+        sensors={name: torch.stack(x) for name, x in sensors.items()},
+        memories=tuple(map(torch.stack, zip(*memories))),
+        **stacked,
+    )
+
+
+def _split_groups(obs: Observations, groups: Sequence[str]) -> Tuple[Tensor, List[Tensor]]:
+    """Return the vector groups, concatenated [N, D], and the image groups, all as float32 on the CPU."""
+    tensors = [obs[group].cpu().float() for group in groups]
+    vectors = [x for x in tensors if x.dim() == 2]
+    joined = torch.cat(vectors, dim=-1) if vectors else tensors[0].new_empty(len(tensors[0]), 0)
+    return joined, [x.clone() for x in tensors if x.dim() > 2]
 
 
 class Controller(Protocol):
@@ -40,8 +136,7 @@ class ExportedPolicy(NamedTuple):
     """An exported file, loaded."""
 
     network: Network
-    description: Mapping[str, Any]  # from policy.json, or from the metadata in the file
-    controller: Optional[Callable[[], Controller]]  # with the rollout's joint order; None: not for robots
+    controller: Optional[Callable[[], Controller]] = None  # with the rollout's joint order; None: not for robots
 
 
 class Mismatch(NamedTuple):
@@ -85,7 +180,7 @@ def open_onnx_network(path: Path) -> Network:
     return lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(names, inputs)))]
 
 
-def compare(rollout: Rollout, exported: ExportedPolicy, tolerance: float = TOLERANCE) -> ParityResult:
+def compare(rollout: Rollout, exported: ExportedPolicy) -> ParityResult:
     """Compare an exported file with the policy over a rollout.
 
     Each step starts from the recorded recurrent state, so that rounding errors do not accumulate.
@@ -93,7 +188,7 @@ def compare(rollout: Rollout, exported: ExportedPolicy, tolerance: float = TOLER
     found = _network_differences(rollout, exported)
     if exported.controller is not None:
         found.update(_controller_differences(rollout, exported.controller))
-    mismatches = [_first_mismatch(what, x, rollout.joint_names, tolerance) for what, x in found.items()]
+    mismatches = [_first_mismatch(what, x, rollout.joint_names) for what, x in found.items()]
     first = min((m for m in mismatches if m is not None), key=lambda m: m.step, default=None)
     targets = found.get("joint_targets")
     return ParityResult(float(found["actions"].max()), None if targets is None else float(targets.max()), first)
@@ -154,12 +249,10 @@ def _row(memories: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.empty(0, np.float32), *map(np.ravel, memories)])
 
 
-def _first_mismatch(
-    what: str, difference: np.ndarray, joint_names: Sequence[str], tolerance: float
-) -> Optional[Mismatch]:
+def _first_mismatch(what: str, difference: np.ndarray, joint_names: Sequence[str]) -> Optional[Mismatch]:
     """Return the largest difference in the first step with one that is too large or NaN; ``difference`` is [T, N, J or
     units]."""
-    beyond = ~(difference <= tolerance)
+    beyond = ~(difference <= TOLERANCE)
     if not beyond.any():
         return None
     step = int(beyond.any(axis=(1, 2)).argmax())
@@ -172,25 +265,19 @@ def _first_mismatch(
 def write_parity(path: Path, rollout: Rollout, results: Mapping[str, ParityResult]) -> Path:
     """Write the differences of each format, and the size of the rollout, as JSON."""
     steps, robots = rollout.done.shape
-    formats = {}
-    for name, result in results.items():
-        mismatch = None if result.mismatch is None else _finite(result.mismatch._asdict())
-        formats[name] = {**_finite(result._asdict()), "mismatch": mismatch}
     content = {
         "format": 1,
         "tolerance": TOLERANCE,
         "control_steps": steps,
         "robots": robots,
         "resets": rollout.num_resets,
-        "formats": formats,
+        "formats": {
+            name: {**result._asdict(), "mismatch": result.mismatch and result.mismatch._asdict()}
+            for name, result in results.items()
+        },
     }
-    path.write_text(json.dumps(content, indent=2) + "\n")
+    path.write_text(json.dumps(finite(content), indent=2) + "\n")
     return path
-
-
-def _finite(entries: Mapping[str, Any]) -> Dict[str, Any]:
-    """Replace numbers that are not finite by None, for JSON."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in entries.items()}
 
 
 def describe_parity(name: str, result: ParityResult) -> str:

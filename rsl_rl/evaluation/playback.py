@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.evaluate import ActingPolicy, for_evaluation
-from rsl_rl.evaluation.recorder import Recorder
-from rsl_rl.evaluation.terrain import scan_points
+from rsl_rl.evaluation.evaluate import ActingPolicy, Recorder, for_evaluation, run, with_constant_command
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.rotations import heading
 from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
 
 _FRAME_RATE = 25.0  # of the video [1/s]
@@ -26,9 +26,7 @@ def for_playback(
     cfg = for_evaluation(cfg, num_envs, seconds)
     commands = replace(cfg.commands, resampling_time=min(cfg.commands.resampling_time, 2.5))
     if command is not None:
-        vx, vy, yaw = ((value, value) for value in command)
-        others = {name: term for name, term in commands.terms.items() if name != "velocity"}
-        commands = replace(commands, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw, terms=others)
+        commands = with_constant_command(commands, command)
     randomization = cfg.randomization.with_params("model_parameters", payload=(0.0, 0.0))
     return replace(cfg, commands=commands, randomization=randomization.with_params("start_state", initial_velocity=0.0))
 
@@ -37,12 +35,9 @@ def for_playback(
 def run_playback(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, Tensor]:
     """Run every robot for a time [s] and return the recording, see :class:`Recorder`."""
     recorder = Recorder(env.num_envs, env.action_scale)
-    obs = env.reset()
-    policy.reset()
     env.observers.append(recorder)
-    for _ in range(round(seconds / env.cfg.sim.control_dt)):
-        obs, _, done, _ = env.step(policy(obs))
-        policy.reset(done)
+    for _ in run(env, policy, round(seconds / env.cfg.sim.control_dt)):
+        pass
     env.observers.remove(recorder)
     return recorder.result()
 
@@ -55,12 +50,17 @@ def write_playback(
     if plot:
         yield from _write_plots(recording, env, folder)
     if video:
-        yield _write_video(recording, env, folder / "play.mp4")
+        path = folder / "play.mp4"
+        try:
+            write_video(path, make_clip(recording, env))
+            yield f"video: {path} (contact sheet: {contact_sheet_path(path)})"
+        except VideoError as error:
+            yield str(error)
 
 
 def _write_plots(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path) -> Iterator[str]:
     try:
-        from rsl_rl.evaluation.playback_plots import plot_joints, plot_motion
+        from rsl_rl.evaluation.plots import plot_joints, plot_motion
     except ModuleNotFoundError as error:
         yield f"no plots: {error}; install the extra: pip install 'rsl-rl-lib[sim]'"
         return
@@ -89,9 +89,9 @@ def make_clip(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = ""
     return clip._replace(ground=env.terrain.ground, points=scan_points(env.state, poses[:, 0]).cpu().numpy())
 
 
-def _write_video(recording: Mapping[str, Tensor], env: LeggedRobot, path: Path) -> str:
-    try:
-        write_video(path, make_clip(recording, env))
-    except VideoError as error:
-        return str(error)
-    return f"video: {path} (contact sheet: {contact_sheet_path(path)})"
+def scan_points(state: RobotState, pose: Tensor) -> Tensor:
+    """Return the points of the height scan of robots in given poses [..., 7 + J], on the ground, [..., K, 3]."""
+    rows = pose.flatten(0, -2).to(state.action.device, state.action.dtype)
+    x, y = state.scan_grid(rows[:, :2], heading(rows[:, 3:7]))
+    points = torch.stack((x, y, state.ground.height_at(x, y)), dim=-1)
+    return points.view(*pose.shape[:-1], *points.shape[1:])

@@ -7,8 +7,8 @@ import math
 from html import escape
 from typing import Iterator, List, Sequence
 
-from rsl_rl.evaluation import curriculum, standing
-from rsl_rl.evaluation.evaluate import RESAMPLES, EvalResult, differences
+from rsl_rl.evaluation.curriculum import LEVEL_METRICS
+from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
 
 _STYLE = """
@@ -25,7 +25,7 @@ img { max-width: 100%; } p.note { color: #555; } summary { cursor: pointer; colo
 
 DIFFERENT = "The runs differ in {}; each is evaluated with the config that it was trained with."
 
-_DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **standing.DESCRIPTIONS, **curriculum.DESCRIPTIONS}
+_DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **STANDING_METRICS, **LEVEL_METRICS}
 
 _CAUSES = {
     "engine": "the physics diverged, or its contact buffer overflowed",
@@ -169,7 +169,7 @@ def _falls(eval_results: Sequence[EvalResult]) -> str:
 def _plots(eval_results: Sequence[EvalResult]) -> Iterator[str]:
     """Yield the plots, or a note that says what to install for them."""
     try:
-        from rsl_rl.evaluation import report_plots as plots
+        from rsl_rl.evaluation import plots
     except ModuleNotFoundError as error:
         remedy = 'install the extra: pip install "rsl-rl-lib[sim]"'
         yield f'<p class="note">No plots: {escape(f"{error}; {remedy}")}</p>'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Protocol
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -35,41 +35,25 @@ class EpisodeReturns(NamedTuple):
         }
 
 
-class StochasticPolicy(Protocol):
-    """A policy with a distribution over actions."""
-
-    def act(self, obs: Observations) -> Tensor:
-        """Draw actions [N, A] for observation groups."""
-        ...
-
-    def reset(self, dones: Optional[Tensor] = None) -> None: ...
-
-
-class SamplingPolicy:
-    """A policy that draws its actions from their distribution, as in training."""
-
-    def __init__(self, policy: StochasticPolicy):
-        self._policy = policy
-
-    @torch.no_grad()
-    def __call__(self, obs: Observations) -> Tensor:
-        return self._policy.act(obs)
-
-    def reset(self, dones: Optional[Tensor] = None) -> None:
-        self._policy.reset(dones)
-
-
 @torch.no_grad()
-def episode_returns(env: VecEnv, policy: ActingPolicy, max_steps: int = MAX_STEPS) -> EpisodeReturns:
-    """Run one episode in every instance of a new environment."""
-    obs = env.get_observations()
+def episode_returns(
+    env: VecEnv,
+    policy: ActingPolicy,
+    max_steps: int = MAX_STEPS,
+    act: Optional[Callable[[Observations], Tensor]] = None,
+) -> EpisodeReturns:
+    """Run one episode in every instance of a new environment.
+
+    ``act`` chooses the actions in place of the policy, such as one that draws them from their distribution.
+    """
+    act, obs = act or policy, env.get_observations()
     policy.reset()
     device = next(iter(obs.values())).device
     returns = torch.zeros(env.num_envs, dtype=torch.float64, device=device)
     lengths = torch.zeros(env.num_envs, dtype=torch.int64, device=device)
     running = torch.ones(env.num_envs, dtype=torch.bool, device=device)
     for _ in range(max_steps):
-        obs, reward, done, _ = standardize_step(env.step(policy(obs).to(env.device)))
+        obs, reward, done, _ = standardize_step(env.step(act(obs).to(env.device)))
         returns += torch.where(running, reward, torch.zeros_like(reward))
         lengths += running
         running &= ~done

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy
-from rsl_rl.evaluation.playback import for_playback
-from rsl_rl.evaluation.terrain import scan_points
+from rsl_rl.evaluation.playback import for_playback, scan_points
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import CommandSource
 from rsl_rl.tasks.mdp.rewards import bind_rewards

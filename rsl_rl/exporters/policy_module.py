@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import warnings
+from pathlib import Path
 from typing import Dict, List, Tuple, cast
 
 import torch
@@ -164,3 +166,18 @@ def describe_module(module: FeedForwardPolicy) -> Dict[str, Dict[str, List[int]]
         "inputs": {name: list(x.shape) for name, x in inputs.items()},
         "outputs": {name: list(x.shape) for name, x in zip(output_names(module), outputs)},
     }
+
+
+def export_torchscript(policy: ActorCritic, path: Path) -> Path:
+    """Write a policy as a TorchScript file that needs no Python; inputs and outputs are those of its policy module."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # of torch.nn.GRU's own checks
+        module = policy_module(policy)
+        inputs = tuple(example_inputs(module).values())
+        if isinstance(module, ImagePolicy):
+            torch.jit.save(torch.jit.trace(module, inputs), str(path))
+        else:
+            torch.jit.script(module).save(str(path))
+    return path

@@ -1,10 +1,8 @@
-"""Loggers of training metrics, one per file."""
+"""Loggers of training metrics."""
 
 from rsl_rl.loggers.console import ConsoleLogger
 from rsl_rl.loggers.episode_stats import EpisodeStats, RecentEpisodes
-from rsl_rl.loggers.jsonl import JsonlLogger
-from rsl_rl.loggers.logger import LOGGERS, Logger, Record
-from rsl_rl.loggers.retrying import RetryingLogger
+from rsl_rl.loggers.logger import LOGGERS, JsonlLogger, Logger, Record, RetryingLogger
 
 __all__ = [
     "LOGGERS",

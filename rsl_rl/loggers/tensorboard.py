@@ -15,7 +15,7 @@ from typing import Dict, Optional
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from rsl_rl.loggers.logger import Logger, Record
+from rsl_rl.loggers.logger import FileLogger, Record
 from rsl_rl.utils.files import AppendFile
 
 TAGS = {
@@ -55,7 +55,7 @@ def tag_for(name: str) -> Optional[str]:
     return TAGS.get(name)
 
 
-class TensorBoardLogger(Logger):
+class TensorBoardLogger(FileLogger):
     """Write each record immediately, as scalars at its iteration.
 
     torch's SummaryWriter writes events in a thread some seconds later; a killed run loses some of them, and a full disk
@@ -64,7 +64,6 @@ class TensorBoardLogger(Logger):
 
     def __init__(self, log_dir: Path, config: Dict):
         self._log_dir = log_dir
-        self._file: Optional[AppendFile] = None
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         numbers = itertools.count()
@@ -87,20 +86,9 @@ class TensorBoardLogger(Logger):
         self._append(event_pb2.Event(step=int(record["iteration"] or 0), summary=summary_pb2.Summary(value=values)))
 
     def _append(self, *events: event_pb2.Event) -> None:
-        if self._file is None:
-            return
         packed = io.BytesIO()
         writer = RecordWriter(packed)
         for event in events:
             event.wall_time = time.time()
             writer.write(event.SerializeToString())
-        self._file.append(packed.getvalue())
-
-    def sync(self) -> None:
-        if self._file is not None:
-            self._file.sync()
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self.append(packed.getvalue())

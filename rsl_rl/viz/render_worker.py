@@ -1,6 +1,7 @@
-"""Render recorded poses as mp4: `python -m rsl_rl.viz.render_worker RECORDING.npz VIDEO.mp4 [PARENT]`.
+"""Render recorded poses: `python -m rsl_rl.viz.render_worker RECORDING.npz VIDEO.mp4 [PARENT]`, or SHEET.png.
 
-PARENT is the id of the parent process; the renderer stops when that process has ended. Rendering runs in a separate
+The recording is that of :func:`rsl_rl.viz.video.write_video` or of :func:`~rsl_rl.viz.video.write_pictures`. PARENT is
+the id of the parent process; the rendering of a video stops when that process has ended. Rendering runs in a separate
 process because OpenGL drivers may be missing or crash.
 """
 
@@ -11,10 +12,8 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
-import imageio
-import imageio_ffmpeg
 import mujoco
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -26,31 +25,22 @@ from rsl_rl.viz.scene import add_dots, height_to_look_at, scale_of
 _SPACING = 1.5  # between the robots' starting points [m]
 
 
-def grid(num_robots: int) -> np.ndarray:
-    """Return positions [n, 2] on a square grid; the first robot is at the origin."""
-    side = int(np.ceil(np.sqrt(num_robots)))
-    positions = np.array([(i // side, i % side) for i in range(num_robots)], dtype=float)
-    return _SPACING * positions
-
-
-def render(
-    model_path: str,
-    poses: np.ndarray,
-    captions: Sequence[str],
-    fps: float,
-    size: Tuple[int, int],
-    path: Path,
-    parent: Optional[int] = None,
-    ground: Optional[HeightField] = None,
-    points: Optional[np.ndarray] = None,
-) -> None:
+def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
     """Render poses [frames, robots, nq] as a video and a contact sheet; the camera follows the first robot.
 
-    On a plane the robots are moved apart. ``points`` [frames, K, 3] are drawn as dots.
+    On a plane the robots are moved apart, the first one stays at its place.
     """
-    model = load_model(model_path, ground)
+    import imageio
+    import imageio_ffmpeg
+
+    ground, points, poses = None, recorded.get("points"), recorded["poses"]
+    if recorded["ground"]:
+        x, y = recorded["origin"]
+        ground = HeightField(recorded["heights"], float(recorded["cell"]), (x, y))
+    model = load_model(str(recorded["model_path"]), ground)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
-    offsets = grid(len(robots)) * (ground is None)
+    side = int(np.ceil(np.sqrt(len(robots))))
+    offsets = _SPACING * np.array([(i // side, i % side) for i in range(len(robots))], dtype=float) * (ground is None)
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
     camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
     if ground is not None:  # from higher, so that hills do not hide the robot
@@ -59,14 +49,14 @@ def render(
     font = ImageFont.load_default(size=18)
     chosen: List[Image.Image] = []  # for the contact sheet
     sheet_frames, look_at = evenly_spaced(len(poses)), height_to_look_at(model)
-    width, height = size
+    width, height = (int(x) for x in recorded["size"])
     with mujoco.Renderer(model, height, width) as renderer, imageio.get_writer(
         path,
         format="FFMPEG",
-        fps=fps,
+        fps=float(recorded["fps"]),
         macro_block_size=8,  # type: ignore[arg-type]  # a name is as good as a plugin
     ) as video:
-        for i, (pose, caption) in enumerate(zip(poses, captions)):
+        for i, (pose, caption) in enumerate(zip(poses, recorded["captions"])):
             if parent is not None and os.getppid() != parent:
                 sys.exit("the parent process has ended")
             for robot, offset, q in zip(robots, offsets, pose):
@@ -84,45 +74,62 @@ def render(
                 add_dots(renderer.scene, points[i])
             image = Image.fromarray(renderer.render())
             ImageDraw.Draw(image, "RGBA").rectangle((0, height - 32, width, height), fill=(255, 255, 255, 190))
-            ImageDraw.Draw(image).text((12, height - 27), caption, fill=(20, 20, 20), font=font)
+            ImageDraw.Draw(image).text((12, height - 27), str(caption), fill=(20, 20, 20), font=font)
             video.append_data(np.asarray(image))
             chosen += [image] * sheet_frames.count(i)
     contact_sheet(chosen).save(path.with_name(f"{path.stem}_frames.png"))
 
 
-def evenly_spaced(num_frames: int, count: int = 6) -> List[int]:
-    """Return the indices of evenly spaced frames; with few frames, some are repeated."""
-    return [int(i) for i in np.linspace(0, num_frames - 1, count)]
+def evenly_spaced(num_frames: int) -> List[int]:
+    """Return the indices of six evenly spaced frames; with few frames, some are repeated."""
+    return [int(i) for i in np.linspace(0, num_frames - 1, 6)]
 
 
-def contact_sheet(chosen: Sequence[Image.Image], columns: int = 3) -> Image.Image:
-    """Arrange frames of one size in one image, in reading order."""
-    rows = -(-len(chosen) // columns)
+def contact_sheet(chosen: Sequence[Image.Image]) -> Image.Image:
+    """Arrange frames of one size in one image, three in a row, in reading order."""
     width, height = chosen[0].size[0] * 2 // 3, chosen[0].size[1] * 2 // 3
-    sheet = Image.new("RGB", (columns * width, rows * height))
+    sheet = Image.new("RGB", (3 * width, -(-len(chosen) // 3) * height))
     for i, frame in enumerate(chosen):
-        sheet.paste(frame.resize((width, height)), (i % columns * width, i // columns * height))
+        sheet.paste(frame.resize((width, height)), (i % 3 * width, i // 3 * height))
     return sheet
 
 
+def render_pictures(recorded: Any, path: Path) -> None:
+    """Render one robot in several poses [pictures, nq], each from its own direction, as one PNG."""
+    model = mujoco.MjModel.from_xml_path(str(recorded["model_path"]))
+    data = mujoco.MjData(model)
+    width, height = (int(x) for x in recorded["size"])
+    columns = int(recorded["columns"])
+    rows = -(-len(recorded["poses"]) // columns)
+    sheet = Image.new("RGB", (columns * width, rows * height), "white")
+    font = ImageFont.load_default(size=15)
+    camera = mujoco.MjvCamera()
+    with mujoco.Renderer(model, height, width) as renderer:
+        for i, (pose, caption, azimuth) in enumerate(
+            zip(*(recorded[name] for name in ("poses", "captions", "azimuths")))
+        ):
+            data.qpos[:] = pose
+            mujoco.mj_forward(model, data)
+            points = data.geom_xpos[1:]  # without the floor
+            low, high = points.min(axis=0), points.max(axis=0)
+            camera.lookat[:] = (low + high) / 2
+            camera.distance = 2.0 * float(np.linalg.norm(high - low)) + 0.1
+            camera.azimuth, camera.elevation = azimuth, -16.0
+            renderer.update_scene(data, camera)
+            image = Image.fromarray(renderer.render())
+            ImageDraw.Draw(image, "RGBA").rectangle((0, height - 24, width, height), fill=(255, 255, 255, 200))
+            ImageDraw.Draw(image).text((8, height - 22), str(caption), fill=(20, 20, 20), font=font)
+            sheet.paste(image, (i % columns * width, i // columns * height))
+    sheet.save(path)
+
+
 def main() -> None:
-    recording, path = Path(sys.argv[1]), Path(sys.argv[2])
-    parent = int(sys.argv[3]) if len(sys.argv) > 3 else None
-    with np.load(recording) as data:
-        ground = None
-        if data["ground"]:
-            ground = HeightField(data["heights"], float(data["cell"]), (data["origin"][0], data["origin"][1]))
-        render(
-            str(data["model_path"]),
-            data["poses"],
-            [str(caption) for caption in data["captions"]],
-            float(data["fps"]),
-            (int(data["size"][0]), int(data["size"][1])),
-            path,
-            parent,
-            ground,
-            data.get("points"),
-        )
+    path, parent = Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None
+    with np.load(sys.argv[1]) as recorded:
+        if path.suffix == ".png":
+            render_pictures(recorded, path)
+        else:
+            render_video(recorded, path, parent)
 
 
 if __name__ == "__main__":

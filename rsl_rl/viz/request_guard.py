@@ -9,7 +9,10 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Callable, Iterator, List, Optional
 from urllib.parse import parse_qs, unquote, urlsplit
 
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+HOST = "127.0.0.1"
+"""Address at which viewers serve: of this computer only."""
+
+_LOCAL_HOSTS = ("localhost", HOST, "::1")
 
 ProcessRequest = Callable[[Any, Any], Any]
 """Handler of the package websockets: connection and request -> response, or None to open a WebSocket."""
@@ -19,14 +22,12 @@ class RequestGuard:
     """Check each request of a server of the package websockets before the server's own handler sees it.
 
     The first request must have the token in its address (``?token=...``); it gets a cookie, which later requests must
-    have. ``Host`` must be this computer or ``host``, ``Origin`` the server itself, and no path may leave the folder of
-    the page.
+    have. ``Host`` must be this computer, ``Origin`` the server itself, and no path may leave the folder of the page.
     """
 
-    def __init__(self, host: str):
+    def __init__(self) -> None:
         self.token = secrets.token_urlsafe(24)
         self._cookie = f"rsl_rl_{secrets.token_hex(4)}"  # cookies are shared between the ports of a computer
-        self._hosts = (*_LOCAL_HOSTS, host)
 
     def wrap(self, process_request: Optional[ProcessRequest]) -> ProcessRequest:
         """Return the handler with the checks before it."""
@@ -46,7 +47,7 @@ class RequestGuard:
     def refusal(self, request: Any) -> Optional[str]:
         """Return why a request (``path`` and ``headers``) is refused; None if it is not."""
         hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
-        if len(hosts) != 1 or _hostname(f"//{hosts[0]}") not in self._hosts:
+        if len(hosts) != 1 or _hostname(f"//{hosts[0]}") not in _LOCAL_HOSTS:
             return "this host name is not that of the viewer"
         if any(origin not in (f"http://{hosts[0]}", f"https://{hosts[0]}") for origin in origins):
             return "this page is not allowed to use the viewer"

@@ -1,9 +1,10 @@
-"""Videos of recorded robots, rendered in a separate process."""
+"""Videos and pictures of recorded robots, rendered in a separate process; videos also in the background."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -28,12 +29,14 @@ _REMEDIES = (
     ("", _DRIVER_REMEDY),
 )
 
-
 _STARTING_TIME, _FRAME_TIME = 120.0, 5.0
 """Timeouts of the renderer for its start and for each frame, long enough for a busy machine [s]."""
 
 PART_SUFFIX = ".part"
 """Suffix of the temporary folder in which a video is made."""
+
+_NICENESS = 19
+"""Lowest priority, so that a renderer in the background does not slow down the training."""
 
 
 class VideoError(RuntimeError):
@@ -62,15 +65,21 @@ class VideoClip(NamedTuple):
         return {name: value for name, value in content.items() if value is not None}
 
 
+class Picture(NamedTuple):
+    """One picture of a sheet."""
+
+    pose: np.ndarray  # [7 + J] root position [m], quaternion w x y z, joint angles [rad]
+    caption: str
+    azimuth: float = 125.0  # direction of view [deg]; 180 looks at the robot from the front, 90 from the right
+
+
 class Renderer:
     """Run one render process at a time; another thread may stop it.
 
-    ``niceness`` above 0 lowers the priority of the process. It ends when its parent process ends. ``worker`` is the
-    module that it runs.
+    ``niceness`` above 0 lowers the priority of the process. It ends when its parent process ends.
     """
 
-    def __init__(self, niceness: int = 0, worker: str = "rsl_rl.viz.render_worker"):
-        self._worker = worker
+    def __init__(self, niceness: int = 0):
         self._prefix = ["nice", "-n", str(niceness)] if niceness and shutil.which("nice") else []
         self._lock = threading.Lock()
         self._process: Optional[subprocess.Popen] = None
@@ -78,7 +87,7 @@ class Renderer:
 
     def run(self, recording: Path, path: Path, driver: str, timeout: float) -> Optional[str]:
         """Render with an OpenGL driver and a timeout [s]; return one line on the failure, or None."""
-        module = [sys.executable, "-m", self._worker]
+        module = [sys.executable, "-m", "rsl_rl.viz.render_worker"]
         command = [*self._prefix, *module, str(recording), str(path), str(os.getpid())]
         environment = {**os.environ, "MUJOCO_GL": driver} if driver else None
         with self._lock:
@@ -137,6 +146,24 @@ def write_video(
     return path
 
 
+def write_pictures(
+    path: Path, model_path: Path, pictures: Sequence[Picture], columns: int, size: Tuple[int, int] = (400, 320)
+) -> None:
+    """Write pictures as one PNG, ``columns`` in a row; a missing OpenGL driver is a VideoError."""
+    with tempfile.TemporaryDirectory() as folder:
+        recording = Path(folder) / "pictures.npz"
+        np.savez(
+            recording,
+            model_path=str(model_path),
+            poses=np.array([picture.pose for picture in pictures]),
+            captions=[picture.caption for picture in pictures],
+            azimuths=np.array([picture.azimuth for picture in pictures]),
+            columns=columns,
+            size=size,
+        )
+        render(Renderer(), recording, path, len(pictures), "pictures")
+
+
 def render(renderer: Renderer, recording: Path, result: Path, num_frames: int, what: str) -> None:
     """Render a recording with the first OpenGL driver that works; none is a VideoError."""
     errors: List[str] = []
@@ -166,3 +193,68 @@ def _drivers() -> List[str]:
 
 def _remedy(error: str) -> str:
     return next(remedy for sign, remedy in _REMEDIES if sign in error.lower())
+
+
+class VideoQueue:
+    """Render clips one after the other, in the order in which they are added, in a separate thread.
+
+    After the first failure that is not a full disk, ``broken`` is true and no more clips are rendered.
+    """
+
+    def __init__(self) -> None:
+        self.broken = False
+        self._renderer = Renderer(_NICENESS)
+        self._videos: queue.Queue[Tuple[Path, VideoClip]] = queue.Queue()
+        self._messages: queue.Queue[str] = queue.Queue()
+        self._all_done = threading.Condition()
+        self.pending = 0  # clips that are not finished
+        threading.Thread(target=self._work, name="videos", daemon=True).start()
+
+    def add(self, path: Path, clip: VideoClip) -> None:
+        """Add a clip to the queue."""
+        with self._all_done:
+            self.pending += 1
+        self._videos.put((path, clip))
+
+    def pop_messages(self) -> List[str]:
+        """Return a line on each clip that was finished or failed since the last call."""
+        lines = []
+        while not self._messages.empty():
+            lines.append(self._messages.get())
+        return lines
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for all clips with a timeout [s]; return whether they are finished."""
+        with self._all_done:
+            return self._all_done.wait_for(lambda: self.pending == 0, seconds)
+
+    def stop(self) -> None:
+        """Discard unfinished clips; return when their temporary files are removed."""
+        self._renderer.stop()
+        with self._all_done:
+            self._all_done.wait_for(lambda: self.pending == 0)
+
+    def _work(self) -> None:
+        while True:
+            path, clip = self._videos.get()
+            try:
+                if not self.broken and not self._renderer.stopped:
+                    self._make(path, clip)
+            finally:
+                with self._all_done:
+                    self.pending -= 1
+                    self._all_done.notify_all()
+
+    def _make(self, path: Path, clip: VideoClip) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_video(path, clip, renderer=self._renderer)
+        except (OSError, DiskFullError) as error:  # a full disk; there may be space for the next video
+            self._messages.put(f"warning: no video {path.name} ({error}); the next one is tried")
+        except Exception as error:  # no error of a video may end the training
+            self.broken = True
+            if not self._renderer.stopped:
+                reason = str(error) if isinstance(error, VideoError) else f"no video: {error!r}"
+                self._messages.put(f"warning: {reason}; training continues without videos")
+        else:
+            self._messages.put(f"video: {path} (contact sheet: {contact_sheet_path(path).name})")

@@ -19,7 +19,7 @@ import trimesh
 import viser
 
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.viz.request_guard import RequestGuard, guarded_servers
+from rsl_rl.viz.request_guard import HOST, RequestGuard, guarded_servers
 from rsl_rl.viz.scene import height_to_look_at, scale_of
 
 _CAMERA = (0.9, -1.1, 0.45)  # initial position of the camera for a Go2, from where it looks [m]
@@ -42,17 +42,16 @@ class WebViewer:
         ranges: Sequence[Tuple[float, float]],  # of vx, vy [m/s] and yaw rate [rad/s]
         command: Sequence[float],  # to begin with
         port: int,
-        host: str = "127.0.0.1",
         ground: Optional[HeightField] = None,  # None: a plane
     ):
         if not 1 <= port <= 65535:
             raise ValueError(f"--port {port}: give a number from 1 to 65535, such as 8080")
         self._model = mujoco.MjModel.from_xml_path(str(model_path))
         self._data = mujoco.MjData(self._model)
-        guard = RequestGuard(host)
+        guard = RequestGuard()
         with contextlib.redirect_stdout(io.StringIO()), guarded_servers(guard):  # the caller prints the address
-            self.server = viser.ViserServer(host=host, port=port, label="rsl_rl", verbose=False)
-        self.address = f"http://{host}:{self.server.get_port()}/?token={guard.token}"
+            self.server = viser.ViserServer(host=HOST, port=port, label="rsl_rl", verbose=False)
+        self.address = f"http://{HOST}:{self.server.get_port()}/?token={guard.token}"
         self._ground, self._floor_height = ground, 0.0
         self._draw_scene()
         self._build_panel(ranges, command)
@@ -104,7 +103,7 @@ class WebViewer:
         self._pause = gui.add_button("pause")
         self._reset = gui.add_button("reset")
         self._text = gui.add_markdown("")
-        self._frame, self._paused, self._wants_reset = 0, False, threading.Event()
+        self._frame, self.paused, self._wants_reset = 0, False, threading.Event()
         self._stop.on_click(lambda _: self._zero())
         self._pause.on_click(lambda _: self._toggle())
         self._reset.on_click(lambda _: self._wants_reset.set())
@@ -115,8 +114,8 @@ class WebViewer:
                 slider.value = min(max(0.0, slider.min), slider.max)
 
     def _toggle(self) -> None:
-        self._paused = not self._paused
-        self._pause.label = "resume" if self._paused else "pause"
+        self.paused = not self.paused
+        self._pause.label = "resume" if self.paused else "pause"
 
     @property
     def command(self) -> Tuple[float, float, float]:
@@ -127,10 +126,6 @@ class WebViewer:
                 self._command[i] = min(max(float(value), low), high)
         vx, vy, yaw_rate = self._command
         return vx, vy, yaw_rate
-
-    @property
-    def paused(self) -> bool:
-        return self._paused
 
     def is_open(self) -> bool:
         """Return True; Ctrl-C ends the viewer."""

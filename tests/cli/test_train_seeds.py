@@ -11,7 +11,8 @@ import pytest
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.cli import train
-from rsl_rl.cli.processes import final_metrics, find_named_run, read_metrics
+from rsl_rl.cli.trainings import final_metrics, find_named_run
+from rsl_rl.loggers.logger import read_metrics
 
 TINY = (
     "--task", "recall", "--num_envs", "16", "--runner.num_steps_per_env", "8", "--logger", "none",

@@ -25,7 +25,7 @@ from rsl_rl.runners.listeners import BestCheckpoint
 from rsl_rl.runners.loading import load_policy
 from rsl_rl.utils.checkpoints import read_checkpoint
 from rsl_rl.utils.config_io import from_dict, to_dict
-from rsl_rl.viz import video, video_queue
+from rsl_rl.viz import video
 from rsl_rl.viz.video import VideoError
 from tests.kill_and_resume import same
 
@@ -105,7 +105,7 @@ def drawn(monkeypatch):
         path.write_bytes(b"film")
         return path
 
-    monkeypatch.setattr(video_queue, "write_video", write)
+    monkeypatch.setattr(video, "write_video", write)
     return clips
 
 
@@ -235,7 +235,7 @@ def test_what_cannot_be_filmed_is_one_line_and_the_last_attempt(tmp_path, monkey
         tried.append(path.name)
         raise VideoError("no video: no driver; install one")
 
-    monkeypatch.setattr(video_queue, "write_video", write)
+    monkeypatch.setattr(video, "write_video", write)
     clips = clips_in(tmp_path / "videos", said)
     for iteration in range(1, 6):
         clips(iteration)
@@ -252,7 +252,7 @@ def test_a_disk_that_is_full_costs_one_film(tmp_path, monkeypatch):
         if path.name == "model_2.mp4":
             raise OSError("No space left on device")
 
-    monkeypatch.setattr(video_queue, "write_video", write)
+    monkeypatch.setattr(video, "write_video", write)
     clips = clips_in(tmp_path / "videos", said)
     clips(2)
     clips(4)

@@ -7,7 +7,7 @@ import pytest
 
 from configs.go2_rough import rough_task
 from rsl_rl.config.terrain import TerrainConfig
-from rsl_rl.evaluation.curriculum_report import CurriculumReport, describe
+from rsl_rl.evaluation.curriculum import CurriculumReport, describe
 from rsl_rl.terrain.levels import Progress
 
 STUCK = Progress(episodes=640, walked=0.42, commanded=5.5, fall_rate=0.25, mean_level=0.02)
@@ -43,7 +43,7 @@ def test_robots_that_stay_on_level_0_are_reported_with_the_reason(tmp_path):
     [({"commanded": 2.9}, "give faster commands or more than env.episode_length=10 s"), ({"fall_rate": 0.6}, "easier")],
 )
 def test_the_remedy_fits_the_reason(change, words):
-    assert words in describe(STUCK._replace(**change), Task(), 100)
+    assert words in describe(STUCK._replace(**change), Task())
 
 
 def test_levels_of_the_run_are_drawn(tmp_path):

@@ -21,9 +21,9 @@ from rsl_rl.evaluation.export_parity import (
     compare,
     describe_parity,
     open_torchscript,
+    record_rollout,
     write_parity,
 )
-from rsl_rl.evaluation.parity_rollout import record_rollout
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.exporters.onnx import export_onnx
 from rsl_rl.runners import OnPolicyRunner

@@ -16,8 +16,16 @@ from configs.go2_flat import Go2Flat
 from configs.toy import Toy
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.mdp import EventTerm
-from rsl_rl.evaluation.fault_plots import StepSummary, step_summaries, write_fault_report
-from rsl_rl.evaluation.fault_replay import SECTIONS, describe_replay, find_fault_dump, load_fault_dump, replay_fault
+from rsl_rl.evaluation.fault_replay import (
+    SECTIONS,
+    StepSummary,
+    describe_replay,
+    find_fault_dump,
+    load_fault_dump,
+    replay_fault,
+    step_summaries,
+    write_fault_report,
+)
 from rsl_rl.runners import OnPolicyRunner
 
 ENGINE, STATE, REWARD = 3, 5, 1  # robots that break, each for a cause of its own
@@ -157,7 +165,7 @@ def test_one_step_is_enough(trained):
 def test_a_robot_that_flies_away_stays_in_the_film(trained, tmp_path, monkeypatch):
     dump, replay = repeated(trained, "state_2")
     filmed = []
-    monkeypatch.setattr("rsl_rl.evaluation.fault_plots.write_video", lambda path, clip: filmed.append(clip))
+    monkeypatch.setattr("rsl_rl.evaluation.fault_replay.write_video", lambda path, clip: filmed.append(clip))
     list(write_fault_report(dump, replay, tmp_path / "case.pt", True))
     poses = filmed[0].poses[:, 0]
     assert poses.shape == (33, 19) and abs(poses[-1, 0] - poses[0, 0]) == pytest.approx(0.5)
@@ -173,7 +181,7 @@ def test_a_robot_that_flies_away_stays_in_the_film(trained, tmp_path, monkeypatc
 def test_poses_that_are_not_finite_are_not_filmed(trained, tmp_path, monkeypatch):
     dump, _ = repeated(trained, "engine_2")
     filmed = []
-    monkeypatch.setattr("rsl_rl.evaluation.fault_plots.write_video", lambda path, clip: filmed.append(clip))
+    monkeypatch.setattr("rsl_rl.evaluation.fault_replay.write_video", lambda path, clip: filmed.append(clip))
     states = dump.states.clone()
     states[2, 9] = states[2, 29] = torch.nan  # a joint's angle, and the velocity of the fifth joint
     broken = dump._replace(states=states)

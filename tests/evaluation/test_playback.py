@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.cli.play import split_commas
-from rsl_rl.evaluation import playback_plots
+from rsl_rl.evaluation import plots
 from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
 
 
@@ -54,7 +54,7 @@ def test_a_recording_has_what_the_plots_show(recorded):
 
 def test_the_motion_picture_tells_commanded_from_measured(recorded, figures, tmp_path):
     env, recording = recorded
-    playback_plots.plot_motion(recording, 0.02, env.sim.foot_names, tmp_path / "x.png")
+    plots.plot_motion(recording, 0.02, env.sim.foot_names, tmp_path / "x.png")
     axes = figures[0].axes
     for i, unit in enumerate(("[m/s]", "[m/s]", "[rad/s]")):
         measured, commanded = axes[i].lines[:2]
@@ -71,7 +71,7 @@ def test_the_motion_picture_tells_commanded_from_measured(recorded, figures, tmp
 def test_a_bar_of_the_gait_diagram_is_a_stance():
     axis = Figure().subplots()
     contact = np.array([[0, 1], [1, 1], [1, 0], [0, 0], [1, 0]], dtype=bool)  # [steps, feet]
-    playback_plots._draw_gait(axis, 0.1 * (1 + np.arange(5)), contact, ("a_foot", "b_foot"))
+    plots._draw_stances(axis, 0.1 * (1 + np.arange(5)), contact, ("a_foot", "b_foot"))
     spans = [
         [(path.vertices[:, 0].min(), path.vertices[:, 0].max()) for path in bars.get_paths()]
         for bars in axis.collections
@@ -85,7 +85,7 @@ def test_a_bar_of_the_gait_diagram_is_a_stance():
 def test_the_joint_picture_has_a_column_for_each_leg(recorded, figures, tmp_path):
     env, recording = recorded
     sim = env.sim
-    playback_plots.plot_joints(recording, 0.02, sim.joint_names, sim.torque_limits, 4, tmp_path / "x.png")
+    plots.plot_joints(recording, 0.02, sim.joint_names, sim.torque_limits, 4, tmp_path / "x.png")
     axes = np.array(figures[0].axes).reshape(6, 4)
     for j, name in enumerate(sim.joint_names):
         position, torque = axes[j % 3, j // 3], axes[3 + j % 3, j // 3]
@@ -100,13 +100,13 @@ def test_the_joint_picture_has_a_column_for_each_leg(recorded, figures, tmp_path
     ("joints", "legs", "grid"), [(12, 4, (3, 4)), (12, 2, (6, 2)), (13, 2, (4, 4)), (3, 0, (1, 3))]
 )
 def test_every_joint_finds_a_place(joints, legs, grid):
-    assert playback_plots._grid(joints, legs) == grid and grid[0] * grid[1] >= joints
+    assert plots._grid(joints, legs) == grid and grid[0] * grid[1] >= joints
 
 
 def test_the_end_of_an_episode_is_marked(recorded, figures, tmp_path):
     env, recording = recorded
     recording["done"][7, 0] = True
-    playback_plots.plot_motion(recording, 0.02, env.sim.foot_names, tmp_path / "x.png")
+    plots.plot_motion(recording, 0.02, env.sim.foot_names, tmp_path / "x.png")
     np.testing.assert_allclose(figures[0].axes[0].lines[2].get_xdata(), 0.16)
     assert "episode ended" in [text.get_text() for text in figures[0].legends[0].texts]
 
@@ -123,7 +123,7 @@ def test_pictures_are_written_or_left_out(recorded, tmp_path):
 
 def test_without_matplotlib_one_line_says_what_to_install(recorded, tmp_path, monkeypatch):
     env, recording = recorded
-    monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.playback_plots")
+    monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.plots")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     (line,) = write_playback(recording, env, tmp_path, video=False, plot=True)
     assert line.startswith("no plots: ") and "pip install 'rsl-rl-lib[sim]'" in line and "\n" not in line

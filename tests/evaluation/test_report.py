@@ -14,7 +14,7 @@ import torch
 import rsl_rl.evaluation
 from configs.go2_flat import Go2Flat
 from rsl_rl.cli.evaluate import print_tables, report_path
-from rsl_rl.evaluation import report_plots
+from rsl_rl.evaluation import plots
 from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin, GaitMetrics
 from rsl_rl.evaluation.report import report_html
@@ -114,8 +114,8 @@ def test_runs_that_were_judged_differently_are_not_passed_over():
 
 def test_without_matplotlib_there_are_tables_and_a_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.report_plots")
-    monkeypatch.delattr(rsl_rl.evaluation, "report_plots")
+    monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.plots")
+    monkeypatch.delattr(rsl_rl.evaluation, "plots")
     page = report_html("go2", "", [eval_result("a", [0.1])])
     assert not images(page) and "No plots: " in page and "pip install &quot;rsl-rl-lib[sim]&quot;" in page
     assert "0.1000" in page
@@ -124,26 +124,26 @@ def test_without_matplotlib_there_are_tables_and_a_remedy(monkeypatch):
 @pytest.fixture
 def drawn(monkeypatch):
     """Have plots return what they draw instead of its file."""
-    monkeypatch.setattr(report_plots, "_png", lambda figure: figure)
+    monkeypatch.setattr(plots, "_png", lambda figure: figure)
 
 
 def test_the_bars_are_the_errors(drawn):
-    figure = report_plots.plot_tracking_errors([eval_result("a", [0.1]), eval_result("b", [0.4])])
+    figure = plots.plot_tracking_errors([eval_result("a", [0.1]), eval_result("b", [0.4])])
     heights = [[bar.get_height() for bar in axis.patches] for axis in figure.axes]
     assert heights == [[0.1, 1.1, 0.4, 1.4]] * 3 + [[0.2, 1.2, 0.8, 1.8]] * 3
-    figure = report_plots.plot_falls([eval_result("a", [0.1]), eval_result("b", [0.4], falls=0.5)])
+    figure = plots.plot_falls([eval_result("a", [0.1]), eval_result("b", [0.4], falls=0.5)])
     assert [bar.get_height() for bar in figure.axes[0].patches] == [0, 0, 0, 0, 0, 0.5, 0, 0]
 
 
 def test_perfect_tracking_is_the_diagonal(drawn):
-    figure = report_plots.plot_velocities([eval_result("a", [0.1])])
+    figure = plots.plot_velocities([eval_result("a", [0.1])])
     line, diagonal = figure.axes[0].lines
     assert line.get_xydata().tolist() == [[-0.5, -0.6], [0.5, 0.4]]
     assert diagonal.get_xydata().tolist() == [[-1, -1], [1, 1]]
 
 
 def test_the_comparison_shows_limits_intervals_and_seeds(drawn):
-    figure = report_plots.plot_comparison([eval_result("a", [0.1, 0.3]), eval_result("b", [0.2, 0.2])])
+    figure = plots.plot_comparison([eval_result("a", [0.1, 0.3]), eval_result("b", [0.2, 0.2])])
     (axis,) = (axis for axis in figure.axes if axis.get_title() == "lin_vel_error")
     seeds, interval, mean = (line.get_ydata() for line in axis.lines[:3])
     assert list(seeds) == [0.1, 0.3] and list(interval) == [0.1, 0.3] and list(mean) == [0.2]
@@ -151,7 +151,7 @@ def test_the_comparison_shows_limits_intervals_and_seeds(drawn):
 
 
 def test_the_gait_diagram_shows_when_feet_are_down(drawn):
-    figure = report_plots.plot_walk(eval_result("a", [0.1]))
+    figure = plots.plot_walk(eval_result("a", [0.1]))
     bars = figure.axes[3].collections
     assert len(bars) == 4 and len(bars[0].get_paths()) == 25  # every second five steps of 50
     starts = [path.vertices[:, 0].min() for path in bars[0].get_paths()]

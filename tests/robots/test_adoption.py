@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from rsl_rl.adoption.adopt import adopt_model
 from rsl_rl.adoption.config_file import common_pattern, write_config
 from rsl_rl.adoption.geometry import fit, points_of_shape
-from rsl_rl.adoption.meshes import find_mesh
-from rsl_rl.adoption.reading import read_model
+from rsl_rl.adoption.reading import find_mesh, read_model
 from rsl_rl.adoption.standing import gravity_torques
 from rsl_rl.adoption.structure import find_skeleton
 from tests.models_of_others import (

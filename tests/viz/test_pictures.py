@@ -5,8 +5,7 @@ import pytest
 from PIL import Image
 
 from rsl_rl.robots.go2 import GO2
-from rsl_rl.viz.pictures import Picture, write_pictures
-from rsl_rl.viz.video import VideoError
+from rsl_rl.viz.video import Picture, VideoError, write_pictures
 from tests.viz.test_video import has_gl
 
 STANDING = np.array([0, 0, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])

@@ -9,13 +9,12 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
-from rsl_rl.cli.processes import TrainProcesses, reject_launcher, require_seeds, wait_for_lock
 from rsl_rl.cli.sweep.search_space import Interval, parse_space
-from rsl_rl.cli.sweep.table import Target, print_results, result_table
+from rsl_rl.cli.trainings import ResultTable, TrainProcesses, reject_launcher, require_seeds, summarize, wait_for_lock
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.utils.config_io import read_yaml, write_yaml
 
@@ -111,8 +110,7 @@ def require_equal_lengths(cfg: Any) -> None:
 
 def sweep(args: Arguments, argv: Sequence[str]) -> int:
     """Train until no training is left to this process; write and print the table."""
-    from rsl_rl.cli.sweep.study import SweepSettings, SweepStudy
-    from rsl_rl.cli.sweep.training import RunFlags, SweepTrainer
+    from rsl_rl.cli.sweep.study import RunFlags, SweepSettings, SweepStudy, SweepTrainer
 
     flags, cfg = args.flags, args.cfg
     require_equal_lengths(cfg)
@@ -137,7 +135,7 @@ def sweep(args: Arguments, argv: Sequence[str]) -> int:
     of_new = ("--init_from", flags.init_from) if flags.init_from else ()
     run_flags = RunFlags(of_all, of_new, cfg.runner.run_name, folder)
     processes = TrainProcesses()
-    trainer = SweepTrainer(study, settings, target.metric, run_flags, parse_config, processes)
+    trainer = SweepTrainer(study, target.metric, run_flags, parse_config, processes)
     print_line(f"sweep: {folder}")
     while not processes.interrupted:
         with study.claim() as assignment:
@@ -167,7 +165,7 @@ def target_of(cfg: Any) -> Target:
 
 def evaluation_flags(cfg: Any, prune: bool) -> List[str]:
     """Return flags by which each training evaluates its policy: at the end, and for pruning on the way."""
-    from rsl_rl.cli.sweep.training import REPORTS
+    from rsl_rl.cli.sweep.study import REPORTS
 
     last = cfg.runner.max_iterations
     if target_of(cfg).metric == "mean_reward" or cfg.progress.evaluate_interval:
@@ -196,3 +194,50 @@ def join_sweep(folder: Path, space: Sequence[str], settings: SweepSettings, argv
             f"{folder} holds a sweep with other {changed}: {known.get(changed)} and now {values[changed]}; continue it "
             "with its own flags, or start another one with --experiment_name"
         )
+
+
+if TYPE_CHECKING:
+    from rsl_rl.cli.sweep.study import SweepSettings, TrialResult
+
+
+class Target(NamedTuple):
+    """The number that a sweep compares."""
+
+    metric: str  # of metrics.jsonl
+    minimize: bool
+
+
+def result_table(results: Sequence[TrialResult], settings: SweepSettings, target: Target) -> ResultTable:
+    """Return all that is known of the trials, the best first."""
+    fields, seeds = [parameter.field for parameter in settings.space], settings.seeds
+    columns = ["trial", *fields, target.metric, "95 % from", "to", *(f"seed {seed}" for seed in seeds), "state", "note"]
+    rows = []
+    for trial in results:
+        summary, by_seed = summarize(list(trial.targets.values())), [trial.targets.get(seed) for seed in seeds]
+        values = [trial.values.get(field) for field in fields]
+        rows.append([trial.number, *values, *summary, *by_seed, trial.state, trial.message])
+    return ResultTable(columns, rows)
+
+
+def print_results(results: Sequence[TrialResult], settings: SweepSettings, target: Target, folder: Path) -> None:
+    """Print the table, with short names of the fields, and what ended trials."""
+    names = short_names([parameter.field for parameter in settings.space])
+    rows = []
+    for trial in results:
+        summary = summarize(list(trial.targets.values()))
+        interval = None if summary.low is None else f"{summary.low:.4g}..{summary.high:.4g}"
+        values = [trial.values.get(field) for field in names]
+        rows.append([trial.number, *values, summary.mean, interval, trial.state])
+    best = "lowest" if target.minimize else "highest"
+    title = f"{folder.name}: {best} {target.metric} first, means over {len(settings.seeds)} seed(s)"
+    ResultTable(["trial", *names.values(), target.metric, "95 % interval", "state"], rows).print(title)
+    for trial in results:
+        if trial.message:
+            print_line(f"trial {trial.number} {trial.state}: {trial.message}")
+    print_line(f"table: {folder / 'sweep.csv'} and {folder / 'sweep.md'}")
+
+
+def short_names(fields: Sequence[str]) -> Dict[str, str]:
+    """Return the last part of each field's path; the whole path where two are alike."""
+    last: List[str] = [field.rpartition(".")[2] for field in fields]
+    return {field: name if last.count(name) == 1 else field for field, name in zip(fields, last)}

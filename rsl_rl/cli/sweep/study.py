@@ -1,4 +1,4 @@
-"""The state of a sweep, shared by several processes and machines: trials of Optuna in a journal file.
+"""The state of a sweep, shared by several processes and machines: trials of Optuna in a journal file; and a training.
 
 The only file that imports Optuna.
 """
@@ -18,13 +18,24 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from rsl_rl.cli.processes import wait_for_lock
-from rsl_rl.cli.sweep.search_space import Choices, Parameter, Value
+from rsl_rl.cli.errors import print_line
+from rsl_rl.cli.sweep.search_space import Choices, Parameter, ParseConfig, Value, flags_of
+from rsl_rl.cli.trainings import (
+    TrainProcesses,
+    describe_exit,
+    final_metrics,
+    find_named_run,
+    wait_for_lock,
+)
+from rsl_rl.loggers.logger import read_metrics
 from rsl_rl.runners import TrainingError
 from rsl_rl.runners.run_folder import run_lock
 from rsl_rl.utils.files import require_writable
 
 SAMPLERS = {"tpe": TPESampler, "random": RandomSampler}
+
+REPORTS = 10
+"""Number of comparisons of a training that may be pruned, at equal distances."""
 
 _STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 
@@ -79,7 +90,7 @@ class SweepStudy:
     """
 
     def __init__(self, folder: Path, settings: SweepSettings):
-        self._folder, self._settings = folder, settings
+        self._folder, self.settings = folder, settings
         require_writable(folder / "trials")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with wait_for_lock(folder):
@@ -116,11 +127,11 @@ class SweepStudy:
                 if self._lock(assignment, stack):
                     return assignment
         started = len(self._study.get_trials(deepcopy=False)) - self._num_waiting()
-        if self._num_waiting() == 0 and started >= self._settings.trials:
+        if self._num_waiting() == 0 and started >= self.settings.trials:
             return None
         self._set_sampler(started)
         trial = self._study.ask()
-        assignment = Assignment(trial.number, self._settings.seeds[0], self._suggest(trial))
+        assignment = Assignment(trial.number, self.settings.seeds[0], self._suggest(trial))
         return assignment if self._lock(assignment, stack) else None
 
     def _num_waiting(self) -> int:
@@ -135,19 +146,19 @@ class SweepStudy:
 
     def _open_seeds(self, frozen: FrozenTrial) -> List[int]:
         """Return the seeds without a result; with pruning, the first one decides whether the others are trained."""
-        still_open = [seed for seed in self._settings.seeds if _name(seed) not in frozen.user_attrs]
-        first = self._settings.seeds[0]
-        return [first] if self._settings.prune and first in still_open else still_open
+        still_open = [seed for seed in self.settings.seeds if _name(seed) not in frozen.user_attrs]
+        first = self.settings.seeds[0]
+        return [first] if self.settings.prune and first in still_open else still_open
 
     def _set_sampler(self, number: int) -> None:
         """Seed the sampler for a trial, so that an interrupted sweep samples as an uninterrupted one does."""
-        sequence = np.random.SeedSequence([self._settings.sampler_seed, number])
-        self._study.sampler = SAMPLERS[self._settings.sampler](seed=int(sequence.generate_state(1)[0]))
+        sequence = np.random.SeedSequence([self.settings.sampler_seed, number])
+        self._study.sampler = SAMPLERS[self.settings.sampler](seed=int(sequence.generate_state(1)[0]))
 
     def _suggest(self, trial: Trial) -> Dict[str, Value]:
         """Return the values of a trial; those that it has already are not sampled again."""
         values: Dict[str, Value] = {}
-        for parameter in self._settings.space:
+        for parameter in self.settings.space:
             field = parameter.field
             if isinstance(parameter, Choices):
                 values[field] = trial.suggest_categorical(field, parameter.values)
@@ -173,8 +184,8 @@ class SweepStudy:
         with wait_for_lock(self._folder):
             if self._write(assignment, target):
                 attributes = self._frozen(assignment).user_attrs
-                targets = [attributes[_name(seed)] for seed in self._settings.seeds if _name(seed) in attributes]
-                if len(targets) == len(self._settings.seeds):
+                targets = [attributes[_name(seed)] for seed in self.settings.seeds if _name(seed) in attributes]
+                if len(targets) == len(self.settings.seeds):
                     self._study.tell(assignment.trial, statistics.fmean(targets))
 
     def record_end(self, assignment: Assignment, message: str, pruned: bool = False) -> None:
@@ -198,13 +209,13 @@ class SweepStudy:
         """Return all trials that have begun: the complete ones, best first, then all others by number."""
         found = []
         for frozen in self._study.get_trials(deepcopy=False):
-            attributes = {seed: frozen.user_attrs.get(_name(seed)) for seed in self._settings.seeds}
+            attributes = {seed: frozen.user_attrs.get(_name(seed)) for seed in self.settings.seeds}
             targets = {seed: value for seed, value in attributes.items() if isinstance(value, float)}
             message = next((f"seed {seed}: {text}" for seed, text in attributes.items() if isinstance(text, str)), "")
             if frozen.state != TrialState.WAITING:
                 state = _STATES.get(frozen.state, "running")
                 found.append(TrialResult(frozen.number, state, dict(frozen.params), targets, message))
-        sign = 1 if self._settings.minimize else -1
+        sign = 1 if self.settings.minimize else -1
 
         def order(trial: TrialResult) -> Any:
             complete = trial.state == "complete"
@@ -230,3 +241,110 @@ def _remove_partial_line(path: Path) -> None:
     if content and not content.endswith(b"\n"):
         with path.open("r+b") as file:
             file.truncate(content.rfind(b"\n") + 1)
+
+
+class RunFlags(NamedTuple):
+    """Flags of the trainings of a sweep, apart from the values of its parameters."""
+
+    of_all: Sequence[str]
+    of_new: Sequence[str]  # of a training that is not resumed
+    prefix: str  # of the names of the runs
+    experiment: Path  # folder of the runs
+
+
+class SweepTrainer:
+    """Train the assignments of a sweep, each as an ordinary run in a process of its own."""
+
+    def __init__(
+        self, study: SweepStudy, metric: str, flags: RunFlags, parse_config: ParseConfig, processes: TrainProcesses
+    ):
+        self._study, self._metric, self._flags = study, metric, flags
+        self._parse_config, self._processes = parse_config, processes
+
+    def run(self, assignment: Assignment) -> None:
+        """Train with the seed of a trial and record the result; nothing is recorded of an interrupted training.
+
+        An unfinished run is resumed, and a finished one only read. A training that is killed is resumed once.
+        """
+        name = f"trial_{assignment.trial:04d}_seed_{assignment.seed}"
+        name = f"{self._flags.prefix}_{name}" if self._flags.prefix else name
+        space, values = self._study.settings.space, assignment.values
+        flags = [flag for parameter in space for flag in flags_of(parameter, values[parameter.field])]
+        flags += ["--seed", str(assignment.seed)]
+        cfg = self._parse_config(flags)
+        last = cfg.runner.max_iterations
+        pruning = _Pruning(self._study, assignment, self._metric, last, self._flags.experiment, name)
+        output, code = self._study.output_folder(assignment) / "output.txt", 0
+        for _ in range(2):
+            code = self._train(assignment, [*flags, "--run_name", name], name, cfg, output, pruning)
+            if self._processes.interrupted:
+                return
+            if code >= 0:
+                break
+        if pruning.at is not None:
+            self._end(assignment, f"worse than the median at iteration {pruning.at}", pruned=True)
+        elif code != 0:
+            self._end(assignment, f"{describe_exit(code, output)} ({output})")
+        else:
+            self._record(assignment, name, cfg)
+
+    def _train(
+        self, assignment: Assignment, flags: Sequence[str], name: str, cfg: Any, output: Path, pruning: _Pruning
+    ) -> int:
+        """Start or resume a run and return the exit code of the training; 0 without one for a finished run."""
+        run, how = find_named_run(self._flags.experiment, name), self._flags.of_new
+        if run is not None:
+            with wait_for_lock(run, lambda: not self._processes.interrupted) as free:
+                if not free:  # the training of a sweep that was killed is still saving
+                    return 0
+            if final_metrics(run, cfg) is not None:
+                return 0
+            how = ["--resume", "--load_run", run.name]
+        print_line(f"trial {assignment.trial}, seed {assignment.seed}: {'resuming' if run else 'training'} {name}")
+        settings = self._study.settings
+        decides = settings.prune and assignment.seed == settings.seeds[0]
+        return self._processes.run([*self._flags.of_all, *flags, *how], output, pruning.decide if decides else None)
+
+    def _record(self, assignment: Assignment, name: str, cfg: Any) -> None:
+        run = find_named_run(self._flags.experiment, name)
+        metrics = final_metrics(run, cfg) if run is not None else None
+        target = (metrics or {}).get(self._metric)
+        if target is None:
+            self._end(assignment, f"{self._metric} of the last iteration is missing or no finite number")
+            return
+        self._study.record_target(assignment, float(target))
+        print_line(f"trial {assignment.trial}, seed {assignment.seed}: {self._metric} {target:.4g}")
+
+    def _end(self, assignment: Assignment, message: str, pruned: bool = False) -> None:
+        self._study.record_end(assignment, message, pruned)
+        state = "pruned" if pruned else "failed"
+        print_line(f"trial {assignment.trial}, seed {assignment.seed}: {state}: {message}")
+
+
+class _Pruning:
+    """Compare a running training with the earlier trials."""
+
+    def __init__(
+        self, study: SweepStudy, assignment: Assignment, metric: str, max_iterations: int, experiment: Path, name: str
+    ):
+        self._study, self._assignment, self._metric = study, assignment, metric
+        is_rare = metric.startswith("evaluation/")
+        self._last, self._every = max_iterations, 1 if is_rare else max(1, max_iterations // REPORTS)
+        self._experiment, self._name = experiment, name
+        self._seen = 0  # iterations so far
+        self.at: Optional[int] = None  # iteration of the decision to prune
+
+    def decide(self) -> bool:
+        """Report the iterations since the last call; return whether the trial should be pruned."""
+        run = find_named_run(self._experiment, self._name)
+        for record in read_metrics(run) if run is not None else ():
+            iteration, target = record["iteration"], record.get(self._metric)
+            if not self._seen < iteration < self._last:
+                continue
+            self._seen = iteration
+            if iteration % self._every or target is None:  # no episode has ended, or nothing is evaluated
+                continue
+            if self._study.report(self._assignment, iteration, target):
+                self.at = iteration
+                return True
+        return False

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from rsl_rl.cli.sweep import command, training
+from rsl_rl.cli.sweep import command, study
 
 TINY = (
     "--task", "recall", "--num_envs", "16", "--runner.num_steps_per_env", "8", "--logger", "none",
@@ -83,7 +83,7 @@ def test_processes_of_torchrun_start_no_sweep(monkeypatch, capsys):
 
 
 def test_sweep_with_other_flags_is_another_sweep(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(training.SweepTrainer, "run", lambda self, assignment: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(study.SweepTrainer, "run", lambda self, assignment: os.kill(os.getpid(), signal.SIGTERM))
     arguments = [*TINY, "--log_root", str(tmp_path), "--space", "algorithm.gamma=0.9,0.99"]
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:

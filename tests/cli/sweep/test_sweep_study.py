@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from rsl_rl.cli.result_table import summarize
+from rsl_rl.cli.sweep.command import Target, result_table
 from rsl_rl.cli.sweep.search_space import Choices, Interval
 from rsl_rl.cli.sweep.study import SweepSettings, SweepStudy
-from rsl_rl.cli.sweep.table import Target, result_table
+from rsl_rl.cli.trainings import summarize
 
 SPACE = [
     Interval("lr", 1e-4, 1e-2, False, True),

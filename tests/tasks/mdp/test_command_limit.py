@@ -11,8 +11,7 @@ from configs.go2_flat import Go2Flat
 from deploy.onnx_policy import Policy
 from rsl_rl.config.mdp import CommandLimitConfig
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
-from rsl_rl.evaluation.recorder import Recorder
+from rsl_rl.evaluation.evaluate import Recorder, evaluate, for_evaluation
 
 CFG = Go2Flat().env
 LIN, YAW = CFG.commands.limit.max_lin_acc, CFG.commands.limit.max_yaw_acc
