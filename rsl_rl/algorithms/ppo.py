@@ -267,7 +267,10 @@ def estimate_returns(
     rewards = torch.where(mask > 0, rewards, values)
     advantages = gae(rewards, values, last_values, columns["dones"], cfg.gamma, cfg.lam)
     torch.add(advantages, values, out=columns["returns"])
-    columns["advantages"].copy_(normalize(advantages, mask, collective) if normalizes else advantages.mul_(mask))
+    if normalizes:
+        normalize(advantages, mask, collective, out=columns["advantages"])
+    else:
+        torch.mul(advantages, mask, out=columns["advantages"])
 
 
 def reestimated_batches(

@@ -336,8 +336,10 @@ class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
         rewards = torch.where(mask > 0, columns["rewards"], values)
         advantages = returns.gae(rewards, values, last_values, columns["dones"], gamma, lam)
         torch.add(advantages, values, out=columns["returns"])
-        advantages = returns.normalize(advantages, mask, collective) if normalize else advantages.mul_(mask)
-        columns["advantages"].copy_(advantages)
+        if normalize:
+            returns.normalize(advantages, mask, collective, out=columns["advantages"])
+        else:
+            torch.mul(advantages, mask, out=columns["advantages"])
 
     def get_statistics(self) -> Tuple[Tensor, Tensor]:
         """Return the mean length [steps] of the trajectories in the rollout, and its mean reward per step."""

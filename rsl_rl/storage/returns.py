@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 import torch
 from torch import Tensor
 
@@ -32,13 +34,16 @@ def bootstrap_timeouts(rewards: Tensor, final_values: Tensor, time_outs: Tensor,
     return torch.where(torch.logical_and(time_outs, dones), rewards + gamma * final_values, rewards)
 
 
-def normalize(advantages: Tensor, mask: Tensor, collective: Collective = SINGLE_PROCESS) -> Tensor:
+def normalize(
+    advantages: Tensor, mask: Tensor, collective: Collective = SINGLE_PROCESS, out: Optional[Tensor] = None
+) -> Tensor:
     """Return advantages with zero mean and unit standard deviation over the unmasked samples of all ranks together.
 
-    ``mask`` is 1, or 0 for a masked sample, whose advantage becomes 0; both have the same shape.
+    ``mask`` is 1, or 0 for a masked sample, whose advantage becomes 0; both have the same shape. The result is written
+    into ``out`` if it is given.
     """
     total, count = collective.sum(torch.stack((torch.dot(advantages.flatten(), mask.flatten()), mask.sum())))
-    centered = torch.sub(advantages, total / count.clamp(min=1)).mul_(mask)
+    centered = torch.sub(advantages, total / count.clamp(min=1), out=out).mul_(mask)
     std = collective.norm(torch.linalg.vector_norm(centered)) / (count - 1).clamp(min=1).sqrt()
     return centered.div_(std + 1e-8)
 
