@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, Union
 
 from torch import Tensor, nn
 
-from rsl_rl.compat.facade import Facade
+from rsl_rl.compat.former_names import Facade
 from rsl_rl.modules import actor_critic, memory
 from rsl_rl.modules.distributions import Distribution
 from rsl_rl.modules.model import Model, Observation

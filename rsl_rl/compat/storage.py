@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, T
 import torch
 from torch import Tensor
 
-from rsl_rl.compat.facade import Facade
+from rsl_rl.compat.former_names import Facade
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.storage import returns, rollout_storage
 from rsl_rl.storage.mini_batches import ChunkPlan, MiniBatch, SequenceBatches, StepBatches
@@ -99,7 +99,7 @@ class ClientBatch(MiniBatch):
         """
         observations, states, masks = [self.observations, self.critic_observations], self.hidden_states, None
         if self.masks is not None:
-            dones = torch.cat((1.0 - self.masks.keep_state[1:], self.masks.keep_state[:1])).bool()
+            dones = dones_of(self.masks.keep_state)
             padded = [split_and_pad_trajectories(group, dones) for group in observations]
             observations, masks = [trajectories for trajectories, _ in padded], padded[0][1]
             states = trajectory_states(states[0], dones), trajectory_states(states[1], dones)
@@ -138,6 +138,14 @@ class ClientBatch(MiniBatch):
     def old_sigma(self) -> Tensor:
         """Standard deviation [B, A] of the Gaussian during the rollout, or [A]."""
         return self.columns["action_std"]
+
+
+def dones_of(keep_state: Tensor) -> Tensor:
+    """Return dones [T, N] bool of a rollout from where its state is kept, 0 or 1; those of the last step are unknown
+    and False."""
+    dones = torch.zeros_like(keep_state, dtype=torch.bool)
+    dones[:-1] = keep_state[1:] == 0
+    return dones
 
 
 class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 import torch
+from rsl_rl.storage.rollout_buffer import iterate_minibatches, transition_view
 
 from rsl_rl.compat.rollout_buffer import ENDS
 from rsl_rl.storage import Column, GroupSpec, RolloutBuffer, RolloutStorage
-from rsl_rl.storage.rollout_buffer import iterate_minibatches, transition_view
 
 N, T, D, A = 4, 6, 3, 2
 SHAPES = {
