@@ -5,19 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import cached_property
 from types import SimpleNamespace
-from typing import (
-    Any,
-    ClassVar,
-    Dict,
-    Iterator,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-    Type,
-    TypeVar,
-    Union,
-)
+from typing import Any, ClassVar, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +29,7 @@ from rsl_rl.env.adapters.foreign import is_groups
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.networks import CRITIC_PARTS
-from rsl_rl.storage.rollout_storage import Column, GroupSpec
+from rsl_rl.storage.rollout_storage import Column
 
 T = TypeVar("T")
 
@@ -160,11 +148,6 @@ class ClientCalls:
         """Return what is stored beside the standard columns and those of extensions."""
         return {}
 
-    def init_groups(self, num_envs: int, num_steps: int, groups: Mapping[str, GroupSpec]) -> None:
-        """Allocate the rollout for observation groups; one that is too small for the mini-batches is a ValueError."""
-        columns = {**self.extensions.columns, **self.more_columns()}
-        self.set_storage(build_storage(self.policy, self.cfg, num_envs, num_steps, groups, columns, self.storage_class))
-
     def init_storage(
         self,
         num_envs: int,
@@ -178,7 +161,9 @@ class ClientCalls:
         self.unpacked = ("value_loss", "surrogate_loss")
         specs = vector_group_specs(actor_obs_shape, critic_obs_shape)
         self.policy.critic_model.set_groups(("critic",) if critic_obs_shape is not None else ("policy",))
-        self.init_groups(num_envs, num_transitions_per_env, specs)
+        columns = {**self.extensions.columns, **self.more_columns()}
+        sizes = num_envs, num_transitions_per_env
+        self.set_storage(build_storage(self.policy, self.cfg, *sizes, specs, columns, self.storage_class))
 
     # Calls
 
@@ -214,17 +199,16 @@ class ClientCalls:
         """Learn from the rollout and clear it."""
         return ClientResult(super().update(), self.unpacked)  # type: ignore[misc]
 
-    # Attributes
+    # What clients read; where it is cached, they may write it too
 
-    @property
-    def actor_critic(self) -> ActorCritic:
-        """The policy."""
-        return self.policy
-
-    @property
-    def optimizer(self) -> Any:
-        """The optimiser."""
-        return self.learner.optimizer
+    actor_critic = property(lambda self: self.policy)
+    optimizer = property(lambda self: self.learner.optimizer)
+    actor = cached_property(lambda self: networks_of(self.policy)[0])
+    critic = cached_property(lambda self: networks_of(self.policy)[1])
+    rnd = cached_property(lambda self: next((x for x in self.extensions.all if hasattr(x, "predictor")), None))
+    is_multi_gpu = cached_property(lambda self: self.collective.size > 1)
+    gpu_world_size = cached_property(lambda self: self.collective.size)
+    gpu_global_rank = cached_property(lambda self: self.collective.rank)
 
     @property
     def max_grad_norm(self) -> float:
@@ -235,37 +219,8 @@ class ClientCalls:
     def max_grad_norm(self, value: float) -> None:
         self.optimizer.max_grad_norm = value
 
-    @cached_property
-    def actor(self) -> nn.Module:
-        """The actor as a network of version 4 and 5; so is ``critic``."""
-        return networks_of(self.policy)[0]
-
-    @cached_property
-    def critic(self) -> nn.Module:
-        return networks_of(self.policy)[1]
-
-    @cached_property
-    def rnd(self) -> Optional[Extension]:
-        """The extension for random network distillation, if there is one."""
-        return next((extension for extension in self.extensions.all if hasattr(extension, "predictor")), None)
-
-    @cached_property
-    def is_multi_gpu(self) -> bool:
-        """Whether several processes learn together."""
-        return self.collective.size > 1
-
-    @cached_property
-    def gpu_world_size(self) -> int:
-        """Number of these processes."""
-        return self.collective.size
-
-    @cached_property
-    def gpu_global_rank(self) -> int:
-        """Which of them this is."""
-        return self.collective.rank
-
     def get_policy(self) -> nn.Module:
-        """Return the actor."""
+        """Return the actor as a network of version 4 and 5."""
         return self.actor
 
     def compile(self, mode: Optional[str] = None) -> None:
@@ -334,9 +289,9 @@ class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
     def more_columns(self) -> Dict[str, Column]:
         return ENDS
 
-    def init_groups(self, num_envs: int, num_steps: int, groups: Mapping[str, GroupSpec]) -> None:
+    def init_storage(self, num_envs: int, *sizes: Any) -> None:
         grpo.require_groups(num_envs, self.cfg.group_size)
-        super().init_groups(num_envs, num_steps, groups)
+        super().init_storage(num_envs, *sizes)
 
     def set_storage(self, storage: Any) -> None:
         super().set_storage(storage)
@@ -410,10 +365,7 @@ class LaterTeacherDistillation(Distillation):
         if policy.is_recurrent:
             vars(policy).update(memory_s=policy.memory_a)
 
-    @property
-    def student(self) -> nn.Module:
-        """The actor."""
-        return self.actor
+    student = property(lambda self: self.actor)
 
     def begin_rollout(self) -> None:
         if not self.teacher_loaded:

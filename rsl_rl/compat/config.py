@@ -13,17 +13,7 @@ from rsl_rl.compat.algorithms import PPO, Distillation, LaterTeacherDistillation
 from rsl_rl.compat.client_classes import algorithm_class
 from rsl_rl.compat.client_symmetry import ClientSymmetry
 from rsl_rl.compat.config_networks import Network, distribution_of, groups_of, policy_config, policy_of
-from rsl_rl.compat.eras import (
-    STD_KEYS,
-    Era,
-    Given,
-    era_of,
-    filled,
-    is_exact,
-    is_filled,
-    resolve_class,
-    settings_for,
-)
+from rsl_rl.compat.eras import STD_KEYS, Era, Given, era_of, filled, is_exact, is_filled, resolve_class, settings_for
 from rsl_rl.compat.exact import ExactPPO
 from rsl_rl.compat.models import std_settings
 from rsl_rl.compat.policies import as_client_policy
@@ -172,7 +162,7 @@ def _algorithm_of(given: Given) -> AlgorithmConfig:
     if cls in (PPO, ppo.PPO):
         known = {*names, *_PPO_ELSEWHERE, *_HARMLESS_VALUES}
         unused += [f"algorithm.{key}" for key in section if key not in known]
-        return PPOConfig(**own)
+        return PPOConfig(**own)  # for which the runner builds PPO
     if cls is not ExactPPO:
         cls = algorithm_class(cls, section, era)
     return settings_for(PPOConfig, cls)(**own)

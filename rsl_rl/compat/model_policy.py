@@ -20,13 +20,7 @@ from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_
 from rsl_rl.modules import actor_critic
 from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.model import Model, Observation
-from rsl_rl.utils.trajectories import (
-    HiddenState,
-    ResetMasks,
-    as_states,
-    split_and_pad_trajectories,
-    trajectory_states,
-)
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states, split_and_pad_trajectories, trajectory_states
 
 # A client's networks
 
@@ -191,20 +185,9 @@ class ModelView(nn.Module):
         self.obs_normalization = not isinstance(model.normalizer, nn.Identity)
         self.obs_dim = policy.num_actor_obs if role == "actor" else None
 
-    @property
-    def output_std(self) -> Tensor:
-        """Standard deviation of the actions."""
-        return self._policy.noise_std()
-
-    @property
-    def output_mean(self) -> Tensor:
-        """Mean of the latest actions."""
-        return self._policy.action_mean
-
-    @property
-    def output_entropy(self) -> Tensor:
-        """Entropy of the latest distribution over actions."""
-        return self._policy.entropy
+    output_mean = property(lambda self: self._policy.action_mean)
+    output_std = property(lambda self: self._policy.noise_std())
+    output_entropy = property(lambda self: self._policy.entropy)
 
     def forward(self, obs: Union[Tensor, Mapping[str, Tensor]], stochastic_output: bool = False, **_: Any) -> Tensor:
         """Return the value, or the actions without exploration, or with ``stochastic_output`` drawn ones."""

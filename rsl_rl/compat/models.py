@@ -15,13 +15,7 @@ from torch import Tensor, nn
 
 from rsl_rl.compat.former_code import CNN, MLP, RNN, EmpiricalNormalization
 from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.exporters.policy_module import (
-    FeedForwardPolicy,
-    ImagePolicy,
-    action_layers,
-    example_inputs,
-    output_names,
-)
+from rsl_rl.exporters.policy_module import FeedForwardPolicy, ImagePolicy, action_layers, example_inputs, output_names
 from rsl_rl.modules.distributions import Distribution, distribution_family, smooth_floor
 from rsl_rl.utils.trajectories import HiddenState, as_states, unpad_trajectories
 
@@ -165,20 +159,9 @@ class MLPModel(nn.Module):
     def detach_hidden_state(self, dones: Optional[Tensor] = None) -> None:
         """Do nothing: there is no state."""
 
-    @property
-    def output_mean(self) -> Tensor:
-        """Mean of the latest distribution."""
-        return self.latest_distribution.mode
-
-    @property
-    def output_std(self) -> Tensor:
-        """Standard deviation of the latest distribution."""
-        return self.latest_distribution.std
-
-    @property
-    def output_entropy(self) -> Tensor:
-        """Entropy of the latest distribution [...]."""
-        return self.latest_distribution.entropy().squeeze(-1)
+    output_mean = property(lambda self: self.latest_distribution.mode)
+    output_std = property(lambda self: self.latest_distribution.std)
+    output_entropy = property(lambda self: self.latest_distribution.entropy().squeeze(-1))
 
     def get_output_log_prob(self, outputs: Tensor) -> Tensor:
         """Return the log density [...] of actions under the latest distribution."""

@@ -65,15 +65,8 @@ class ActorCritic(actor_critic.ActorCritic, metaclass=Facade):
         """Return the log density [...] of actions [..., A] under the current distribution."""
         return self.distribution.log_prob(actions).squeeze(-1)
 
-    @property
-    def action_mean(self) -> Tensor:
-        """Mean of the current distribution [..., A]."""
-        return self.distribution.mode
-
-    @property
-    def action_std(self) -> Tensor:
-        """Standard deviation of the current distribution [..., A]."""
-        return self.distribution.std.expand_as(self.distribution.mode)
+    action_mean = property(lambda self: self.distribution.mode)
+    action_std = property(lambda self: self.distribution.std.expand_as(self.distribution.mode))
 
     @property
     def entropy(self) -> Tensor:

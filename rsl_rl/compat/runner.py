@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import torch
-from torch import nn
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.algorithms.distillation import Distillation
@@ -40,9 +39,6 @@ class OnPolicyRunner(Runner, metaclass=Facade):
     """
 
     stands_for = Runner
-    disable_logs = False
-    multi_gpu_cfg = None
-    training_type = "rl"
 
     def __init__(
         self,
@@ -54,9 +50,8 @@ class OnPolicyRunner(Runner, metaclass=Facade):
     ):
         adapted = as_vec_env(env)
         self._client = client = client_of(train_cfg, adapted, self)
-        self.cfg, self.alg_cfg, self.policy_cfg = client.cfg, client.alg_cfg, client.policy_cfg
+        self.cfg, self.alg_cfg = client.cfg, client.alg_cfg
         settings = client.settings.runner
-        self.logger_type = settings.logger
         self.num_steps_per_env, self.save_interval = settings.num_steps_per_env, settings.save_interval
         super().__init__(adapted, client.settings, log_dir, device, collective)
         self.env = env
@@ -87,60 +82,24 @@ class OnPolicyRunner(Runner, metaclass=Facade):
     def updates_of(self, iteration: int) -> int:
         return iteration + 1 - self._client.first_iteration
 
-    # Attributes
+    # What clients read; they may write it too
 
-    @cached_property
-    def logger(self) -> LoggerView:
-        """What a client writes with."""
-        return LoggerView(self)
-
-    @cached_property
-    def writer(self) -> Optional[LazyWriter]:
-        """A TensorBoard writer; None without a run folder."""
-        return self.logger.writer
-
-    @cached_property
-    def git_status_repos(self) -> RepositoryList:
-        """Files whose repositories are saved with a run."""
-        return self.logger.git_status_repos
-
-    @cached_property
-    def obs_normalizer(self) -> nn.Module:
-        """The actor's normaliser; that of the critic is ``critic_obs_normalizer`` or ``privileged_obs_normalizer``."""
-        return self.alg.policy.actor_obs_normalizer
-
-    @cached_property
-    def critic_obs_normalizer(self) -> nn.Module:
-        return self.alg.policy.critic_obs_normalizer
-
-    @cached_property
-    def privileged_obs_normalizer(self) -> nn.Module:
-        return self.alg.policy.critic_obs_normalizer
-
-    @cached_property
-    def empirical_normalization(self) -> bool:
-        """Whether the actor's observations are normalised."""
-        return self.alg.policy.cfg.actor_obs_normalization
-
-    @cached_property
-    def is_distributed(self) -> bool:
-        """Whether several processes learn together."""
-        return self.collective.size > 1
-
-    @cached_property
-    def gpu_world_size(self) -> int:
-        """Number of these processes."""
-        return self.collective.size
-
-    @cached_property
-    def gpu_global_rank(self) -> int:
-        """Which of them this is."""
-        return self.collective.rank
-
-    @cached_property
-    def gpu_local_rank(self) -> int:
-        """Which of those on this machine it is."""
-        return current_launch().local_rank
+    disable_logs = False
+    multi_gpu_cfg = None
+    training_type = "rl"
+    policy_cfg = cached_property(lambda self: self._client.policy_cfg)
+    logger_type = cached_property(lambda self: self.train_cfg.runner.logger)
+    logger = cached_property(lambda self: LoggerView(self))
+    writer = cached_property(lambda self: self.logger.writer)
+    git_status_repos = cached_property(lambda self: self.logger.git_status_repos)
+    obs_normalizer = cached_property(lambda self: self.alg.policy.actor_obs_normalizer)
+    critic_obs_normalizer = cached_property(lambda self: self.alg.policy.critic_obs_normalizer)
+    privileged_obs_normalizer = cached_property(lambda self: self.alg.policy.critic_obs_normalizer)
+    empirical_normalization = cached_property(lambda self: self.alg.policy.cfg.actor_obs_normalization)
+    is_distributed = cached_property(lambda self: self.collective.size > 1)
+    gpu_world_size = cached_property(lambda self: self.collective.size)
+    gpu_global_rank = cached_property(lambda self: self.collective.rank)
+    gpu_local_rank = cached_property(lambda self: current_launch().local_rank)
 
     # Training
 
@@ -257,15 +216,8 @@ class LoggerView:
         self.writer = None if self.log_dir is None else LazyWriter(self.log_dir)
         self.git_status_repos = RepositoryList(runner)
 
-    @property
-    def tot_timesteps(self) -> int:
-        """Environment steps so far."""
-        return self._runner.tot_timesteps
-
-    @property
-    def tot_time(self) -> float:
-        """Seconds of collecting and learning so far."""
-        return self._runner.tot_time
+    tot_timesteps = property(lambda self: self._runner.tot_timesteps)
+    tot_time = property(lambda self: self._runner.tot_time)
 
     def init_logging_writer(self) -> None:
         """Do nothing: a writer is opened when it is used."""
