@@ -1,7 +1,6 @@
 """Configurations, checkpoints and names of earlier versions of rsl_rl; only this package knows a version.
 
-The runner reaches it through :func:`client_of`, once, when it is constructed. Importing this package alone imports no
-torch, because its table of names is read whenever a name is missing elsewhere.
+Importing this package alone imports no torch, because its table of names is read whenever a name is missing elsewhere.
 """
 
 from typing import Any
@@ -9,8 +8,8 @@ from typing import Any
 from rsl_rl.utils.registry import import_object
 
 _PLACES = {
-    "Client": "rsl_rl.compat.client:Client",
-    "client_of": "rsl_rl.compat.client:client_of",
+    "Client": "rsl_rl.compat.config:Client",
+    "client_of": "rsl_rl.compat.config:client_of",
     "convert_checkpoint": "rsl_rl.compat.checkpoints:convert_checkpoint",
 }
 __all__ = ["Client", "client_of", "convert_checkpoint"]  # pyright: ignore[reportUnsupportedDunderAll]

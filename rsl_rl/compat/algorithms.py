@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, ClassVar, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rsl_rl.algorithms import distillation, grpo, ppo
-from rsl_rl.algorithms.algorithm import UpdateResult
+from rsl_rl.algorithms.algorithm import Algorithm, UpdateResult
 from rsl_rl.algorithms.build import build_storage
 from rsl_rl.algorithms.extension import Extension
-from rsl_rl.compat.config_attributes import config_attributes
-from rsl_rl.compat.facade import Facade
+from rsl_rl.algorithms.teacher import actor_state
+from rsl_rl.compat.checkpoints import parts_of_models, shift_std, student_and_teacher, to_native, weights_of_models
+from rsl_rl.compat.former_names import Facade
+from rsl_rl.compat.model_policy import ModelPolicy, ModelView, as_version_5, networks_of
 from rsl_rl.compat.policies import as_client_policy
 from rsl_rl.compat.rollout_buffer import ENDS, RolloutBuffer
 from rsl_rl.compat.storage import RolloutStorage, Transition, vector_group_specs
@@ -25,7 +28,10 @@ from rsl_rl.config.learn import LearnConfig
 from rsl_rl.env.adapters.foreign import is_groups
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.storage.rollout_storage import Column, GroupSpec
+from rsl_rl.modules.networks import CRITIC_PARTS
+from rsl_rl.storage.rollout_storage import Column
+
+T = TypeVar("T")
 
 FORMER_NAMES = {
     "value_function": "value_loss",
@@ -35,8 +41,14 @@ FORMER_NAMES = {
 }
 """Names of metrics in rsl_rl 2.3 to 5, and ours."""
 
-FIXED = ("joint_grad_norm", "ema_decay", "unroll_len", "last_fn_type", "burn_in")
+_FIXED = (
+    "joint_grad_norm", "ema_decay", "unroll_len", "last_fn_type", "burn_in", "normalize_advantage_per_mini_batch",
+    "group_size",
+)  # fmt: skip
 """Settings that are read when an algorithm is constructed, and cannot be changed later."""
+
+_OWN = ("learning_rate", "max_grad_norm", "teacher")
+"""Settings whose attributes algorithms have themselves."""
 
 _NO_STORAGE: Any = SimpleNamespace(groups={})
 
@@ -66,6 +78,27 @@ class ClientResult(Dict[str, Any]):
         return self[former]
 
 
+def with_settings(cls: Type[T]) -> Type[T]:
+    """Give a class a property for each field of its config.
+
+    Reading one reads ``self.cfg``; writing one replaces ``self.cfg``, whose checks apply.
+    """
+
+    def setting(name: str) -> property:
+        def read(self: Any) -> Any:
+            return getattr(self.cfg, name)
+
+        def write(self: Any, value: Any) -> None:
+            self.cfg = replace(self.cfg, **{name: value})
+
+        return property(read, None if name in _FIXED else write, doc=f"The setting ``{name}``.")
+
+    for field in fields(cls.config_class):  # type: ignore[attr-defined]
+        if field.name not in _OWN:
+            setattr(cls, field.name, setting(field.name))
+    return cls
+
+
 def in_our_order(args: Tuple[Any, ...]) -> Tuple[Any, ...]:
     """Return the arguments of ``process_env_step`` as (rewards, dones, extras) or with the next observations behind
     them; since version 3 these come first."""
@@ -78,14 +111,34 @@ class ClientCalls:
     ``unpacked`` are the metrics that the result of ``update`` unpacks into; none where it is a plain dict.
     """
 
+    config_class: ClassVar[Any]
     unpacked: Tuple[str, ...] = ()
+    storage_class: Any = RolloutStorage.of_groups
     cfg: Any
     policy: Any
-    storage: Any
     learner: Any
-    transition: Any
     acceleration: Any
     extensions: Any
+    collective: Any
+
+    def __init__(
+        self,
+        actor_critic: ActorCritic,
+        device: Union[str, torch.device] = "cpu",
+        cfg: Any = None,
+        extensions: Sequence[Extension] = (),
+        acceleration: Optional[AccelerationConfig] = None,
+        teacher: Optional[ActorCritic] = None,
+        **settings: Any,
+    ):
+        cfg = self.config_class(**settings) if cfg is None else replace(cfg, **settings)
+        policy = as_client_policy(actor_critic.to(device))
+        networks = (policy,) if teacher is None else (policy, teacher)
+        super().__init__(*networks, _NO_STORAGE, cfg, extensions, acceleration)  # type: ignore[call-arg]
+        self.storage: Any = None  # until init_storage
+        self.transition: Any = Transition()
+
+    # The rollout
 
     def set_storage(self, storage: Any) -> None:
         """Set the rollout."""
@@ -94,13 +147,6 @@ class ClientCalls:
     def more_columns(self) -> Dict[str, Column]:
         """Return what is stored beside the standard columns and those of extensions."""
         return {}
-
-    def init_groups(self, num_envs: int, num_steps: int, groups: Mapping[str, GroupSpec]) -> None:
-        """Allocate the rollout for observation groups; one that is too small for the mini-batches is a ValueError."""
-        columns = {**self.extensions.columns, **self.more_columns()}
-        self.set_storage(build_storage(self.policy, self.cfg, num_envs, num_steps, groups, columns, self.storage_class))
-
-    storage_class: Any = RolloutStorage.of_groups
 
     def init_storage(
         self,
@@ -115,30 +161,11 @@ class ClientCalls:
         self.unpacked = ("value_loss", "surrogate_loss")
         specs = vector_group_specs(actor_obs_shape, critic_obs_shape)
         self.policy.critic_model.set_groups(("critic",) if critic_obs_shape is not None else ("policy",))
-        self.init_groups(num_envs, num_transitions_per_env, specs)
+        columns = {**self.extensions.columns, **self.more_columns()}
+        sizes = num_envs, num_transitions_per_env
+        self.set_storage(build_storage(self.policy, self.cfg, *sizes, specs, columns, self.storage_class))
 
-    @property
-    def actor_critic(self) -> ActorCritic:
-        """The policy."""
-        return self.policy
-
-    @property
-    def optimizer(self) -> Any:
-        """The optimiser."""
-        return self.learner.optimizer
-
-    @property
-    def max_grad_norm(self) -> float:
-        """Max gradient norm of the actor, and of the critic."""
-        return self.optimizer.max_grad_norm
-
-    @max_grad_norm.setter
-    def max_grad_norm(self, value: float) -> None:
-        self.optimizer.max_grad_norm = value
-
-    def test_mode(self) -> None:
-        """Put the networks into evaluation mode."""
-        self.eval_mode()  # type: ignore[attr-defined]
+    # Calls
 
     @torch.no_grad()
     def act(self, obs: Union[Observations, Tensor], critic_obs: Optional[Tensor] = None) -> Tensor:
@@ -172,62 +199,87 @@ class ClientCalls:
         """Learn from the rollout and clear it."""
         return ClientResult(super().update(), self.unpacked)  # type: ignore[misc]
 
+    # What clients read; where it is cached, they may write it too
 
-@config_attributes(PPOConfig, "learning_rate", "max_grad_norm", fixed=(*FIXED, "normalize_advantage_per_mini_batch"))
+    actor_critic = property(lambda self: self.policy)
+    optimizer = property(lambda self: self.learner.optimizer)
+    actor = cached_property(lambda self: networks_of(self.policy)[0])
+    critic = cached_property(lambda self: networks_of(self.policy)[1])
+    rnd = cached_property(lambda self: next((x for x in self.extensions.all if hasattr(x, "predictor")), None))
+    is_multi_gpu = cached_property(lambda self: self.collective.size > 1)
+    gpu_world_size = cached_property(lambda self: self.collective.size)
+    gpu_global_rank = cached_property(lambda self: self.collective.rank)
+
+    @property
+    def max_grad_norm(self) -> float:
+        """Max gradient norm of the actor, and of the critic."""
+        return self.optimizer.max_grad_norm
+
+    @max_grad_norm.setter
+    def max_grad_norm(self, value: float) -> None:
+        self.optimizer.max_grad_norm = value
+
+    def get_policy(self) -> nn.Module:
+        """Return the actor as a network of version 4 and 5."""
+        return self.actor
+
+    def compile(self, mode: Optional[str] = None) -> None:
+        """Do nothing: networks are accelerated as the configuration says."""
+
+    def test_mode(self) -> None:
+        """Put the networks into evaluation mode."""
+        self.eval_mode()  # type: ignore[attr-defined]
+
+    # Checkpoints
+
+    def save(self) -> Dict[str, Any]:
+        """Return networks and optimiser in the form of version 5."""
+        state = self.state_dict()  # type: ignore[attr-defined]
+        if isinstance(self.policy, ModelPolicy):
+            networks = parts_of_models(state["model_state_dict"], 5)
+            return {**networks, "optimizer_state_dict": state["optimizer_state_dict"]}
+        return as_version_5(state, self.policy)
+
+    def load(
+        self, loaded_dict: Mapping[str, Any], load_cfg: Optional[Mapping[str, bool]] = None, strict: bool = True
+    ) -> bool:
+        """Load what :meth:`save` returned, or the content of a file of any version; return whether its iteration is to
+        be loaded."""
+        state = self.converted(dict(loaded_dict), load_cfg, strict)
+        self.load_state_dict(state, wants(load_cfg, "optimizer"))  # type: ignore[attr-defined]
+        return wants(load_cfg, "iteration")
+
+    def converted(self, state: Any, load_cfg: Optional[Mapping[str, bool]], strict: bool) -> Any:
+        """Return what a file holds as a checkpoint for this algorithm; see :func:`fitted`."""
+        return fitted(state, self, load_cfg, strict)  # type: ignore[arg-type]
+
+
+@with_settings
 class PPO(ClientCalls, ppo.PPO, metaclass=Facade):
     """:class:`rsl_rl.algorithms.ppo.PPO` with the constructor of rsl_rl 1: ``settings`` are the fields of
     :class:`PPOConfig`, in place of ``cfg`` or to change it, and can be read as attributes, most of them written. Call
     ``init_storage`` before the first rollout."""
 
     stands_for = ppo.PPO
-
-    def __init__(
-        self,
-        actor_critic: ActorCritic,
-        device: Union[str, torch.device] = "cpu",
-        cfg: Optional[PPOConfig] = None,
-        extensions: Sequence[Extension] = (),
-        acceleration: Optional[AccelerationConfig] = None,
-        **settings: Any,
-    ):
-        cfg = PPOConfig(**settings) if cfg is None else replace(cfg, **settings)
-        policy = actor_critic.to(device)
-        super().__init__(policy, _NO_STORAGE, cfg, extensions, acceleration)
-        self.storage: Any = None  # until init_storage
-        self.transition: Any = Transition()
+    config_class = PPOConfig
 
     @classmethod
     def from_env(cls, cfg: LearnConfig, env: VecEnv, device: Union[str, torch.device]) -> PPO:
         parts = ppo.build_parts(cfg, env, device, storage_class=RolloutStorage.of_groups)
-        policy: Any = as_client_policy(parts.policy)
-        alg = cls(policy, device, cfg.algorithm, parts.extensions, cfg.acceleration)  # type: ignore[arg-type]
+        alg = cls(parts.policy, device, cfg.algorithm, parts.extensions, cfg.acceleration)
         alg.set_storage(parts.storage)
         return alg
 
 
-@config_attributes(GRPOConfig, "learning_rate", "max_grad_norm", fixed=(*FIXED, "group_size"))
+@with_settings
 class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
     """:class:`rsl_rl.algorithms.grpo.GRPO` over a :class:`RolloutBuffer`, ``buffer``, to which each update attaches
     ``seq_return``, the return that a step is credited with, ``seq_mask``, which is 0 for steps that are not learned
     from, and ``advantage``. ``settings`` are the fields of :class:`GRPOConfig`."""
 
     stands_for = grpo.GRPO
+    config_class = GRPOConfig
     buffer: RolloutBuffer
-
-    def __init__(
-        self,
-        actor_critic: ActorCritic,
-        device: Union[str, torch.device] = "cpu",
-        cfg: Optional[GRPOConfig] = None,
-        extensions: Sequence[Extension] = (),
-        acceleration: Optional[AccelerationConfig] = None,
-        **settings: Any,
-    ):
-        cfg = GRPOConfig(**settings) if cfg is None else replace(cfg, **settings)
-        policy = actor_critic.to(device)
-        super().__init__(policy, _NO_STORAGE, cfg, extensions, acceleration)
-        self.storage: Any = None
-        self.transition: Any = Transition()
 
     @staticmethod
     def storage_class(*args: Any) -> RolloutStorage:  # type: ignore[override]
@@ -237,9 +289,9 @@ class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
     def more_columns(self) -> Dict[str, Column]:
         return ENDS
 
-    def init_groups(self, num_envs: int, num_steps: int, groups: Mapping[str, GroupSpec]) -> None:
+    def init_storage(self, num_envs: int, *sizes: Any) -> None:
         grpo.require_groups(num_envs, self.cfg.group_size)
-        super().init_groups(num_envs, num_steps, groups)
+        super().init_storage(num_envs, *sizes)
 
     def set_storage(self, storage: Any) -> None:
         super().set_storage(storage)
@@ -272,30 +324,18 @@ class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
         buffer.attach(**{name: columns[column].squeeze(-1).t() for name, column in fields.items()})
 
 
-@config_attributes(DistillationConfig, "learning_rate", "max_grad_norm", "teacher", fixed=FIXED)
+@with_settings
 class Distillation(ClientCalls, distillation.Distillation, metaclass=Facade):
     """:class:`rsl_rl.algorithms.distillation.Distillation` with ``settings``, the fields of
     :class:`DistillationConfig`; call ``init_storage`` before the first rollout."""
 
     stands_for = distillation.Distillation
+    config_class = DistillationConfig
 
-    def __init__(
-        self,
-        actor_critic: ActorCritic,
-        teacher: Optional[ActorCritic] = None,
-        device: Union[str, torch.device] = "cpu",
-        cfg: Optional[DistillationConfig] = None,
-        extensions: Sequence[Extension] = (),
-        acceleration: Optional[AccelerationConfig] = None,
-        **settings: Any,
-    ):
+    def __init__(self, actor_critic: ActorCritic, teacher: Optional[ActorCritic] = None, *args: Any, **settings: Any):
         if teacher is None:
             raise ValueError("a distillation needs a teacher; pass a policy, or set algorithm.teacher_run")
-        cfg = DistillationConfig(**settings) if cfg is None else replace(cfg, **settings)
-        policy = actor_critic.to(device)
-        super().__init__(policy, teacher, _NO_STORAGE, cfg, extensions, acceleration)
-        self.storage: Any = None
-        self.transition: Any = Transition()
+        super().__init__(actor_critic, *args, teacher=teacher, **settings)
 
     @classmethod
     def from_env(  # type: ignore[override]
@@ -305,10 +345,99 @@ class Distillation(ClientCalls, distillation.Distillation, metaclass=Facade):
         teacher = distillation.load_teacher(cfg.algorithm, env) if teacher is None else teacher
         groups, columns = teacher.actor_model.groups, distillation.teacher_columns(teacher)
         parts = ppo.build_parts(cfg, env, device, groups, columns, RolloutStorage.of_groups)
-        policy: Any = as_client_policy(parts.policy)
-        alg = cls(policy, teacher, device, cfg.algorithm, parts.extensions, cfg.acceleration)
+        alg = cls(parts.policy, teacher, device, cfg.algorithm, parts.extensions, cfg.acceleration)
         alg.set_storage(parts.storage)
         return alg
 
     def more_columns(self) -> Dict[str, Column]:
         return distillation.teacher_columns(self.teacher)
+
+
+class LaterTeacherDistillation(Distillation):
+    """A :class:`Distillation` that starts when its teacher has been loaded; with the names of rsl_rl 2.3 to 5."""
+
+    teacher_loaded = False
+
+    def __init__(self, *args: Any, **settings: Any):
+        super().__init__(*args, **settings)
+        policy = self.policy  # its parts are not registered a second time
+        vars(policy).update(student=policy.actor, student_obs_normalizer=policy.actor_obs_normalizer)
+        if policy.is_recurrent:
+            vars(policy).update(memory_s=policy.memory_a)
+
+    student = property(lambda self: self.actor)
+
+    def begin_rollout(self) -> None:
+        if not self.teacher_loaded:
+            raise ValueError("the teacher has not been loaded; call runner.load() with a checkpoint of its training")
+        super().begin_rollout()
+
+    def save(self) -> Dict[str, Any]:
+        roles = {"student": self.policy, "teacher": self.teacher}
+        return {f"{role}_state_dict": ModelView(policy, "actor").state_dict() for role, policy in roles.items()}  # type: ignore[arg-type]
+
+    def converted(self, state: Any, load_cfg: Optional[Mapping[str, bool]], strict: bool) -> Any:
+        """Return a file of a trained teacher, or of a distillation, as a checkpoint for a distillation.
+
+        Of a teacher's file only the teacher is taken: student, optimiser and iteration stay.
+        """
+        if not isinstance(state, dict) or ("teacher_state_dict" in state and "format" in state):
+            return state
+        present = self.state_dict()
+        student, teacher = student_and_teacher(state)
+        if not teacher:
+            return state
+        self.teacher_loaded = True
+        noise = {name: value for name, value in self.teacher.state_dict().items() if name in ("std", "log_std")}
+        teacher = actor_state({**noise, **teacher})  # a teacher of version 4 or 5 may have no deviation
+        weights = {**present["model_state_dict"], **student}
+        kept = {key: state[key] for key in ("iter", "infos") if student and key in state}
+        return {**present, "model_state_dict": weights, "teacher_state_dict": teacher, **kept}
+
+
+# Checkpoints for an algorithm that is there
+
+
+def wants(load_cfg: Optional[Mapping[str, bool]], part: str) -> bool:
+    """Return whether a part of a checkpoint is to be loaded; None stands for all."""
+    return load_cfg is None or bool(load_cfg.get(part, False))
+
+
+def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = None, strict: bool = True) -> Any:
+    """Return what a file holds as a checkpoint for an algorithm.
+
+    Of networks that ``load_cfg`` leaves out, and without ``strict`` of tensors that the file lacks, the present values
+    are taken.
+    """
+    native = _of_models(state) if isinstance(alg.policy, ModelPolicy) else to_native(state)
+    if not isinstance(native, dict) or "model_state_dict" not in native:
+        return native
+    weights: Dict[str, Any] = dict(native["model_state_dict"])
+    if "format" not in native:
+        weights = weights if isinstance(alg.policy, ModelPolicy) else shift_std(weights, alg.policy, -1)
+        _fit_optimizer(native, alg)
+    if load_cfg is not None or not strict:
+        present = alg.policy.state_dict()
+        for name, value in present.items():
+            part = "critic" if name.startswith(CRITIC_PARTS) else "actor"
+            if not wants(load_cfg, part) or (not strict and name not in weights):
+                weights[name] = value
+        if not strict:
+            weights = {name: value for name, value in weights.items() if name in present}
+    return {**native, "model_state_dict": weights}
+
+
+def _of_models(state: Any) -> Any:
+    """Return a file of rsl_rl 5 with a client's networks as a checkpoint; others as they are."""
+    if not isinstance(state, dict) or "actor_state_dict" not in state:
+        return state
+    kept = ("iter", "infos", "optimizer_state_dict")
+    return {"model_state_dict": weights_of_models(state), **{key: state[key] for key in kept if key in state}}
+
+
+def _fit_optimizer(state: Dict[str, Any], alg: Algorithm) -> None:
+    """Add the parameters of extensions, which a file of another version has elsewhere."""
+    optimizer = getattr(alg, "optimizer", None)
+    if optimizer is not None and "optimizer_state_dict" in state:
+        size = len(optimizer.param_groups[0]["params"])
+        state["optimizer_state_dict"]["param_groups"][0]["params"] = list(range(size))

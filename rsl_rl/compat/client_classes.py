@@ -1,4 +1,4 @@
-"""Classes that a client derives from ours, constructed with the arguments of its version.
+"""Classes that a client derives from ours, constructed and called as in its version.
 
 A class is derived from the client's and, behind it, from one that stands before ours in the order of bases. So the
 client's ``super().__init__(...)`` reaches the latter, which takes the arguments of any version.
@@ -7,35 +7,30 @@ client's ``super().__init__(...)`` reaches the latter, which takes the arguments
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields, replace
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from rsl_rl.algorithms.algorithm import UpdateResult
+from rsl_rl.algorithms.ppo import PolicyStep, build_parts, draw_actions
+from rsl_rl.compat.algorithms import FORMER_NAMES, PPO, ClientResult, in_our_order
 from rsl_rl.compat.eras import Era
-from rsl_rl.compat.policies import ActorCritic
+from rsl_rl.compat.model_policy import networks_of
+from rsl_rl.compat.policies import ActorCritic, as_client_policy
+from rsl_rl.compat.storage import RolloutStorage
+from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.env.adapters.foreign import is_groups
 from rsl_rl.env.vec_env import Observations
 from rsl_rl.modules.mlp import MLP
-
-POLICY_SETTINGS = {
-    "actor_hidden_dims": "actor_hidden_dims",
-    "critic_hidden_dims": "critic_hidden_dims",
-    "activation": "activation",
-    "init_noise_std": "init_noise_std",
-    "noise_std_type": "noise_std_type",
-    "state_dependent_std": "state_dependent_std",
-    "actor_obs_normalization": "actor_obs_normalization",
-    "critic_obs_normalization": "critic_obs_normalization",
-    "rnn_type": "rnn_type",
-    "rnn_hidden_size": "rnn_hidden_size",
-    "rnn_hidden_dim": "rnn_hidden_size",
-    "rnn_num_layers": "rnn_num_layers",
-}
-"""Settings of policies in earlier versions, and ours."""
+from rsl_rl.storage.returns import bootstrap_timeouts
 
 
-def joined(cls: Type, before_ours: Type) -> Type:
-    """Return a class derived from a client's and from ``before_ours``, with the client's name."""
-    return type(cls)(cls.__name__, (cls, before_ours), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+def named_like(cls: Type, built: Type) -> Type:
+    """Return a class with the name of a client's."""
+    built.__name__, built.__qualname__, built.__module__ = cls.__name__, cls.__qualname__, cls.__module__
+    return built
 
 
 def own_method(cls: Type, base: Type, name: str) -> Optional[Any]:
@@ -62,6 +57,15 @@ def changed(given: Mapping[str, Any], section: Mapping[str, Any]) -> Dict[str, A
     return {name: value for name, value in given.items() if section.get(name, missing) != value}
 
 
+# Policies
+
+_POLICY_SETTINGS = (
+    "actor_hidden_dims", "critic_hidden_dims", "activation", "init_noise_std", "noise_std_type", "state_dependent_std",
+    "actor_obs_normalization", "critic_obs_normalization", "rnn_type", "rnn_hidden_size", "rnn_num_layers",
+)  # fmt: skip
+"""Settings of policies in earlier versions that are ours too; beside them is ``rnn_hidden_dim``."""
+
+
 def policy_class(cls: Type, base: Type, section: Mapping[str, Any], era: Era, obs: Observations) -> Type:
     """Return a class of policies that constructs a client's class as its version does.
 
@@ -79,7 +83,7 @@ def policy_class(cls: Type, base: Type, section: Mapping[str, Any], era: Era, ob
             ours = {**ours, **_our_settings(changed(given, settings))}
             super().__init__(*sizes, image_shapes=image_shapes, **ours)
 
-    class Built(joined(cls, BeforeOurs)):  # type: ignore[misc]
+    class Built(cls, BeforeOurs):  # type: ignore[misc]
         def __init__(self, *sizes: Any, image_shapes: Any = None, **ours: Any):
             self.__dict__["_own_arguments"] = sizes, image_shapes, ours
             groups = {"policy": list(ours["actor_groups"]), "critic": list(ours["critic_groups"])}
@@ -90,13 +94,13 @@ def policy_class(cls: Type, base: Type, section: Mapping[str, Any], era: Era, ob
                 super().__init__(*arguments, **settings)
             _use_replaced_heads(self)
 
-    Built.__name__, Built.__qualname__, Built.__module__ = cls.__name__, cls.__qualname__, cls.__module__
-    return Built
+    return named_like(cls, Built)
 
 
 def _our_settings(given: Mapping[str, Any]) -> Dict[str, Any]:
     """Return settings under our names; others are left out, as in the versions that take them."""
-    ours = {POLICY_SETTINGS[name]: value for name, value in given.items() if name in POLICY_SETTINGS}
+    named = {"rnn_hidden_size" if name == "rnn_hidden_dim" else name: value for name, value in given.items()}
+    ours = {name: value for name, value in named.items() if name in _POLICY_SETTINGS}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in ours.items()}
 
 
@@ -110,8 +114,151 @@ def _use_replaced_heads(policy: ActorCritic) -> None:
         model.head = head
 
 
+# Algorithms
+
+_ORDER = (
+    "num_learning_epochs", "num_mini_batches", "clip_param", "gamma", "lam", "value_loss_coef", "entropy_coef",
+    "learning_rate", "max_grad_norm",
+)  # fmt: skip
+"""Settings that every version has, in their order behind the networks."""
+
+_ELSEWHERE = (
+    "policy", "actor_critic", "actor", "critic", "storage", "device", "optimizer", "use_mixed_precision", "rnd_cfg",
+    "symmetry_cfg", "multi_gpu_cfg", "grad_reduce_bucket_mb",
+)  # fmt: skip
+"""Arguments that say nothing new: what they stand for was read in the configuration."""
+
+
+class BeforePPO(PPO):
+    """Take the arguments of PPO of any version, and fill every transition when the policy acts."""
+
+    era: Era
+    section: Mapping[str, Any]
+    """Settings of the configuration."""
+    _next_obs: Optional[Observations] = None  # of the present step, which up to version 2 is no argument
+    _rollout_finished = False
+
+    def __init__(self, *args: Any, **given: Any):
+        ours: Dict[str, Any] = vars(self).pop("_own_arguments")
+        networks = [arg for arg in args if isinstance(arg, torch.nn.Module) or arg is ours["storage"]]
+        given = {**dict(zip(_ORDER, args[len(networks) :])), **given}
+        unknown = set(given) - {field.name for field in fields(PPOConfig)} - set(_ELSEWHERE)
+        if unknown or len(args) > len(networks) + len(_ORDER):
+            raise TypeError(f"PPO has no argument {', '.join(sorted(unknown)) or args[-1]}; see PPOConfig")
+        own = {name: value for name, value in given.items() if name not in _ELSEWHERE}
+        cfg = replace(ours["cfg"], **changed(own, self.section))
+        super().__init__(ours["policy"], ours["device"], cfg, ours["extensions"], ours["acceleration"])
+        self.set_storage(ours["storage"])
+
+    @classmethod
+    def from_env(cls, cfg: Any, env: Any, device: Any, **_: Any) -> Any:
+        parts = build_parts(cfg, env, device, storage_class=RolloutStorage.of_groups)
+        policy, storage = as_client_policy(parts.policy), parts.storage
+        alg: Any = cls.__new__(cls)
+        ours = {"policy": policy, "device": device, "cfg": cfg.algorithm, "extensions": parts.extensions}
+        vars(alg)["_own_arguments"] = {**ours, "acceleration": cfg.acceleration, "storage": storage}
+        alg.construct(policy, storage, device)
+        alg.set_storage(storage)
+        return alg
+
+    def construct(self, policy: Any, storage: Any, device: Any) -> None:
+        """Call the client's constructor with the arguments of its version."""
+        cls = type(self)
+        own = own_method(cls, BeforePPO, "__init__")
+        if own is None:
+            cls.__init__(self, policy)
+            return
+        actor, critic = networks_of(policy)
+        known = {"policy": policy, "actor": actor, "critic": critic, "storage": storage}
+        names = argument_names(own)
+        positional = [known[name] for name in network_arguments(names, self.era)]
+        others = {name: value for name, value in self.section.items() if name != "class_name"}
+        others["device"] = str(device)
+        if "multi_gpu_cfg" in names:
+            others["multi_gpu_cfg"] = None
+        cls.__init__(self, *positional, **others)
+
+    def policy_step(self, policy: Any, groups: Dict[str, Tensor], states: Any) -> PolicyStep:  # type: ignore[override]
+        """Draw actions, with the values and log-probabilities that a client reads in the transition."""
+        step = draw_actions(policy, groups, states)
+        values = policy.evaluate(groups) if step.values is None else step.values
+        log_prob = policy.distribution.log_prob(step.actions)
+        return step._replace(values=values, columns={**step.columns, "actions_log_prob": log_prob})
+
+    def process_env_step(self, *args: Any, **kwargs: Any) -> None:
+        """Finish the step; the arguments are those of any version."""
+        args = in_our_order(args)
+        if len(args) == 3 and "next_obs" not in kwargs:
+            args = (*args, self._next_obs)
+        rewards, dones, extras = args[:3]
+        if "time_outs" in extras and "final_obs" not in extras:  # credited now: a client may compute returns itself
+            flags = extras["time_outs"].to(self.device).reshape(-1, 1), dones.reshape(-1, 1)
+            values, rewards = self.transition.columns["values"], rewards.reshape(-1, 1)
+            rewards = bootstrap_timeouts(rewards, values, *flags, self.cfg.gamma).reshape(-1)
+            extras = {name: value for name, value in extras.items() if name != "time_outs"}
+        super().process_env_step(rewards, dones, extras, *args[3:], **kwargs)
+
+    def compute_returns(self, obs: Any) -> None:
+        super().compute_returns(obs)
+        self._rollout_finished = True
+
+
 def network_arguments(names: List[str], era: Era) -> Tuple[str, ...]:
     """Return which networks the constructor of an algorithm takes first, by the names of its arguments."""
     if names[:1] == ["actor"] or (not names and era.major >= 4):
         return "actor", "critic", "storage"
     return ("policy", "storage") if names[1:2] == ["storage"] else ("policy",)
+
+
+def algorithm_class(cls: Any, section: Mapping[str, Any], era: Era) -> Type[PPO]:
+    """Return a class of algorithms that constructs and calls a client's class as its version does."""
+    own = ("process_env_step", "compute_returns", "update")
+    step, returns, update = (own_method(cls, PPO, name) for name in own)
+    step_takes_obs = step is not None and argument_names(step)[:1] == ["obs"]
+
+    class Built(cls, BeforePPO):  # type: ignore[misc]
+        def process_env_step(self, *args: Any, **kwargs: Any) -> None:
+            rewards, dones, extras, *rest = in_our_order(args)
+            self._next_obs = next_obs = rest[0] if rest else kwargs.get("next_obs")
+            if step is None:
+                super().process_env_step(rewards, dones, extras, next_obs)
+            elif step_takes_obs:
+                super().process_env_step(next_obs, rewards, dones, extras)
+            else:
+                super().process_env_step(rewards, dones, extras)
+
+        def compute_returns(self, obs: Any) -> None:
+            if returns is not None and era.major < 3 and is_groups(obs):
+                obs = self.policy.critic_model.vectors(obs)
+            self._rollout_finished = False
+            super().compute_returns(obs)
+            if not self._rollout_finished:
+                for policy in self.acceleration.cached:
+                    policy.clear_cache()
+                for extension in self.extensions.all:
+                    extension.finish_rollout(self.storage)
+
+        def update(self) -> ClientResult:
+            result = super().update()
+            return result if update is None else _as_result(self, result)
+
+    Built.era, Built.section = era, {**section}
+    return named_like(cls, Built)
+
+
+def _as_result(alg: Any, result: Any) -> ClientResult:
+    """Return what a client's ``update`` returns, a tuple or dict of losses, as a result of an update."""
+    if isinstance(result, ClientResult):
+        return result
+    names = ("value_loss", "surrogate_loss", "entropy", "rnd_loss", "symmetry_loss")
+    losses = dict(zip(names, result)) if isinstance(result, tuple) else dict(result.items())
+    losses = {FORMER_NAMES.get(name, name): value for name, value in losses.items()}
+    defaults = {
+        "learning_rate": alg.learning_rate,
+        "noise_std": alg.policy.noise_std().detach().mean(),
+        "skipped_steps": 0.0,
+    }
+    values = {**defaults, **{name: value for name, value in losses.items() if value is not None}}
+    metrics = {name: torch.as_tensor(value, device=alg.device).float() for name, value in values.items()}
+    taken = torch.tensor(float(alg.num_learning_epochs * alg.num_mini_batches), device=alg.device)
+    return ClientResult(UpdateResult(metrics, taken, torch.zeros_like(taken)), alg.unpacked)

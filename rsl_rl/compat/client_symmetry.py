@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -66,9 +66,8 @@ class ClientSymmetry(Extension):
         self.cfg, self._augment, self._critic_groups = cfg, function, critic_groups
 
     @classmethod
-    def from_env(
-        cls, cfg: SymmetryConfig, env: VecEnv, policy: ActorCritic, device: Union[str, torch.device], **parts: Any
-    ) -> ClientSymmetry:
+    def from_env(cls, cfg: Any, env: VecEnv, policy: ActorCritic, device: Any) -> ClientSymmetry:
+        """Return the extension for a client's function, ``cfg.function``."""
         if policy.memories != (None, None):
             raise ValueError(
                 "data_augmentation_func has no images of recurrent states; leave it out and give the environment "
@@ -76,9 +75,8 @@ class ClientSymmetry(Extension):
             )
         actor = policy.actor_model.groups
         critic_groups = tuple(group for group in policy.critic_model.groups if group not in actor)
-        client = getattr(env, "client", env)
-        function = Augmentation(parts["function"], client, env.get_observations())
-        return cls(cfg, function, critic_groups)
+        images = Augmentation(cfg.function, getattr(env, "client", env), env.get_observations())
+        return cls(cfg, images, critic_groups)
 
     def transform(self, batch: MiniBatch) -> MiniBatch:
         if not self.cfg.use_data_augmentation:

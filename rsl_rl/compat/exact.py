@@ -6,23 +6,76 @@ gradients that are not finite, are left out as everywhere in this package.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+import math
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Normal, kl_divergence
 
 from rsl_rl.algorithms.algorithm import UpdateResult
 from rsl_rl.algorithms.ppo import PolicyStep
 from rsl_rl.compat.algorithms import PPO, ClientResult, in_our_order
-from rsl_rl.compat.model_memory import trajectory_states
-from rsl_rl.compat.model_policy import ModelPolicy
+from rsl_rl.compat.model_policy import ModelPolicy, as_given
+from rsl_rl.compat.models import OutputDistribution
 from rsl_rl.compat.storage import RolloutStorage
+from rsl_rl.modules.distributions import DiagonalGaussian, GaussianFamily, Parameters
 from rsl_rl.utils.trajectories import (
     HiddenState,
     as_states,
     split_and_pad_trajectories,
     trajectory_starts,
+    trajectory_states,
 )
+
+
+class ExactGaussian(DiagonalGaussian):
+    """Independent normal distributions of A action components, computed by ``torch.distributions``."""
+
+    def __init__(self, action_mean: Tensor, action_std: Tensor):
+        super().__init__(action_mean, action_std)
+        # one object for all terms of a loss: the order in which their gradients are added depends on it
+        self.normal = Normal(action_mean, action_std, validate_args=False)
+
+    def sample(self) -> Tensor:
+        return self.normal.sample()
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        return self.normal.log_prob(actions).sum(dim=-1, keepdim=True)
+
+    def entropy(self) -> Tensor:
+        return self.normal.entropy().sum(dim=-1, keepdim=True)
+
+    def kl_from(self, old: Parameters) -> Tensor:
+        before = Normal(old["action_mean"], old["action_std"], validate_args=False)
+        return kl_divergence(before, self.normal).sum(dim=-1, keepdim=True)
+
+
+class ExactGaussianFamily(GaussianFamily):
+    """Makes :class:`ExactGaussian` of an actor's outputs."""
+
+    def __call__(self, outputs: Tensor, std: Optional[Tensor]) -> ExactGaussian:
+        assert std is not None
+        return ExactGaussian(outputs, std)
+
+    def of_parameters(self, parameters: Parameters) -> ExactGaussian:
+        return ExactGaussian(parameters["action_mean"], parameters["action_std"])
+
+
+class ExactOutput(OutputDistribution):
+    """An :class:`OutputDistribution` with the standard deviation clamped to ``std_range``."""
+
+    def __init__(self, num_actions: int, given: Mapping[str, Any]):
+        super().__init__(num_actions, {**given, "class_name": "GaussianDistribution"})
+        self.family = ExactGaussianFamily(num_actions)
+        low, high = given.get("std_range") or (1e-6, 1e6)
+        self.bounds = max(low, 1e-6), high
+
+    def noise_std(self) -> Tensor:
+        low, high = self.bounds
+        if self.is_log:
+            return self.log_std_param.clamp(math.log(low), math.log(high)).exp()
+        return self.std_param.clamp(low, high)
 
 
 class ExactBatch(NamedTuple):
@@ -193,9 +246,10 @@ def _normalized(advantages: Tensor, valid: Tensor) -> Tensor:
 
 
 def _columns(storage: RolloutStorage) -> Dict[str, Tensor]:
-    """Return the columns of mini-batches, each [T, N, size]; the standard deviation [A] is that of all steps."""
+    """Return the columns of mini-batches, each [T, N, size]; the standard deviation is that of all steps."""
     names = ("actions", "values", "actions_log_prob", "sample_mask", "action_mean", "returns", "advantages")
-    return {name: storage.columns[name] for name in names}
+    columns = {name: storage.columns[name] for name in names}
+    return {**columns, "action_std": storage.columns["action_std"].expand_as(columns["action_mean"])}
 
 
 def _step_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) -> Iterator[ExactBatch]:
@@ -207,7 +261,6 @@ def _step_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) ->
     for _ in range(num_epochs):
         for rows in order.split(size):
             chosen = {name: column[rows] for name, column in columns.items()}
-            chosen["action_std"] = storage.columns["action_std"].expand_as(chosen["action_mean"])
             yield ExactBatch({name: group[rows] for name, group in groups.items()}, chosen)
 
 
@@ -224,7 +277,6 @@ def _trajectory_batches(storage: RolloutStorage, num_batches: int, num_epochs: i
             envs = slice(i * size, (i + 1) * size)
             own = slice(bounds[envs.start], bounds[envs.stop])
             chosen = {name: column[:, envs] for name, column in columns.items()}
-            chosen["action_std"] = storage.columns["action_std"].expand_as(chosen["action_mean"])
             obs = {name: group[:, own] for name, group in padded.items()}
             actor, critic = (_some(state, own) for state in states)
             yield ExactBatch(obs, chosen, masks[:, own], (actor, critic))
@@ -232,5 +284,4 @@ def _trajectory_batches(storage: RolloutStorage, num_batches: int, num_epochs: i
 
 def _some(state: HiddenState, trajectories: slice) -> HiddenState:
     """Return the states [L, m, H] of some of M trajectories."""
-    parts = tuple(part[:, trajectories].contiguous() for part in as_states(state))
-    return None if not parts else parts[0] if len(parts) == 1 else parts
+    return as_given(tuple(part[:, trajectories].contiguous() for part in as_states(state)))

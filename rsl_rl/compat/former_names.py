@@ -1,51 +1,47 @@
-"""Names of classes and functions that earlier versions have, by package."""
+"""Names of classes and functions that earlier versions have, by package, and how a class stands for another."""
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from typing import Any, Dict, Mapping
 
 from rsl_rl.utils.registry import import_object, suggest
 
+
+def _here(module: str, *names: str) -> Dict[str, str]:
+    return {name: f"rsl_rl.compat.{module}:{name}" for name in names}
+
+
 _NETWORKS = {
-    "MLP": "rsl_rl.compat.former_modules:MLP",
-    "CNN": "rsl_rl.compat.former_modules:CNN",
-    "RNN": "rsl_rl.compat.former_modules:RNN",
-    "EmpiricalNormalization": "rsl_rl.compat.former_modules:EmpiricalNormalization",
+    **_here("former_code", "MLP", "CNN", "RNN", "EmpiricalNormalization"),
+    **_here("policies", "Memory"),
     "EmpiricalDiscountedVariationNormalization": "rsl_rl.extensions.random_network_distillation:RewardNormalizer",
     "HiddenState": "rsl_rl.utils.trajectories:HiddenState",
-    "Memory": "rsl_rl.compat.policies:Memory",
 }
-
-_CONFIGS = {
-    "resolve_rnd_config": "rsl_rl.compat.former_functions:resolve_rnd_config",
-    "resolve_symmetry_config": "rsl_rl.compat.former_functions:resolve_symmetry_config",
-}
-
+_CONFIGS = _here("former_code", "resolve_rnd_config", "resolve_symmetry_config")
 _FUNCTIONS = ("check_nan", "compile_model", "get_param", "resolve_callable", "resolve_class", "resolve_nn_activation",
               "resolve_obs_groups", "resolve_optimizer", "store_code_state", "string_to_callable")  # fmt: skip
-
 _POLICIES = ("ActorCritic", "ActorCriticRecurrent", "SymmetricActorCritic", "SymmetricActorCriticRecurrent")
-_BUFFERS = ("RolloutBuffer", "iterate_minibatches", "transition_view")
 
 NAMES: Dict[str, Dict[str, str]] = {
-    "rsl_rl.algorithms": {name: f"rsl_rl.compat.algorithms:{name}" for name in ("PPO", "GRPO", "Distillation")},
+    "rsl_rl.algorithms": _here("algorithms", "PPO", "GRPO", "Distillation"),
     "rsl_rl.modules": {
         **_NETWORKS,
         **_CONFIGS,
-        **{name: f"rsl_rl.compat.policies:{name}" for name in _POLICIES},
+        **_here("policies", *_POLICIES),
         "ActorCriticCNN": "rsl_rl.compat.policies:ActorCritic",
         "RandomNetworkDistillation": "rsl_rl.extensions.random_network_distillation:RandomNetworkDistillation",
     },
     "rsl_rl.networks": _NETWORKS,
     "rsl_rl.extensions": _CONFIGS,
-    "rsl_rl.runners": {name: f"rsl_rl.compat.runner:{name}" for name in ("OnPolicyRunner", "DistillationRunner")},
+    "rsl_rl.runners": _here("runner", "OnPolicyRunner", "DistillationRunner"),
     "rsl_rl.storage": {
-        **{name: f"rsl_rl.compat.adder:{name}" for name in ("Adder", "list_split", "lists_to_dicts")},
-        **{name: f"rsl_rl.compat.rollout_buffer:{name}" for name in _BUFFERS},
-        "RolloutStorage": "rsl_rl.compat.storage:RolloutStorage",
+        **_here("adder", "Adder", "list_split", "lists_to_dicts"),
+        **_here("rollout_buffer", "RolloutBuffer", "iterate_minibatches", "transition_view"),
+        **_here("storage", "RolloutStorage"),
     },
     "rsl_rl.utils": {
-        **{name: f"rsl_rl.compat.former_functions:{name}" for name in _FUNCTIONS},
+        **_here("former_code", *_FUNCTIONS),
         "split_and_pad_trajectories": "rsl_rl.utils.trajectories:split_and_pad_trajectories",
         "unpad_trajectories": "rsl_rl.utils.trajectories:unpad_trajectories",
     },
@@ -59,3 +55,14 @@ def find(module: str, name: str, own: Mapping[str, str] = {}) -> Any:
     if name not in known:
         raise AttributeError(f"module '{module}' has no attribute '{name}'.{suggest(name, known)}")
     return import_object(known[name])
+
+
+class Facade(ABCMeta):
+    """Metaclass of subclasses that stand for this version's classes where clients name them: objects and subclasses of
+    the class that ``stands_for`` names are those of the facade too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return cls.__subclasscheck__(type(instance))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return cls in subclass.__mro__ or vars(cls).get("stands_for") in subclass.__mro__

@@ -1,20 +1,28 @@
-"""A policy of two networks that a client derived from those of rsl_rl 4 and 5."""
+"""Policies as two networks of rsl_rl 4 and 5: those that a client derived, and ours with the names of these versions.
+
+Letters: T steps, n environments, L layers, H hidden size.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.compat.exported_model import ExportedModel
-from rsl_rl.compat.model_memory import ModelMemory, dones_of, trajectory_states
-from rsl_rl.compat.models import MLPModel, RNNModel
+from rsl_rl.compat.checkpoints import Version, from_native, shift_std
+from rsl_rl.compat.models import ExportedModel, MLPModel, RNNModel, scriptable
 from rsl_rl.compat.policies import ActorCritic
+from rsl_rl.compat.storage import dones_of
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.distributed import Collective
+from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
+from rsl_rl.modules import actor_critic
+from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.model import Model, Observation
-from rsl_rl.utils.trajectories import HiddenState, ResetMasks, split_and_pad_trajectories
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states, split_and_pad_trajectories, trajectory_states
+
+# A client's networks
 
 Network = Tuple[Type[MLPModel], Dict[str, Any]]
 """A class, and the settings of its constructor."""
@@ -50,7 +58,7 @@ class ClientModel(Model):
         """Return the outputs [T, n, outputs] for sequences [T, n, ...] from the states [L, n, H] before them."""
         dones = dones_of(masks.keep_state)
         padded, samples = split_and_pad_trajectories({group: x[group].float() for group in self.groups}, dones)
-        latent = self.network.get_latent(padded, samples, trajectory_states(state, dones))
+        latent = self.network.get_latent(padded, samples, as_given(trajectory_states(state, dones)))
         return self.network.mlp(latent).reshape(*dones.shape, -1)
 
     def update_normalization(self, obs: Mapping[str, Tensor], sample_mask: Tensor, collective: Collective) -> None:
@@ -67,6 +75,44 @@ class ClientModel(Model):
         leading = tuple(x[first].shape[: x[first].dim() - self._num_dims[first]])
         flat = {g: x[g].reshape(-1, *x[g].shape[x[g].dim() - self._num_dims[g] :]).float() for g in self.groups}
         return flat, leading
+
+
+class ModelMemory:
+    """The state of a client's network, with the interface that policies expect of a memory."""
+
+    def __init__(self, network: RNNModel):
+        self._network = network
+
+    @property
+    def hidden_states(self) -> HiddenState:
+        """State [L, N, H]; None for zeros."""
+        return self._network.get_hidden_state()
+
+    @hidden_states.setter
+    def hidden_states(self, state: HiddenState) -> None:
+        self._network.reset(hidden_state=as_given(state))
+
+    def current_state(self, num_envs: int) -> HiddenState:
+        """Return the state [L, N, H]; zeros before the first step."""
+        if self.hidden_states is not None:
+            return self.hidden_states
+        layer = self.as_layer()
+        zeros = layer.weight_hh_l0.new_zeros(layer.num_layers, num_envs, layer.hidden_size)  # type: ignore[operator]
+        return zeros if isinstance(layer, nn.GRU) else (zeros, zeros)
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        """Zero the state of the environments marked in dones [N] or [N, 1]; of all for None."""
+        self._network.reset(None if dones is None else dones.reshape(-1))
+
+    def as_layer(self) -> nn.RNNBase:
+        """Return the layer."""
+        return self._network.rnn.rnn
+
+
+def as_given(state: HiddenState) -> HiddenState:
+    """Return a state as a torch layer takes it: (h,) as h, and () as None."""
+    parts = as_states(state)
+    return None if not parts else parts[0] if len(parts) == 1 else parts
 
 
 class ModelPolicy(ActorCritic):
@@ -116,12 +162,81 @@ class ModelPolicy(ActorCritic):
         std = None if self.actor.distribution is None else self.actor.distribution.noise_std()
         return self.distribution.std if std is None else std
 
-    def file_parts(self) -> Dict[str, Any]:
-        """Return the networks' tensors as rsl_rl 5 saves them."""
-        return {f"{role}_state_dict": getattr(self, role).state_dict() for role in ("actor", "critic")}
+
+# Networks of any policy
 
 
-def native_weights(state: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return the weights of a file of rsl_rl 5 under the names of a :class:`ModelPolicy`."""
-    roles = ("actor", "critic")
-    return {f"{role}.{name}": value for role in roles for name, value in state[f"{role}_state_dict"].items()}
+class ModelView(nn.Module):
+    """One network of a policy; its parts are the policy's own: ``mlp``, ``obs_normalizer`` and ``rnn``."""
+
+    _policy: ActorCritic
+    _role: str
+    _model: Model
+
+    def __init__(self, policy: ActorCritic, role: str):
+        super().__init__()
+        model = policy.actor_model if role == "actor" else policy.critic_model
+        vars(self).update(_policy=policy, _role=role, _model=model)  # not registered: the parts below are
+        self.obs_normalizer, self.mlp = model.normalizer, model.head
+        if model.memory is not None:
+            self.rnn = model.memory
+        self.is_recurrent = model.memory is not None
+        self.obs_groups = list(model.groups)
+        self.obs_normalization = not isinstance(model.normalizer, nn.Identity)
+        self.obs_dim = policy.num_actor_obs if role == "actor" else None
+
+    output_mean = property(lambda self: self._policy.action_mean)
+    output_std = property(lambda self: self._policy.noise_std())
+    output_entropy = property(lambda self: self._policy.entropy)
+
+    def forward(self, obs: Union[Tensor, Mapping[str, Tensor]], stochastic_output: bool = False, **_: Any) -> Tensor:
+        """Return the value, or the actions without exploration, or with ``stochastic_output`` drawn ones."""
+        policy = self._policy
+        if self._role == "critic":
+            return policy.evaluate(obs)
+        return policy.act(obs) if stochastic_output else policy.act_inference(obs)
+
+    def get_output_log_prob(self, outputs: Tensor) -> Tensor:
+        """Return the log density of actions under the latest distribution."""
+        return self._policy.get_actions_log_prob(outputs)
+
+    def reset(self, dones: Optional[Tensor] = None, hidden_state: HiddenState = None) -> None:
+        """Zero the recurrent states of the environments marked in dones [N], or set all of them."""
+        memory = self._model.memory
+        if memory is not None:
+            memory.hidden_states = hidden_state if dones is None else reset_states(memory.hidden_states, dones)
+
+    def get_hidden_state(self) -> HiddenState:
+        """Return the recurrent state; None without memory."""
+        return None if self._model.memory is None else self._model.memory.hidden_states
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Dict[str, Any]:  # type: ignore[override]
+        """Return the network's tensors under the names of rsl_rl 5."""
+        return as_version_5({"model_state_dict": self._policy.state_dict()}, self._policy)[f"{self._role}_state_dict"]
+
+    def as_jit(self) -> nn.Module:
+        """Return a copy of the actor that ``torch.jit.script`` takes; a recurrent one keeps its state itself."""
+        return scriptable(policy_module(self._policy))
+
+    def as_onnx(self, verbose: bool = False) -> nn.Module:
+        """Return a copy of the actor for ``torch.onnx.export``."""
+        module: Any = policy_module(self._policy)
+        inputs = example_inputs(module)
+        module.verbose, module.is_recurrent, module.input_size = verbose, self.is_recurrent, module.num_obs
+        module.input_names, module.output_names = list(inputs), list(output_names(module))
+        module.get_dummy_inputs = lambda: tuple(inputs.values())
+        return module
+
+
+def networks_of(policy: actor_critic.ActorCritic) -> Tuple[Any, Any]:
+    """Return actor and critic of a policy as the networks that rsl_rl 4 and 5 have."""
+    if isinstance(policy, ModelPolicy):
+        return policy.actor, policy.critic
+    return ModelView(policy, "actor"), ModelView(policy, "critic")  # type: ignore[arg-type]
+
+
+def as_version_5(state: Mapping[str, Any], policy: actor_critic.ActorCritic) -> Dict[str, Any]:
+    """Return networks and optimiser of a policy of ours, in a checkpoint in our names, in the form of version 5."""
+    weights = shift_std(state["model_state_dict"], policy, 1)
+    result = from_native({**state, "model_state_dict": weights}, Version(5, 5))
+    return {key: value for key, value in result.items() if key.endswith("_state_dict")}

@@ -6,17 +6,94 @@ half of a :class:`ModelPolicy`.
 
 from __future__ import annotations
 
+import copy
+import warnings
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.compat.exact_gaussian import output_distribution
-from rsl_rl.compat.exported_model import ExportedModel, scriptable
-from rsl_rl.compat.former_modules import CNN, MLP, RNN, EmpiricalNormalization
-from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
+from rsl_rl.compat.former_code import CNN, MLP, RNN, EmpiricalNormalization
+from rsl_rl.config.policy import ActorCriticConfig
+from rsl_rl.exporters.policy_module import FeedForwardPolicy, ImagePolicy, action_layers, example_inputs, output_names
+from rsl_rl.modules.distributions import Distribution, distribution_family, smooth_floor
+from rsl_rl.utils.trajectories import HiddenState, as_states, unpad_trajectories
 
 Groups = Mapping[str, Tensor]
+
+# Distribution
+
+_NAMES = {
+    "GaussianDistribution": "gaussian",
+    "HeteroscedasticGaussianDistribution": "gaussian",
+    "BetaDistribution": "beta",
+}
+_LEAST_STD = 0.01
+
+
+def std_settings(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return our settings of the distribution for a ``distribution_cfg``, or the settings of version 4."""
+    name = given.get("class_name", "GaussianDistribution")
+    name = (name if isinstance(name, str) else name.__name__).replace(":", ".").rpartition(".")[2]
+    if name not in _NAMES:
+        raise ValueError(f"distribution_cfg.class_name={name} is not supported; allowed: {', '.join(_NAMES)}")
+    std = given.get("init_std", given.get("init_noise_std", 1.0))
+    least = (given.get("std_range") or (min(_LEAST_STD, 0.5 * std),))[0]
+    return {
+        "distribution": _NAMES[name],
+        "init_noise_std": std,
+        "noise_std_type": given.get("std_type", given.get("noise_std_type", "scalar")),
+        "state_dependent_std": name.startswith("Hetero") or bool(given.get("state_dependent_std", False)),
+        "min_noise_std": max(least, 1e-6),
+    }
+
+
+class OutputDistribution(nn.Module):
+    """Holds the standard deviation, under the name of rsl_rl 5, and the latest distribution."""
+
+    latest: Optional[Distribution] = None
+    std_param: nn.Parameter
+    log_std_param: nn.Parameter
+
+    def __init__(self, num_actions: int, given: Mapping[str, Any]):
+        super().__init__()
+        self.cfg = ActorCriticConfig(**std_settings(given))
+        self.family = distribution_family(self.cfg, num_actions)
+        self.is_log = self.cfg.noise_std_type == "log"
+        if self.family.shared_parameters:
+            std = torch.full((num_actions,), float(self.cfg.init_noise_std))
+            name, value = ("log_std_param", std.log()) if self.is_log else ("std_param", std)
+            self.register_parameter(name, nn.Parameter(value))
+
+    def noise_std(self) -> Optional[Tensor]:
+        """Return the standard deviation [A]; None where it depends on the state."""
+        if not self.family.shared_parameters:
+            return None
+        raw = self.log_std_param.exp() if self.is_log else self.std_param
+        return smooth_floor(raw, self.cfg.min_noise_std)
+
+    def update(self, outputs: Tensor) -> None:
+        """Compute the distribution for the outputs of a network."""
+        self.latest = self.family(outputs, self.noise_std())
+
+    def sample(self) -> Tensor:
+        """Draw actions from the latest distribution."""
+        assert self.latest is not None
+        return self.latest.sample()
+
+    def deterministic_output(self, outputs: Tensor) -> Tensor:
+        """Return the action without exploration."""
+        return self.family.mode(outputs)
+
+
+def output_distribution(num_actions: int, given: Mapping[str, Any]) -> OutputDistribution:
+    """Return the distribution for a ``distribution_cfg``; its ``class_name`` may be a class derived from ours."""
+    cls = given.get("class_name")
+    own = isinstance(cls, type) and issubclass(cls, OutputDistribution)
+    return cls(num_actions, given) if own else OutputDistribution(num_actions, given)  # type: ignore[misc]
+
+
+# Networks
 
 
 class MLPModel(nn.Module):
@@ -82,20 +159,9 @@ class MLPModel(nn.Module):
     def detach_hidden_state(self, dones: Optional[Tensor] = None) -> None:
         """Do nothing: there is no state."""
 
-    @property
-    def output_mean(self) -> Tensor:
-        """Mean of the latest distribution."""
-        return self.latest_distribution.mode
-
-    @property
-    def output_std(self) -> Tensor:
-        """Standard deviation of the latest distribution."""
-        return self.latest_distribution.std
-
-    @property
-    def output_entropy(self) -> Tensor:
-        """Entropy of the latest distribution [...]."""
-        return self.latest_distribution.entropy().squeeze(-1)
+    output_mean = property(lambda self: self.latest_distribution.mode)
+    output_std = property(lambda self: self.latest_distribution.std)
+    output_entropy = property(lambda self: self.latest_distribution.entropy().squeeze(-1))
 
     def get_output_log_prob(self, outputs: Tensor) -> Tensor:
         """Return the log density [...] of actions under the latest distribution."""
@@ -110,7 +176,7 @@ class MLPModel(nn.Module):
 
     def as_jit(self) -> nn.Module:
         """Return a copy that ``torch.jit.script`` takes; a recurrent one keeps its state itself."""
-        return scriptable(self)
+        return scriptable(ExportedModel(self))
 
     def as_onnx(self, verbose: bool = False) -> nn.Module:
         """Return a copy for ``torch.onnx.export``."""
@@ -206,3 +272,122 @@ class CNNModel(MLPModel):
 
     def _get_latent_dim(self) -> int:
         return self.obs_dim + self.cnn_latent_dim
+
+
+# Networks as files: a client's network is traced, whatever its methods do
+
+
+class ExportedModel(ImagePolicy):
+    """obs [1, D], each image group [1, C, H, W], h_in and c_in [L, 1, H] of a memory -> actions [1, A], h_out, c_out.
+
+    ``network`` is a network of version 4 or 5; actions are without exploration.
+    """
+
+    def __init__(self, network: Any, verbose: bool = False):
+        nn.Module.__init__(self)
+        latest = {} if network.distribution is None else {id(network.distribution.latest): None}
+        self.network = copy.deepcopy(network, latest).cpu().eval().requires_grad_(False)
+        self.network.reset()
+        self.layers = nn.ModuleList([] if network.distribution is None else action_layers(network.distribution.family))
+        self.is_recurrent, self.verbose = bool(network.is_recurrent), verbose
+        self.num_obs = self.input_size = network.obs_dim
+        images: List[Any] = [getattr(network, f"obs_{name}_2d", []) for name in ("groups", "channels", "dims")]
+        self.image_shapes = {group: (channels, *size) for group, channels, size in zip(*images)}
+        self.rnn = network.rnn.rnn if self.is_recurrent else None
+        self.state_names = () if self.rnn is None else ("h",) if isinstance(self.rnn, nn.GRU) else ("h", "c")
+        self.input_names, self.output_names = list(example_inputs(self)), list(output_names(self))
+
+    def forward(self, obs: Tensor, *others: Tensor) -> Tuple[Tensor, ...]:  # type: ignore[override]
+        network, num_images = self.network, len(self.image_shapes)
+        groups = dict(zip(network.obs_groups, obs.split(network.group_sizes, dim=-1)))
+        groups.update(zip(self.image_shapes, others[:num_images]))
+        states = others[num_images:]
+        if states:
+            network.reset(hidden_state=states[0] if len(states) == 1 else tuple(states))
+        x = network.mlp(network.get_latent(groups))
+        for layer in self.layers:
+            x = layer(x)
+        after = as_states(network.get_hidden_state()) if states else ()
+        network.reset()
+        return (x, *after) if states else x  # type: ignore[return-value]
+
+    def get_dummy_inputs(self) -> Tuple[Tensor, ...]:
+        """Return inputs of zeros."""
+        return tuple(example_inputs(self).values())
+
+
+class WithoutState(nn.Module):
+    """obs [1, D] -> actions [1, A]."""
+
+    def __init__(self, policy: nn.Module):
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.policy(x)
+
+    @torch.jit.export
+    def reset(self) -> None:
+        """Do nothing: there is no state."""
+
+
+class WithOneState(nn.Module):
+    """obs [1, D] -> actions [1, A], with the state of a GRU inside."""
+
+    def __init__(self, policy: nn.Module, zeros: Tensor):
+        super().__init__()
+        self.policy = policy
+        self.hidden_state: Tensor
+        self.register_buffer("hidden_state", zeros)
+
+    def forward(self, x: Tensor) -> Tensor:
+        actions, h = self.policy(x, self.hidden_state)
+        self.hidden_state[:] = h
+        return actions
+
+    @torch.jit.export
+    def reset(self) -> None:
+        """Start an episode."""
+        self.hidden_state[:] = 0.0
+
+
+class WithTwoStates(nn.Module):
+    """obs [1, D] -> actions [1, A], with the states of an LSTM inside."""
+
+    def __init__(self, policy: nn.Module, zeros: Tensor, cell_zeros: Tensor):
+        super().__init__()
+        self.policy = policy
+        self.hidden_state: Tensor
+        self.cell_state: Tensor
+        self.register_buffer("hidden_state", zeros)
+        self.register_buffer("cell_state", cell_zeros)
+
+    def forward(self, x: Tensor) -> Tensor:
+        actions, h, c = self.policy(x, self.hidden_state, self.cell_state)
+        self.hidden_state[:] = h
+        self.cell_state[:] = c
+        return actions
+
+    @torch.jit.export
+    def reset(self) -> None:
+        """Start an episode."""
+        self.hidden_state[:] = 0.0
+        self.cell_state[:] = 0.0
+
+
+def scriptable(module: FeedForwardPolicy) -> nn.Module:
+    """Return a policy module as one that ``torch.jit.script`` takes and that keeps its recurrent state itself."""
+    inputs = example_inputs(module)
+    states = [inputs[f"{name}_in"] for name in module.state_names]
+    policy: nn.Module = module
+    if isinstance(module, ImagePolicy):  # takes any number of inputs
+        if states and module.image_shapes:
+            raise ValueError("a recurrent network of images cannot be scripted with its state inside; take as_onnx()")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationWarning)
+            warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # of torch.nn.GRU's own checks
+            traced: Any = torch.jit.trace(module, tuple(inputs.values()))
+        if module.image_shapes:
+            return traced
+        policy = traced
+    return (WithoutState, WithOneState, WithTwoStates)[len(states)](policy, *states)

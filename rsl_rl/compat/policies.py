@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, Union
 
 from torch import Tensor, nn
 
-from rsl_rl.compat.facade import Facade
+from rsl_rl.compat.former_names import Facade
 from rsl_rl.modules import actor_critic, memory
 from rsl_rl.modules.distributions import Distribution
 from rsl_rl.modules.model import Model, Observation
@@ -65,15 +65,8 @@ class ActorCritic(actor_critic.ActorCritic, metaclass=Facade):
         """Return the log density [...] of actions [..., A] under the current distribution."""
         return self.distribution.log_prob(actions).squeeze(-1)
 
-    @property
-    def action_mean(self) -> Tensor:
-        """Mean of the current distribution [..., A]."""
-        return self.distribution.mode
-
-    @property
-    def action_std(self) -> Tensor:
-        """Standard deviation of the current distribution [..., A]."""
-        return self.distribution.std.expand_as(self.distribution.mode)
+    action_mean = property(lambda self: self.distribution.mode)
+    action_std = property(lambda self: self.distribution.std.expand_as(self.distribution.mode))
 
     @property
     def entropy(self) -> Tensor:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 import torch
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.algorithms.distillation import Distillation
-from rsl_rl.compat.algorithms import PPO
-from rsl_rl.compat.client import client_of
+from rsl_rl.compat.algorithms import PPO, ClientCalls, fitted, wants
+from rsl_rl.compat.config import client_of
 from rsl_rl.compat.eras import Era
-from rsl_rl.compat.facade import Facade
-from rsl_rl.compat.views import add_algorithm_names, add_inference_names, add_runner_names
+from rsl_rl.compat.former_names import Facade
+from rsl_rl.compat.model_policy import networks_of
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import Collective
@@ -21,7 +22,9 @@ from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.loggers import Record
 from rsl_rl.runners.checkpoints import load_algorithm
+from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.runner import Runner
+from rsl_rl.utils.launch import current_launch
 
 _TWO = ("value_loss", "surrogate_loss")
 _FIVE = (*_TWO, "entropy", "rnd_loss", "symmetry_loss")
@@ -52,10 +55,6 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         self.num_steps_per_env, self.save_interval = settings.num_steps_per_env, settings.save_interval
         super().__init__(adapted, client.settings, log_dir, device, collective)
         self.env = env
-        if client.era is not None:
-            add_algorithm_names(self.alg)
-            add_inference_names(self)
-            add_runner_names(self, client.policy_cfg, settings.logger)
 
     def build_algorithm(self, cfg: LearnConfig, env: VecEnv) -> Algorithm:
         era = self._client.era
@@ -83,12 +82,31 @@ class OnPolicyRunner(Runner, metaclass=Facade):
     def updates_of(self, iteration: int) -> int:
         return iteration + 1 - self._client.first_iteration
 
+    # What clients read; they may write it too
+
+    disable_logs = False
+    multi_gpu_cfg = None
+    training_type = "rl"
+    policy_cfg = cached_property(lambda self: self._client.policy_cfg)
+    logger_type = cached_property(lambda self: self.train_cfg.runner.logger)
+    logger = cached_property(lambda self: LoggerView(self))
+    writer = cached_property(lambda self: self.logger.writer)
+    git_status_repos = cached_property(lambda self: self.logger.git_status_repos)
+    obs_normalizer = cached_property(lambda self: self.alg.policy.actor_obs_normalizer)
+    critic_obs_normalizer = cached_property(lambda self: self.alg.policy.critic_obs_normalizer)
+    privileged_obs_normalizer = cached_property(lambda self: self.alg.policy.critic_obs_normalizer)
+    empirical_normalization = cached_property(lambda self: self.alg.policy.cfg.actor_obs_normalization)
+    is_distributed = cached_property(lambda self: self.collective.size > 1)
+    gpu_world_size = cached_property(lambda self: self.collective.size)
+    gpu_global_rank = cached_property(lambda self: self.collective.rank)
+    gpu_local_rank = cached_property(lambda self: current_launch().local_rank)
+
     # Training
 
     def write(self, record: Record) -> None:
         super().write(record)
         if type(self).log is not OnPolicyRunner.log and self.collective.rank == 0:
-            self.log(self._client.iteration_locals(record))
+            self.log(iteration_locals(record))
 
     def log(self, locs: Dict[str, Any], *layout: int) -> None:
         """Do nothing; a subclass may log more after each iteration. ``locs`` are the numbers by rsl_rl's names."""
@@ -107,9 +125,25 @@ class OnPolicyRunner(Runner, metaclass=Facade):
 
         ``load_cfg``, ``strict`` and ``map_location`` have the meaning of rsl_rl 5, also in this order.
         """
-        request = self._client.load_request(self.alg, load_optimizer, load_env, options)
-        state = load_algorithm(self.alg, Path(path), request.optimizer, request.convert)
-        return self.restore(state, request.optimizer, request.env, request.iteration)
+        unknown = set(options) - {"load_cfg", "strict"}
+        if unknown:
+            raise TypeError(f"load() has no argument {', '.join(sorted(unknown))}")
+        load_cfg, strict = options.get("load_cfg"), options.get("strict", True)
+        if not isinstance(load_optimizer, bool):
+            load_cfg, strict = load_optimizer, options.get("strict", load_env)
+            load_optimizer, load_env = True, True
+        load_optimizer = load_optimizer and wants(load_cfg, "optimizer")
+        alg = self.alg
+        convert = alg.converted if isinstance(alg, ClientCalls) else partial(fitted, alg=alg)
+        state = load_algorithm(alg, Path(path), load_optimizer, partial(convert, load_cfg=load_cfg, strict=strict))
+        return self.restore(state, load_optimizer, load_env, wants(load_cfg, "iteration"))
+
+    def get_inference_policy(self, device: Union[str, torch.device, None] = None) -> InferencePolicy:
+        """Return a copy of the policy as a function from observations to actions without noise; see InferencePolicy.
+
+        It also has the names of a network of rsl_rl 4 and 5.
+        """
+        return ClientInferencePolicy(self.alg.inference_policy, device if device is not None else self.device)
 
     def export_policy_to_onnx(
         self,
@@ -144,3 +178,91 @@ def unpacked_by(era: Era, section: Mapping[str, Any]) -> Tuple[str, ...]:
     if era.major > 2:
         return ()
     return _FIVE if era.major == 2 and ("rnd_cfg" in section or "symmetry_cfg" in section) else _TWO
+
+
+def iteration_locals(record: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return an iteration's numbers under the names that an overridden ``log(locs)`` reads."""
+    losses = {"mean_value_loss": "value_loss", "mean_surrogate_loss": "surrogate_loss", "mean_entropy": "entropy"}
+    loss_dict = {"value_function": record.get("value_loss"), "surrogate": record.get("surrogate_loss")}
+    episodes = {"rewbuffer": "mean_reward", "lenbuffer": "mean_episode_length"}
+    return {
+        "it": record["iteration"],
+        "collection_time": record["collect_s"],
+        "learn_time": record["learn_s"],
+        "loss_dict": loss_dict,
+        "ep_infos": [],
+        **{name: record.get(key) for name, key in losses.items()},
+        **{name: [record[key]] if record.get(key) is not None else [] for name, key in episodes.items()},
+    }
+
+
+class ClientInferencePolicy(InferencePolicy):
+    """An :class:`InferencePolicy` with the names of a network of rsl_rl 4 and 5: ``rnn``, ``mlp``,
+    ``get_hidden_state``, ``as_jit`` and ``as_onnx``."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("mlp", "rnn", "obs_normalizer", "get_hidden_state", "as_jit", "as_onnx"):
+            return getattr(networks_of(self._actor_critic)[0], name)
+        return super().__getattr__(name)
+
+
+class LoggerView:
+    """``runner.logger``: writes what a client adds; the run itself is logged by the runner."""
+
+    def __init__(self, runner: Any):
+        self._runner = runner
+        self.logger_type, self.disable_logs = runner.logger_type, False
+        self.log_dir = None if runner.log_dir is None else str(runner.log_dir)
+        self.writer = None if self.log_dir is None else LazyWriter(self.log_dir)
+        self.git_status_repos = RepositoryList(runner)
+
+    tot_timesteps = property(lambda self: self._runner.tot_timesteps)
+    tot_time = property(lambda self: self._runner.tot_time)
+
+    def init_logging_writer(self) -> None:
+        """Do nothing: a writer is opened when it is used."""
+
+    def process_env_step(self, *args: Any) -> None:
+        """Do nothing: the runner's collector keeps the statistics."""
+
+    def save_model(self, path: str, it: int) -> None:
+        """Do nothing: a checkpoint stays in the run folder."""
+
+    def stop_logging_writer(self) -> None:
+        """Close the writer."""
+        if self.writer is not None:
+            self.writer.close()
+
+
+class LazyWriter:
+    """A TensorBoard SummaryWriter that is opened when it is used."""
+
+    def __init__(self, log_dir: str):
+        self.log_dir, self._writer = log_dir, None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter  # imports tensorboard
+
+            self._writer = SummaryWriter(log_dir=self.log_dir, flush_secs=10)
+        return getattr(self._writer, name)
+
+    def close(self) -> None:
+        """Close the writer, if it was opened; the next use opens another one."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+class RepositoryList(List[str]):
+    """Files whose repositories are saved with a run; what is appended is passed on to the runner."""
+
+    def __init__(self, runner: Any):
+        super().__init__()
+        self._runner = runner
+
+    def append(self, path: Any) -> None:
+        super().append(path)
+        self._runner.add_git_repo_to_log(path)

@@ -7,30 +7,31 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, T
 import torch
 from torch import Tensor
 
-from rsl_rl.compat.facade import Facade
+from rsl_rl.compat.former_names import Facade
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.storage import returns, rollout_storage
 from rsl_rl.storage.mini_batches import ChunkPlan, MiniBatch, SequenceBatches, StepBatches
 from rsl_rl.storage.rollout_storage import Column, GroupSpec
 from rsl_rl.utils.trajectories import HiddenState, split_and_pad_trajectories, trajectory_starts, trajectory_states
 
-_OPTIONAL = ("time_outs", "sample_mask")
+_OPTIONAL = ("time_outs", "sample_mask", "returns", "advantages")
 """Columns that a transition may omit."""
 
-_GROUP_NAMES = {"observations": "policy", "critic_observations": "critic"}
-_COLUMN_NAMES = {"action_sigma": "action_std"}
-_COLUMNS = (
-    "actions", "rewards", "dones", "time_outs", "sample_mask", "values", "actions_log_prob", "action_mean",
-    "action_std", "action_sigma",
-)  # fmt: skip
+_COLUMNS = ("actions", "rewards", "dones", "time_outs", "sample_mask", "values", "actions_log_prob", "action_mean",
+            "action_std")  # fmt: skip
+_NAMES = {
+    "observations": ("groups", "policy"),
+    "critic_observations": ("groups", "critic"),
+    **{name: ("columns", name) for name in _COLUMNS},
+    "action_sigma": ("columns", "action_std"),
+}
+"""Names of rsl_rl for the parts of a transition."""
 
 
 def vector_group_specs(obs_shape: Sequence[int], privileged_obs_shape: Optional[Sequence[int]]) -> Dict[str, GroupSpec]:
     """Return the groups "policy" and, unless its shape is None, "critic" of one or two observation tensors."""
-    specs = {"policy": GroupSpec(tuple(obs_shape))}
-    if privileged_obs_shape is not None:
-        specs["critic"] = GroupSpec(tuple(privileged_obs_shape))
-    return specs
+    shapes = {"policy": obs_shape, "critic": privileged_obs_shape}
+    return {name: GroupSpec(tuple(shape)) for name, shape in shapes.items() if shape is not None}
 
 
 class Transition:
@@ -54,11 +55,11 @@ class Transition:
         hidden_states: Optional[Tuple[HiddenState, HiddenState]] = None,
         **named: Tensor,
     ):
-        vars(self).update(groups=dict(groups or {}), columns=dict(columns or {}), hidden_states=hidden_states)
-        vars(self).update(on_demand={})
+        self.groups, self.columns = dict(groups or {}), dict(columns or {})
+        self.hidden_states, self.on_demand = hidden_states, {}
         for name, value in named.items():
-            if name not in _COLUMNS and name not in _GROUP_NAMES:
-                raise TypeError(f"a transition has no '{name}'; known: {', '.join((*_GROUP_NAMES, *_COLUMNS))}")
+            if name not in _NAMES:
+                raise TypeError(f"a transition has no '{name}'; known: {', '.join(_NAMES)}")
             setattr(self, name, value)
 
     def __iter__(self) -> Iterator[Any]:
@@ -70,20 +71,18 @@ class Transition:
         self.groups, self.columns, self.hidden_states, self.on_demand = {}, {}, None, {}
 
     def __getattr__(self, name: str) -> Any:
-        if name in _GROUP_NAMES:
-            return self.groups.get(_GROUP_NAMES[name])
-        if name in _COLUMNS:
-            if name in self.on_demand:
-                with torch.no_grad():
-                    self.columns[name].copy_(self.on_demand.pop(name)())
-            return self.columns.get(_COLUMN_NAMES.get(name, name))
-        raise AttributeError(f"a transition has no '{name}'")
+        if name not in _NAMES:
+            raise AttributeError(f"a transition has no '{name}'")
+        if name in self.on_demand:
+            with torch.no_grad():
+                self.columns[name].copy_(self.on_demand.pop(name)())
+        part, key = _NAMES[name]
+        return getattr(self, part).get(key)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _GROUP_NAMES:
-            self.groups[_GROUP_NAMES[name]] = value
-        elif name in _COLUMNS:
-            self.columns[_COLUMN_NAMES.get(name, name)] = value
+        if name in _NAMES:
+            part, key = _NAMES[name]
+            getattr(self, part)[key] = value
         else:
             object.__setattr__(self, name, value)
 
@@ -99,7 +98,7 @@ class ClientBatch(MiniBatch):
         """
         observations, states, masks = [self.observations, self.critic_observations], self.hidden_states, None
         if self.masks is not None:
-            dones = torch.cat((1.0 - self.masks.keep_state[1:], self.masks.keep_state[:1])).bool()
+            dones = dones_of(self.masks.keep_state)
             padded = [split_and_pad_trajectories(group, dones) for group in observations]
             observations, masks = [trajectories for trajectories, _ in padded], padded[0][1]
             states = trajectory_states(states[0], dones), trajectory_states(states[1], dones)
@@ -114,30 +113,19 @@ class ClientBatch(MiniBatch):
             raise AttributeError(f"a mini-batch has no '{name}'; its columns are {', '.join(columns)}")
         return columns[name]
 
-    @property
-    def observations(self) -> Tensor:
-        """Group "policy" [B, D]."""
-        return self.groups["policy"]
+    observations = property(lambda self: self.groups["policy"])
+    critic_observations = property(lambda self: self.groups["critic" if "critic" in self.groups else "policy"])
+    old_actions_log_prob = property(lambda self: self.columns["actions_log_prob"])
+    old_mu = property(lambda self: self.columns["action_mean"])
+    old_sigma = property(lambda self: self.columns["action_std"])
 
-    @property
-    def critic_observations(self) -> Tensor:
-        """Group "critic" [B, C], or "policy" where there is none."""
-        return self.groups["critic" if "critic" in self.groups else "policy"]
 
-    @property
-    def old_actions_log_prob(self) -> Tensor:
-        """Log-probabilities [B, 1] of the actions during the rollout."""
-        return self.columns["actions_log_prob"]
-
-    @property
-    def old_mu(self) -> Tensor:
-        """Mean [B, A] of the Gaussian during the rollout."""
-        return self.columns["action_mean"]
-
-    @property
-    def old_sigma(self) -> Tensor:
-        """Standard deviation [B, A] of the Gaussian during the rollout, or [A]."""
-        return self.columns["action_std"]
+def dones_of(keep_state: Tensor) -> Tensor:
+    """Return dones [T, N] bool of a rollout from where its state is kept, 0 or 1; those of the last step are unknown
+    and False."""
+    dones = torch.zeros_like(keep_state, dtype=torch.bool)
+    dones[:-1] = keep_state[1:] == 0
+    return dones
 
 
 class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
@@ -224,60 +212,17 @@ class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
 
     # Names
 
-    @property
-    def num_transitions_per_env(self) -> int:
-        """T."""
-        return self.num_steps
-
-    @property
-    def observations(self) -> Tensor:
-        """Group "policy" [T, N, D]."""
-        return self.groups["policy"]
-
-    @property
-    def privileged_observations(self) -> Optional[Tensor]:
-        """Group "critic" [T, N, C], or None."""
-        return self.groups.get("critic")
-
-    @property
-    def critic_observations(self) -> Tensor:
-        """Group "critic" [T, N, C], or "policy" where there is none."""
-        return self.groups.get("critic", self.groups["policy"])
-
-    @property
-    def mu(self) -> Tensor:
-        """Mean [T, N, A] of the Gaussian."""
-        return self.columns["action_mean"]
-
-    @property
-    def sigma(self) -> Tensor:
-        """Standard deviation [T, N, A] of the Gaussian."""
-        return self.columns["action_std"].expand_as(self.mu)
-
-    @property
-    def obs_shape(self) -> Tuple[int, ...]:
-        """Shape of the group "policy" for one environment."""
-        return tuple(self.observations.shape[2:])
-
-    @property
-    def privileged_obs_shape(self) -> Optional[Tuple[int, ...]]:
-        """Shape of the group "critic" for one environment, or None."""
-        return None if self.privileged_observations is None else tuple(self.privileged_observations.shape[2:])
-
-    @property
-    def actions_shape(self) -> Tuple[int, ...]:
-        """Shape of the actions of one environment."""
-        return tuple(self.columns["actions"].shape[2:])
-
-    @property
-    def saved_hidden_states_a(self) -> Tuple[Tensor, ...]:
-        """Recurrent states of the actor at the start of chunks, each [K, L, N, H]."""
-        return self.saved_states[0]
-
-    @property
-    def saved_hidden_states_c(self) -> Tuple[Tensor, ...]:
-        """Recurrent states of the critic at the start of chunks, each [K, L, N, H]."""
-        return self.saved_states[1]
+    num_transitions_per_env = property(lambda self: self.num_steps)
+    observations = property(lambda self: self.groups["policy"])
+    privileged_observations = property(lambda self: self.groups.get("critic"))
+    critic_observations = property(lambda self: self.groups.get("critic", self.groups["policy"]))
+    mu = property(lambda self: self.columns["action_mean"])
+    sigma = property(lambda self: self.columns["action_std"].expand_as(self.mu))
+    saved_hidden_states_a = property(lambda self: self.saved_states[0])
+    saved_hidden_states_c = property(lambda self: self.saved_states[1])
+    obs_shape = property(lambda self: _shape_of(self.observations))
+    privileged_obs_shape = property(lambda self: _shape_of(self.privileged_observations))
+    actions_shape = property(lambda self: _shape_of(self.columns["actions"]))
 
     # Writing
 
@@ -300,7 +245,7 @@ class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
         for given, stored in ((transition.groups, row.groups), (transition.columns, row.columns)):
             for name, target in stored.items():
                 value = given.get(name)
-                if value is target or (value is None and name in (*_OPTIONAL, "returns", "advantages")):
+                if value is target or (value is None and name in _OPTIONAL):
                     continue
                 if value is None:
                     raise ValueError(f"the transition has no {name}; set every field before add_transitions")
@@ -357,6 +302,11 @@ class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
         batches = SequenceBatches(self)
         for envs in batches.shuffled(num_mini_batches, num_epochs):
             yield ClientBatch(**vars(batches.gather(envs)))
+
+
+def _shape_of(x: Optional[Tensor]) -> Optional[Tuple[int, ...]]:
+    """Return the shape of a step of one environment in a group or column [T, N, ...]; None for None."""
+    return None if x is None else tuple(x.shape[2:])
 
 
 def _rows_of(x: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rsl_rl.algorithms import PPO
-from rsl_rl.compat.client import client_of
+from rsl_rl.compat.config import client_of
 from rsl_rl.compat.eras import era_of
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.policy import ActorCriticRecurrentConfig

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, cast
+from functools import partial
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, cast
 
-from rsl_rl.compat.classes import resolve_class, settings_for
+from rsl_rl.compat.checkpoints import ROLES
 from rsl_rl.compat.client_classes import policy_class
-from rsl_rl.compat.eras import STD_KEYS, Era, filled, is_exact, is_filled
+from rsl_rl.compat.eras import STD_KEYS, Given, filled, is_exact, is_filled, resolve_class, settings_for
+from rsl_rl.compat.exact import ExactOutput
+from rsl_rl.compat.former_code import activation_name, get_param
 from rsl_rl.compat.model_policy import ModelPolicy
-from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
-from rsl_rl.compat.output_distribution import std_settings
+from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel, std_settings
 from rsl_rl.compat.policies import ActorCritic, ActorCriticRecurrent
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, CNNConfig
-from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.env.vec_env import Observations
 
-ROLES = ("actor", "critic")
 _MODELS = {"MLPModel": False, "CNNModel": False, "RNNModel": True}
 """Whether a network class of rsl_rl 4 and 5 has a memory; for these the policy is ours."""
 _OWN = (ActorCritic, ActorCriticRecurrent, ActorCritic.stands_for, ActorCriticRecurrent.stands_for)
@@ -29,43 +30,37 @@ class Network(NamedTuple):
     recurrent: bool
 
 
-def policy_of(
-    cfg: Mapping[str, Any], era: Era, env: VecEnv, obs: Observations, near: Tuple[Any, ...], unused: List[str]
-) -> ActorCriticConfig:
-    """Return our config of the networks; settings without effect are added to ``unused``."""
-    if era.major >= 4:
-        return _of_models(cfg, era, obs, near, unused)
-    return _of_policy(cfg, era, obs, near, unused)
+def policy_of(given: Given) -> ActorCriticConfig:
+    """Return our config of the actor and critic that a configuration describes."""
+    return _of_sections(given) if given.era.major >= 4 else _of_policy(given)
 
 
-def _of_policy(
-    cfg: Mapping[str, Any], era: Era, obs: Observations, near: Tuple[Any, ...], unused: List[str]
-) -> ActorCriticConfig:
+def _of_policy(given: Given) -> ActorCriticConfig:
     """Return the config for a section "policy", which describes both networks."""
+    cfg, obs = given.cfg, given.obs
     section = dict(cfg["policy"])
     name = section.pop("class_name", None) or cfg.get("runner", {}).get("policy_class_name") or "ActorCritic"
-    normalize = bool(cfg.get("empirical_normalization") or False)
     shared = {key: section.pop(key) for key in _SHARED_KEYS if key in section}
-    networks = []
     cls: Optional[Type] = None
     recurrent = _POLICIES.get(name) if isinstance(name, str) else None
     if recurrent is None:
-        cls = resolve_class(name, near)
+        cls = resolve_class(name, given.near)
         _require_subclass(cls, ActorCritic, "policy.class_name")
         recurrent = issubclass(cast(type, cls), ActorCriticRecurrent)
         cls = None if cls in _OWN else cls
+    networks = []
     for role in ROLES:
         own = {"hidden_dims": section.pop(f"{role}_hidden_dims", None), "cnn_cfg": section.pop(f"{role}_cnn_cfg", None)}
         norm = section.pop(f"{role}_obs_normalization", None)
-        own["obs_normalization"] = normalize if norm in (None, {}) else bool(norm)
-        networks.append(Network(groups_of(cfg, role, era, obs), {**shared, **own}, recurrent))
+        own["obs_normalization"] = cfg.get("empirical_normalization") if norm in (None, {}) else norm
+        networks.append(Network(groups_of(given, role), {**shared, **own}, recurrent))
     distribution = {key: section.pop(key) for key in STD_KEYS if key in section}
     if cls is None:
-        unused += [f"policy.{key}" for key in section]
+        given.unused.extend(f"policy.{key}" for key in section)
     else:
         base = ActorCriticRecurrent if recurrent else ActorCritic
-        cls = policy_class(cls, base, cfg["policy"], era, obs)
-    return policy_config(networks, std_settings(distribution), obs, unused, cls)
+        cls = policy_class(cls, base, cfg["policy"], given.era, obs)
+    return policy_config(networks, std_settings(distribution), given, cls)
 
 
 _SHARED_KEYS = ("activation", "rnn_type", "rnn_hidden_size", "rnn_hidden_dim", "rnn_num_layers")
@@ -73,40 +68,30 @@ _OWN_KEYS = ("class_name", "hidden_dims", "obs_normalization", "distribution_cfg
 _MODEL_KEYS = (*_OWN_KEYS, *_SHARED_KEYS, *STD_KEYS)
 
 
-def _of_models(
-    cfg: Mapping[str, Any], era: Era, obs: Observations, near: Tuple[Any, ...], unused: List[str]
-) -> ActorCriticConfig:
+def _of_sections(given: Given) -> ActorCriticConfig:
     """Return the config for the sections "actor" and "critic"."""
     networks, classes = [], []
     for role in ROLES:
-        section = cfg.get(role)
+        section = given.cfg.get(role)
         if not is_filled(section):
             raise ValueError(f"the configuration has no '{role}'; describe the network, as in {{'hidden_dims': [256]}}")
-        cls = resolve_class(section.get("class_name", "MLPModel"), near)
+        cls = resolve_class(section.get("class_name", "MLPModel"), given.near)
         _require_subclass(cls, MLPModel, f"{role}.class_name")
         classes.append(cls)
-        networks.append(Network(groups_of(cfg, role, era, obs), dict(section), _MODELS.get(cls.__name__, False)))
-    actor = networks[0].settings
-    distribution = {key: actor[key] for key in STD_KEYS if key in actor}
-    if is_filled(actor.get("distribution_cfg")):
-        distribution = dict(actor["distribution_cfg"])
-    exact = is_exact(cfg)
-    if not exact and all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
+        networks.append(Network(groups_of(given, role), dict(section), _MODELS.get(cls.__name__, False)))
+    distribution = distribution_of(networks[0].settings)
+    settings = std_settings(distribution)
+    if is_exact(given.cfg):
+        if settings["distribution"] != "gaussian" or settings["state_dependent_std"]:
+            raise ValueError(
+                "compat='exact' reproduces GaussianDistribution alone; take it, or leave out compat for "
+                f"{distribution.get('class_name')}"
+            )
+        distribution["class_name"] = ExactOutput
+    elif all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
         for role, network in zip(ROLES, networks):
-            unused += [f"{role}.{key}" for key in network.settings if key not in _MODEL_KEYS]
-        return policy_config(networks, std_settings(distribution), obs, unused)
-    distribution = {**distribution, **({"exact": True} if exact else {})}
-    return _of_client_models(classes, networks, std_settings(distribution), distribution, obs)
-
-
-def _of_client_models(
-    classes: Sequence[Type],
-    networks: Sequence[Network],
-    settings: Dict[str, Any],
-    distribution: Mapping[str, Any],
-    obs: Observations,
-) -> ActorCriticConfig:
-    """Return the config of a policy of a client's networks."""
+            given.unused.extend(f"{role}.{key}" for key in network.settings if key not in _MODEL_KEYS)
+        return policy_config(networks, settings, given)
     described = []
     for cls, network in zip(classes, networks):
         own = {key: value for key, value in network.settings.items() if key not in ("class_name", *STD_KEYS)}
@@ -115,36 +100,42 @@ def _of_client_models(
     described[1][1].pop("distribution_cfg", None)
     for role, network in zip(ROLES, networks):
         settings[f"{role}_groups"] = network.groups
-    first = {name: obs[name] for network in networks for name in network.groups}
-    return settings_for(ActorCriticConfig, ModelPolicy, {"networks": described, "obs": first})(**settings)
+    first = {name: given.obs[name] for network in networks for name in network.groups}
+    builds = staticmethod(partial(ModelPolicy, networks=described, obs=first))
+    return settings_for(ActorCriticConfig, ModelPolicy, builds=builds)(**settings)
 
 
-def groups_of(cfg: Mapping[str, Any], role: str, era: Era, obs: Observations) -> Tuple[str, ...]:
+def distribution_of(section: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the settings of the distribution of a network of version 4 or 5."""
+    if is_filled(section.get("distribution_cfg")):
+        return dict(section["distribution_cfg"])
+    return {key: section[key] for key in STD_KEYS if key in section}
+
+
+def groups_of(given: Given, role: str) -> Tuple[str, ...]:
     """Return the observation groups that a network reads: as named, else the group of its name, else "policy"."""
-    sets = filled(cfg.get("obs_groups"))
-    named = sets.get(role) or (sets.get("policy") if role == "actor" else None)
+    sets, known = filled(given.cfg.get("obs_groups")), list(given.obs.keys())
+    named = sets.get(role) or (sets.get("policy") if role in ("actor", "student") else None)
     if named:
         return tuple(named)
-    known = list(obs.keys())
-    if role in known and (era.major >= 4 or role == "critic"):
+    if role in known and (given.era.major >= 4 or role != "actor"):
         return (role,)
-    return ("policy",) if "policy" in known or role == "actor" else groups_of(cfg, "actor", era, obs)
+    return ("policy",) if "policy" in known or role != "critic" else groups_of(given, "actor")
 
 
 def policy_config(
     networks: Sequence[Network],
     settings: Dict[str, Any],
-    obs: Observations,
-    unused: List[str],
+    given: Given,
     cls: Optional[Type] = None,
 ) -> ActorCriticConfig:
     """Return the config of an actor and a critic."""
     for role, network in zip(ROLES, networks):
         settings[f"{role}_groups"] = network.groups
         settings[f"{role}_obs_normalization"] = bool(network.settings.get("obs_normalization") or False)
-        settings[f"{role}_hidden_dims"] = _hidden_dims(network, obs)
-    settings["activation"] = _activation(_one(networks, "activation", "elu"))
-    settings["cnn"] = _cnn_of(networks, obs, unused)
+        settings[f"{role}_hidden_dims"] = _hidden_dims(network, given.obs)
+    settings["activation"] = activation_name(_one(networks, "activation", "elu"))
+    settings["cnn"] = _cnn_of(networks, given)
     memory_of = tuple(role for role, network in zip(ROLES, networks) if network.recurrent)
     base: Type = ActorCriticConfig
     if memory_of:
@@ -156,7 +147,7 @@ def policy_config(
             rnn_hidden_size=_one(with_memory, "rnn_hidden_dim", _one(with_memory, "rnn_hidden_size", 256)),
             rnn_num_layers=_one(with_memory, "rnn_num_layers", 1),
         )
-    return base(**settings) if cls is None else settings_for(base, cls, {})(**settings)
+    return base(**settings) if cls is None else settings_for(base, cls)(**settings)
 
 
 def _one(networks: Sequence[Network], key: str, default: Any) -> Any:
@@ -171,11 +162,6 @@ def _one(networks: Sequence[Network], key: str, default: Any) -> Any:
     return values[0]
 
 
-def _activation(name: str) -> str:
-    """Return our name of an activation."""
-    return {"swish": "silu", "crelu": "celu"}.get(name.lower(), name.lower())
-
-
 def _hidden_dims(network: Network, obs: Observations) -> Tuple[int, ...]:
     """Return the sizes of the hidden layers; -1 stands for that of the input."""
     given = network.settings.get("hidden_dims")
@@ -184,25 +170,22 @@ def _hidden_dims(network: Network, obs: Observations) -> Tuple[int, ...]:
     return tuple(size if units == -1 else units for units in dims)
 
 
-def _cnn_of(networks: Sequence[Network], obs: Observations, unused: List[str]) -> Dict[str, CNNConfig]:
+def _cnn_of(networks: Sequence[Network], given: Given) -> Dict[str, CNNConfig]:
     """Return the encoders of image groups; ours end in a linear layer and have one size of kernel and stride."""
     configs: Dict[str, CNNConfig] = {}
+    obs, unused = given.obs, given.unused
     for network in networks:
         cnn_cfg = filled(network.settings.get("cnn_cfg"))
         for group in network.groups if cnn_cfg else ():
             if group not in obs.keys() or obs[group].dim() < 3:  # noqa: SIM118
                 continue
             own = cnn_cfg.get(group, cnn_cfg)
-            given = {"channels": own.get("output_channels"), "activation": _activation(own.get("activation", "elu"))}
-            given.update({key: _first(own.get(key)) for key in ("kernel_size", "stride")})
-            configs[group] = CNNConfig(**{key: value for key, value in given.items() if value is not None})
+            cnn = {"channels": own.get("output_channels"), "activation": activation_name(own.get("activation", "elu"))}
+            cnn.update({key: get_param(own.get(key), 0) for key in ("kernel_size", "stride")})
+            configs[group] = CNNConfig(**{key: value for key, value in cnn.items() if value is not None})
             others = sorted(set(own) - {"output_channels", "activation", "kernel_size", "stride"})
             unused += [f"cnn_cfg.{key}" for key in others if f"cnn_cfg.{key}" not in unused]
     return configs
-
-
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, (tuple, list)) else value
 
 
 def _require_subclass(cls: Any, base: Type, where: str) -> None:

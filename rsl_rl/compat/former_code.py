@@ -1,44 +1,42 @@
-"""Networks with the constructors that rsl_rl 3 to 5 have, for clients that build their own from them."""
+"""Networks, with the constructors of rsl_rl 3 to 5, and helper functions that rsl_rl 1 to 5 have and clients import."""
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any, List, Optional, Sequence, Tuple, Union, cast
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
 
-from rsl_rl.compat.former_functions import get_param, resolve_nn_activation
+from rsl_rl.compat import eras
+from rsl_rl.compat.former_names import Facade
 from rsl_rl.config.policy import CNNConfig
 from rsl_rl.modules.cnn import CNN as OurCNN  # noqa: N811
 from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.mlp import MLP as OurMLP  # noqa: N811
+from rsl_rl.modules.mlp import get_activation
+from rsl_rl.utils.git_state import write_git_state
+from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 
+_OPTIMIZERS = {
+    "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD, "rmsprop": torch.optim.RMSprop,
+}  # fmt: skip
 
-class _WithOurs(type):
-    """Makes a class stand for this package's class of the same name too: by arguments of that, and in isinstance."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        ours = vars(cls).get("ours")
-        if ours is not None and getattr(cls, "are_ours")(args):  # noqa: B009 - the classes have it
-            return ours(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        ours = vars(cls).get("ours")
-        return super().__instancecheck__(instance) or (ours is not None and isinstance(instance, ours))
+# Networks
 
 
-class MLP(nn.Sequential, metaclass=_WithOurs):
-    """Linear layers with an activation between them; an ``output_dim`` of several numbers is a shape."""
+class MLP(nn.Sequential, metaclass=Facade):
+    """Linear layers with an activation between them; an ``output_dim`` of several numbers is a shape. With layers as
+    arguments it is one of this version."""
 
-    ours = OurMLP
+    stands_for = OurMLP
 
-    @staticmethod
-    def are_ours(args: Sequence[Any]) -> bool:
-        """Return whether arguments are layers."""
-        return len(args) > 0 and isinstance(args[0], (nn.Module, dict))
+    def __new__(cls, *args: Any, **settings: Any) -> Any:
+        is_ours = cls is MLP and len(args) > 0 and isinstance(args[0], (nn.Module, dict))
+        return OurMLP(*args) if is_ours else super().__new__(cls)
 
     def __init__(
         self,
@@ -73,15 +71,15 @@ class MLP(nn.Sequential, metaclass=_WithOurs):
                 nn.init.zeros_(layer.bias)
 
 
-class CNN(nn.Sequential, metaclass=_WithOurs):
-    """Convolutions with an activation behind each, over images [N, C, H, W]; the outputs are flattened by default."""
+class CNN(nn.Sequential, metaclass=Facade):
+    """Convolutions with an activation behind each, over images [N, C, H, W]; the outputs are flattened by default. With
+    a shape and a config as arguments it is one of this version."""
 
-    ours = OurCNN
+    stands_for = OurCNN
 
-    @staticmethod
-    def are_ours(args: Sequence[Any]) -> bool:
-        """Return whether arguments are a shape and a config."""
-        return len(args) == 2 and isinstance(args[1], CNNConfig)
+    def __new__(cls, *args: Any, **settings: Any) -> Any:
+        is_ours = cls is CNN and len(args) == 2 and isinstance(args[1], CNNConfig)
+        return OurCNN(*args) if is_ours else super().__new__(cls)
 
     def __init__(
         self,
@@ -182,3 +180,92 @@ class EmpiricalNormalization(nn.Module):
     def inverse(self, y: Tensor) -> Tensor:
         """Return what is scaled to y."""
         return y * (self._std + self.eps) + self._mean
+
+
+# Functions
+
+
+def resolve_callable(callable_or_name: Any) -> Any:
+    """Return a class or function by "package.module:name", "package.module.name" or a bare name; others as they are."""
+    if callable(callable_or_name):
+        return callable_or_name
+    if not isinstance(callable_or_name, str):
+        raise TypeError(f"got a {type(callable_or_name).__name__}; give a class, a function or the name of one")
+    return eras.resolve_class(callable_or_name)
+
+
+string_to_callable = resolve_callable
+
+
+def resolve_class(cfg: Mapping[str, Any]) -> Tuple[Any, Dict[str, Any]]:
+    """Return the class that ``cfg["class_name"]`` names, and a copy of the other settings."""
+    own = copy.deepcopy(dict(cfg))
+    return resolve_callable(own.pop("class_name")), own
+
+
+def activation_name(act_name: str) -> str:
+    """Return our name of a non-linearity."""
+    return {"swish": "silu", "crelu": "celu"}.get(act_name.lower(), act_name.lower())
+
+
+def resolve_nn_activation(act_name: str) -> nn.Module:
+    """Return a fresh non-linearity by its name."""
+    return get_activation(activation_name(act_name))
+
+
+def resolve_optimizer(optimizer_name: str) -> Any:
+    """Return an optimiser's class by its name: adam, adamw, sgd or rmsprop."""
+    if optimizer_name.lower() not in _OPTIMIZERS:
+        raise ValueError(f"unknown optimizer '{optimizer_name}'; allowed: {', '.join(_OPTIMIZERS)}")
+    return _OPTIMIZERS[optimizer_name.lower()]
+
+
+def get_param(param: Any, idx: int) -> Any:
+    """Return an entry of a list or tuple; anything else as it is."""
+    return param[idx] if isinstance(param, (tuple, list)) else param
+
+
+def resolve_obs_groups(
+    obs: Mapping[str, Tensor], obs_groups: Mapping[str, Sequence[str]], default_sets: Sequence[str]
+) -> Dict[str, List[str]]:
+    """Return observation groups by set: as named, and for the default sets that are not, the group of the set's name,
+    else "policy"; a group that the observations lack is a ValueError."""
+    known = list(obs.keys())
+    resolved = {name: list(groups) for name, groups in obs_groups.items()}
+    for name in default_sets:
+        resolved.setdefault(name, [name] if name in known else list(resolved.get("policy", ["policy"])))
+    for name, groups in resolved.items():
+        for group in groups:
+            if group not in known:
+                raise ValueError(
+                    f"obs_groups['{name}'] names '{group}', and there are {', '.join(known)}.{suggest(group, known)}"
+                )
+    return resolved
+
+
+def resolve_rnd_config(alg_cfg: Dict[str, Any], *others: Any, **named: Any) -> Dict[str, Any]:
+    """Return the settings as they are; the runner reads ``rnd_cfg`` and ``symmetry_cfg`` itself."""
+    return alg_cfg
+
+
+resolve_symmetry_config = resolve_rnd_config
+
+
+def check_nan(obs: Mapping[str, Tensor], rewards: Tensor, dones: Tensor) -> None:
+    """Raise a ValueError where the environment gives NaN."""
+    values = {**{f"observation '{name}'": obs[name] for name in obs.keys()}, "reward": rewards, "done": dones}  # noqa: SIM118
+    broken = [name for name, value in values.items() if torch.isnan(value).any()]
+    if broken:
+        raise ValueError(f"the environment gives NaN in {', '.join(broken)}; repair the term behind it")
+
+
+def compile_model(model: nn.Module, mode: Optional[str] = None) -> nn.Module:
+    """Return a model compiled by ``torch.compile`` in a mode; as it is for None."""
+    return model if mode is None else torch.compile(model, mode=mode)  # type: ignore[return-value]
+
+
+def store_code_state(logdir: str, repositories: Sequence[str]) -> List[str]:
+    """Write commit and uncommitted changes of repositories into ``logdir/git``; return the files."""
+    folder = Path(logdir) / "git"
+    write_git_state([Path(path) for path in repositories], folder)
+    return sorted(str(path) for path in folder.glob("*.diff"))
