@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Tuple
 from rsl_rl.config.experiment import TrainConfig
 
 if TYPE_CHECKING:
-    from rsl_rl.sim.selection import Backend
+    from rsl_rl.sim.base import Backend
 
 
 def set_omp_spincount() -> None:
@@ -38,7 +38,7 @@ def fallback_to_available(cfg: TrainConfig, early: argparse.Namespace) -> Tuple[
 
     With --sim, only the devices become "auto".
     """
-    from rsl_rl.sim.selection import AUTO, has_device, is_available
+    from rsl_rl.sim.base import AUTO, has_device, is_available
 
     backend, unavailable = chosen_backend(cfg), ""
     if not (is_available(backend) and has_device(resolve_auto(cfg).rl_device)):
@@ -50,14 +50,14 @@ def fallback_to_available(cfg: TrainConfig, early: argparse.Namespace) -> Tuple[
 
 def chosen_backend(cfg: TrainConfig) -> Backend:
     """Return engine and device of a config, with "auto" resolved."""
-    from rsl_rl.sim.selection import choose_backend
+    from rsl_rl.sim.base import choose_backend
 
     return choose_backend(_engine_name(cfg), cfg.sim_device)
 
 
 def resolve_auto(cfg: TrainConfig) -> TrainConfig:
     """Replace every "auto" by the best choice on this machine."""
-    from rsl_rl.sim.selection import AUTO
+    from rsl_rl.sim.base import AUTO
 
     backend = chosen_backend(cfg)
     rl_device = backend.device if cfg.rl_device == AUTO else cfg.rl_device

@@ -14,10 +14,9 @@ from rsl_rl.compat.eras import Era, is_exact, is_filled
 from rsl_rl.compat.exact import ExactPPO
 from rsl_rl.compat.extensions import extensions_of
 from rsl_rl.compat.networks import policy_of
-from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import AlgorithmConfig, PPOConfig
 from rsl_rl.config.extensions import ExtensionConfig
-from rsl_rl.config.learn import LearnConfig, RunnerConfig
+from rsl_rl.config.learn import AccelerationConfig, LearnConfig, RunnerConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
 
 _SECTIONS = ("algorithm", "policy", "actor", "critic", "student", "teacher", "runner", "obs_groups")

@@ -15,7 +15,7 @@ from rsl_rl.compat.names_in_files import Names, names_for
 from rsl_rl.compat.networks import Network, policy_config
 from rsl_rl.compat.output_distribution import std_settings
 from rsl_rl.compat.policies import as_client_policy
-from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.algorithm import DistillationConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.env.vec_env import Observations
 

@@ -12,7 +12,7 @@ from rsl_rl.compat.loading import fitted, shift_std, wants
 from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.compat.model_view import ModelView
 from rsl_rl.compat.models import MLPModel
-from rsl_rl.utils.launch import current_launch
+from rsl_rl.utils.host import current_launch
 
 _SAVED = Version(5, 5)
 """Version whose form ``alg.save()`` has; the method is of version 4 and later."""

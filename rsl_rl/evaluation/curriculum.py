@@ -10,7 +10,7 @@ import torch
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.terrain.levels import TerrainLevels
+from rsl_rl.terrain.terrain import TerrainLevels
 
 CLIMBING_EPISODES, AVERAGED_EPISODES = 1.5, 0.5
 """Episodes in which robots reach their level, and episodes over which the mean is taken, per level of the terrain."""

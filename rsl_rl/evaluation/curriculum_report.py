@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Callable, Dict, List
 
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.terrain.levels import Progress
+from rsl_rl.terrain.terrain import Progress
 
 INTERVAL = 100
 """Updates between two checks."""

@@ -12,7 +12,7 @@ from rsl_rl.config.terrain import TerrainType
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain.types import TYPES
 from rsl_rl.utils.registry import suggest
-from rsl_rl.utils.rotations import heading
+from rsl_rl.utils.tensors import heading
 
 _COLUMNS = 4
 """Columns of tiles of one type, and rows of one level."""

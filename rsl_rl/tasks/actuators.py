@@ -13,10 +13,10 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import torch
 from torch import Tensor
 
-from rsl_rl.config.actuators import ActuatorConfig, ActuatorNetworkConfig, DCMotorConfig
+from rsl_rl.config.sim import ActuatorConfig, ActuatorNetworkConfig, DCMotorConfig
 from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.by_name import values_by_name
+from rsl_rl.utils.registry import values_by_name
 
 _OF_ENGINE = {"torque_limit": "torque_limit", "armature": "armature", "friction": "joint_friction"}
 """Settings that are parameters of the engine, and their names there."""

@@ -14,7 +14,7 @@ from rsl_rl.acceleration.rnn_scan import FusedRNN, fused_scan
 from rsl_rl.algorithms import PPO
 from rsl_rl.algorithms.losses import PPOLoss
 from rsl_rl.algorithms.ppo import PlainAdam
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules import (
     MLP,
     ActorCritic,

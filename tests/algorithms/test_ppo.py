@@ -7,7 +7,7 @@ import torch
 from configs import EXPERIMENTS
 from rsl_rl.algorithms import PPO
 from rsl_rl.algorithms.losses import SCHEDULES
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, Categorical
 from rsl_rl.storage.returns import gae
 from rsl_rl.utils.trajectories import as_states

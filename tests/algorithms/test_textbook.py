@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributions import Normal, kl_divergence
 
 from rsl_rl.algorithms import PPO
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules import ActorCritic
 
 T, N, D, C, A = 8, 12, 5, 7, 3

@@ -6,11 +6,11 @@ import pickle
 from dataclasses import replace
 
 import pytest
-from rsl_rl.cli.search_space import parse_space
 
 from configs.g1_flat import biped_task
 from configs.go2_flat import Go2Flat, flat_task
 from rsl_rl.cli.command_line import parse
+from rsl_rl.cli.sweep.search_space import parse_space
 from rsl_rl.cli.train import Flags
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.mdp import ObservationGroupConfig, RandomizationConfig, RewardConfig

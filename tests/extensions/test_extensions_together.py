@@ -9,8 +9,8 @@ from pair_env import PairEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rsl_rl.algorithms import PPO, Extension
-from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.extensions import ExtensionConfig, RNDConfig, SymmetryConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.config_io import from_dict, to_dict

@@ -7,7 +7,7 @@ import torch
 
 from rsl_rl.acceleration import Acceleration
 from rsl_rl.algorithms import PPO
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent, SymmetricActorCritic, SymmetricActorCriticRecurrent
 
 N, T, D, A = 6, 5, 4, 2

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
-from rsl_rl.config.actuators import ActuatorConfig, ActuatorNetworkConfig, DCMotorConfig
 from rsl_rl.config.mdp import EventTerm, RandomizationConfig
+from rsl_rl.config.sim import ActuatorConfig, ActuatorNetworkConfig, DCMotorConfig
 from rsl_rl.evaluation.fault_replay import FaultDump, replay_fault
 
 CFG = Go2Flat().env

@@ -8,8 +8,7 @@ import torch
 from configs.go2_rough import TERRAIN
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.terrain import Ground, build_terrain
-from rsl_rl.terrain.ground import GridGround
-from rsl_rl.terrain.scan import MIRROR, NUM_POINTS, ScanGrid
+from rsl_rl.terrain.ground import MIRROR, NUM_POINTS, GridGround, ScanGrid
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
 

@@ -14,14 +14,10 @@ from typing import Any, Dict, Mapping, Sequence, Type
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Range
-from rsl_rl.config.terms import ScheduleConfig
-from rsl_rl.tasks.mdp.context import TaskContext
-from rsl_rl.tasks.mdp.schedules import Schedule
-from rsl_rl.utils.binding import bind_term, find_function, settings_of
-from rsl_rl.utils.rotations import yaw_of
-from rsl_rl.utils.tensors import none_on_cpu
-from rsl_rl.utils.uniform import Uniform
+from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Range, ScheduleConfig
+from rsl_rl.tasks.mdp.context import Schedule, TaskContext
+from rsl_rl.utils.registry import bind_term, find_function, settings_of
+from rsl_rl.utils.tensors import Uniform, none_on_cpu, yaw_of
 
 _FOREVER = 1e9  # [s] a time that no episode reaches
 

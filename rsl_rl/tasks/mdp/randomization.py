@@ -2,7 +2,7 @@
 
 Most randomise one parameter: they draw uniformly from ``range``, which is two numbers, or two numbers by pattern of
 names (joints, links, or x, y, z), whose other names keep the nominal value. ``same`` draws one number for all names of
-a robot. ``schedule`` lets the range grow from the nominal value, see :class:`rsl_rl.config.terms.ScheduleConfig`. What
+a robot. ``schedule`` lets the range grow from the nominal value, see :class:`rsl_rl.config.mdp.ScheduleConfig`. What
 was drawn is in ``state.parameters`` under the name of the parameter, for observations, and in the log under
 "Randomization/".
 """
@@ -15,17 +15,12 @@ from typing import Any, Callable, ClassVar, Dict, List, Mapping, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import Range
-from rsl_rl.config.terms import ScheduleConfig
-from rsl_rl.sim.base import Sim
-from rsl_rl.sim.parameters import PARAMETERS
-from rsl_rl.tasks.mdp.context import TaskContext
-from rsl_rl.tasks.mdp.schedules import Schedule
+from rsl_rl.config.mdp import Range, ScheduleConfig
+from rsl_rl.sim.base import PARAMETERS, Sim
+from rsl_rl.tasks.mdp.context import Schedule, TaskContext
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.by_name import values_by_name
-from rsl_rl.utils.registry import suggest
-from rsl_rl.utils.tensors import none_on_cpu
-from rsl_rl.utils.uniform import Uniform
+from rsl_rl.utils.registry import suggest, values_by_name
+from rsl_rl.utils.tensors import Uniform, none_on_cpu
 
 Ranges = Union[Range, Mapping[str, Range]]
 
@@ -36,9 +31,9 @@ class RandomParameter:
     parameter: ClassVar[str]
     """Its name in ``state.parameters``."""
     of_engine: ClassVar[str] = ""
-    """The parameter of the engine that it sets, see rsl_rl.sim.parameters; empty for none."""
+    """The parameter of the engine that it sets, see rsl_rl.sim.base; empty for none."""
     size: ClassVar[str] = ""
-    """Size of a parameter that is not of the engine, in the words of rsl_rl.sim.parameters."""
+    """Size of a parameter that is not of the engine, in the words of rsl_rl.sim.base."""
     low: ClassVar[float] = -math.inf
     """Lower bound of ``range``."""
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from rsl_rl.config.mdp import RewardConfig
 from rsl_rl.robots.robot import Names
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.binding import bind_term, find_function, settings_of
+from rsl_rl.utils.registry import bind_term, find_function, settings_of
 
 RewardFunction = Callable[..., Tensor]
 
