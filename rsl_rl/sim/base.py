@@ -14,36 +14,23 @@ from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim import SIMS
 from rsl_rl.utils.height_field import HeightField
 
-
-class ParameterKind(NamedTuple):
-    """Size and meaning of a parameter."""
-
-    size: str  # "": one number a robot; "joints", "bodies": one for each; "vector": x, y, z
-    meaning: str
-
-
-PARAMETERS: Dict[str, ParameterKind] = {
-    "friction": ParameterKind("", "sliding friction between floor and robot"),
-    "restitution": ParameterKind("", "speed after an impact on the floor over the speed before it"),
-    "payload": ParameterKind("", "mass added to the trunk [kg]"),
-    "link_mass": ParameterKind("bodies", "factor of the mass and inertia of each link"),
-    "trunk_com": ParameterKind("vector", "displacement of the trunk's centre of mass in the base frame [m]"),
-    "stiffness": ParameterKind("joints", "proportional gain [N m/rad]"),
-    "damping": ParameterKind("joints", "derivative gain [N m s/rad]"),
-    "motor_strength": ParameterKind("joints", "factor of the torque of each joint, its limit included"),
-    "torque_limit": ParameterKind("joints", "largest torque of each joint [N m]"),
-    "armature": ParameterKind("joints", "inertia of each joint's rotor [kg m^2]"),
-    "joint_friction": ParameterKind("joints", "dry friction of each joint [N m]"),
-    "gravity": ParameterKind("vector", "gravity in the world frame [m/s^2]"),
-    "trunk_force": ParameterKind("vector", "force on the trunk's centre of mass in the world frame [N]"),
+PARAMETERS: Dict[str, str] = {
+    "friction": "",  # sliding friction between floor and robot
+    "restitution": "",  # speed after an impact on the floor over the speed before it
+    "payload": "",  # mass added to the trunk [kg]
+    "link_mass": "bodies",  # factor of the mass and inertia of each link
+    "trunk_com": "vector",  # displacement of the trunk's centre of mass in the base frame [m]
+    "stiffness": "joints",  # proportional gain [N m/rad]
+    "damping": "joints",  # derivative gain [N m s/rad]
+    "motor_strength": "joints",  # factor of the torque of each joint, its limit included
+    "torque_limit": "joints",  # largest torque of each joint [N m]
+    "armature": "joints",  # inertia of each joint's rotor [kg m^2]
+    "joint_friction": "joints",  # dry friction of each joint [N m]
+    "gravity": "vector",  # gravity in the world frame [m/s^2]
+    "trunk_force": "vector",  # force on the trunk's centre of mass in the world frame [N]
 }
-"""Every parameter by name; an engine may lack some."""
-
-
-def parameter_shape(name: str, num_joints: int, num_bodies: int) -> Tuple[int, ...]:
-    """Return the shape of a parameter of one robot."""
-    sizes: Dict[str, Tuple[int, ...]] = {"": (), "joints": (num_joints,), "bodies": (num_bodies,), "vector": (3,)}
-    return sizes[PARAMETERS[name].size]
+"""Parameters of each robot that an engine can change, and their sizes: one number, one for each of "joints" or
+"bodies", or a "vector" x, y, z. An engine may lack some."""
 
 
 class RobotPoseVel(NamedTuple):
@@ -185,7 +172,7 @@ class Sim(ABC):
     # Parameters of each robot; the defaults are those of the model file.
 
     def parameters(self) -> Dict[str, Tensor]:
-        """Return the values that were set, by the names of rsl_rl.sim.base; do not write to them."""
+        """Return the values that were set, by the names of PARAMETERS; do not write to them."""
         return dict(self._parameters)
 
     def parameters_of(self, robot: int) -> Dict[str, Tensor]:
@@ -193,7 +180,7 @@ class Sim(ABC):
         return {name: value[robot].clone() for name, value in self._parameters.items()}
 
     def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
-        """Set parameters by the names of rsl_rl.sim.base, each [N, ...]; stiffness and damping together."""
+        """Set parameters by the names of PARAMETERS, each [N, ...]; stiffness and damping together."""
         given = {name: value.to(self.device) for name, value in parameters.items()}
         if "stiffness" in given:
             self.set_gains(given.pop("stiffness"), given.pop("damping"))
@@ -213,7 +200,8 @@ class Sim(ABC):
 
     def shape_of_parameter(self, name: str) -> Tuple[int, ...]:
         """Return the shape of a parameter of one robot."""
-        return parameter_shape(name, len(self.joint_names), len(self.body_names))
+        sizes = {"": (), "joints": (len(self.joint_names),), "bodies": (len(self.body_names),), "vector": (3,)}
+        return sizes[PARAMETERS[name]]
 
     def nominal_parameter(self, name: str) -> Tensor:
         """Return the value of a parameter without randomisation, of the shape of one robot."""

@@ -13,8 +13,6 @@ from rsl_rl.utils.height_field import HeightField
 class Ground:
     """The plane z = 0."""
 
-    is_plane = True
-
     def height_at(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the height of the ground at x, y in world coordinates [m], each [...]."""
         return torch.zeros_like(x)
@@ -29,8 +27,6 @@ class GridGround(Ground):
 
     Outside the grid the height is that of the nearest point on its edge.
     """
-
-    is_plane = False
 
     def __init__(self, field: HeightField, device: torch.device):
         num_x, self._num_y = field.heights.shape
@@ -70,8 +66,6 @@ LENGTH, WIDTH = 1.6, 1.0
 
 NUM_X, NUM_Y = 17, 11
 """Points along the heading and across it."""
-
-NUM_POINTS = NUM_X * NUM_Y
 
 MIRROR = tuple(NUM_Y * i + NUM_Y - 1 - j for i in range(NUM_X) for j in range(NUM_Y))
 """Index of the point that corresponds to each point in the left-right mirror image."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from rsl_rl.config.terrain import TerrainConfig
 from rsl_rl.terrain.types import TYPES, Tile
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.utils.registry import bind_term, find_function
+from rsl_rl.utils.registry import bind_named
 from rsl_rl.utils.tensors import heading, none_on_cpu, turn
 
 
@@ -35,10 +35,10 @@ def build_terrain(cfg: TerrainConfig) -> Optional[Terrain]:
     if not cfg.is_rough:
         return None
     types, columns = tuple(cfg.all_types), _column_types(cfg)
-    functions = {}
-    for name, kind in cfg.all_types.items():
-        found = find_function(kind.func or name, TYPES, "terrain type")
-        functions[name] = bind_term(found, kind.params, f"env.terrain.types.{name}", {}, num_arguments=2)
+    functions = {
+        name: bind_named(name, kind, TYPES, "terrain type", f"env.terrain.types.{name}", num_arguments=2)
+        for name, kind in cfg.all_types.items()
+    }
     n, border = round(cfg.tile_size / cfg.cell), round(cfg.border / cfg.cell)
     rows = cfg.num_rows
     heights = np.zeros((rows * n + 2 * border + 1, cfg.num_columns * n + 2 * border + 1), dtype=np.float32)

@@ -106,6 +106,20 @@ def find_function(name: str, known: Mapping[str, Any], kind: str) -> Any:
     return known[name]
 
 
+def bind_named(
+    name: str,
+    term: Any,
+    known: Mapping[str, Any],
+    kind: str,
+    where: str,
+    settings: Mapping[str, Any] = {},
+    num_arguments: int = 1,
+) -> Callable:
+    """Find the function of a term of a config, ``term.func`` or else the name of the term, and bind its parameters."""
+    found = find_function(term.func or name, known, kind)
+    return bind_term(found, term.params, where, settings, num_arguments)
+
+
 def settings_of(section: Any) -> Dict[str, Any]:
     """Return what a function gets for its parameters without a default: ``cfg``, the section of the config, and each
     of its settings by name."""

@@ -26,14 +26,38 @@ def all_within_on_cpu(x: Tensor, limit: float) -> bool:
     return torch.equal(extremes, extremes.clamp(-most, most))  # NaN equals nothing
 
 
-def all_between_on_cpu(x: Tensor, low: Tensor, high: Tensor) -> bool:
-    """Return whether x [N, D] is on a CPU, not NaN, and nowhere outside low and high [D]."""
-    return x.device.type == "cpu" and torch.equal(x.float(), x.float().clamp(low, high))
-
-
 def rows_on_cpu(mask: Tensor) -> Optional[Tensor]:
     """Return the indices of the rows that a mask [N] on a CPU marks; None on another device."""
     return mask.nonzero().squeeze(1) if mask.device.type == "cpu" else None
+
+
+class Stored:
+    """Base class of what a checkpoint stores: the attributes whose names are in ``stored``, by these without a "_".
+
+    Each is a tensor, another object with tensors under its own names, or None for nothing.
+    """
+
+    stored: Tuple[str, ...] = ()
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """Return what the next steps depend on."""
+        state: Dict[str, Tensor] = {}
+        for name in self.stored:
+            value = getattr(self, name)
+            if isinstance(value, Tensor):
+                state[name.lstrip("_")] = value.clone()
+            elif value is not None:
+                state.update(value.state_dict())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what :meth:`state_dict` returned; what it does not have stays."""
+        for name in self.stored:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Tensor):
+                value.load_state_dict(state)
+            elif value is not None and name.lstrip("_") in state:
+                value.copy_(state[name.lstrip("_")])
 
 
 class ColumnSelector:

@@ -174,4 +174,4 @@ def test_actuator_that_cannot_be_is_refused(build, words, tmp_path):
 
 def test_delay_beyond_a_control_step_is_whole_steps_late():
     env = make(terms={"action_delay": EventTerm("startup", params={"range": (9, 9)})})
-    assert len(env.actuator._past) == 1 + math.ceil(9 / 4)
+    assert len(env.actuator._past_targets) == 1 + math.ceil(9 / 4)

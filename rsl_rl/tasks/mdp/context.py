@@ -17,6 +17,7 @@ from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain import Levels
 from rsl_rl.utils.config_io import from_dict
 from rsl_rl.utils.registry import values_by_name
+from rsl_rl.utils.tensors import Stored
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ _MEMORY = 5.0
 """Time over which the tracking score is averaged [s]."""
 
 
-class Schedule:
+class Schedule(Stored):
     """The factor of a :class:`ScheduleConfig`, updated in each control step, on the device without synchronisation."""
+
+    stored = ("_progress", "score")
 
     def __init__(self, task: TaskContext, cfg: Union[ScheduleConfig, Mapping[str, Any]], where: str):
         self.cfg = cfg if isinstance(cfg, ScheduleConfig) else from_dict(ScheduleConfig, cfg, where)
@@ -90,12 +93,3 @@ class Schedule:
             self.score += self._rate * (tracking.nan_to_num().mean() - self.score)
             grows = (self.score > self.cfg.tracking).float()
         self._progress = (self._progress + grows / self.cfg.steps).clamp(max=1.0)
-
-    def state_dict(self) -> Dict[str, Tensor]:
-        """Return progress and tracking score."""
-        return {"progress": self._progress.clone(), "score": self.score.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self._progress.copy_(state["progress"])
-        self.score.copy_(state["score"])

@@ -21,7 +21,7 @@ from rsl_rl.tasks.mdp.randomization import nominal_values
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain.ground import MIRROR
 from rsl_rl.utils.registry import bind_term, find_function
-from rsl_rl.utils.tensors import ColumnSelector, Uniform
+from rsl_rl.utils.tensors import ColumnSelector, Stored, Uniform
 
 
 def base_lin_vel(state: RobotState) -> Tensor:
@@ -214,7 +214,7 @@ class History:
         return torch.where(started.unsqueeze(1), x.index_select(1, self._repeating), stacked)
 
 
-class SensorErrors:
+class SensorErrors(Stored):
     """Bias and delay of the terms of a group, for N robots and the D numbers of one step.
 
     ``apply`` may be called several times in a control step; ``end_step`` ends it.
@@ -228,6 +228,7 @@ class SensorErrors:
         self.is_needed = any(widths) or largest > 0
         if not self.is_needed:
             return
+        self.stored = ("_bias", "_delay", "_past")
         device = generator.device
         delays = [(term.delay[0], term.delay[1] + 1) for term in terms]
         self._draw = Uniform(num_envs, [*((-width, width) for width in widths), *delays], generator)
@@ -263,16 +264,6 @@ class SensorErrors:
         """Store the values of the step for later ones."""
         if self.is_needed and len(self._past):
             self._past = torch.cat((self._present.unsqueeze(0), self._past[:-1]))
-
-    def state_dict(self) -> Dict[str, Tensor]:
-        """Return what the next steps depend on."""
-        names: List[str] = ["bias", "delay", "past"] if self.is_needed else []
-        return {name: getattr(self, f"_{name}").clone() for name in names}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        for name, value in state.items():
-            getattr(self, f"_{name}").copy_(value)
 
 
 class ObservationGroup:
@@ -422,7 +413,7 @@ class ObservationTable:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned; a group that it does not have keeps its errors."""
         for name, errors in state.items():
-            if name in self._groups and self._groups[name].errors.is_needed:
+            if name in self._groups:
                 self._groups[name].errors.load_state_dict(errors)
 
     def __call__(

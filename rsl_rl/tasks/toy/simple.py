@@ -66,6 +66,12 @@ class ToyEnv(VecEnv):
         self._reset(self.reset_buf)
         return StepResult(self.get_observations(), self.rew_buf, self.reset_buf, self.extras)
 
+    def _require_indices(self, actions: Tensor, what: str) -> None:
+        """Raise a ValueError unless actions are indices [N, 1]."""
+        if actions.shape != (self.num_envs, 1) or actions.is_floating_point():
+            expected = f"give the index of {what}, int64 [{self.num_envs}, 1]"
+            raise ValueError(f"actions are {actions.dtype} {list(actions.shape)}; {expected}")
+
     def share_starts(self, group_size: int) -> None:
         """Start those of each ``group_size`` consecutive environments that are reset together in the same state."""
         self._group_size = group_size
@@ -162,11 +168,7 @@ class ChoiceEnv(ToyEnv):
         return torch.nn.functional.one_hot(self.x, self.num_actions).float().roll(1, dims=1)
 
     def step(self, actions: Tensor) -> StepResult:
-        if actions.shape != (self.num_envs, 1) or actions.is_floating_point():
-            raise ValueError(
-                f"actions are {actions.dtype} {list(actions.shape)}; give the index of an answer, int64 "
-                f"[{self.num_envs}, 1]"
-            )
+        self._require_indices(actions, "an answer")
         rewards = (actions[:, 0] == self.x).float()
         self.x = self._draw()
         return self._finish_step(rewards, failed=torch.zeros_like(rewards).bool())
@@ -241,9 +243,7 @@ class FarGoalEnv(ToyEnv):
         return torch.nn.functional.one_hot(self.x, self.num_rooms).float()
 
     def step(self, actions: Tensor) -> StepResult:
-        if actions.shape != (self.num_envs, 1) or actions.is_floating_point():
-            expected = f"give the index of a door, int64 [{self.num_envs}, 1]"
-            raise ValueError(f"actions are {actions.dtype} {list(actions.shape)}; {expected}")
+        self._require_indices(actions, "a door")
         last = self.num_rooms - 1
         right = (actions[:, 0] == self.right_doors[self.x]) | (self.x == last)
         self.x = torch.where(right, (self.x + 1).clamp(max=last), 0)
