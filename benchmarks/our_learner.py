@@ -7,7 +7,7 @@ import torch
 from benchmarks.phases import Phases, Rollout
 from benchmarks.serving import serve
 from rsl_rl.algorithms import PPO
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.utils.host import prepare_host
 

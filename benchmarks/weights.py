@@ -18,7 +18,7 @@ from typing import Any, Sequence
 import torch
 
 from configs import EXPERIMENTS
-from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.algorithm import DistillationConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.runners import OnPolicyRunner
 

@@ -8,6 +8,7 @@ from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import (
+    CommandTerm,
     ControlConfig,
     EventTerm,
     ObservationTerm,
@@ -18,7 +19,6 @@ from rsl_rl.config.mdp import (
 )
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.config.terms import CommandTerm
 
 from .go2_flat import flat_task
 

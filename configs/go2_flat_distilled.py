@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.algorithm import DistillationConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import ObservationGroupConfig

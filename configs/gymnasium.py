@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
-from rsl_rl.config.gymnasium_task import GymnasiumConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
+from rsl_rl.config.task import GymnasiumConfig
 
 NUM_ENVS, NUM_STEPS = 32, 64
 UPDATES_OF_A_MILLION_STEPS = 1_000_000 // (NUM_ENVS * NUM_STEPS)

@@ -5,8 +5,8 @@ from typing import Any, Mapping, Optional, Sequence, Union
 from rsl_rl.algorithms.build import build_storage
 from rsl_rl.algorithms.extension import Extension, Extensions
 from rsl_rl.algorithms.ppo import PPO
-from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import PPOConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.storage.rollout_storage import GroupSpec
 

@@ -275,7 +275,7 @@ def frozen_parts(cfg):
 
 def with_teacher(cfg, folder):
     """Return the config of a distillation with an untrained teacher in a folder; other configs as they are."""
-    from rsl_rl.config.distillation import DistillationConfig
+    from rsl_rl.config.algorithm import DistillationConfig
     from rsl_rl.config.learn import LearnConfig
     from rsl_rl.runners import OnPolicyRunner
 

@@ -13,7 +13,7 @@ from rsl_rl.acceleration.flat_adam import FlatAdam
 from rsl_rl.acceleration.fused_mlp import FusedMLP
 from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
 from rsl_rl.acceleration.rnn_scan import FusedRNN
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.distributed import Collective
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import DiagonalGaussian

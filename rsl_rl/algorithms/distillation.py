@@ -26,9 +26,8 @@ from rsl_rl.algorithms.ppo import (
     value_scaling,
 )
 from rsl_rl.algorithms.teacher import actor_state, load_actor, load_teacher
-from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.config.distillation import DistillationConfig
-from rsl_rl.config.learn import LearnConfig
+from rsl_rl.config.algorithm import DistillationConfig
+from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution

@@ -18,9 +18,8 @@ from rsl_rl.algorithms.ppo import (
     store_result,
     store_step,
 )
-from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import GRPOConfig
-from rsl_rl.config.learn import LearnConfig
+from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.env.protocols import Resettable, SharesStarts, supports
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic

@@ -35,9 +35,8 @@ from rsl_rl.algorithms.algorithm import Algorithm, HiddenStates, UpdateResult
 from rsl_rl.algorithms.build import build_policy, build_storage, group_specs
 from rsl_rl.algorithms.extension import Extension, Extensions
 from rsl_rl.algorithms.losses import adapt_learning_rate, ppo_terms
-from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import OnPolicyConfig, PPOConfig, SurrogateConfig, ValueLearningConfig
-from rsl_rl.config.learn import LearnConfig
+from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.algorithms.build import build_policy
-from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.algorithm import DistillationConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.env.vec_env import VecEnv, require_group
 from rsl_rl.modules.actor_critic import ActorCritic

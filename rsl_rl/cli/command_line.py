@@ -23,7 +23,7 @@ from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
 
 if TYPE_CHECKING:
-    from rsl_rl.sim.selection import Backend
+    from rsl_rl.sim.base import Backend
 
 SHORTCUTS = {
     "num_envs": "env.num_envs",
@@ -241,7 +241,7 @@ def fallback_to_available(cfg: TrainConfig, early: argparse.Namespace) -> Tuple[
 
     With --sim, only the devices become "auto".
     """
-    from rsl_rl.sim.selection import AUTO, has_device, is_available
+    from rsl_rl.sim.base import AUTO, has_device, is_available
 
     backend, unavailable = chosen_backend(cfg), ""
     if not (is_available(backend) and has_device(resolve_auto(cfg).rl_device)):
@@ -253,7 +253,7 @@ def fallback_to_available(cfg: TrainConfig, early: argparse.Namespace) -> Tuple[
 
 def chosen_backend(cfg: TrainConfig) -> Backend:
     """Return engine and device of a config, with "auto" resolved."""
-    from rsl_rl.sim.selection import choose_backend
+    from rsl_rl.sim.base import choose_backend
 
     sim = getattr(cfg.env, "sim", None)  # a task without physics uses the device of MuJoCo
     return choose_backend("mujoco" if sim is None else sim.backend, cfg.sim_device)
@@ -261,7 +261,7 @@ def chosen_backend(cfg: TrainConfig) -> Backend:
 
 def resolve_auto(cfg: TrainConfig) -> TrainConfig:
     """Replace every "auto" by the best choice on this machine."""
-    from rsl_rl.sim.selection import AUTO
+    from rsl_rl.sim.base import AUTO
 
     backend = chosen_backend(cfg)
     rl_device = backend.device if cfg.rl_device == AUTO else cfg.rl_device

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Callable, Iterator, NoReturn
 
 from rsl_rl.cli.experiments import FOLDERS
-from rsl_rl.utils.launch import current_launch
+from rsl_rl.utils.host import current_launch
 
 
 def program() -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from rsl_rl.cli.errors import program
-from rsl_rl.utils.host import take_share_of_cpus
-from rsl_rl.utils.launch import Launch, current_launch, end_with_launcher, launcher_name
+from rsl_rl.utils.host import Launch, current_launch, end_with_launcher, launcher_name, take_share_of_cpus
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective

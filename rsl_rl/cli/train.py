@@ -22,7 +22,7 @@ from rsl_rl.cli.ranks import (
     unmark_run,
 )
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, exit_on_signals, stop_on_signals
-from rsl_rl.utils.launch import Launch
+from rsl_rl.utils.host import Launch
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective

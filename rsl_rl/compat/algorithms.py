@@ -21,10 +21,8 @@ from rsl_rl.compat.model_policy import ModelPolicy, ModelView, as_version_5, net
 from rsl_rl.compat.policies import as_client_policy
 from rsl_rl.compat.rollout_buffer import ENDS, RolloutBuffer
 from rsl_rl.compat.storage import RolloutStorage, Transition, vector_group_specs
-from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.config.algorithm import GRPOConfig, PPOConfig
-from rsl_rl.config.distillation import DistillationConfig
-from rsl_rl.config.learn import LearnConfig
+from rsl_rl.config.algorithm import DistillationConfig, GRPOConfig, PPOConfig
+from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.env.adapters.foreign import is_groups
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.actor_critic import ActorCritic

@@ -17,11 +17,9 @@ from rsl_rl.compat.eras import STD_KEYS, Era, Given, era_of, filled, is_exact, i
 from rsl_rl.compat.exact import ExactPPO
 from rsl_rl.compat.models import std_settings
 from rsl_rl.compat.policies import as_client_policy
-from rsl_rl.config.acceleration import AccelerationConfig
-from rsl_rl.config.algorithm import AlgorithmConfig, PPOConfig
-from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.algorithm import AlgorithmConfig, DistillationConfig, PPOConfig
 from rsl_rl.config.extensions import ExtensionConfig, RNDConfig, SymmetryConfig
-from rsl_rl.config.learn import LearnConfig, RunnerConfig
+from rsl_rl.config.learn import AccelerationConfig, LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.env.protocols import Mirrored, supports
 from rsl_rl.env.vec_env import VecEnv

@@ -24,7 +24,7 @@ from rsl_rl.loggers import Record
 from rsl_rl.runners.checkpoints import load_algorithm
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.runner import Runner
-from rsl_rl.utils.launch import current_launch
+from rsl_rl.utils.host import current_launch
 
 _TWO = ("value_loss", "surrogate_loss")
 _FIVE = (*_TWO, "entropy", "rnd_loss", "symmetry_loss")

@@ -14,7 +14,7 @@ from rsl_rl.config.base import (
     require_positive,
     require_within,
 )
-from rsl_rl.config.terms import Term
+from rsl_rl.config.mdp import Term
 
 MAX_POINTS = 50_000_000
 """Largest number of points of a height field."""

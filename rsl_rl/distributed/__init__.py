@@ -1,8 +1,7 @@
 """Communication between the processes of a training, which torchrun starts."""
 
-from rsl_rl.distributed.collective import SINGLE_PROCESS, Collective, RankError, SingleProcess
-from rsl_rl.distributed.join import DEFAULT_TIMEOUT, join_process_group
-from rsl_rl.distributed.process_group import ProcessGroup
+from rsl_rl.distributed.collective import SINGLE_PROCESS, Collective, RankError
+from rsl_rl.distributed.process_group import DEFAULT_TIMEOUT, ProcessGroup, join_process_group
 
 __all__ = [
     "DEFAULT_TIMEOUT",
@@ -10,6 +9,5 @@ __all__ = [
     "Collective",
     "ProcessGroup",
     "RankError",
-    "SingleProcess",
     "join_process_group",
 ]

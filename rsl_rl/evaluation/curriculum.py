@@ -12,7 +12,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy, run
 from rsl_rl.loggers.logger import read_metrics
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.terrain.levels import Progress, TerrainLevels
+from rsl_rl.terrain.terrain import Progress, TerrainLevels
 
 CLIMBING_EPISODES, AVERAGED_EPISODES = 1.5, 0.5
 """Episodes in which robots reach their level, and episodes over which the mean is taken, per level of the terrain."""

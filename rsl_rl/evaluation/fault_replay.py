@@ -18,9 +18,7 @@ from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig, TaskConfig
 from rsl_rl.robots import ROBOTS
-from rsl_rl.sim.base import Sim
-from rsl_rl.sim.parameters import PARAMETERS
-from rsl_rl.sim.selection import make_sim
+from rsl_rl.sim.base import PARAMETERS, Sim, make_sim
 from rsl_rl.tasks.actuators import ExplicitActuator
 from rsl_rl.tasks.faults import broken_state
 from rsl_rl.tasks.robot_state import RobotState

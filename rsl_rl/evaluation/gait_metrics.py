@@ -14,7 +14,7 @@ from rsl_rl.robots import Robot
 from rsl_rl.tasks import faults
 from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.by_name import values_by_name
+from rsl_rl.utils.registry import values_by_name
 from rsl_rl.utils.tensors import none_on_cpu
 
 _GRAVITY = 9.81  # [m/s^2]

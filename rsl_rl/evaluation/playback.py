@@ -13,7 +13,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy, Recorder, for_evaluation, run, with_constant_command
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.rotations import heading
+from rsl_rl.utils.tensors import heading
 from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
 
 _FRAME_RATE = 25.0  # of the video [1/s]

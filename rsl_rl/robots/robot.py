@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import List, Mapping, Sequence, Tuple, Union
 from xml.etree import ElementTree
 
-from rsl_rl.utils.by_name import names_of_pattern, values_by_name
-from rsl_rl.utils.registry import Registry, suggest
+from rsl_rl.utils.registry import Registry, names_of_pattern, suggest, values_by_name
 
 Names = Union[str, Sequence[str]]
 """Name of a group, regular expression that names match completely, or several of either."""

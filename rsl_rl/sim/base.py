@@ -1,15 +1,36 @@
-"""The interface of physics engines. To add one, see docs/engines.md."""
+"""The interface of physics engines, and the choice of one. To add an engine, see docs/engines.md."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from abc import ABC, abstractmethod
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
-from rsl_rl.sim.parameters import parameter_shape
+from rsl_rl.config.sim import SimConfig
+from rsl_rl.sim import SIMS
 from rsl_rl.utils.height_field import HeightField
+
+PARAMETERS: Dict[str, str] = {
+    "friction": "",  # sliding friction between floor and robot
+    "restitution": "",  # speed after an impact on the floor over the speed before it
+    "payload": "",  # mass added to the trunk [kg]
+    "link_mass": "bodies",  # factor of the mass and inertia of each link
+    "trunk_com": "vector",  # displacement of the trunk's centre of mass in the base frame [m]
+    "stiffness": "joints",  # proportional gain [N m/rad]
+    "damping": "joints",  # derivative gain [N m s/rad]
+    "motor_strength": "joints",  # factor of the torque of each joint, its limit included
+    "torque_limit": "joints",  # largest torque of each joint [N m]
+    "armature": "joints",  # inertia of each joint's rotor [kg m^2]
+    "joint_friction": "joints",  # dry friction of each joint [N m]
+    "gravity": "vector",  # gravity in the world frame [m/s^2]
+    "trunk_force": "vector",  # force on the trunk's centre of mass in the world frame [N]
+}
+"""Parameters of each robot that an engine can change, and their sizes: one number, one for each of "joints" or
+"bodies", or a "vector" x, y, z. An engine may lack some."""
 
 
 class RobotPoseVel(NamedTuple):
@@ -151,7 +172,7 @@ class Sim(ABC):
     # Parameters of each robot; the defaults are those of the model file.
 
     def parameters(self) -> Dict[str, Tensor]:
-        """Return the values that were set, by the names of rsl_rl.sim.parameters; do not write to them."""
+        """Return the values that were set, by the names of PARAMETERS; do not write to them."""
         return dict(self._parameters)
 
     def parameters_of(self, robot: int) -> Dict[str, Tensor]:
@@ -159,7 +180,7 @@ class Sim(ABC):
         return {name: value[robot].clone() for name, value in self._parameters.items()}
 
     def set_parameters(self, parameters: Mapping[str, Tensor]) -> None:
-        """Set parameters by the names of rsl_rl.sim.parameters, each [N, ...]; stiffness and damping together."""
+        """Set parameters by the names of PARAMETERS, each [N, ...]; stiffness and damping together."""
         given = {name: value.to(self.device) for name, value in parameters.items()}
         if "stiffness" in given:
             self.set_gains(given.pop("stiffness"), given.pop("damping"))
@@ -179,7 +200,8 @@ class Sim(ABC):
 
     def shape_of_parameter(self, name: str) -> Tuple[int, ...]:
         """Return the shape of a parameter of one robot."""
-        return parameter_shape(name, len(self.joint_names), len(self.body_names))
+        sizes = {"": (), "joints": (len(self.joint_names),), "bodies": (len(self.body_names),), "vector": (3,)}
+        return sizes[PARAMETERS[name]]
 
     def nominal_parameter(self, name: str) -> Tensor:
         """Return the value of a parameter without randomisation, of the shape of one robot."""
@@ -238,3 +260,60 @@ def require_same_shapes(saved: Any, own: Any, name: str) -> None:
             f"{name} has the shape {list(saved.shape)} and this simulation needs {list(own.shape)}; use the number of "
             "robots, the model and the engine of the run, or load it with load_env=False (--fresh_episodes)"
         )
+
+
+AUTO = "auto"
+
+_SINGLE_INSTANCE = ("isaacgym",)
+"""Engines that allow one simulation per process."""
+
+_ON_GPU = {"mujoco_warp": "mujoco_warp", "isaacgym": "isaacgym"}
+"""Engines that run on a GPU, and the package of each."""
+
+
+class Backend(NamedTuple):
+    """An engine and its device."""
+
+    engine: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.engine} on {self.device}"
+
+
+def choose_backend(engine: str = AUTO, device: str = AUTO) -> Backend:
+    """Resolve "auto": MuJoCo Warp if there is a GPU and the package, otherwise MuJoCo on the CPU."""
+    gpu = torch.cuda.is_available()
+    if device == AUTO:
+        wanted = engine if engine != AUTO else "mujoco_warp"
+        device = "cuda:0" if gpu and wanted in _ON_GPU and _installed(wanted) else "cpu"
+    if engine == AUTO:
+        engine = "mujoco" if device.startswith("cpu") else "mujoco_warp"
+    return Backend(engine, device)
+
+
+def is_available(backend: Backend) -> bool:
+    """Return whether this machine has the engine and its device, and the engine allows several simulations, as
+    evaluation and playback need."""
+    return backend.engine not in _SINGLE_INSTANCE and _installed(backend.engine) and has_device(backend.device)
+
+
+def has_device(device: str) -> bool:
+    """Return whether this machine has a device."""
+    wanted = torch.device(device)
+    return wanted.type != "cuda" or (wanted.index or 0) < torch.cuda.device_count()
+
+
+def _installed(engine: str) -> bool:
+    return engine not in _ON_GPU or importlib.util.find_spec(_ON_GPU[engine]) is not None
+
+
+def make_sim(
+    model_path: Union[str, os.PathLike],
+    num_envs: int,
+    cfg: SimConfig,
+    device: str,
+    ground: Optional[HeightField] = None,
+) -> Sim:
+    """Build the simulation with the engine of a config; "auto" depends on the device. No ground is a plane."""
+    return SIMS.load(choose_backend(cfg.backend, device).engine)(model_path, num_envs, cfg, device, ground)

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Drive, RobotPoseVel
-from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS, MujocoRobots
-from rsl_rl.sim.warp_contacts import correct_contacts
+from rsl_rl.sim.warp_contacts import correct_contacts, max_constraints, max_contacts
 from rsl_rl.utils.height_field import HeightField
 
 _RANDOMISED = ("geom_friction", "body_mass", "body_inertia", "actuator_gainprm", "actuator_biasprm")

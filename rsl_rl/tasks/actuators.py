@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 from torch import Tensor
 
-from rsl_rl.config.actuators import ActuatorConfig, ActuatorNetworkConfig, DCMotorConfig
+from rsl_rl.config.sim import ActuatorConfig, ActuatorNetworkConfig, DCMotorConfig
 from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.by_name import values_by_name
+from rsl_rl.utils.registry import values_by_name
+from rsl_rl.utils.tensors import Stored
 
 _OF_ENGINE = {"torque_limit": "torque_limit", "armature": "armature", "friction": "joint_friction"}
 """Settings that are parameters of the engine, and their names there."""
 
 
-class Actuator:
+class Actuator(Stored):
     """Ideal PD loops of the engine, the base class of actuators.
 
     Parameters of the robots: ``action_delay`` [N, 1] in physics steps, and ``encoder_offset`` [N, J], which the joint
     encoders add to the positions [rad]. They are in ``state.parameters``.
     """
+
+    stored = ("_past_targets",)
 
     def __init__(self, cfg: ActuatorConfig, sim: Sim, state: RobotState, decimation: int):
         self.cfg, self._sim, self._state, self._decimation = cfg, sim, state, decimation
@@ -38,7 +41,7 @@ class Actuator:
                 sim.set_parameters({parameter: value})
         if cfg.torque_limit is not None:
             sim.torque_limits = self._per_joint("torque_limit")
-        self._past: Optional[Tensor] = None  # [control steps, N, J] the newest first, if there are delays
+        self._past_targets: Optional[Tensor] = None  # [control steps, N, J] the newest first, if there are delays
         # what the engine got in the last control step: one tensor for all physics steps, or one for each
         self.inputs: List[Tensor] = []
 
@@ -49,32 +52,32 @@ class Actuator:
     @property
     def inputs_per_step(self) -> int:
         """Number of inputs of the engine in a control step: 1, or one for each physics step."""
-        return 1 if self._past is None else self._decimation
+        return 1 if self._past_targets is None else self._decimation
 
     def allow_delay(self, largest: int) -> None:
         """Make room for delays of up to ``largest`` physics steps."""
         control_steps = 1 + math.ceil(largest / self._decimation)
-        if largest and (self._past is None or len(self._past) < control_steps):
+        if largest and (self._past_targets is None or len(self._past_targets) < control_steps):
             default = self._state.default_joint_pos.expand(self._sim.num_envs, -1)
-            self._past = default.repeat(control_steps, 1, 1)
+            self._past_targets = default.repeat(control_steps, 1, 1)
             self._robots = torch.arange(self._sim.num_envs, device=self._sim.device)
 
     def step(self, targets: Tensor) -> None:
         """Simulate one control step with joint targets [N, J]."""
         offset = self._state.parameters.get("encoder_offset")
         targets = targets if offset is None else targets - offset
-        if self._past is None:
+        if self._past_targets is None:
             self._simulate(targets)
             return
-        self._past = torch.cat((targets.unsqueeze(0), self._past[:-1]))
+        self._past_targets = torch.cat((targets.unsqueeze(0), self._past_targets[:-1]))
         self._simulate_each([self._delayed(i) for i in range(self._decimation)])
 
     def _delayed(self, substep: int) -> Tensor:
         """Return the targets that arrive at a physics step [N, J]."""
-        assert self._past is not None
+        assert self._past_targets is not None
         delay = self._state.parameters["action_delay"][:, 0]
         ago = ((delay - substep) / self._decimation).ceil().clamp(min=0).long()
-        return self._past[ago, self._robots]
+        return self._past_targets[ago, self._robots]
 
     def _simulate(self, targets: Tensor) -> None:
         self.inputs = [targets]
@@ -87,21 +90,12 @@ class Actuator:
 
     def reset(self, mask: Tensor) -> None:
         """Forget what is before the start of an episode, for the robots marked in mask [N]."""
-        if self._past is not None:
-            self._past = torch.where(mask.view(1, -1, 1), self._state.default_joint_pos, self._past)
+        if self._past_targets is not None:
+            self._past_targets = torch.where(mask.view(1, -1, 1), self._state.default_joint_pos, self._past_targets)
 
     def describe(self) -> Dict[str, Any]:
         """Return type and numbers of the actuator for deployment, lists in the order of the joints."""
         return {"type": "pd"}
-
-    def state_dict(self) -> Dict[str, Tensor]:
-        """Return what the next steps depend on."""
-        return {} if self._past is None else {"past_targets": self._past.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what :meth:`state_dict` returned; what it does not have stays."""
-        if self._past is not None and "past_targets" in state:
-            self._past.copy_(state["past_targets"])
 
 
 class ExplicitActuator(Actuator):
@@ -164,6 +158,8 @@ class DCMotor(ExplicitActuator):
 class ActuatorNetwork(ExplicitActuator):
     """A TorchScript network, see :class:`ActuatorNetworkConfig`."""
 
+    stored = ("_past_targets", "_history")
+
     def __init__(self, cfg: ActuatorNetworkConfig, sim: Sim, state: RobotState, decimation: int):
         super().__init__(cfg, sim, state, decimation)
         self._cfg = cfg
@@ -196,14 +192,6 @@ class ActuatorNetwork(ExplicitActuator):
 
     def describe(self) -> Dict[str, Any]:
         return {"type": "network", "path": self._cfg.path, "history": list(self._cfg.history)}
-
-    def state_dict(self) -> Dict[str, Tensor]:
-        return {**super().state_dict(), "history": self._history.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        if "history" in state:
-            self._history.copy_(state["history"])
 
 
 def load_network(path: str, device: torch.device) -> Any:

@@ -1,8 +1,9 @@
-"""Environment of legged robots that follow velocity commands: the order of one control step."""
+"""Metrics of a control step for the loggers."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+import math
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -11,24 +12,56 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 from rsl_rl.robots import ROBOTS, Robot
-from rsl_rl.sim.base import require_same_shapes
-from rsl_rl.sim.selection import make_sim
+from rsl_rl.sim.base import make_sim, require_same_shapes
 from rsl_rl.tasks import faults
 from rsl_rl.tasks.actuators import Actuator
-from rsl_rl.tasks.fault_recorder import FaultRecorder
+from rsl_rl.tasks.faults import FaultRecorder
 from rsl_rl.tasks.mdp.commands import Commands
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.events import Events
-from rsl_rl.tasks.mdp.observation_groups import ObservationTable, observation_groups
-from rsl_rl.tasks.mdp.observations import mirrors_by_type
+from rsl_rl.tasks.mdp.observations import ObservationTable, mirrors_by_type, observation_groups
 from rsl_rl.tasks.mdp.rewards import WeightedRewards
 from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.tasks.step_log import StepLog
 from rsl_rl.terrain import build_levels, build_terrain
 from rsl_rl.utils.host import single_thread_if_small
 from rsl_rl.utils.registry import import_object
 from rsl_rl.utils.tensors import none_on_cpu
+
+
+class StepLog:
+    """Compute metrics to be averaged, each [N], with NaN for robots without a value in this step.
+
+    ``rew_<term>`` is the sum of a reward term over a finished episode, divided by ``episode_length`` [s];
+    ``fall_rate`` is 1 for an episode that ended before its time limit. ``lin_vel_error`` [m/s] and ``yaw_rate_error``
+    [rad/s] are the tracking errors.
+    """
+
+    def __init__(self, rewards: Iterable[str], episode_length: float):
+        self._names = [f"rew_{name.rpartition(':')[2]}" for name in rewards]
+        self._episode_length = episode_length
+
+    def __call__(
+        self, state: RobotState, episode_sums: Tensor, done: Tensor, time_outs: Tensor, broken: Optional[Tensor]
+    ) -> Dict[str, Tensor]:
+        """Return the metrics of the last step; ``episode_sums`` of rewards are [terms, N], masks [N].
+
+        ``broken`` is None if no robot broke.
+        """
+        errors = {
+            "lin_vel_error": torch.hypot(*(state.command[:, :2] - state.base_lin_vel[:, :2]).unbind(dim=1)),
+            "yaw_rate_error": (state.command[:, 2] - state.base_ang_vel[:, 2]).abs_(),
+        }
+        if none_on_cpu(done):
+            no_value = torch.full_like(errors["yaw_rate_error"], math.nan)
+            return {**dict.fromkeys((*self._names, "fall_rate"), no_value), **errors}
+        not_counted = ~done
+        if broken is not None:
+            not_counted |= broken
+            errors = {name: error.masked_fill_(broken, math.nan) for name, error in errors.items()}
+        per_second = (episode_sums / self._episode_length).masked_fill_(not_counted, math.nan)
+        fall_rate = (~time_outs).float().masked_fill_(not_counted, math.nan)
+        return {**dict(zip(self._names, per_second.unbind())), "fall_rate": fall_rate, **errors}
 
 
 class LeggedRobot(VecEnv):

@@ -9,10 +9,8 @@ from torch import Tensor
 
 from rsl_rl.robots.robot import Names, Robot
 from rsl_rl.sim.base import Sim
-from rsl_rl.terrain.ground import ground_of
-from rsl_rl.terrain.scan import ScanGrid
-from rsl_rl.utils.rotations import heading, rotate_inverse, turn
-from rsl_rl.utils.tensors import ColumnSelector, rows_on_cpu
+from rsl_rl.terrain.ground import ScanGrid, ground_of
+from rsl_rl.utils.tensors import ColumnSelector, heading, rotate_inverse, rows_on_cpu, turn
 
 _STORED = (
     "command",

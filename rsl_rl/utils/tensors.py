@@ -1,11 +1,12 @@
-"""Tensors of many environments: select columns, record first occurrences, and skip work on a CPU.
+"""Tensors of many environments: random numbers, rotations, columns, first occurrences, and skipped work on a CPU.
 
 The functions whose names end with ``on_cpu`` return False or None on a GPU, to avoid a host synchronisation.
+Quaternions are in the order w x y z and turn body coordinates into the world.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional, Sequence, Union
+from typing import Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -25,14 +26,38 @@ def all_within_on_cpu(x: Tensor, limit: float) -> bool:
     return torch.equal(extremes, extremes.clamp(-most, most))  # NaN equals nothing
 
 
-def all_between_on_cpu(x: Tensor, low: Tensor, high: Tensor) -> bool:
-    """Return whether x [N, D] is on a CPU, not NaN, and nowhere outside low and high [D]."""
-    return x.device.type == "cpu" and torch.equal(x.float(), x.float().clamp(low, high))
-
-
 def rows_on_cpu(mask: Tensor) -> Optional[Tensor]:
     """Return the indices of the rows that a mask [N] on a CPU marks; None on another device."""
     return mask.nonzero().squeeze(1) if mask.device.type == "cpu" else None
+
+
+class Stored:
+    """Base class of what a checkpoint stores: the attributes whose names are in ``stored``, by these without a "_".
+
+    Each is a tensor, another object with tensors under its own names, or None for nothing.
+    """
+
+    stored: Tuple[str, ...] = ()
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """Return what the next steps depend on."""
+        state: Dict[str, Tensor] = {}
+        for name in self.stored:
+            value = getattr(self, name)
+            if isinstance(value, Tensor):
+                state[name.lstrip("_")] = value.clone()
+            elif value is not None:
+                state.update(value.state_dict())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what :meth:`state_dict` returned; what it does not have stays."""
+        for name in self.stored:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Tensor):
+                value.load_state_dict(state)
+            elif value is not None and name.lstrip("_") in state:
+                value.copy_(state[name.lstrip("_")])
 
 
 class ColumnSelector:
@@ -84,3 +109,60 @@ class FirstOccurrence:
         if i < 0 or not self._seen[i]:
             return None
         return {name: values[i].cpu().clone() for name, values in self._stored.items()}
+
+
+_NUM_LEVELS = 2**16
+
+
+class Uniform:
+    """Draw numbers [N, D] with bounds for each column.
+
+    Each number is one of 65,536 equally spaced values, so that one random 64-bit integer gives four numbers.
+    """
+
+    def __init__(self, num_envs: int, bounds: Sequence[Tuple[float, float]], generator: torch.Generator):
+        low, high = torch.tensor(bounds, dtype=torch.float64).unbind(dim=1)
+        self._middle = ((low + high) / 2).float().to(generator.device)
+        self._spacing = ((high - low) / _NUM_LEVELS).float().to(generator.device)
+        count = num_envs * len(bounds)
+        self._bits = torch.zeros((count + 3) // 4, dtype=torch.int64, device=generator.device)
+        self._levels = self._bits.view(torch.int16)[:count].view(num_envs, len(bounds))  # from -32,768 to 32,767
+        self._generator = generator
+
+    def __call__(self) -> Tensor:
+        """Return new numbers, [N, D] float32; the lower bound is included, the upper one is not, except by rounding."""
+        self._bits.random_(-(2**63), None, generator=self._generator)
+        return self._levels.float().mul_(self._spacing).add_(self._middle)
+
+
+def rotate_inverse(quat: Tensor, vector: Tensor) -> Tensor:
+    """Turn vectors [N, 3] from the world frame into the body frame by quat [N, 4]."""
+    w, axis = quat[:, :1], quat[:, 1:]
+    cross = torch.linalg.cross(axis, vector)
+    twice_cross = cross + cross
+    return vector - w * twice_cross + torch.linalg.cross(axis, twice_cross)
+
+
+def from_yaw(yaw: Tensor) -> Tensor:
+    """Return the rotation about the vertical by yaw [N] rad, as quaternions [N, 4]."""
+    half, zero = yaw / 2, torch.zeros_like(yaw)
+    return torch.stack((torch.cos(half), zero, zero, torch.sin(half)), dim=-1)
+
+
+def heading(quat: Tensor) -> Tensor:
+    """Return the horizontal direction of the body's x axis, a unit vector [N, 2]; quat [N, 4]."""
+    w, x, y, z = quat.unbind(dim=-1)
+    forward = torch.stack((1 - 2 * (y * y + z * z), 2 * (x * y + w * z)), dim=-1)
+    return torch.nn.functional.normalize(forward, dim=-1)
+
+
+def turn(direction: Tensor, vector: Tensor) -> Tensor:
+    """Turn horizontal vectors [..., 2] by the angle between x and a direction, unit vectors of the same shape."""
+    (c, s), (x, y) = direction.unbind(dim=-1), vector.unbind(dim=-1)
+    return torch.stack((c * x - s * y, s * x + c * y), dim=-1)
+
+
+def yaw_of(quat: Tensor) -> Tensor:
+    """Return the angle about the vertical [N] of the body's x axis, in (-pi, pi], of quaternions [N, 4]."""
+    w, x, y, z = quat.unbind(dim=-1)
+    return torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))

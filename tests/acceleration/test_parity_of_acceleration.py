@@ -12,7 +12,7 @@ from rsl_rl.acceleration import FlatAdam
 from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
 from rsl_rl.acceleration.rnn_scan import FusedRNN, fused_scan
 from rsl_rl.algorithms.ppo import PlainAdam, ppo_backward
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules.actor_critic import (
     ActorCritic,
     ActorCriticRecurrent,

@@ -6,7 +6,7 @@ import torch
 from rsl_rl.algorithms.build import build_storage
 from rsl_rl.algorithms.distillation import TEACHER_ACTIONS, Distillation, teacher_columns
 from rsl_rl.algorithms.teacher import actor_state, load_actor
-from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.algorithm import DistillationConfig
 from rsl_rl.extensions import Symmetry
 from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
 from rsl_rl.storage.rollout_storage import GroupSpec

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import rsl_rl
-from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.config.learn import LearnConfig, RunnerConfig
+from rsl_rl.config.learn import AccelerationConfig, LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners.runner import Runner

@@ -7,7 +7,7 @@ import torch
 from configs import EXPERIMENTS
 from rsl_rl.algorithms.losses import adapt_learning_rate
 from rsl_rl.algorithms.ppo import PPO
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
 from rsl_rl.modules.distributions import Categorical
 from rsl_rl.storage.returns import gae

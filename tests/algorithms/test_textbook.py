@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.distributions import Normal, kl_divergence
 
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules.actor_critic import ActorCritic
 from tests.learners import ppo_of
 

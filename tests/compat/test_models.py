@@ -4,13 +4,13 @@ import copy
 
 import pytest
 import torch
-from rsl_rl.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.models.cnn_model import CNNModel as SameCNNModel
 from rsl_rl.models.mlp_model import MLPModel as SameMLPModel
 from rsl_rl.models.rnn_model import RNNModel as SameRNNModel
 from torch import nn
 
 from rsl_rl.compat.model_policy import ModelPolicy
+from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.modules import CNN
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.trajectories import ResetMasks

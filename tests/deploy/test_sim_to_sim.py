@@ -20,9 +20,9 @@ import torch
 from configs import EXPERIMENTS
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
-from rsl_rl.config.actuators import DCMotorConfig
 from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
+from rsl_rl.config.sim import DCMotorConfig
 from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.runners import OnPolicyRunner

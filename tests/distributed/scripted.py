@@ -13,10 +13,9 @@ from pathlib import Path
 import torch
 
 from rsl_rl.algorithms.ppo import draw_actions
-from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.extensions import RNDConfig, SymmetryConfig
-from rsl_rl.config.learn import LearnConfig, RunnerConfig, SafetyConfig
+from rsl_rl.config.learn import AccelerationConfig, LearnConfig, RunnerConfig, SafetyConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.distributed import join_process_group
 from rsl_rl.runners.checkpoints import state_of_rank, write_ranks

@@ -8,7 +8,7 @@ import pytest
 from configs.go2_rough import rough_task
 from rsl_rl.config.terrain import TerrainConfig
 from rsl_rl.evaluation.curriculum import CurriculumReport, describe
-from rsl_rl.terrain.levels import Progress
+from rsl_rl.terrain.terrain import Progress
 
 STUCK = Progress(episodes=640, walked=0.42, commanded=5.5, fall_rate=0.25, mean_level=0.02)
 

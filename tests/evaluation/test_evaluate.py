@@ -7,8 +7,14 @@ import torch
 
 from configs.go2_flat import Go2Flat
 from configs.go2_rough import rough_task
-from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationGroupConfig, ObservationTerm, RandomizationConfig
-from rsl_rl.config.terms import ScheduleConfig
+from rsl_rl.config.mdp import (
+    CommandConfig,
+    EventTerm,
+    ObservationGroupConfig,
+    ObservationTerm,
+    RandomizationConfig,
+    ScheduleConfig,
+)
 from rsl_rl.evaluation.curriculum import for_curriculum, measure_level, require_curriculum
 from rsl_rl.evaluation.evaluate import (
     DISTURBANCES,

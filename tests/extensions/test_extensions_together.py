@@ -10,8 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rsl_rl.algorithms.extension import Extension, Extensions
 from rsl_rl.algorithms.ppo import PPO
-from rsl_rl.config.acceleration import AccelerationConfig
 from rsl_rl.config.extensions import ExtensionConfig, RNDConfig, SymmetryConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.config_io import from_dict, to_dict

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rsl_rl.acceleration import Acceleration
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules.actor_critic import (
     ActorCritic,
     ActorCriticRecurrent,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rsl_rl.acceleration.cuda_graph import GraphedFunction
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners import OnPolicyRunner

@@ -10,8 +10,7 @@ import torch
 
 from configs.go2_flat import Go2Flat
 from configs.go2_flat_distilled import Go2FlatDistilled
-from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.config.distillation import DistillationConfig
+from rsl_rl.config.algorithm import DistillationConfig, PPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.config.task import RecallConfig

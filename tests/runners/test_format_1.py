@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from configs import EXPERIMENTS
-from rsl_rl.config.acceleration import AccelerationConfig
+from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.config.mdp import RewardTerm
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.loading import load_policy

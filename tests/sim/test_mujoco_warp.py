@@ -8,10 +8,10 @@ import torch
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.robots.go2 import GO2
-from rsl_rl.sim.contact_bounds import max_constraints, max_contacts
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.sim.mujoco_robots import NO_MIDPHASE, NO_SENSORS
 from rsl_rl.sim.mujoco_warp import MujocoWarpSim
+from rsl_rl.sim.warp_contacts import max_constraints, max_contacts
 from tests.sim.standing import POSE, stand
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -7,8 +7,7 @@ import torch
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.robots.go2 import GO2
-from rsl_rl.sim.base import RobotPoseVel
-from rsl_rl.sim.parameters import PARAMETERS
+from rsl_rl.sim.base import PARAMETERS, RobotPoseVel
 from tests.sim.isaacgym.isaac_gym_package import instead_of_isaac_gym
 
 N = 4

@@ -1,10 +1,11 @@
 """What "auto" stands for, on machines with and without a GPU."""
 
+import importlib.util
+
 import pytest
 import torch
 
-from rsl_rl.sim import selection
-from rsl_rl.sim.selection import Backend, choose_backend, has_device, is_available
+from rsl_rl.sim.base import Backend, choose_backend, has_device, is_available
 
 CPU, WARP_ON_CPU = Backend("mujoco", "cpu"), Backend("mujoco_warp", "cpu")
 GPU, GYM_ON_GPU = Backend("mujoco_warp", "cuda:0"), Backend("isaacgym", "cuda:0")
@@ -33,7 +34,7 @@ def machine(monkeypatch):
     def pretend(gpu, packages):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: int(gpu))
-        monkeypatch.setattr(selection.importlib.util, "find_spec", lambda name: name if name in packages else None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in packages else None)
 
     return pretend
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
-from rsl_rl.config.actuators import ActuatorConfig, ActuatorNetworkConfig, DCMotorConfig
 from rsl_rl.config.mdp import EventTerm, RandomizationConfig
+from rsl_rl.config.sim import ActuatorConfig, ActuatorNetworkConfig, DCMotorConfig
 from rsl_rl.evaluation.fault_replay import FaultDump, replay_fault
 
 CFG = Go2Flat().env
@@ -174,4 +174,4 @@ def test_actuator_that_cannot_be_is_refused(build, words, tmp_path):
 
 def test_delay_beyond_a_control_step_is_whole_steps_late():
     env = make(terms={"action_delay": EventTerm("startup", params={"range": (9, 9)})})
-    assert len(env.actuator._past) == 1 + math.ceil(9 / 4)
+    assert len(env.actuator._past_targets) == 1 + math.ceil(9 / 4)

@@ -10,6 +10,7 @@ import torch
 
 from configs.go2_flat import Go2Flat, without_noise
 from rsl_rl.config.mdp import (
+    CommandTerm,
     EventTerm,
     ObservationGroupConfig,
     ObservationTerm,
@@ -18,9 +19,8 @@ from rsl_rl.config.mdp import (
     RewardTerm,
 )
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.config.terms import CommandTerm
 from rsl_rl.sim.base import RobotPoseVel
-from rsl_rl.tasks import faults, legged_robot, step_log
+from rsl_rl.tasks import faults, legged_robot
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp import commands, events, rewards
 from rsl_rl.tasks.mdp.events import StartState
@@ -146,7 +146,7 @@ def test_what_a_quiet_step_leaves_out_changes_nothing(monkeypatch):
             yield env.step(0.5 * torch.randn(6, 12)), env.state.base_lin_vel, env.state.command.clone()
 
     looking = list(rollout())
-    for module in (commands, events, faults, legged_robot, step_log):
+    for module in (commands, events, faults, legged_robot):
         monkeypatch.setattr(module, "none_on_cpu", lambda mask: False)
     quiet = 0
     for (step, *state), (other, *others) in zip(looking, rollout()):

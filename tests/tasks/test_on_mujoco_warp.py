@@ -10,10 +10,9 @@ import warp
 
 from configs.go2_flat import Go2Flat
 from configs.go2_rough import Go2Rough
-from rsl_rl.config.actuators import DCMotorConfig
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.config.mdp import EventTerm
-from rsl_rl.config.terms import ScheduleConfig
+from rsl_rl.config.mdp import EventTerm, ScheduleConfig
+from rsl_rl.config.sim import DCMotorConfig
 from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.sim.mujoco_cpu import MujocoSim

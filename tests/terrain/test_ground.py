@@ -8,8 +8,7 @@ import torch
 from configs.go2_rough import TERRAIN
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.terrain import Ground, build_terrain
-from rsl_rl.terrain.ground import GridGround
-from rsl_rl.terrain.scan import MIRROR, NUM_POINTS, ScanGrid
+from rsl_rl.terrain.ground import MIRROR, GridGround, ScanGrid
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
 
@@ -42,7 +41,7 @@ def test_scan_equals_ray_casting(terrain, cast):
     position = torch.rand(20, 2, generator=draw) * torch.tensor([60.0, 96.0]) - torch.tensor([30.0, 48.0])
     heading = torch.nn.functional.normalize(torch.randn(20, 2, generator=draw))
     x, y = ScanGrid(CPU)(position, heading)
-    assert x.shape == (20, NUM_POINTS)
+    assert x.shape == (20, len(MIRROR))
     ours = GridGround(terrain.ground, CPU).height_at(x, y).flatten().numpy()
     rays = cast(x.flatten().numpy(), y.flatten().numpy())
     assert (ours != 0).mean() > 0.4 and np.ptp(ours) > 1.0

@@ -1,10 +1,22 @@
+"""Shares of a machine, and what torchrun says to a process."""
+
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from rsl_rl.utils import host
-from rsl_rl.utils.host import MAX_SINGLE_THREAD_ROWS, available_cpus, single_thread_if_small, take_share_of_cpus
+from rsl_rl.utils.host import (
+    MAX_SINGLE_THREAD_ROWS,
+    Launch,
+    available_cpus,
+    current_launch,
+    launcher_name,
+    single_thread_if_small,
+    take_share_of_cpus,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +82,43 @@ def test_few_rows_keep_to_one_thread_for_as_long_as_the_block_lasts(rows, expect
         assert torch.get_num_threads() == expected
         raise KeyError
     assert torch.get_num_threads() == 3
+
+
+VARIABLES = {"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "host", "MASTER_PORT": "1", "LOCAL_RANK": "1"}
+
+
+def test_process_without_torchrun_is_alone(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "4")  # as some clusters set it for everything
+    launch = current_launch()
+    assert (
+        launch == Launch() and launch.share_of(7) == 7 and launch.seed(5) == 5 and launch.device("cuda:1") == "cuda:1"
+    )
+
+
+def test_process_of_torchrun_has_a_device_and_a_seed_of_its_own(monkeypatch):
+    more = {"LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RESTART_COUNT": "1", "TORCHELASTIC_MAX_RESTARTS": "2"}
+    for name, value in {**VARIABLES, **more}.items():
+        monkeypatch.setenv(name, value)
+    launch = current_launch()
+    assert launch == Launch(3, 8, 1, 4, 1, 2, has_group=True) and launch.may_restart
+    assert [launch.device(name) for name in ("cuda", "cuda:0", "cpu")] == ["cuda:1", "cuda:1", "cpu"]
+    assert launch.seed(1) != 1
+    with pytest.raises(ValueError, match="cuda:2 is one GPU for 4 processes; give cuda"):
+        launch.device("cuda:2")
+
+
+@pytest.mark.parametrize(("total", "size"), [(10, 1), (10, 3), (2, 3), (4096, 7)])
+def test_shares_of_all_ranks_add_up_and_differ_by_one_at_most(total, size):
+    shares = [Launch(rank, size).share_of(total) for rank in range(size)]
+    assert sum(shares) == total and max(shares) - min(shares) <= 1 and shares == sorted(shares, reverse=True)
+
+
+def test_launcher_name_is_the_same_for_all_its_processes(monkeypatch):
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    code = "from rsl_rl.utils.host import launcher_name; print(launcher_name())"
+    names = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
+    assert len(names) == 1 and names != {launcher_name() + "\n"}
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "walk")
+    assert launcher_name() == "walk"

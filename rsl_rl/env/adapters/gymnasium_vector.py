@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from torch import Tensor
 from torch.nn import functional as F
 
-from rsl_rl.config.gymnasium_task import ACTION_MAPS, GymnasiumConfig
+from rsl_rl.config.task import ACTION_MAPS, GymnasiumConfig
 from rsl_rl.env.adapters.foreign import NO_LIMIT, ForeignEnv
 from rsl_rl.env.vec_env import Observations, StepResult
 

@@ -41,11 +41,10 @@ from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Drive, RobotPoseVel, Sim
-from rsl_rl.sim.isaacgym.ground import Ground, engine_ground
 from rsl_rl.sim.isaacgym.model import FootKinematics, RobotFacts, read_facts, rotation_matrix
-from rsl_rl.sim.isaacgym.scene import IsaacGymViewer, Scene, usable_device
-from rsl_rl.utils import height_field
-from rsl_rl.utils.rotations import rotate_inverse
+from rsl_rl.sim.isaacgym.scene import Scene, usable_device
+from rsl_rl.utils.height_field import HeightField
+from rsl_rl.utils.tensors import rotate_inverse
 
 
 class IsaacGymSim(Sim):
@@ -68,15 +67,14 @@ class IsaacGymSim(Sim):
         num_envs: int,
         cfg: SimConfig,
         device: str = "cpu",
-        ground: Union[Ground, height_field.HeightField, None] = None,
-        headless: bool = True,
+        ground: Optional[HeightField] = None,
     ):
         mjcf = Path(model_path).resolve()
-        self.ground = ground if isinstance(ground, height_field.HeightField) else None
+        self.ground = ground
         self.num_envs, self.device, self.dt = num_envs, usable_device(device), cfg.dt
         facts, urdf = read_facts(mjcf), mjcf.with_suffix(".urdf")
         self.joint_names, self.link_names, self.foot_names = facts.joint_names, facts.link_names, facts.foot_names
-        self._scene = Scene(urdf, facts, num_envs, cfg, self.device, engine_ground(ground), headless)
+        self._scene = Scene(urdf, facts, num_envs, cfg, self.device, ground)
         self._gym, self._sim = self._scene.gym, self._scene.sim
         self._prepared = False  # whether the first step was made
         try:
@@ -341,10 +339,6 @@ class IsaacGymSim(Sim):
         self._wrench = forces.view(-1, 3), torch.zeros_like(forces).view(-1, 3)  # stored: the engine reads it later
         force, torque = (gymtorch.unwrap_tensor(part) for part in self._wrench)
         self._gym.apply_rigid_body_force_tensors(self._sim, force, torque, gymapi.ENV_SPACE)
-
-    def open_viewer(self) -> IsaacGymViewer:
-        """Open the engine's viewer."""
-        return IsaacGymViewer(self._scene)
 
     def close(self) -> None:
         """Free the engine's resources; the simulation cannot be used afterwards."""

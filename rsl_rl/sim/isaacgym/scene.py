@@ -1,21 +1,95 @@
-"""Scene of Isaac Gym: ground, N copies of a robot from its URDF, and a window that shows them."""
+"""Scene of Isaac Gym: ground, and N copies of a robot from its URDF with their friction, masses and armature."""
 
 # pyright: reportMissingModuleSource=false
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import ClassVar, List, Sequence
+from typing import Any, ClassVar, List, Optional, Sequence
 
+import numpy as np
 import torch
 from isaacgym import gymapi
 from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.sim.isaacgym.actors import ActorParameters, shape_friction
-from rsl_rl.sim.isaacgym.ground import Ground, Plane
 from rsl_rl.sim.isaacgym.model import RobotFacts
+from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.host import available_cpus
+
+FRICTION = 0.0
+"""Friction of every ground. PhysX uses the mean of ground and robot, so the robot's shapes get twice the wanted
+friction, and all frictions from zero are possible."""
+
+VERTICAL_SCALE = 0.001
+"""One count of the height samples, which are 16-bit [m]."""
+
+
+FRICTION_STEPS = 512
+"""Number of frictions per unit. PhysX allows 65536 materials, so frictions are rounded."""
+
+
+class ActorParameters:
+    """Friction, restitution, masses and centre of mass of N actors of one asset."""
+
+    def __init__(self, gym: gymapi.Gym, envs: List[gymapi.Env], actors: List[int], trunk: int):
+        self._gym, self._actors, self._trunk = gym, list(zip(envs, actors)), trunk
+        bodies = gym.get_actor_rigid_body_properties(*self._actors[0])
+        self.masses = torch.tensor([body.mass for body in bodies])  # [bodies] [kg]
+        com = bodies[trunk].com
+        self.trunk_com = torch.tensor([com.x, com.y, com.z])  # in the trunk's frame
+
+    def set_friction(self, friction: Tensor) -> None:
+        """Set the friction [N] between each robot and the ground, rounded to 1/FRICTION_STEPS."""
+        self._set_shapes("friction", [shape_friction(value) for value in friction.tolist()])
+
+    def set_restitution(self, restitution: Tensor) -> None:
+        """Set the restitution [N] between each robot and the ground, which has none: PhysX uses the mean."""
+        if not bool(((restitution >= 0) & (restitution <= 0.5)).all()):
+            low, high = float(restitution.min()), float(restitution.max())
+            raise ValueError(f"restitutions from {low:g} to {high:g}; 'isaacgym' takes 0 to 0.5")
+        self._set_shapes("restitution", [2 * value for value in restitution.tolist()])
+
+    def _set_shapes(self, name: str, values: List[float]) -> None:
+        for actor, value in zip(self._actors, values):
+            shapes = self._gym.get_actor_rigid_shape_properties(*actor)
+            for shape in shapes:
+                setattr(shape, name, value)
+            self._gym.set_actor_rigid_shape_properties(*actor, shapes)
+
+    def set_masses(self, masses: Tensor, trunk_com: Tensor) -> None:
+        """Set the masses [N, bodies] in kg, with which inertias are scaled, and the trunk's centre of mass [N, 3]."""
+        if float(masses.min()) <= 0:
+            raise ValueError(f"a link's mass would be {float(masses.min()):g} kg; give positive factors")
+        for actor, own, com in zip(self._actors, masses.tolist(), trunk_com.tolist()):
+            bodies = self._gym.get_actor_rigid_body_properties(*actor)
+            for body, mass in zip(bodies, own):
+                growth = mass / body.mass if body.mass else 1.0
+                body.mass *= growth
+                body.invMass /= growth
+                _scale(body.inertia, growth)
+                _scale(body.invInertia, 1 / growth)
+            bodies[self._trunk].com = gymapi.Vec3(*com)
+            # False: otherwise the engine computes the inertia from the shapes.
+            self._gym.set_actor_rigid_body_properties(*actor, bodies, False)
+
+    def set_armature(self, armature: Tensor) -> None:
+        """Set the inertia of the rotors [N, DoFs], in the engine's order [kg m^2]."""
+        for actor, own in zip(self._actors, armature.cpu().numpy()):
+            properties = self._gym.get_actor_dof_properties(*actor)
+            properties["armature"] = own
+            self._gym.set_actor_dof_properties(*actor, properties)
+
+
+def shape_friction(friction: float) -> float:
+    """Return the friction of a robot's shape whose mean with that of the ground is ``friction``, rounded."""
+    return 2 * round(friction * FRICTION_STEPS) / FRICTION_STEPS - FRICTION
+
+
+def _scale(matrix: gymapi.Mat33, factor: float) -> None:
+    for row in (matrix.x, matrix.y, matrix.z):
+        row.x, row.y, row.z = row.x * factor, row.y * factor, row.z * factor
+
 
 SPACING = 3.0
 """Distance of robots on a plane [m]. Robots do not collide, but PhysX tests all pairs of overlapping shapes before it
@@ -41,8 +115,7 @@ class Scene:
         num_envs: int,
         cfg: SimConfig,
         device: torch.device,
-        ground: Ground,
-        headless: bool,
+        ground: Optional[HeightField],
     ):
         if Scene._open:
             raise ValueError(
@@ -50,11 +123,9 @@ class Scene:
                 "training, evaluate.py and play.py need more: use --sim mujoco for them"
             )
         self.gym = gymapi.acquire_gym()
-        self.on_gpu, self.headless = device.type == "cuda", headless
-        index = device.index or 0
-        self.sim = self.gym.create_sim(
-            index, -1 if headless else index, gymapi.SIM_PHYSX, _sim_params(cfg, self.on_gpu)
-        )
+        self.on_gpu = device.type == "cuda"
+        # -1: no graphics device
+        self.sim = self.gym.create_sim(device.index or 0, -1, gymapi.SIM_PHYSX, _sim_params(cfg, self.on_gpu))
         if self.sim is None:
             raise ValueError(f"Isaac Gym could not create a simulation on {device}; see its output above")
         Scene._open = True
@@ -64,9 +135,12 @@ class Scene:
             self.close()
             raise
 
-    def _populate(self, urdf: Path, facts: RobotFacts, num_envs: int, ground: Ground) -> None:
-        ground.add_to(self.gym, self.sim)
-        self.origins = _grid(num_envs) if isinstance(ground, Plane) else torch.zeros(num_envs, 3)
+    def _populate(self, urdf: Path, facts: RobotFacts, num_envs: int, ground: Optional[HeightField]) -> None:
+        if ground is None:
+            _add_plane(self.gym, self.sim)
+        else:
+            _add_height_field(self.gym, self.sim, ground)
+        self.origins = _grid(num_envs) if ground is None else torch.zeros(num_envs, 3)
         asset = self._load(urdf, facts)
         self.body_names: List[str] = self.gym.get_asset_rigid_body_names(asset)
         self.dof_names: List[str] = self.gym.get_asset_dof_names(asset)
@@ -138,33 +212,30 @@ class Scene:
         return [_find("joint", name, self.dof_names) for name in names]
 
 
-class IsaacGymViewer:
-    """A window that shows a scene with a graphics device; without calls of ``draw`` it needs no time."""
+def _add_plane(gym: gymapi.Gym, sim: gymapi.Sim) -> None:
+    """Add the floor z = 0."""
+    params = gymapi.PlaneParams()
+    params.normal = gymapi.Vec3(0.0, 0.0, 1.0)
+    params.static_friction = params.dynamic_friction = FRICTION
+    params.restitution = 0.0
+    gym.add_ground(sim, params)
 
-    def __init__(self, scene: Scene):
-        if scene.headless:
-            raise ValueError("this simulation has no graphics device; make it with headless=False to open a window")
-        self._gym, self._sim, self._on_gpu = scene.gym, scene.sim, scene.on_gpu
-        self._viewer = self._gym.create_viewer(self._sim, gymapi.CameraProperties())
-        if self._viewer is None:
-            raise ValueError("Isaac Gym could not open a window; use a machine with a display, or headless=True")
-        x, y, _ = scene.origins[0].tolist()
-        camera, target = gymapi.Vec3(x - 2.0, y - 2.0, 1.5), gymapi.Vec3(x, y, 0.3)
-        self._gym.viewer_camera_look_at(self._viewer, scene.envs[0], camera, target)
 
-    def draw(self) -> bool:
-        """Show the last step, at most in real time; return whether the window is still open."""
-        if self._gym.query_viewer_has_closed(self._viewer):
-            return False
-        if self._on_gpu:
-            self._gym.fetch_results(self._sim, True)  # the window draws from the host's copy
-        self._gym.step_graphics(self._sim)
-        self._gym.draw_viewer(self._viewer, self._sim, False)
-        self._gym.sync_frame_time(self._sim)
-        return True
-
-    def close(self) -> None:
-        self._gym.destroy_viewer(self._viewer)
+def _add_height_field(gym: gymapi.Gym, sim: gymapi.Sim, ground: HeightField) -> None:
+    """Add heights, which the engine rounds to VERTICAL_SCALE."""
+    highest, limit = np.abs(ground.heights).max(), VERTICAL_SCALE * np.iinfo(np.int16).max
+    if not highest <= limit:
+        raise ValueError(f"heights reach {highest:g} m; the engine takes up to {limit:g} m")
+    params = gymapi.HeightFieldParams()
+    # The engine reads the samples by columns, and a column is along y: its rows are the points along y.
+    params.nbRows, params.nbColumns = ground.heights.shape[1], ground.heights.shape[0]
+    params.row_scale = params.column_scale = ground.cell
+    params.vertical_scale = VERTICAL_SCALE
+    params.transform.p = gymapi.Vec3(*ground.origin, 0.0)
+    params.static_friction = params.dynamic_friction = FRICTION
+    params.restitution = 0.0
+    counts: Any = np.rint(np.asarray(ground.heights) / VERTICAL_SCALE).astype(np.int16)
+    gym.add_heightfield(sim, counts.flatten(), params)  # Any: the stub's ndarray[int16] is no type of numpy's
 
 
 def usable_device(device: str) -> torch.device:

@@ -14,23 +14,21 @@ from typing import Any, Dict, Mapping, Sequence, Type
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Range
-from rsl_rl.config.terms import ScheduleConfig
-from rsl_rl.tasks.mdp.context import TaskContext
-from rsl_rl.tasks.mdp.schedules import Schedule
-from rsl_rl.utils.binding import bind_term, find_function, settings_of
-from rsl_rl.utils.rotations import yaw_of
-from rsl_rl.utils.tensors import none_on_cpu
-from rsl_rl.utils.uniform import Uniform
+from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Range, ScheduleConfig
+from rsl_rl.tasks.mdp.context import Schedule, TaskContext
+from rsl_rl.utils.registry import bind_named, settings_of
+from rsl_rl.utils.tensors import Stored, Uniform, none_on_cpu, yaw_of
 
 _FOREVER = 1e9  # [s] a time that no episode reaches
 
 
-class CommandSource(ABC):
+class CommandSource(Stored, ABC):
     """Draw the commands of N robots, [N, k], at the start of each episode and again after a fixed time.
 
     ``ranges`` are the lowest and highest value of each of the k numbers.
     """
+
+    stored = ("_age",)  # in control steps
 
     def __init__(self, task: TaskContext, ranges: Sequence[Range], resampling_time: float):
         self.ranges = tuple(ranges)
@@ -41,7 +39,7 @@ class CommandSource(ABC):
     def sample(self) -> Tensor:
         """Return new commands of all robots, [N, k]; it is called in every step."""
 
-    def follow(self, command: Tensor) -> None:  # noqa: B027 (optional)
+    def follow(self, command: Tensor) -> None:
         """Change commands [N, k] in every step, in place, after new ones were drawn."""
 
     def log(self) -> Dict[str, Tensor]:
@@ -65,14 +63,6 @@ class CommandSource(ABC):
         torch.where(mask.unsqueeze(1), drawn, command, out=command)
         self._age.masked_fill_(mask, 0)
 
-    def state_dict(self) -> Dict[str, Tensor]:
-        """Return the age of each robot's command."""
-        return {"age": self._age.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self._age.copy_(state["age"])
-
 
 class VelocityCommands(CommandSource):
     """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero.
@@ -95,6 +85,7 @@ class VelocityCommands(CommandSource):
     ):
         super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), resampling_time)
         heading = ((-math.pi, math.pi), (0.0, 1.0)) if heading_fraction else ()
+        self.stored = ("_age", "_heading", "_schedule") if heading_fraction else ("_age", "_schedule")
         self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0), *heading), task.generator)
         self._standing_fraction, self._heading_fraction, self._gain = standing_fraction, heading_fraction, heading_gain
         self._sim = task.sim
@@ -126,22 +117,12 @@ class VelocityCommands(CommandSource):
     def log(self) -> Dict[str, Tensor]:
         return {} if self._schedule is None else {"Schedule/velocity_commands": self._schedule.factor}
 
-    def state_dict(self) -> Dict[str, Tensor]:
-        heading = {"heading": self._heading.clone()} if self._heading_fraction else {}
-        schedule = {} if self._schedule is None else self._schedule.state_dict()
-        return {**super().state_dict(), **heading, **schedule}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        if "heading" in state:
-            self._heading.copy_(state["heading"])
-        if self._schedule is not None and "progress" in state:
-            self._schedule.load_state_dict(state)
-
 
 class GaitClock(CommandSource):
     """Sine and cosine of a phase that turns once in ``period`` [s], for the observation gait_clock and the reward gait.
     Each episode starts at a random phase."""
+
+    stored = ("_age", "_phase")
 
     def __init__(self, task: TaskContext, *, period: float, dead_zone: float):
         super().__init__(task, ((-1.0, 1.0), (-1.0, 1.0)), _FOREVER)
@@ -168,13 +149,6 @@ class GaitClock(CommandSource):
 
     def describe(self) -> Dict[str, float]:
         return {"period": self._period, "dead_zone": self._dead_zone}
-
-    def state_dict(self) -> Dict[str, Tensor]:
-        return {**super().state_dict(), "phase": self._phase.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        self._phase.copy_(state["phase"])
 
 
 def _sine_and_cosine(turns: Tensor) -> Tensor:
@@ -233,8 +207,7 @@ class Commands:
         self.sources: Dict[str, CommandSource] = {}
         for name, term in cfg.all_terms.items():
             where = f"env.commands.terms.{name}"
-            function = find_function(term.func or name, TERMS, "command term")
-            source = bind_term(function, term.params, where, settings_of(cfg))(task)
+            source = bind_named(name, term, TERMS, "command term", where, settings_of(cfg))(task)
             if not isinstance(source, CommandSource):
                 raise ValueError(f"{where} is a {type(source).__name__}; derive it from {CommandSource.__module__}")
             if name == "velocity" and len(source.ranges) != 3:

@@ -1,20 +1,23 @@
-"""What the commands and events of a task can read and change."""
+"""What commands and events get: the parts of a task, and schedules, factors that change during the training."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Tuple, Union
 
 import torch
 from torch import Tensor
 
+from rsl_rl.config.mdp import ScheduleConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.robots import Robot
 from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.actuators import Actuator
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain import Levels
-from rsl_rl.utils.by_name import values_by_name
+from rsl_rl.utils.config_io import from_dict
+from rsl_rl.utils.registry import values_by_name
+from rsl_rl.utils.tensors import Stored
 
 
 @dataclass(frozen=True)
@@ -56,3 +59,37 @@ class TaskContext:
         if setting not in self._tensors:
             self._tensors[setting] = torch.tensor(self.values_of_joints(setting), device=self.device)
         return self._tensors[setting]
+
+
+_MEMORY = 5.0
+"""Time over which the tracking score is averaged [s]."""
+
+
+class Schedule(Stored):
+    """The factor of a :class:`ScheduleConfig`, updated in each control step, on the device without synchronisation."""
+
+    stored = ("_progress", "score")
+
+    def __init__(self, task: TaskContext, cfg: Union[ScheduleConfig, Mapping[str, Any]], where: str):
+        self.cfg = cfg if isinstance(cfg, ScheduleConfig) else from_dict(ScheduleConfig, cfg, where)
+        self._width = self.cfg.tracking_sigma
+        self._rate = task.control_dt / _MEMORY
+        self._progress = torch.full((), 0.0 if self.cfg.steps else 1.0, device=task.device)  # from 0 to 1
+        self.score = torch.zeros((), device=task.device)  # tracking of the last seconds, from 0 to 1
+        if self.cfg.steps:
+            task.observers.append(self._advance)
+
+    @property
+    def factor(self) -> Tensor:
+        """The present factor []."""
+        return self.cfg.start + (self.cfg.end - self.cfg.start) * self._progress
+
+    def _advance(self, state: RobotState, done: Tensor) -> None:
+        grows: Union[Tensor, float] = 1.0
+        if self.cfg.tracking > 0:
+            lin_error = (state.command[:, :2] - state.base_lin_vel[:, :2]).square().sum(dim=1)
+            yaw_error = (state.command[:, 2] - state.base_ang_vel[:, 2]).square()
+            tracking = (lin_error.div(-self._width).exp() + yaw_error.div(-self._width).exp()) / 2
+            self.score += self._rate * (tracking.nan_to_num().mean() - self.score)
+            grows = (self.score > self.cfg.tracking).float()
+        self._progress = (self._progress + grows / self.cfg.steps).clamp(max=1.0)

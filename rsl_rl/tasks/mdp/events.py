@@ -21,10 +21,8 @@ from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.mdp import randomization
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.randomization import checked_range
-from rsl_rl.utils.binding import bind_term, find_function, settings_of
-from rsl_rl.utils.rotations import from_yaw
-from rsl_rl.utils.tensors import none_on_cpu
-from rsl_rl.utils.uniform import Uniform
+from rsl_rl.utils.registry import bind_term, find_function, settings_of
+from rsl_rl.utils.tensors import Uniform, from_yaw, none_on_cpu
 
 _LEAST = 1e-6
 """Lower bound of what must be positive."""

@@ -2,7 +2,7 @@
 
 Most randomise one parameter: they draw uniformly from ``range``, which is two numbers, or two numbers by pattern of
 names (joints, links, or x, y, z), whose other names keep the nominal value. ``same`` draws one number for all names of
-a robot. ``schedule`` lets the range grow from the nominal value, see :class:`rsl_rl.config.terms.ScheduleConfig`. What
+a robot. ``schedule`` lets the range grow from the nominal value, see :class:`rsl_rl.config.mdp.ScheduleConfig`. What
 was drawn is in ``state.parameters`` under the name of the parameter, for observations, and in the log under
 "Randomization/".
 """
@@ -15,32 +15,28 @@ from typing import Any, Callable, ClassVar, Dict, List, Mapping, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import Range
-from rsl_rl.config.terms import ScheduleConfig
-from rsl_rl.sim.base import Sim
-from rsl_rl.sim.parameters import PARAMETERS
-from rsl_rl.tasks.mdp.context import TaskContext
-from rsl_rl.tasks.mdp.schedules import Schedule
+from rsl_rl.config.mdp import Range, ScheduleConfig
+from rsl_rl.sim.base import PARAMETERS, Sim
+from rsl_rl.tasks.mdp.context import Schedule, TaskContext
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.by_name import values_by_name
-from rsl_rl.utils.registry import suggest
-from rsl_rl.utils.tensors import none_on_cpu
-from rsl_rl.utils.uniform import Uniform
+from rsl_rl.utils.registry import suggest, values_by_name
+from rsl_rl.utils.tensors import Stored, Uniform, none_on_cpu
 
 Ranges = Union[Range, Mapping[str, Range]]
 
 
-class RandomParameter:
+class RandomParameter(Stored):
     """Base class: draw a parameter and set it."""
 
     parameter: ClassVar[str]
     """Its name in ``state.parameters``."""
     of_engine: ClassVar[str] = ""
-    """The parameter of the engine that it sets, see rsl_rl.sim.parameters; empty for none."""
+    """The parameter of the engine that it sets, see rsl_rl.sim.base; empty for none."""
     size: ClassVar[str] = ""
-    """Size of a parameter that is not of the engine, in the words of rsl_rl.sim.parameters."""
+    """Size of a parameter that is not of the engine, in the words of rsl_rl.sim.base."""
     low: ClassVar[float] = -math.inf
     """Lower bound of ``range``."""
+    stored = ("_schedule",)
 
     def __init__(
         self,
@@ -71,7 +67,7 @@ class RandomParameter:
     @classmethod
     def names(cls, sim: Sim) -> Sequence[str]:
         """Return the names of the parameter's numbers."""
-        size = PARAMETERS[cls.of_engine].size if cls.of_engine else cls.size
+        size = PARAMETERS[cls.of_engine] if cls.of_engine else cls.size
         own = {"": (cls.parameter,), "joints": sim.joint_names, "bodies": sim.body_names, "vector": ("x", "y", "z")}
         return own[size]
 
@@ -119,15 +115,6 @@ class RandomParameter:
         name = f"Randomization/{self.parameter}"
         log = {f"{name}_mean": value.mean(), f"{name}_low": value.amin(), f"{name}_high": value.amax()}
         return log if self._schedule is None else {**log, f"{name}_schedule": self._schedule.factor}
-
-    def state_dict(self) -> Dict[str, Any]:
-        """Return the state of the schedule."""
-        return {} if self._schedule is None else self._schedule.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        if self._schedule is not None and state:
-            self._schedule.load_state_dict(state)
 
 
 def checked_range(pair: Any, least: float, where: str) -> Range:
@@ -253,8 +240,10 @@ class ActionDelay(RandomParameter):
         task.actuator.allow_delay(int(high))
 
 
-class PushForce:
+class PushForce(Stored):
     """Push the trunk with a force of random direction, up to ``force`` [N] in x and in y, for ``duration`` [s]."""
+
+    stored = ("_remaining", "_schedule")
 
     def __init__(
         self,
@@ -292,24 +281,15 @@ class PushForce:
         state.set_parameter("trunk_force", held)
         self._task.sim.set_parameters({"trunk_force": held})
 
-    def state_dict(self) -> Dict[str, Any]:
-        """Return the time that is left of each push."""
-        schedule = {} if self._schedule is None else self._schedule.state_dict()
-        return {"remaining": self._remaining.clone(), **schedule}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self._remaining.copy_(state["remaining"])
-        if self._schedule is not None and "progress" in state:
-            self._schedule.load_state_dict(state)
-
-
-class ScanError:
+class ScanError(Stored):
     """Draw the error of each robot's height scan at the start of an episode, an event of the mode reset.
 
     The scan is shifted by at most ``shift`` [m] along x and along y of the base, and ``offset`` [m] at most is added to
     its heights. Each of the three drifts with a constant rate of at most ``drift`` [m/s].
     """
+
+    stored = ("_error", "_rate")
 
     def __init__(self, task: TaskContext, *, shift: float = 0.03, offset: float = 0.03, drift: float = 0.003):
         self._error = task.state.scan_error  # [N, 3]
@@ -329,15 +309,6 @@ class ScanError:
 
     def _advance(self, state: RobotState, done: Tensor) -> None:
         self._error += self._rate
-
-    def state_dict(self) -> Dict[str, Tensor]:
-        """Return the errors and their rates."""
-        return {"error": self._error.clone(), "rate": self._rate.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what :meth:`state_dict` returned."""
-        self._error.copy_(state["error"])
-        self._rate.copy_(state["rate"])
 
 
 _PARAMETERS: Tuple[Any, ...] = (

@@ -16,7 +16,7 @@ from torch import Tensor
 from rsl_rl.config.mdp import RewardConfig
 from rsl_rl.robots.robot import Names
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.binding import bind_term, find_function, settings_of
+from rsl_rl.utils.registry import bind_named, settings_of
 
 RewardFunction = Callable[..., Tensor]
 
@@ -229,11 +229,6 @@ class WeightedRewards:
 def bind_rewards(cfg: RewardConfig) -> Dict[str, Callable[[RobotState], Tensor]]:
     """Return the function of each reward term by name, with its parameters bound."""
     return {
-        name: bind_term(
-            find_function(term.func or name, TERMS, "reward term"),
-            term.params,
-            f"env.rewards.terms.{name}",
-            settings_of(cfg),
-        )
+        name: bind_named(name, term, TERMS, "reward term", f"env.rewards.terms.{name}", settings_of(cfg))
         for name, term in cfg.terms.items()
     }

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import TerminationConfig
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.binding import bind_term, find_function, settings_of
+from rsl_rl.utils.registry import bind_named, settings_of
 
 Termination = Callable[[RobotState], Union[Tensor, Dict[str, Tensor]]]
 
@@ -39,11 +39,10 @@ class Terminations:
     """The terminations of a task. Several may occur at once."""
 
     def __init__(self, cfg: TerminationConfig, state: RobotState):
-        self._terms: Dict[str, Termination] = {}
-        for name, term in cfg.all_terms.items():
-            function = find_function(term.func or name, TERMS, "termination term")
-            where = f"env.terminations.terms.{name}"
-            self._terms[name] = bind_term(function, term.params, where, settings_of(cfg))
+        self._terms: Dict[str, Termination] = {
+            name: bind_named(name, term, TERMS, "termination term", f"env.terminations.terms.{name}", settings_of(cfg))
+            for name, term in cfg.all_terms.items()
+        }
         for cause, mask in self.causes(state).items():
             if mask.dtype != torch.bool or mask.shape != state.command[:, 0].shape:
                 got = f"{mask.dtype} of shape {list(mask.shape)}"

@@ -1,7 +1,6 @@
 """Environments without physics, for tests and examples."""
 
-from rsl_rl.tasks.toy.exploration import FarGoalEnv
-from rsl_rl.tasks.toy.simple import CameraEnv, ChoiceEnv, PointEnv, RecallEnv, ToyEnv
+from rsl_rl.tasks.toy.simple import CameraEnv, ChoiceEnv, FarGoalEnv, PointEnv, RecallEnv, ToyEnv
 from rsl_rl.tasks.toy.tokens import ReverseEnv, TargetSumEnv, TokensEnv
 
 __all__ = [

@@ -55,9 +55,7 @@ class TokensEnv(ToyEnv):
         return torch.cat((prompt, prompt.new_full((self.num_envs, self.length), -1)), dim=1)
 
     def step(self, actions: Tensor) -> StepResult:
-        if actions.shape != (self.num_envs, 1) or actions.is_floating_point():
-            expected = f"give the index of a token, int64 [{self.num_envs}, 1]"
-            raise ValueError(f"actions are {actions.dtype} {list(actions.shape)}; {expected}")
+        self._require_indices(actions, "a token")
         place = self._prompt_size + self.position.clamp(max=self.length - 1)
         self.x = self.x.scatter(1, place.unsqueeze(1), actions)
         complete = self.position == self.length

@@ -11,7 +11,7 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from configs import EXPERIMENTS  # noqa: E402
 from rsl_rl.cli.main import main  # noqa: E402
-from rsl_rl.config.gymnasium_task import GymnasiumConfig  # noqa: E402
+from rsl_rl.config.task import GymnasiumConfig  # noqa: E402
 from rsl_rl.evaluation.returns import episode_returns  # noqa: E402
 from rsl_rl.runners import OnPolicyRunner  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from configs.g1_flat import G1Flat
-from rsl_rl.config.terms import CommandTerm
+from rsl_rl.config.mdp import CommandTerm
 
 CFG = G1Flat().env
 PERIOD = CFG.commands.terms["gait_clock"].params["period"]

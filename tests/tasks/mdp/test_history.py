@@ -12,7 +12,7 @@ from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import ObservationGroupConfig, ObservationTerm
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.tasks.mdp.observation_groups import History
+from rsl_rl.tasks.mdp.observations import History
 
 CFG = Go2Flat().env
 TERMS = {

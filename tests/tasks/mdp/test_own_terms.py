@@ -26,7 +26,7 @@ from rsl_rl.evaluation.gait_metrics import GaitMetrics
 from rsl_rl.evaluation.playback import for_playback
 from rsl_rl.tasks.mdp.commands import CommandSource
 from rsl_rl.utils.config_io import from_dict, read_yaml, to_dict, write_yaml
-from rsl_rl.utils.uniform import Uniform
+from rsl_rl.utils.tensors import Uniform
 
 CFG = Go2Flat().env
 HERE = __name__

@@ -7,11 +7,17 @@ import pytest
 import torch
 
 from configs.go2_flat import Go2Flat
-from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationGroupConfig, ObservationTerm, RandomizationConfig
-from rsl_rl.config.terms import ScheduleConfig
+from rsl_rl.config.mdp import (
+    CommandConfig,
+    EventTerm,
+    ObservationGroupConfig,
+    ObservationTerm,
+    RandomizationConfig,
+    ScheduleConfig,
+)
 from rsl_rl.tasks.mdp.observations import mirrors_by_type
 from rsl_rl.tasks.mdp.randomization import TERMS, RandomParameter
-from rsl_rl.utils.rotations import yaw_of
+from rsl_rl.utils.tensors import yaw_of
 
 CFG = Go2Flat().env
 ZERO = torch.zeros(16, 12)

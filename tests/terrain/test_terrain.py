@@ -7,7 +7,7 @@ import torch
 
 from rsl_rl.config.terrain import TerrainConfig
 from rsl_rl.terrain import Levels, build_levels, build_terrain
-from rsl_rl.terrain.levels import next_levels
+from rsl_rl.terrain.terrain import next_levels
 
 CFG = TerrainConfig(types={"flat": 1.0, "stairs_up": 1.0}, num_levels=4, num_columns=2, tile_size=6.0)
 N, DT, LENGTH = 8, 0.5, 20
