@@ -7,8 +7,8 @@ from rsl_rl.algorithms.extension import Extension, Extensions
 from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import AccelerationConfig
-from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.storage.rollout_storage import GroupSpec
+from rsl_rl.modules.policy import ActorCritic
+from rsl_rl.storage.rollout import GroupSpec
 
 
 def ppo_of(

@@ -15,10 +15,10 @@ from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
 from rsl_rl.acceleration.rnn_scan import FusedRNN
 from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.distributed import Collective
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import DiagonalGaussian
 from rsl_rl.modules.memory import Memory
 from rsl_rl.modules.mlp import MLP
+from rsl_rl.modules.policy import ActorCritic
 
 _ACTIVATIONS_AT_ONCE = 1 << 21
 """Activations of hidden units that fit into a CPU's cache."""

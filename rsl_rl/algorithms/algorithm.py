@@ -11,8 +11,8 @@ from torch import Tensor
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
-from rsl_rl.storage.rollout_storage import Transition
+from rsl_rl.modules.policy import ActorCritic
+from rsl_rl.storage.rollout import Transition
 from rsl_rl.utils.trajectories import HiddenState
 
 HiddenStates = Sequence[HiddenState]

@@ -12,9 +12,9 @@ from rsl_rl.config.algorithm import OnPolicyConfig
 from rsl_rl.config.policy import ActorCriticConfig, MirrorTuple, SymmetricActorCriticConfig
 from rsl_rl.env.protocols import Mirrored, supports
 from rsl_rl.env.vec_env import Observations, VecEnv, require_group
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.mini_batches import ChunkPlan, plan_chunks
-from rsl_rl.storage.rollout_storage import Column, GroupSpec, RolloutStorage
+from rsl_rl.storage.rollout import Column, GroupSpec, RolloutStorage
 
 
 def build_policy(cfg: ActorCriticConfig, env: VecEnv, obs: Observations) -> ActorCritic:

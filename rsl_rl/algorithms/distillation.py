@@ -29,10 +29,10 @@ from rsl_rl.algorithms.teacher import actor_state, load_actor, load_teacher
 from rsl_rl.config.algorithm import DistillationConfig
 from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.mini_batches import MiniBatch
-from rsl_rl.storage.rollout_storage import Column, RolloutStorage
+from rsl_rl.storage.rollout import Column, RolloutStorage
 
 TEACHER_ACTIONS = "teacher_actions"
 """Column of the rollout with the teacher's actions without exploration [T, N, A]."""

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.mini_batches import MiniBatch
-from rsl_rl.storage.rollout_storage import Column, RolloutStorage, Transition, standard_columns
+from rsl_rl.storage.rollout import Column, RolloutStorage, Transition, standard_columns
 
 
 class Extension:

@@ -22,11 +22,11 @@ from rsl_rl.config.algorithm import GRPOConfig
 from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.env.protocols import Resettable, SharesStarts, supports
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.mini_batches import MiniBatch
 from rsl_rl.storage.returns import gae, group_advantages, learnable_steps
-from rsl_rl.storage.rollout_storage import RolloutStorage
+from rsl_rl.storage.rollout import RolloutStorage
 
 
 class GRPO(Algorithm):

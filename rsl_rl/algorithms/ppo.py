@@ -39,12 +39,12 @@ from rsl_rl.config.algorithm import OnPolicyConfig, PPOConfig, SurrogateConfig, 
 from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.distributions import Distribution
 from rsl_rl.modules.normalizer import ValueNormalizer
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.mini_batches import MiniBatch
 from rsl_rl.storage.returns import bootstrap_timeouts, gae, normalize
-from rsl_rl.storage.rollout_storage import Column, RolloutStorage, Transition
+from rsl_rl.storage.rollout import Column, RolloutStorage, Transition
 
 
 class PolicyStep(NamedTuple):

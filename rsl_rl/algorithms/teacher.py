@@ -13,8 +13,8 @@ from rsl_rl.algorithms.build import build_policy
 from rsl_rl.config.algorithm import DistillationConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.env.vec_env import VecEnv, require_group
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.networks import CRITIC_PARTS
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.utils.checkpoints import config_of, find_checkpoint, iteration_of, read_checkpoint
 from rsl_rl.utils.config_io import from_dict, read_yaml
 

@@ -25,9 +25,9 @@ from rsl_rl.config.algorithm import DistillationConfig, GRPOConfig, PPOConfig
 from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.env.adapters.foreign import is_groups
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.networks import CRITIC_PARTS
-from rsl_rl.storage.rollout_storage import Column
+from rsl_rl.modules.policy import ActorCritic
+from rsl_rl.storage.rollout import Column
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
 import torch
 from torch import Tensor
 
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.modules.symmetry import SymmetricLinear
 from rsl_rl.utils.checkpoints import FORMAT, CheckpointError, read_checkpoint, write_checkpoint
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import SymmetryConfig
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.mini_batches import MiniBatch, weighted_mean
 
 

@@ -17,7 +17,7 @@ from rsl_rl.compat.storage import dones_of
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.distributed import Collective
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
-from rsl_rl.modules import actor_critic
+from rsl_rl.modules import policy as native
 from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.model import Model, Observation
 from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states, split_and_pad_trajectories, trajectory_states
@@ -228,14 +228,14 @@ class ModelView(nn.Module):
         return module
 
 
-def networks_of(policy: actor_critic.ActorCritic) -> Tuple[Any, Any]:
+def networks_of(policy: native.ActorCritic) -> Tuple[Any, Any]:
     """Return actor and critic of a policy as the networks that rsl_rl 4 and 5 have."""
     if isinstance(policy, ModelPolicy):
         return policy.actor, policy.critic
     return ModelView(policy, "actor"), ModelView(policy, "critic")  # type: ignore[arg-type]
 
 
-def as_version_5(state: Mapping[str, Any], policy: actor_critic.ActorCritic) -> Dict[str, Any]:
+def as_version_5(state: Mapping[str, Any], policy: native.ActorCritic) -> Dict[str, Any]:
     """Return networks and optimiser of a policy of ours, in a checkpoint in our names, in the form of version 5."""
     weights = shift_std(state["model_state_dict"], policy, 1)
     result = from_native({**state, "model_state_dict": weights}, Version(5, 5))

@@ -7,7 +7,8 @@ from typing import Any, Optional, Sequence, Union
 from torch import Tensor, nn
 
 from rsl_rl.compat.former_names import Facade
-from rsl_rl.modules import actor_critic, memory
+from rsl_rl.modules import memory
+from rsl_rl.modules import policy as native
 from rsl_rl.modules.distributions import Distribution
 from rsl_rl.modules.model import Model, Observation
 from rsl_rl.modules.networks import init_orthogonal
@@ -17,13 +18,13 @@ Masks = Union[ResetMasks, Tensor, None]
 """Resets of a recurrent mini-batch, the masks [T, M] of padded trajectories, or None while acting."""
 
 
-class ActorCritic(actor_critic.ActorCritic, metaclass=Facade):
-    """An :class:`rsl_rl.modules.actor_critic.ActorCritic` with the names of rsl_rl 1 to 3.
+class ActorCritic(native.ActorCritic, metaclass=Facade):
+    """An :class:`rsl_rl.modules.policy.ActorCritic` with the names of rsl_rl 1 to 3.
 
     Observations may be one tensor [N, D]; masks [T, M] with first states [L, M, H] are those of padded trajectories.
     """
 
-    stands_for = actor_critic.ActorCritic
+    stands_for = native.ActorCritic
     is_recurrent: bool = False
 
     @staticmethod
@@ -80,25 +81,23 @@ def _of_trajectories(model: Model, obs: Observation, masks: Tensor, state: Hidde
     return unpad_trajectories(outputs, masks)
 
 
-class ActorCriticRecurrent(ActorCritic, actor_critic.ActorCriticRecurrent):
+class ActorCriticRecurrent(ActorCritic, native.ActorCriticRecurrent):
     """An :class:`ActorCritic` with a GRU or LSTM in front of the heads."""
 
-    stands_for = actor_critic.ActorCriticRecurrent
+    stands_for = native.ActorCriticRecurrent
     is_recurrent = True
 
 
-class SymmetricActorCritic(ActorCritic, actor_critic.SymmetricActorCritic):
+class SymmetricActorCritic(ActorCritic, native.SymmetricActorCritic):
     """An :class:`ActorCritic` with left-right symmetry."""
 
-    stands_for = actor_critic.SymmetricActorCritic
+    stands_for = native.SymmetricActorCritic
 
 
-class SymmetricActorCriticRecurrent(
-    ActorCriticRecurrent, SymmetricActorCritic, actor_critic.SymmetricActorCriticRecurrent
-):
+class SymmetricActorCriticRecurrent(ActorCriticRecurrent, SymmetricActorCritic, native.SymmetricActorCriticRecurrent):
     """An :class:`ActorCriticRecurrent` with left-right symmetry."""
 
-    stands_for = actor_critic.SymmetricActorCriticRecurrent
+    stands_for = native.SymmetricActorCriticRecurrent
 
 
 FACADES = {
@@ -122,7 +121,7 @@ class Memory(memory.Memory, metaclass=Facade):
         return unpad_trajectories(outputs, masks)
 
 
-def as_client_policy(policy: actor_critic.ActorCritic) -> Any:
+def as_client_policy(policy: native.ActorCritic) -> Any:
     """Return a policy of this version as its facade: the same object, whose class becomes the facade's."""
     facade = FACADES.get(type(policy))
     if facade is not None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.storage.returns import bootstrap_timeouts
-from rsl_rl.storage.rollout_storage import Column
+from rsl_rl.storage.rollout import Column
 from rsl_rl.utils.registry import import_object
 
 Rollout = MutableMapping[str, Tensor]

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from rsl_rl.compat.former_names import Facade
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
-from rsl_rl.storage import returns, rollout_storage
+from rsl_rl.storage import returns, rollout
 from rsl_rl.storage.mini_batches import ChunkPlan, MiniBatch, SequenceBatches, StepBatches
-from rsl_rl.storage.rollout_storage import Column, GroupSpec
+from rsl_rl.storage.rollout import Column, GroupSpec
 from rsl_rl.utils.trajectories import HiddenState, split_and_pad_trajectories, trajectory_starts, trajectory_states
 
 _OPTIONAL = ("time_outs", "sample_mask", "returns", "advantages")
@@ -128,7 +128,7 @@ def dones_of(keep_state: Tensor) -> Tensor:
     return dones
 
 
-class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
+class RolloutStorage(rollout.RolloutStorage, metaclass=Facade):
     """T steps of N environments, with the constructor and names of rsl_rl 1.
 
     ``obs_shape`` is the shape of the group "policy", ``privileged_obs_shape`` that of the group "critic" or None; or
@@ -137,7 +137,7 @@ class RolloutStorage(rollout_storage.RolloutStorage, metaclass=Facade):
     T + 1 steps, which ``RolloutBuffer`` uses; the rollout has T.
     """
 
-    stands_for = rollout_storage.RolloutStorage
+    stands_for = rollout.RolloutStorage
     Transition = Transition
 
     def __init__(

@@ -57,7 +57,7 @@ class ActorCriticConfig(Config):
     """Two multi-layer perceptrons: observations to the mean action, and observations to the value."""
 
     section: ClassVar[str] = "policy"
-    builds: ClassVar[str] = "rsl_rl.modules.actor_critic:ActorCritic"
+    builds: ClassVar[str] = "rsl_rl.modules.policy:ActorCritic"
 
     actor_hidden_dims: Tuple[int, ...] = (256, 256, 256)
     """Units of each hidden layer of the actor."""
@@ -119,7 +119,7 @@ MirrorTuple = Tuple[Tuple[int, ...], Tuple[float, ...]]
 class SymmetricActorCriticConfig(ActorCriticConfig):
     """Networks with left-right symmetry by construction, for robots with two equal sides."""
 
-    builds: ClassVar[str] = "rsl_rl.modules.actor_critic:SymmetricActorCritic"
+    builds: ClassVar[str] = "rsl_rl.modules.policy:SymmetricActorCritic"
 
     actor_mirror: MirrorTuple = ((), ())
     """Mirror image of the actor's observation; given by the environment, do not set it."""
@@ -154,7 +154,7 @@ class SymmetricActorCriticConfig(ActorCriticConfig):
 class ActorCriticRecurrentConfig(ActorCriticConfig):
     """An actor and a critic with a GRU or LSTM each."""
 
-    builds: ClassVar[str] = "rsl_rl.modules.actor_critic:ActorCriticRecurrent"
+    builds: ClassVar[str] = "rsl_rl.modules.policy:ActorCriticRecurrent"
 
     rnn_type: str = "lstm"
     """Kind of memory: lstm or gru."""
@@ -178,7 +178,7 @@ class ActorCriticRecurrentConfig(ActorCriticConfig):
 class SymmetricActorCriticRecurrentConfig(SymmetricActorCriticConfig, ActorCriticRecurrentConfig):
     """Recurrent networks with left-right symmetry by construction."""
 
-    builds: ClassVar[str] = "rsl_rl.modules.actor_critic:SymmetricActorCriticRecurrent"
+    builds: ClassVar[str] = "rsl_rl.modules.policy:SymmetricActorCriticRecurrent"
 
     def __post_init__(self):
         super().__post_init__()

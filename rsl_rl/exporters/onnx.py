@@ -13,7 +13,7 @@ import onnxscript  # noqa: F401  # needed by torch.onnx; imported here so that a
 import torch
 
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.utils.files import atomic_write
 
 if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.cnn import CNN
 from rsl_rl.modules.distributions import (
     Beta,
@@ -20,6 +19,7 @@ from rsl_rl.modules.distributions import (
     DistributionFamily,
     StateDependentGaussianFamily,
 )
+from rsl_rl.modules.policy import ActorCritic
 
 
 class Mean(nn.Module):

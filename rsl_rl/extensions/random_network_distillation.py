@@ -12,11 +12,11 @@ from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import RNDConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv, require_group
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.normalizer import RunningNorm
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.mini_batches import MiniBatch, weighted_mean
-from rsl_rl.storage.rollout_storage import RolloutStorage, Transition
+from rsl_rl.storage.rollout import RolloutStorage, Transition
 
 
 class RandomNetworkDistillation(Extension):

@@ -10,9 +10,9 @@ from torch import Tensor
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import ReferenceKLConfig
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.mini_batches import MiniBatch, weighted_mean
-from rsl_rl.storage.rollout_storage import Column, RolloutStorage, Transition
+from rsl_rl.storage.rollout import Column, RolloutStorage, Transition
 
 _PREFIX = "reference_"
 

@@ -11,12 +11,12 @@ from rsl_rl.algorithms.extension import Extension
 from rsl_rl.config.extensions import SymmetryConfig
 from rsl_rl.env.protocols import Mirror, Mirrored, supports
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.modules.actor_critic import ActorCritic
 from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.model import Model
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.modules.symmetry import mirror
 from rsl_rl.storage.mini_batches import LazyGroups, MiniBatch, chunk_states, weighted_mean
-from rsl_rl.storage.rollout_storage import RolloutStorage
+from rsl_rl.storage.rollout import RolloutStorage
 from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states
 
 

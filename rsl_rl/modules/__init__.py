@@ -9,11 +9,11 @@ from rsl_rl.modules.normalizer import RunningNorm
 from rsl_rl.utils.public_names import former_path, public_name
 
 _OWN = {
-    "ActorCritic": "rsl_rl.modules.actor_critic:ActorCritic",
-    "ActorCriticRecurrent": "rsl_rl.modules.actor_critic:ActorCriticRecurrent",
+    "ActorCritic": "rsl_rl.modules.policy:ActorCritic",
+    "ActorCriticRecurrent": "rsl_rl.modules.policy:ActorCriticRecurrent",
     "Memory": "rsl_rl.modules.memory:Memory",
-    "SymmetricActorCritic": "rsl_rl.modules.actor_critic:SymmetricActorCritic",
-    "SymmetricActorCriticRecurrent": "rsl_rl.modules.actor_critic:SymmetricActorCriticRecurrent",
+    "SymmetricActorCritic": "rsl_rl.modules.policy:SymmetricActorCritic",
+    "SymmetricActorCriticRecurrent": "rsl_rl.modules.policy:SymmetricActorCriticRecurrent",
 }
 
 __all__ = [

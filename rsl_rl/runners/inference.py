@@ -7,7 +7,7 @@ from typing import Any, Mapping, Optional, Tuple, Union
 import torch
 from torch import Tensor
 
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.utils.trajectories import as_states
 
 

@@ -3,11 +3,11 @@
 from typing import Any, List
 
 from rsl_rl.storage.mini_batches import MiniBatch
-from rsl_rl.storage.rollout_storage import Column, GroupSpec, Transition
+from rsl_rl.storage.rollout import Column, GroupSpec, Transition
 from rsl_rl.utils.public_names import former_path, public_name
 from rsl_rl.utils.trajectories import split_and_pad_trajectories, unpad_trajectories
 
-_OWN = {"RolloutStorage": "rsl_rl.storage.rollout_storage:RolloutStorage"}
+_OWN = {"RolloutStorage": "rsl_rl.storage.rollout:RolloutStorage"}
 
 __all__ = [
     "Column",

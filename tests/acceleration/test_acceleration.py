@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from rsl_rl.acceleration.cuda_graph import GraphedFunction, Recording, own_tensors
 from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.learn import AccelerationConfig
-from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.policy import ActorCritic, ActorCriticRecurrent
 from tests.learners import ppo_of
 
 T, N, D, C, A = 6, 10, 3, 4, 2

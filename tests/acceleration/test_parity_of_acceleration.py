@@ -13,14 +13,14 @@ from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
 from rsl_rl.acceleration.rnn_scan import FusedRNN, fused_scan
 from rsl_rl.algorithms.ppo import PlainAdam, ppo_backward
 from rsl_rl.config.learn import AccelerationConfig
-from rsl_rl.modules.actor_critic import (
+from rsl_rl.modules.memory import LayerWeights, Memory, plain_scan
+from rsl_rl.modules.mlp import MLP
+from rsl_rl.modules.policy import (
     ActorCritic,
     ActorCriticRecurrent,
     SymmetricActorCritic,
     SymmetricActorCriticRecurrent,
 )
-from rsl_rl.modules.memory import LayerWeights, Memory, plain_scan
-from rsl_rl.modules.mlp import MLP
 from rsl_rl.utils.trajectories import ResetMasks
 from tests.learners import ppo_of
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsl_rl.algorithms.ppo import PPO
-from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.policy import ActorCritic, ActorCriticRecurrent
 from tests.learners import ppo_of
 
 T, N, D, A = 6, 8, 3, 2

@@ -8,8 +8,8 @@ from rsl_rl.algorithms.distillation import TEACHER_ACTIONS, Distillation, teache
 from rsl_rl.algorithms.teacher import actor_state, load_actor
 from rsl_rl.config.algorithm import DistillationConfig
 from rsl_rl.extensions import Symmetry
-from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
-from rsl_rl.storage.rollout_storage import GroupSpec
+from rsl_rl.modules.policy import ActorCritic, ActorCriticRecurrent
+from rsl_rl.storage.rollout import GroupSpec
 
 T, N, D, E, A, H = 6, 4, 3, 5, 2, 8
 GROUPS = {"policy": GroupSpec((D,)), "teacher": GroupSpec((E,))}

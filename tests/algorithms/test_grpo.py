@@ -12,10 +12,10 @@ from rsl_rl.config.algorithm import GRPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.task import RecallConfig, ReverseConfig, TargetSumConfig, ToyConfig
 from rsl_rl.env.protocols import Resettable, SharesStarts, supports
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.loading import load_policy
-from rsl_rl.storage.rollout_storage import GroupSpec
+from rsl_rl.storage.rollout import GroupSpec
 from rsl_rl.tasks.toy import PointEnv
 
 T, N, D, A, GROUP = 6, 8, 3, 2, 4

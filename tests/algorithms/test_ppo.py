@@ -8,10 +8,10 @@ from configs import EXPERIMENTS
 from rsl_rl.algorithms.losses import adapt_learning_rate
 from rsl_rl.algorithms.ppo import PPO
 from rsl_rl.config.learn import AccelerationConfig
-from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
 from rsl_rl.modules.distributions import Categorical
+from rsl_rl.modules.policy import ActorCritic, ActorCriticRecurrent
 from rsl_rl.storage.returns import gae
-from rsl_rl.storage.rollout_storage import GroupSpec
+from rsl_rl.storage.rollout import GroupSpec
 from rsl_rl.utils.trajectories import as_states
 from tests.learners import ppo_of
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.distributions import Normal
 
 from rsl_rl.algorithms.ppo import PPO
-from rsl_rl.modules.actor_critic import ActorCriticRecurrent
+from rsl_rl.modules.policy import ActorCriticRecurrent
 from rsl_rl.storage.mini_batches import plan_chunks
 from rsl_rl.utils.trajectories import as_states
 from tests.learners import ppo_of

@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributions import Normal, kl_divergence
 
 from rsl_rl.config.learn import AccelerationConfig
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from tests.learners import ppo_of
 
 T, N, D, C, A = 8, 12, 5, 7, 3

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from rsl_rl.algorithms import PPO
+from rsl_rl.algorithms.ppo import PPO as FilePPO  # noqa: N811
 from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
 from rsl_rl.runners import OnPolicyRunner
 from tests.compat.era_configs import HIDDEN, v1, v2, v3, v5
@@ -106,6 +107,17 @@ class FirstPPO(PPO):
         self.storage.compute_returns(last_values, self.gamma, self.lam)
 
 
+class PPOOfFile(FilePPO):
+    """Versions 1 and 2, derived from the class in the file of PPO."""
+
+    def __init__(self, actor_critic, bonus=0, **kwargs):
+        super().__init__(actor_critic, **kwargs)
+        self.bonus = bonus
+
+    def process_env_step(self, rewards, dones, infos):
+        super().process_env_step(rewards + self.bonus, dones, infos)
+
+
 class StoragePPO(PPO):
     """Version 3.3."""
 
@@ -155,6 +167,14 @@ def test_an_algorithm_with_the_constructor_of_version_1_learns(config):
     assert alg.num_learning_epochs == 2  # of the configuration
     runner.learn(1)
     assert alg.storage.rewards.mean() > 0  # without the bonus below 0
+
+
+@pytest.mark.parametrize("config", [v1, v2])
+def test_an_algorithm_derived_from_the_class_in_its_file_learns(config):
+    runner = runner_of(config, PPOOfFile, bonus=20.0, learning_rate=3e-4)
+    assert isinstance(runner.alg, PPO) and runner.alg.actor_critic is runner.alg.policy
+    runner.learn(1)
+    assert runner.alg.storage.rewards.mean() > 0  # without the bonus below 0
 
 
 def test_an_algorithm_with_the_constructor_of_version_3_3_learns():

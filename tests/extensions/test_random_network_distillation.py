@@ -12,10 +12,10 @@ from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.config.task import CameraConfig, ToyConfig
 from rsl_rl.extensions import RandomNetworkDistillation
 from rsl_rl.extensions.random_network_distillation import RewardNormalizer, scheduled_weight
-from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.policy import ActorCritic, ActorCriticRecurrent
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.storage.mini_batches import MiniBatch
-from rsl_rl.storage.rollout_storage import Transition
+from rsl_rl.storage.rollout import Transition
 from rsl_rl.tasks.toy import CameraEnv, PointEnv
 from tests.learners import ppo_of
 

@@ -15,13 +15,13 @@ from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig, SymmetricActorCriticConfig
 from rsl_rl.config.task import CameraConfig, ToyConfig
 from rsl_rl.extensions import Symmetry
-from rsl_rl.modules.actor_critic import (
+from rsl_rl.modules.memory import reset_states
+from rsl_rl.modules.policy import (
     ActorCritic,
     ActorCriticRecurrent,
     SymmetricActorCritic,
     SymmetricActorCriticRecurrent,
 )
-from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.symmetry import mirror, swapped_halves
 from rsl_rl.storage.mini_batches import MiniBatch
 from rsl_rl.tasks.toy import CameraEnv, PointEnv

@@ -4,8 +4,8 @@ from torch import nn
 
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.distributed import SINGLE_PROCESS
-from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
 from rsl_rl.modules.networks import init_orthogonal
+from rsl_rl.modules.policy import ActorCritic, ActorCriticRecurrent
 
 
 def test_actor_critic_log_prob_equals_that_of_torch_normal():

@@ -14,19 +14,19 @@ from rsl_rl.config.policy import (
     SymmetricActorCriticRecurrentConfig,
 )
 from rsl_rl.distributed import SINGLE_PROCESS
-from rsl_rl.modules.actor_critic import (
-    ActorCritic,
-    ActorCriticRecurrent,
-    SymmetricActorCritic,
-    SymmetricActorCriticRecurrent,
-)
 from rsl_rl.modules.cnn import CNN
 from rsl_rl.modules.memory import Memory
 from rsl_rl.modules.mlp import mlp
 from rsl_rl.modules.model import Model
 from rsl_rl.modules.normalizer import RunningNorm
+from rsl_rl.modules.policy import (
+    ActorCritic,
+    ActorCriticRecurrent,
+    SymmetricActorCritic,
+    SymmetricActorCriticRecurrent,
+)
 from rsl_rl.modules.symmetry import mirror
-from rsl_rl.storage.rollout_storage import GroupSpec
+from rsl_rl.storage.rollout import GroupSpec
 from rsl_rl.utils.trajectories import ResetMasks
 from tests.learners import ppo_of
 

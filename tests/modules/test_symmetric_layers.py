@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
-from rsl_rl.modules.actor_critic import SymmetricActorCritic, SymmetricActorCriticRecurrent
 from rsl_rl.modules.mlp import mlp
+from rsl_rl.modules.policy import SymmetricActorCritic, SymmetricActorCriticRecurrent
 from rsl_rl.modules.symmetry import symmetric_mlp
 from rsl_rl.utils.trajectories import ResetMasks
 

@@ -7,7 +7,7 @@ import torch
 
 from rsl_rl.acceleration import Acceleration
 from rsl_rl.config.learn import AccelerationConfig
-from rsl_rl.modules.actor_critic import (
+from rsl_rl.modules.policy import (
     ActorCritic,
     ActorCriticRecurrent,
     SymmetricActorCritic,

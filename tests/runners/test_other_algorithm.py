@@ -18,7 +18,7 @@ from rsl_rl.config.task import ToyConfig
 from rsl_rl.loggers import ConsoleLogger
 from rsl_rl.runners import OnPolicyRunner, TrainingError
 from rsl_rl.runners.loading import load_policy
-from rsl_rl.storage.rollout_storage import Transition
+from rsl_rl.storage.rollout import Transition
 from rsl_rl.tasks.toy import PointEnv
 from rsl_rl.utils.checkpoints import read_checkpoint
 from rsl_rl.utils.config_io import from_dict, read_yaml

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsl_rl.storage.mini_batches import LazyGroups, gather_chunks, plan_chunks, weighted_mean
-from rsl_rl.storage.rollout_storage import Column, GroupSpec, RolloutStorage
+from rsl_rl.storage.rollout import Column, GroupSpec, RolloutStorage
 
 T, N = 5, 6
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rsl_rl.storage.mini_batches import plan_chunks
-from rsl_rl.storage.rollout_storage import Column, GroupSpec, RolloutStorage
+from rsl_rl.storage.rollout import Column, GroupSpec, RolloutStorage
 
 T, N, A = 5, 6, 2
 
