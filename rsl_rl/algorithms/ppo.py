@@ -1,21 +1,24 @@
 """Proximal policy optimisation, from the observation to the gradient step.
 
 The file reads in the order in which an iteration runs: T times :meth:`PPO.act` and :meth:`PPO.process_env_step`, then
-:meth:`PPO.compute_returns` and :meth:`PPO.update`, which takes a gradient step for each mini-batch by
-:class:`GradientSteps`.
+:meth:`PPO.compute_returns` and :meth:`PPO.update`. A :class:`GradientSteps` takes the gradient step of each mini-batch.
 
-- Stored in a step, before the environment moves: observation groups, recurrent states, actions, parameters of their
-  distribution (:meth:`PPO.act`); behind it: reward, done, time-out and sample mask (:meth:`PPO.process_env_step`).
-- Time-outs are credited by :func:`credit_time_outs`, with the value of the last observation of the episode; where the
-  environment does not give it, by :func:`estimate_returns`, with the value of the last state acted on.
-- A masked sample has the weight 0 in every mean, and changes no other sample's return (:func:`estimate_returns`,
-  :meth:`GradientSteps.step`).
-- The ratio of probabilities is clipped in ``losses.surrogate_loss``, gradients in ``step_where_finite`` of the
-  optimiser.
-- The learning rate changes behind the loss of each mini-batch and before its step, by the KL divergence
-  (:meth:`GradientSteps.step`); with a linear schedule before each update (:meth:`PPO.update`).
-- Host-device synchronisations: none. The runner has one an iteration, when it reads the metrics. Without
-  ``acceleration.fused``, :class:`PlainAdam` has two in each gradient step.
+- Stored in a step, before the environment moves: observation groups, recurrent states, actions, the parameters of their
+  distribution and, of a critic with memory, values (:meth:`PPO.act`). After it: reward, done, sample mask and, if there
+  is no last observation, the time-out (:meth:`PPO.process_env_step`).
+- Time-outs: where the clock has ended an episode, :func:`credit_time_outs` adds gamma times the value of its last
+  observation to the reward. If the environment does not give this observation, :func:`estimate_returns` adds gamma
+  times the value of the last state acted on.
+- A masked sample must be done. It has the weight 0 in every mean of the loss, the statistics and the advantages
+  (:meth:`GradientSteps.step`), and its return is its own value, so that it changes no other return
+  (:func:`estimate_returns`).
+- The ratio of probabilities is clipped in ``losses.surrogate_loss``, which ``losses.ppo_terms`` calls. The norms of
+  gradients are clipped in ``step_where_finite`` of the optimiser.
+- The learning rate changes in each gradient step with the adaptive schedule, when the KL divergence of the mini-batch
+  is known and before the weights change (:meth:`GradientSteps.step`). With the linear schedule it changes once, at the
+  start of :meth:`PPO.update`.
+- Host-device synchronisations in an iteration: one, in the runner, which reads the metrics. Without
+  ``acceleration.fused`` there are two more in each gradient step, in :class:`PlainAdam`.
 
 The functions of tensors are in ``losses.py`` and ``storage/returns.py``. ``acceleration`` has faster implementations of
 the networks, the loss and Adam, with the same results.
@@ -127,7 +130,8 @@ class PPO(Algorithm):
     def act(self, obs: Observations) -> Tensor:
         """Return actions [N, A] for observation groups, and store what is known of the step before the environment
         moves: observations, recurrent states, actions, the parameters of their distribution and, of a critic with
-        memory, values. Log-probabilities and other values are computed for all steps together, in ``compute_returns``.
+        memory, values. Log-probabilities, and the values of other critics, are computed for all steps together, in
+        ``compute_returns``.
         """
         states = self.policy.current_states(self.storage.num_envs)
         self.transition = self.storage.begin_step(obs, states)
@@ -172,9 +176,9 @@ class PPO(Algorithm):
     # Learning from the rollout
 
     def update(self) -> UpdateResult:
-        """Learn from the rollout and clear it. A linear schedule changes the learning rate here, an adaptive one behind
-        each mini-batch, in :meth:`GradientSteps.step`."""
-        scheduled = self.cfg.learning_rate_at(self.progress)
+        """Learn from the rollout and clear it. A linear schedule changes the learning rate here, an adaptive one in
+        :meth:`GradientSteps.step`."""
+        scheduled = self.cfg.learning_rate_at(self.progress)  # None unless the schedule is linear
         if scheduled is not None:
             self.learning_rate = scheduled
         cfg, storage = self.cfg, self.storage
@@ -256,15 +260,19 @@ def estimate_returns(
     collective: Collective,
 ) -> None:
     """Fill values, returns and advantages of a rollout by generalised advantage estimates; ``obs`` are the groups after
-    its last step. With ``normalizes`` the advantages have zero mean and unit deviation."""
+    its last step. With ``normalizes`` the advantages have zero mean and unit deviation.
+
+    Time-outs that are not credited yet are added to the stored rewards first. A masked step is given its own value as
+    reward, and is done, so that its return is its value.
+    """
     columns = storage.columns
     rewards, values, mask = columns["rewards"], columns["values"], columns["sample_mask"]
     policy.evaluate_rollout(storage.groups, values)
     rewards.copy_(bootstrap_timeouts(rewards, values, columns["time_outs"], columns["dones"], cfg.gamma))
     columns["time_outs"].zero_()  # credited
     last_values = policy.evaluate(obs, advance=False)
-    rewards = torch.where(mask > 0, rewards, values)
-    advantages = gae(rewards, values, last_values, columns["dones"], cfg.gamma, cfg.lam)
+    unmasked_rewards = torch.where(mask > 0, rewards, values)
+    advantages = gae(unmasked_rewards, values, last_values, columns["dones"], cfg.gamma, cfg.lam)
     torch.add(advantages, values, out=columns["returns"])
     if normalizes:
         normalize(advantages, mask, collective, out=columns["advantages"])
@@ -374,18 +382,18 @@ class GradientSteps:
     def step(self, storage: RolloutStorage, cfg: OnPolicyConfig, indices: Tensor) -> Tensor:
         """Take one gradient step on the steps, or the environments, with these indices; all ranks take it together.
 
-        Returns the terms of the loss before it, 1, and the metrics of extensions, as one tensor. A loss or a gradient
-        that is not finite on any rank, or no unmasked sample, leaves weights and optimiser as they are; the tensor is
-        then zero.
+        Returns one tensor: the terms of the loss before the step; 1, which counts the steps taken; and the metrics of
+        extensions. A loss or a gradient that is not finite on any rank, or no unmasked sample, leaves weights and
+        optimiser as they are; the tensor is then zero.
         """
         self.optimizer.zero_grad()
         batches = storage.batches
-        weight = batches.total_weight(indices)  # number of unmasked samples
-        share = 1.0 / weight.clamp(min=1.0)  # of one of them in the mean
+        num_unmasked = batches.total_weight(indices)
+        share = 1.0 / num_unmasked.clamp(min=1.0)  # of one of them in the mean
         added: Dict[str, Tensor] = {}
         for extension in self.extensions.learning:
             self.extensions.add_metrics(added, extension, extension.learn(batches.gather(indices)))
-        parts: List[Tensor] = []  # terms of each micro-batch; their gradients are added
+        parts: List[Tensor] = []  # terms of each part of the mini-batch; the gradients of the parts are added
         for rows in indices.tensor_split(max(1, math.ceil(len(indices) / self.acceleration.rows_at_once))):
             parts.append(self.add_gradients(batches.gather(rows), share, cfg, added))
         terms = torch.stack(parts).sum(dim=0)
@@ -394,17 +402,20 @@ class GradientSteps:
         for metric in added.values():
             every.append(metric.reshape(1))
         metrics = torch.cat(every)
-        weight = self.collective.weighted_mean((*self.optimizer.gradients, metrics), weight)
+        # Gradients and metrics become their means over the ranks, in place.
+        num_unmasked = self.collective.weighted_mean((*self.optimizer.gradients, metrics), num_unmasked)
         terms = metrics[: len(terms)]
         if isinstance(cfg, SurrogateConfig) and cfg.schedule == "adaptive" and cfg.desired_kl is not None:
             kl = terms[self.term_names.index("kl")]
             self.learning_rate.copy_(adapt_learning_rate(self.learning_rate, kl, cfg.desired_kl))
-        taken = self.optimizer.step_where_finite(terms.isfinite().all().logical_and(weight > 0))  # clips gradients too
+        taken = self.optimizer.step_where_finite(
+            terms.isfinite().all().logical_and(num_unmasked > 0)
+        )  # clips gradients too
         self.skips_in_row.add_(1.0).mul_(~taken)
         return torch.where(taken, metrics, 0.0)
 
     def add_gradients(self, batch: MiniBatch, share: Tensor, cfg: OnPolicyConfig, added: Dict[str, Tensor]) -> Tensor:
-        """Add the gradient of the loss of a mini-batch to the parameters'; return its terms as one tensor.
+        """Add the gradient of the loss of a mini-batch, or of a part, to the parameters'; return the terms as a tensor.
 
         ``share`` is what a sample of weight 1 contributes to the mean; ``added`` takes the losses of extensions.
         """
@@ -473,8 +484,9 @@ def ppo_backward(
     cfg: PPOConfig,
     additional: Mapping[str, Tensor],
 ) -> Tensor:
-    """Add the gradient of PPO's loss, whose ratio of probabilities is clipped in ``losses.surrogate_loss``."""
+    """Add the gradient of PPO's loss. ``acceleration`` has the same in closed form."""
     assert values is not None
+    # the terms surrogate, in which the ratio of probabilities is clipped (losses.surrogate_loss), value, entropy and KL
     terms = ppo_terms(distribution, values, batch, weights, cfg)
     loss = terms.surrogate + cfg.value_loss_coef * terms.value - cfg.entropy_coef * terms.entropy
     for term in additional.values():
