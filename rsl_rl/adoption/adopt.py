@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, List, Tuple
+from typing import Any, Tuple
 
 import mujoco
-import numpy as np
 
 from rsl_rl.adoption.links import LinkTree, build_links
 from rsl_rl.adoption.mjcf import MotorChoice, choose_motors, write_mjcf
@@ -79,7 +78,8 @@ def adopt_model(path: Path, name: str) -> AdoptedRobot:
     search = Search(draft, tree, symmetry)
     reach = find_reach(search)
     search.model = _compile(name, tree, choose_motors(tree, reach))
-    stance = find_stance(search, reach, _hints(source, tree))
+    addresses = [source.model.joint(joint).qposadr[0] for leg in tree.legs for joint in leg.joints]
+    stance = find_stance(search, reach, [pose[addresses] for pose in source.poses[2:]])
     for factor in GAIN_FACTORS:
         choice = choose_motors(tree, reach, factor)
         model = _compile(name, tree, choice)
@@ -87,31 +87,20 @@ def adopt_model(path: Path, name: str) -> AdoptedRobot:
         settled = settle(model, tree, targets)
         if stands(stance, settled, reach):
             break
-    comment = _comment(path, tree)
-    mjcf = write_mjcf(name, tree, choice.motors, stance.height, comment)
-    notes = (*source.notes, *_notes(tree, symmetry, choice))
-    model = mujoco.MjModel.from_xml_string(mjcf)
-    return AdoptedRobot(name, source, tree, symmetry, reach, choice, stance, targets, settled, model, mjcf, notes)
-
-
-def _compile(name: str, tree: LinkTree, choice: MotorChoice) -> Any:
-    return mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
-
-
-def _hints(source: SourceModel, tree: LinkTree) -> List[np.ndarray]:
-    """Return the joint angles of the source's keyframes."""
-    model = source.model
-    addresses = [int(model.jnt_qposadr[model.joint(joint).id]) for leg in tree.legs for joint in leg.joints]
-    return [pose[addresses] for pose in source.poses[2:]]
-
-
-def _notes(tree: LinkTree, symmetry: Symmetry, choice: MotorChoice) -> List[str]:
-    notes = list(choice.notes)
+    mjcf = write_mjcf(name, tree, choice.motors, stance.height, _comment(path, tree))
+    notes = [*source.notes, *choice.notes]
     if tree.locked:
         notes.append(f"locked joints, which belong to no leg: {', '.join(tree.locked)}")
     if not symmetry.holds:
         notes.append("left and right legs are no mirror images, so the policy is not symmetric")
-    return notes
+    model = mujoco.MjModel.from_xml_string(mjcf)
+    return AdoptedRobot(
+        name, source, tree, symmetry, reach, choice, stance, targets, settled, model, mjcf, tuple(notes)
+    )
+
+
+def _compile(name: str, tree: LinkTree, choice: MotorChoice) -> Any:
+    return mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
 
 
 def _comment(path: Path, tree: LinkTree) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 from urllib.parse import unquote, urlparse
 
 import mujoco
@@ -73,13 +74,17 @@ def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
         raise ValueError(f"{path} has xacro elements; expand it first: xacro {path.name} > robot.urdf")
     if root.find("link") is None:
         raise ValueError(f"{path} has no <link>; a robot has links and joints")
-    ignored: Dict[str, int] = {}
-    for child in [child for child in root if child.tag not in _URDF_ELEMENTS]:
-        ignored[child.tag] = ignored.get(child.tag, 0) + 1
+    others = [child for child in root if child.tag not in _URDF_ELEMENTS]
+    for child in others:
         root.remove(child)
-    if ignored:
+    if others:
+        ignored = Counter(child.tag for child in others)
         notes.append("ignored elements: " + ", ".join(f"{tag} ({count})" for tag, count in ignored.items()))
-    _require_joint_types(path, root)
+    known = ("revolute", "continuous", "prismatic", "fixed", "floating")
+    wrong = next((joint for joint in root.findall("joint") if joint.get("type", "") not in known), None)
+    if wrong is not None:
+        name, kind = wrong.get("name", ""), wrong.get("type", "")
+        raise ValueError(f"{path}: joint '{name}' has the type '{kind}'; known: {', '.join(known)}")
     missing: List[str] = []
     for link in root.iter("link"):
         for part in [part for part in link if part.tag in ("visual", "collision")]:
@@ -117,15 +122,6 @@ def _is_empty(part: ElementTree.Element) -> bool:
     return not sizes or any(float(size) <= 0 for size in sizes)
 
 
-def _require_joint_types(path: Path, root: ElementTree.Element) -> None:
-    known = ("revolute", "continuous", "prismatic", "fixed", "floating")
-    for joint in root.findall("joint"):
-        kind = joint.get("type", "")
-        if kind not in known:
-            name = joint.get("name", "")
-            raise ValueError(f"{path}: joint '{name}' has the type '{kind}'; known: {', '.join(known)}")
-
-
 # MJCF
 
 
@@ -157,7 +153,9 @@ def _note_missing(missing: List[str], notes: List[str]) -> None:
 
 def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
     """Leave only what the analysis needs, with a free joint at the root; return the name of the base."""
-    _require_open_chains(path, spec)
+    loops = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD)
+    if any(equality.type in loops for equality in spec.equalities):
+        raise ValueError(f"{path} has closed kinematic chains (<connect> or <weld>); only trees of links are supported")
     coupled = [equality.name1 for equality in spec.equalities if equality.type == mujoco.mjtEq.mjEQ_JOINT]
     if coupled:
         notes.append(f"couplings between joints (mimic) are left out; each moves by itself: {', '.join(coupled)}")
@@ -194,12 +192,6 @@ def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
     for key in list(spec.keys):  # without the free joint
         spec.delete(key)
     return root.name
-
-
-def _require_open_chains(path: Path, spec: Any) -> None:
-    loops = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD)
-    if any(equality.type in loops for equality in spec.equalities):
-        raise ValueError(f"{path} has closed kinematic chains (<connect> or <weld>); only trees of links are supported")
 
 
 def _mend_inertia(body: Any, notes: List[str]) -> None:

@@ -4,6 +4,7 @@
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 import mujoco
@@ -56,8 +57,8 @@ def find_skeleton(source: SourceModel) -> Skeleton:
     legs = _legs(source, data, chains, points, up)
     _require_legs(source, data, legs, up)
     used = {joint for leg in legs for joint in leg.joints}
-    inner = [j for j in range(model.njnt) if model.jnt_type[j] != _FREE and _below(model, j, source.base)]
-    others = tuple(joint for joint in inner if joint not in used)
+    inner = [j for j in range(model.njnt) if model.jnt_type[j] != _FREE and j not in used]
+    others = tuple(j for j in inner if model.body_rootid[model.jnt_bodyid[j]] == source.base)
     return Skeleton(legs, others, _frame(model, data, source.base, legs, up))
 
 
@@ -94,10 +95,6 @@ def link_points(model: Any, data: Any, link: int) -> np.ndarray:
 
 def _to_world(data: Any, body: int, points: np.ndarray) -> np.ndarray:
     return points @ data.xmat[body].reshape(3, 3).T + data.xpos[body]
-
-
-def _below(model: Any, joint: int, base: int) -> bool:
-    return model.body_rootid[model.jnt_bodyid[joint]] == base
 
 
 def _chains(model: Any, base: int) -> Dict[int, Tuple[int, ...]]:
@@ -147,23 +144,16 @@ def _legs(
     feet = [leaf for leaf in chains if lowest[leaf] < floor + _REACH * height]
     legs: List[Leg] = []
     for leaf in feet:
-        toes = [leg for leg in legs if _is_toe(leg.joints, chains[leaf])]
-        if toes:  # two toes of one foot, whose joints are locked
-            legs.remove(toes[0])
-            shared = tuple(joint for joint in toes[0].joints if joint in chains[leaf])
-            legs.append(Leg(shared, int(model.jnt_bodyid[shared[-1]])))
-        else:
-            legs.append(Leg(chains[leaf], leaf))
-    counts: Dict[int, int] = {}
-    for leg in legs:
-        for joint in leg.joints:
-            counts[joint] = counts.get(joint, 0) + 1
+        leg = Leg(chains[leaf], leaf)
+        for other in legs:
+            shared = tuple(joint for joint in other.joints if joint in leg.joints)
+            if len(shared) > 0.6 * max(len(other.joints), len(leg.joints)):  # two toes of one foot: they are locked
+                legs.remove(other)
+                leg = Leg(shared, int(model.jnt_bodyid[shared[-1]]))
+                break
+        legs.append(leg)
+    counts = Counter(joint for leg in legs for joint in leg.joints)
     return tuple(Leg(tuple(j for j in leg.joints if counts[j] == 1), leg.link) for leg in legs)
-
-
-def _is_toe(one: Sequence[int], other: Sequence[int]) -> bool:
-    shared = len(set(one) & set(other))
-    return shared > 0.6 * max(len(one), len(other))
 
 
 def _require_legs(source: SourceModel, data: Any, legs: Sequence[Leg], up: np.ndarray) -> None:
@@ -182,11 +172,10 @@ def _require_legs(source: SourceModel, data: Any, legs: Sequence[Leg], up: np.nd
         raise ValueError(f"{path} has one leg ({names[0]}); robots with two or more legs are supported")
     if len(legs) % 2:
         raise ValueError(f"{path} has {len(legs)} legs ({', '.join(names)}); they must be pairs of left and right legs")
-    for leg in legs:
-        for joint in leg.joints:
-            if model.jnt_type[joint] != _HINGE:
-                name = model.joint(joint).name
-                raise ValueError(f"{path}: joint '{name}' of a leg slides or is a ball; only hinges are supported")
+    other = next((joint for leg in legs for joint in leg.joints if model.jnt_type[joint] != _HINGE), None)
+    if other is not None:
+        name = model.joint(other).name
+        raise ValueError(f"{path}: joint '{name}' of a leg slides or is a ball; only hinges are supported")
 
 
 def is_wheel(model: Any, data: Any, leg: Leg) -> bool:

@@ -49,11 +49,18 @@ class Arguments(NamedTuple):
     run: Optional[Path]  # folder of an existing run
     log_root: Path  # folder of all experiments
 
+    @property
+    def existing_run(self) -> Path:
+        assert self.run is not None  # parse() was told to find one
+        return self.run
+
 
 def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) -> Arguments:
     """Parse the command line into ``flags`` and a config: that of --task, or that of an existing run."""
     set_omp_spincount()
-    _replace_unencodable_output()
+    for stream in (sys.stdout, sys.stderr):  # print "?" for characters that the terminal does not have
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     own = {field.name for field in dataclasses.fields(flags)}
     argv = [_expand(_current_name(argument, own), own) for argument in argv]
     early, experiments = _parse_early_flags(argv), Experiments()
@@ -63,7 +70,9 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
     with usage_errors():
         if early.task is None and not early.help:
             raise ValueError(f"--task is missing; known tasks: {', '.join(experiments.names())}")
-        cfg, run, unavailable = _default_config(early, experiments), None, ""
+        run, unavailable, cfg = None, "", TrainConfig()
+        if early.task:  # whose class may inherit the name of another experiment
+            cfg = dataclasses.replace(experiments.load(early.task)(), task=early.task)
         log_root = Path(early.log_root).expanduser().resolve() if early.log_root else default_log_root()
         import_isaac_gym(early, from_run)
         if (from_run or early.resume) and not early.help:
@@ -79,37 +88,19 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
         if unavailable:
             print_line(f"note: the run used {unavailable}, which is not available here; using {chosen_backend(cfg)}")
         if "resume" in own:
-            _reject_unused_flags(parsed.flags)
-        if not from_run:
-            _reject_unused_settings(cfg)
+            given = parsed.flags
+            if not given.resume and ((given.load_run, given.checkpoint) != ("-1", -1) or given.fresh_episodes):
+                raise ValueError(
+                    "--load_run, --checkpoint and --fresh_episodes need --resume; add it, or leave them out"
+                )
+            if given.resume and given.init_from:
+                raise ValueError("--init_from starts a new run, and --resume continues one; use only one of them")
+        if not from_run and cfg.acceleration.cuda_graphs and cfg.rl_device.startswith("cpu"):
+            raise ValueError(
+                "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
+                "--acceleration.no_cuda_graphs"
+            )
     return Arguments(parsed.flags, cfg, run, log_root)
-
-
-def _replace_unencodable_output() -> None:
-    """Print "?" for characters that the terminal's encoding does not have, instead of raising an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def _default_config(early: argparse.Namespace, experiments: Experiments) -> TrainConfig:
-    """Return the config of --task; its class may inherit the name of another experiment."""
-    return dataclasses.replace(experiments.load(early.task)(), task=early.task) if early.task else TrainConfig()
-
-
-def _reject_unused_flags(flags: Any) -> None:
-    if not flags.resume and ((flags.load_run, flags.checkpoint) != ("-1", -1) or flags.fresh_episodes):
-        raise ValueError("--load_run, --checkpoint and --fresh_episodes need --resume; add it, or leave them out")
-    if flags.resume and flags.init_from:
-        raise ValueError("--init_from starts a new run, and --resume continues one; use only one of them")
-
-
-def _reject_unused_settings(cfg: TrainConfig) -> None:
-    if cfg.acceleration.cuda_graphs and cfg.rl_device.startswith("cpu"):
-        raise ValueError(
-            "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
-            "--acceleration.no_cuda_graphs"
-        )
 
 
 def reject_changed_flags(flags: Any, mode: str, *names: str) -> None:

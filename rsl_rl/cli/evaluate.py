@@ -144,8 +144,7 @@ def find_checkpoints(requests: Sequence[Arguments]) -> List[Tuple[Arguments, Pat
 
     found: List[Tuple[Arguments, Path]] = []
     for args in requests:
-        assert args.run is not None  # parse() was told to find one
-        path = find_checkpoint(args.run, args.flags.checkpoint)
+        path = find_checkpoint(args.existing_run, args.flags.checkpoint)
         if any(path.samefile(other) for _, other in found):
             raise ValueError(f"{path} is named twice; name each run and each checkpoint once")
         found.append((args, path))
@@ -161,8 +160,8 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     from rsl_rl.utils.seeding import require_device
 
     candidates, several_runs = [], len({args.run for args, _ in found}) > 1
-    for (flags, cfg, run, _), path in found:
-        assert run is not None
+    for args, path in found:
+        flags, cfg, run = args.flags, args.cfg, args.existing_run
         require_device("sim_device", cfg.sim_device)
         task = on_terrain(cfg.env, flags.terrain, flags.level)
         env_cfg = for_evaluation(task, flags.num_envs, flags.seconds, flags.pushes, flags.command_period)
@@ -225,7 +224,8 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
         for head in heads:
             table.add_column(Text(head), justify="right", overflow="fold")
     for number in eval_results[0].metrics:
-        values = [f"{one.metrics[number]:.4f}{interval(one, number)}" for one in eval_results]
+        spreads = ["\n{:.3f}..{:.3f}".format(*one.intervals[number]) if one.intervals else "" for one in eval_results]
+        values = [f"{one.metrics[number]:.4f}{spread}" for one, spread in zip(eval_results, spreads)]
         whole.add_row(number, *values, f"<= {limits[number]}" if number in limits else "")
     for cause in (cause for cause in eval_results[0].falls if any(one.falls.get(cause) for one in eval_results)):
         whole.add_row(f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), "")
@@ -234,11 +234,6 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
         bins.add_row(f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors)
     for table in (whole, bins):
         Console().print(table)
-
-
-def interval(eval_result: "EvalResult", number: str) -> str:
-    """Return the confidence interval as a second line, or an empty text for a single seed."""
-    return "\n{:.3f}..{:.3f}".format(*eval_result.intervals[number]) if eval_result.intervals else ""
 
 
 def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
@@ -279,7 +274,7 @@ def as_json(eval_results: Sequence["EvalResult"]) -> Dict[str, Any]:
             "num_seeds": len(one.seed_results),
             "intervals": one.intervals,
             "falls": one.falls,
-            "tracking": [bin._asdict() for bin in one.tracking],
+            "tracking": [row._asdict() for row in one.tracking],
         }
         for one in eval_results
     ]
@@ -317,8 +312,7 @@ def load_with_episodes(args: Arguments, path: Path, episodes: int, seed: int) ->
     from rsl_rl.utils.checkpoints import checkpoint_id
     from rsl_rl.utils.seeding import require_device, seed_everything
 
-    cfg, run = args.cfg, args.run
-    assert run is not None  # parse() was told to find one
+    cfg, run = args.cfg, args.existing_run
     require_device("sim_device", cfg.sim_device)
     seed_everything(seed)  # a task may draw from the generators of the process
     policy = load_policy(cfg, cfg.env.build(cfg.sim_device, seed=seed), run, checkpoint_id(path))  # steps this one

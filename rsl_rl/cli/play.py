@@ -81,8 +81,7 @@ def play(args: Arguments) -> int:
         return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:
         return run_teleop(args)
-    flags, cfg, run = args.flags, args.cfg, args.run
-    assert run is not None  # parse() was told to find one
+    flags, cfg, run = args.flags, args.cfg, args.existing_run
     with usage_errors():
         from rsl_rl.cli.export import export
         from rsl_rl.config.task import LeggedRobotConfig
@@ -119,8 +118,7 @@ def play(args: Arguments) -> int:
 
 def run_teleop(args: Arguments) -> int:
     """Run one robot in real time with the user's command, until the window is closed or Ctrl-C."""
-    flags, cfg, run = args.flags, args.cfg, args.run
-    assert run is not None  # parse() was told to find one
+    flags, cfg, run = args.flags, args.cfg, args.existing_run
     with usage_errors():
         from rsl_rl.evaluation.evaluate import on_terrain
         from rsl_rl.evaluation.teleop import for_teleop, open_native_viewer, open_web_viewer, teleoperate
@@ -151,8 +149,7 @@ def run_teleop(args: Arguments) -> int:
 
 def show_fault_dump(args: Arguments) -> int:
     """Simulate the last steps of a robot that broke in training again; show a table, a plot and a video."""
-    flags, cfg, run = args.flags, args.cfg, args.run
-    assert run is not None  # parse() was told to find one
+    flags, cfg, run = args.flags, args.cfg, args.existing_run
     with usage_errors():
         from rsl_rl.evaluation.fault_replay import (
             describe_replay,

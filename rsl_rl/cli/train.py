@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 from rsl_rl.cli import trainings
 from rsl_rl.cli.command_line import Arguments, parse
@@ -96,17 +96,14 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     if engine == "mujoco_warp" and is_first:
         print_line("MuJoCo Warp compiles its kernels, which takes about a minute if they are not cached")
     with usage_errors(collective.claim_report):
-        runner, notes, video_callbacks = set_up(args, own, collective)
+        runner, notes, videos = set_up(args, own, collective)
     run = runner.log_dir
     assert run is not None  # the runner was given one
     device = f"{runner.env.device}{f' ({engine})' if engine else ''}"
     shared, num_envs = f", shared by {collective.size} ranks", sum(collective.gather(runner.env.num_envs))
     device += shared if collective.size > 1 else ""
     lines = [f"note: {note}" for note in (*runner.env_corrections, *notes)]
-    lines += [
-        f"{cfg.task}: {num_envs} environments on {device}, networks on {runner.device}",
-        f"run: {run}",
-    ]
+    lines += [f"{cfg.task}: {num_envs} environments on {device}, networks on {runner.device}", f"run: {run}"]
     for line in lines if is_first else ():
         print_line(line)
     received = stop_on_signals(runner)
@@ -120,15 +117,15 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
         done = runner.current_learning_iteration
         passed = runner.stopped_by == GATE
         collective.close()
-        for one in video_callbacks if passed or done >= cfg.runner.max_iterations else ():
-            one.finish(interrupted=lambda: bool(received))
+        if videos is not None and (passed or done >= cfg.runner.max_iterations):
+            videos.finish(interrupted=lambda: bool(received))
     except (TrainingError, OSError) as error:
         if collective.claim_report():
             print(f"{program()}: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
         return 1
     finally:
-        for one in video_callbacks:
-            one.cancel()
+        if videos is not None:
+            videos.cancel()
     if is_first:
         unmark_run(run)
     last_lines, code = [f"done: {run}"], 0
@@ -149,23 +146,13 @@ def engine_name(cfg: Any) -> str:
     return cfg.env.sim.backend if hasattr(cfg.env, "sim") else ""
 
 
-def actuator_name(cfg: Any) -> str:
-    """Return the type of the actuators; empty for a task without."""
-    return type(cfg.env.control.actuator).__name__ if hasattr(cfg.env, "control") else ""
+def set_up(
+    args: Arguments, own: Any, collective: "Collective"
+) -> "Tuple[OnPolicyRunner, List[str], Optional[VideoCallback]]":
+    """Return the runner with its callbacks, notes for the user, and the callback of videos.
 
-
-class Training(NamedTuple):
-    """A training that is ready to run."""
-
-    runner: "OnPolicyRunner"
-    notes: List[str]  # for the user
-    video_callbacks: "List[VideoCallback]"  # one or none
-
-
-def set_up(args: Arguments, own: Any, collective: "Collective") -> Training:
-    """Build environment, runner and callbacks; load the checkpoint of a run that is resumed.
-
-    ``own`` is the config of this rank; all ranks of the collective call it together.
+    The checkpoint of a run that is resumed is loaded. ``own`` is the config of this rank; all ranks of the collective
+    call it together.
     """
     from rsl_rl.utils.checkpoints import find_checkpoint
     from rsl_rl.utils.host import prepare_host
@@ -174,16 +161,19 @@ def set_up(args: Arguments, own: Any, collective: "Collective") -> Training:
     cfg = args.cfg
     run, which = args.run, args.flags.checkpoint
     checkpoint = collective.call_on_first(lambda: find_checkpoint(run, which)) if run else None
-    weights = find_weights(args.flags.init_from) if args.flags.init_from else None
+    weights = Path(args.flags.init_from).expanduser() if args.flags.init_from else None
+    if weights is not None and weights.is_dir():
+        weights = find_checkpoint(weights)
     prepare_host()
     notes = make_deterministic() if cfg.deterministic else []
     if engine_name(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
         notes.append("mujoco_warp on a CPU uses one thread and is for tests; --sim mujoco is many times as fast")
-    if actuator_name(cfg) not in ("", "ActuatorConfig"):
-        notes.append(f"actuator: {actuator_name(cfg)}, computed before each physics step")
+    actuator = type(cfg.env.control.actuator).__name__ if hasattr(cfg.env, "control") else "ActuatorConfig"
+    if actuator != "ActuatorConfig":
+        notes.append(f"actuator: {actuator}, computed before each physics step")
     seed_everything(own.seed)
     env = own.env.build(device=own.sim_device, seed=own.seed)
-    callback_envs = build_callback_envs(own) if collective.rank == 0 else ([], [])
+    callback_envs = build_callback_envs(own) if collective.rank == 0 else (None, None)
     if checkpoint is None:
         runner = create_run(env, args, own.rl_device, collective, weights)
         notes += [f"weights of {weights}"] if weights else []
@@ -192,15 +182,7 @@ def set_up(args: Arguments, own: Any, collective: "Collective") -> Training:
         notes += more_notes
     runner.add_git_repo_to_log(file_of(cfg))
     notes += attach_terrain_report(runner, cfg.runner.max_iterations)
-    return Training(runner, notes, attach_callbacks(runner, cfg, *callback_envs))
-
-
-def find_weights(path: str) -> Path:
-    """Return the checkpoint of --init_from."""
-    from rsl_rl.utils.checkpoints import find_checkpoint
-
-    folder = Path(path).expanduser()
-    return find_checkpoint(folder) if folder.is_dir() else folder
+    return runner, notes, attach_callbacks(runner, cfg, *callback_envs)
 
 
 def create_run(
@@ -250,20 +232,19 @@ def resume_run(
     return runner, notes
 
 
-def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], List[LeggedRobot]]":
-    """Return the environments of evaluations and of videos, one or none each; errors occur before a run is created."""
+def build_callback_envs(cfg: Any) -> "Tuple[Optional[LeggedRobot], Optional[LeggedRobot]]":
+    """Return the environments of evaluations and of videos, if asked for; errors occur before a run is created."""
     from rsl_rl.evaluation.callbacks import build_evaluation_env, build_video_env
 
     progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
-    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
-    video = [build_video_env(cfg.env, progress, device, seed)] if progress.video_interval else []
-    return evaluation, video
+    evaluation = build_evaluation_env(cfg.env, progress, device, seed + 1000) if progress.evaluate_interval else None
+    return evaluation, build_video_env(cfg.env, progress, device, seed) if progress.video_interval else None
 
 
 def attach_callbacks(
-    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "List[LeggedRobot]", video_envs: "List[LeggedRobot]"
-) -> "List[VideoCallback]":
-    """Add the callbacks to the runner; return those of videos."""
+    runner: "OnPolicyRunner", cfg: Any, evaluation_env: "Optional[LeggedRobot]", video_env: "Optional[LeggedRobot]"
+) -> "Optional[VideoCallback]":
+    """Add the callbacks to the runner; return that of videos."""
     from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
     from rsl_rl.runners.listeners import BestCheckpoint, GateStreak
     from rsl_rl.runners.run_folder import METRICS
@@ -271,19 +252,21 @@ def attach_callbacks(
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir
     assert folder is not None  # the runner was given one
-    for env in evaluation_envs or [None] * bool(progress.evaluate_interval):  # None on ranks that do not evaluate
+    if progress.evaluate_interval:  # also on ranks without the environment
         iteration = runner.current_learning_iteration
         listeners = [BestCheckpoint(folder, iteration, runner.save, runner.print_line).save_if_better]
         if progress.until_gate:
             stop = partial(runner.request_stop, GATE)
             streak = GateStreak(progress.until_gate, progress.gate_score, stop, folder / METRICS, iteration)
             listeners.append(streak.note_evaluation)
-        runner.after_update.append(EvaluationCallback(env, progress, last, policy, listeners, runner.collective))
-    video_callbacks = [
-        VideoCallback(env, progress, last, policy, folder / "videos", runner.print_line) for env in video_envs
-    ]
-    runner.after_update += video_callbacks
-    return video_callbacks
+        runner.after_update.append(
+            EvaluationCallback(evaluation_env, progress, last, policy, listeners, runner.collective)
+        )
+    if video_env is None:
+        return None
+    videos = VideoCallback(video_env, progress, last, policy, folder / "videos", runner.print_line)
+    runner.after_update.append(videos)
+    return videos
 
 
 def attach_terrain_report(runner: "OnPolicyRunner", last: int) -> List[str]:

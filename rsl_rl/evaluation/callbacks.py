@@ -6,14 +6,13 @@ training does not depend on them, and all policies are evaluated with the same r
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import math
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence
 
 from rsl_rl.config.experiment import ProgressConfig
-from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.evaluation.evaluate import ActingPolicy, evaluate, for_evaluation
 from rsl_rl.evaluation.playback import for_playback, make_clip, run_playback
@@ -26,8 +25,9 @@ CurrentPolicy = Callable[[], ActingPolicy]
 
 def build_evaluation_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
     """Return the environment of evaluations; a task that cannot be evaluated is a ValueError."""
-    adapt = functools.partial(for_evaluation, command_period=cfg.evaluate_command_period)
-    task = _adapted_task(env_cfg, cfg, "evaluate", adapt)
+    with _errors_of("evaluate_interval", cfg.evaluate_interval):
+        period = cfg.evaluate_command_period
+        task = for_evaluation(env_cfg, cfg.evaluate_robots, cfg.evaluate_seconds, command_period=period)
     if not task.gate:
         raise ValueError(
             f"progress.evaluate_interval={cfg.evaluate_interval} needs limits in env.gate to find the best checkpoint, "
@@ -38,19 +38,18 @@ def build_evaluation_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: i
 
 def build_video_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
     """Return the environment of videos; a task that cannot be filmed is a ValueError."""
-    task = _adapted_task(env_cfg, cfg, "video", lambda task, robots, seconds: for_playback(task, robots, seconds, None))
+    with _errors_of("video_interval", cfg.video_interval):
+        task = for_playback(env_cfg, cfg.video_robots, cfg.video_seconds, None)
     return task.build(device, seed=seed)
 
 
-def _adapted_task(
-    env_cfg: Any, cfg: ProgressConfig, purpose: str, make: Callable[[Any, int, float], LeggedRobotConfig]
-) -> LeggedRobotConfig:
-    """Return the task changed by ``make``; an error message starts with the setting that needs it."""
-    interval, robots, seconds = (f"{purpose}_{name}" for name in ("interval", "robots", "seconds"))
+@contextlib.contextmanager
+def _errors_of(setting: str, value: int) -> Iterator[None]:
+    """Let the message of a ValueError start with the setting that needs the task."""
     try:
-        return make(env_cfg, getattr(cfg, robots), getattr(cfg, seconds))
+        yield
     except ValueError as error:
-        raise ValueError(f"progress.{interval}={getattr(cfg, interval)}: {error}") from error
+        raise ValueError(f"progress.{setting}={value}: {error}") from error
 
 
 def score(metrics: Mapping[str, float], gate: Mapping[str, float]) -> float:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import CommandConfig, EventTerm, ObservationGroupConfig, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainType
 from rsl_rl.env.vec_env import Observations
@@ -99,15 +100,14 @@ def for_evaluation(
         cfg,
         num_envs=num_envs,
         episode_length=2 * seconds,  # no time-outs during the evaluation
-        observations={name: _without_noise(group) for name, group in cfg.observations.items()},
+        observations={
+            group: own.with_terms({name: replace(term, noise=0.0, bias=0.0) for name, term in own.terms.items()})
+            for group, own in cfg.observations.items()
+        },
         randomization=replace(randomization, terms=_without_schedules(randomization.terms)),
         commands=commands,
         terrain=replace(cfg.terrain, curriculum=False),
     )
-
-
-def _without_noise(group: ObservationGroupConfig) -> ObservationGroupConfig:
-    return group.with_terms({name: replace(term, noise=0.0, bias=0.0) for name, term in group.terms.items()})
 
 
 def _without_schedules(terms: Mapping[str, EventTerm]) -> Dict[str, EventTerm]:
@@ -260,7 +260,7 @@ class EvalResult:
         """Means over the seeds."""
         return _means([seed_result.metrics for seed_result in self.seed_results])
 
-    @property
+    @cached_property
     def intervals(self) -> Dict[str, Tuple[float, float]]:
         """Confidence interval of each mean, see :func:`bootstrap_interval`; empty for one seed."""
         if len(self.seed_results) < 2:

@@ -103,8 +103,10 @@ class SweepStudy:
                 load_if_exists=True,
                 pruner=optuna.pruners.MedianPruner(n_startup_trials=4),
             )
-            for values in _combinations(settings.space) if settings.trials == 0 else ():
-                self._study.enqueue_trial(values, skip_if_exists=True)
+            choices = [parameter.values for parameter in settings.space if isinstance(parameter, Choices)]
+            for values in itertools.product(*choices) if settings.trials == 0 else ():
+                combination = {parameter.field: value for parameter, value in zip(settings.space, values)}
+                self._study.enqueue_trial(combination, skip_if_exists=True)
 
     def output_folder(self, assignment: Assignment) -> Path:
         """Return the folder with the output of a training."""
@@ -129,7 +131,9 @@ class SweepStudy:
         started = len(self._study.get_trials(deepcopy=False)) - self._num_waiting()
         if self._num_waiting() == 0 and started >= self.settings.trials:
             return None
-        self._set_sampler(started)
+        # seeded for the trial, so that an interrupted sweep samples as an uninterrupted one does
+        sequence = np.random.SeedSequence([self.settings.sampler_seed, started])
+        self._study.sampler = SAMPLERS[self.settings.sampler](seed=int(sequence.generate_state(1)[0]))
         trial = self._study.ask()
         assignment = Assignment(trial.number, self.settings.seeds[0], self._suggest(trial))
         return assignment if self._lock(assignment, stack) else None
@@ -149,11 +153,6 @@ class SweepStudy:
         still_open = [seed for seed in self.settings.seeds if _name(seed) not in frozen.user_attrs]
         first = self.settings.seeds[0]
         return [first] if self.settings.prune and first in still_open else still_open
-
-    def _set_sampler(self, number: int) -> None:
-        """Seed the sampler for a trial, so that an interrupted sweep samples as an uninterrupted one does."""
-        sequence = np.random.SeedSequence([self.settings.sampler_seed, number])
-        self._study.sampler = SAMPLERS[self.settings.sampler](seed=int(sequence.generate_state(1)[0]))
 
     def _suggest(self, trial: Trial) -> Dict[str, Value]:
         """Return the values of a trial; those that it has already are not sampled again."""
@@ -227,12 +226,6 @@ class SweepStudy:
 def _name(seed: int) -> str:
     """Return the attribute of a trial that holds the result of a seed: the target, or the reason of its end."""
     return f"seed_{seed}"
-
-
-def _combinations(space: Sequence[Parameter]) -> Iterator[Dict[str, Any]]:
-    choices = [parameter.values for parameter in space if isinstance(parameter, Choices)]
-    for values in itertools.product(*choices):
-        yield {parameter.field: value for parameter, value in zip(space, values)}
 
 
 def _remove_partial_line(path: Path) -> None:
