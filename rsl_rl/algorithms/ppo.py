@@ -408,9 +408,8 @@ class GradientSteps:
         if isinstance(cfg, SurrogateConfig) and cfg.schedule == "adaptive" and cfg.desired_kl is not None:
             kl = terms[self.term_names.index("kl")]
             self.learning_rate.copy_(adapt_learning_rate(self.learning_rate, kl, cfg.desired_kl))
-        taken = self.optimizer.step_where_finite(
-            terms.isfinite().all().logical_and(num_unmasked > 0)
-        )  # clips gradients too
+        usable = terms.isfinite().all().logical_and(num_unmasked > 0)
+        taken = self.optimizer.step_where_finite(usable)  # clips gradients too
         self.skips_in_row.add_(1.0).mul_(~taken)
         return torch.where(taken, metrics, 0.0)
 
