@@ -151,7 +151,7 @@ class BeforePPO(PPO):
         self.set_storage(ours["storage"])
 
     @classmethod
-    def from_env(cls, cfg: Any, env: Any, device: Any, **_: Any) -> Any:
+    def from_env(cls, cfg: Any, env: Any, device: Any) -> Any:
         parts = build_parts(cfg, env, device, storage_class=RolloutStorage.of_groups)
         policy, storage = as_client_policy(parts.policy), parts.storage
         alg: Any = cls.__new__(cls)

@@ -87,15 +87,6 @@ class ExactBatch(NamedTuple):
     states: Tuple[HiddenState, HiddenState] = (None, None)  # [L, M, H] of actor and critic
 
 
-class ExactAdam(torch.optim.Adam):
-    """Adam whose learning rate is a number of Python, with the attributes that algorithms need."""
-
-    max_grad_norm: float
-
-    def attach(self) -> None:
-        """Do nothing: parameters may be replaced at any time."""
-
-
 class ExactPPO(PPO):
     """PPO over an actor and a critic of a :class:`ModelPolicy`, with the arithmetic of rsl_rl 5.5.1."""
 
@@ -103,13 +94,13 @@ class ExactPPO(PPO):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        optimizer = ExactAdam(list(self.policy.parameters()), lr=self.cfg.learning_rate)
+        optimizer: Any = torch.optim.Adam(list(self.policy.parameters()), lr=self.cfg.learning_rate)
         optimizer.max_grad_norm = self.cfg.max_grad_norm
-        self.learner.optimizer = optimizer  # type: ignore[assignment]
+        self.learner.optimizer = optimizer
 
     @property
     def learning_rate(self) -> float:
-        """Learning rate of Adam."""
+        """Learning rate of Adam, a number of Python."""
         return self.optimizer.param_groups[0]["lr"]
 
     @learning_rate.setter

@@ -91,11 +91,9 @@ class CNN(nn.Sequential, metaclass=Facade):
         padding: str = "none",
         activation: str = "elu",
         flatten: bool = True,
-        global_pool: str = "none",
         **others: Any,
     ):
-        others.update({"global_pool": global_pool} if global_pool != "none" else {})
-        if others:
+        if {"global_pool": "none", **others} != {"global_pool": "none"}:
             raise ValueError(f"CNN has no {', '.join(others)} here; give stride, padding, activation or flatten")
         layers: List[nn.Module] = []
         channels = input_channels

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from rsl_rl.compat.former_names import Facade
-from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.storage import returns, rollout
 from rsl_rl.storage.mini_batches import ChunkPlan, MiniBatch, SequenceBatches, StepBatches
 from rsl_rl.storage.rollout import Column, GroupSpec
@@ -161,19 +160,9 @@ class RolloutStorage(rollout.RolloutStorage, metaclass=Facade):
         self.declared = tuple(declared)
 
     @classmethod
-    def of_groups(
-        cls,
-        num_envs: int,
-        num_steps: int,
-        groups: Mapping[str, GroupSpec],
-        action_size: int,
-        columns: Mapping[str, Column],
-        device: Union[str, torch.device] = "cpu",
-        plan: Optional[ChunkPlan] = None,
-        sequences: bool = False,
-        extra_step: bool = False,
-    ) -> RolloutStorage:
-        """Return a storage from the arguments of this version."""
+    def of_groups(cls, *args: Any, extra_step: bool = False) -> RolloutStorage:
+        """Return a storage from the arguments of this version's constructor."""
+        num_envs, num_steps, groups, action_size, columns, device, plan, sequences = args
         return cls(num_envs, num_steps, groups, None, [action_size], device, plan, columns, sequences, extra_step)
 
     def allocate(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -263,14 +252,7 @@ class RolloutStorage(rollout.RolloutStorage, metaclass=Facade):
 
     # Reading
 
-    def compute_returns(
-        self,
-        last_values: Tensor,
-        gamma: float,
-        lam: float,
-        normalize: bool = True,
-        collective: Collective = SINGLE_PROCESS,
-    ) -> None:
+    def compute_returns(self, last_values: Tensor, gamma: float, lam: float, normalize: bool = True) -> None:
         """Fill returns and advantages; ``last_values`` [N, 1] are those of the observation after the last step.
 
         A masked step must be done; its return is its own value, so that it does not change the returns of earlier
@@ -282,7 +264,7 @@ class RolloutStorage(rollout.RolloutStorage, metaclass=Facade):
         advantages = returns.gae(rewards, values, last_values, columns["dones"], gamma, lam)
         torch.add(advantages, values, out=columns["returns"])
         if normalize:
-            returns.normalize(advantages, mask, collective, out=columns["advantages"])
+            returns.normalize(advantages, mask, out=columns["advantages"])
         else:
             torch.mul(advantages, mask, out=columns["advantages"])
 
