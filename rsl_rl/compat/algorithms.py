@@ -15,7 +15,7 @@ from rsl_rl.algorithms.algorithm import Algorithm, UpdateResult
 from rsl_rl.algorithms.build import build_storage
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.algorithms.teacher import actor_state
-from rsl_rl.compat.checkpoints import parts_of_models, shift_std, student_and_teacher, to_native, weights_of_models
+from rsl_rl.compat.checkpoints import models_to_native, parts_of_models, shift_std, student_and_teacher, to_native
 from rsl_rl.compat.former_names import Facade
 from rsl_rl.compat.model_policy import ModelPolicy, ModelView, as_version_5, networks_of
 from rsl_rl.compat.policies import as_client_policy
@@ -407,12 +407,13 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
     Of networks that ``load_cfg`` leaves out, and without ``strict`` of tensors that the file lacks, the present values
     are taken.
     """
-    native = _of_models(state) if isinstance(alg.policy, ModelPolicy) else to_native(state)
+    of_models = isinstance(alg.policy, ModelPolicy)
+    native = models_to_native(state) if of_models else to_native(state)
     if not isinstance(native, dict) or "model_state_dict" not in native:
         return native
     weights: Dict[str, Any] = dict(native["model_state_dict"])
     if "format" not in native:
-        weights = weights if isinstance(alg.policy, ModelPolicy) else shift_std(weights, alg.policy, -1)
+        weights = weights if of_models else shift_std(weights, alg.policy, -1)
         _fit_optimizer(native, alg)
     if load_cfg is not None or not strict:
         present = alg.policy.state_dict()
@@ -423,14 +424,6 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
         if not strict:
             weights = {name: value for name, value in weights.items() if name in present}
     return {**native, "model_state_dict": weights}
-
-
-def _of_models(state: Any) -> Any:
-    """Return a file of rsl_rl 5 with a client's networks as a checkpoint; others as they are."""
-    if not isinstance(state, dict) or "actor_state_dict" not in state:
-        return state
-    kept = ("iter", "infos", "optimizer_state_dict")
-    return {"model_state_dict": weights_of_models(state), **{key: state[key] for key in kept if key in state}}
 
 
 def _fit_optimizer(state: Dict[str, Any], alg: Algorithm) -> None:

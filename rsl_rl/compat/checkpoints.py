@@ -299,9 +299,13 @@ def parts_of_models(weights: Mapping[str, Tensor], major: int) -> Dict[str, Dict
     return parts
 
 
-def weights_of_models(state: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return the weights of a file of version 5 under the names of a policy of a client's networks."""
-    return {f"{role}.{name}": value for role in ROLES for name, value in state[f"{role}_state_dict"].items()}
+def models_to_native(state: Any) -> Any:
+    """Return a file of version 5 as a checkpoint for a policy of a client's networks; others as they are."""
+    if not isinstance(state, dict) or "actor_state_dict" not in state:
+        return state
+    weights = {f"{role}.{name}": value for role in ROLES for name, value in state[f"{role}_state_dict"].items()}
+    kept = {key: state[key] for key in (*_KEPT, "optimizer_state_dict") if key in state}
+    return {"model_state_dict": weights, **kept}
 
 
 def shift_std(weights: Mapping[str, Any], policy: ActorCritic, sign: int) -> Dict[str, Any]:

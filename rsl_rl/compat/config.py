@@ -207,10 +207,8 @@ def _rnd_of(section: Mapping[str, Any], given: Given) -> RNDConfig:
     env, obs, sets = given.env, given.obs, filled(given.cfg.get("obs_groups"))
     groups = tuple(sets.get("rnd_state") or (("rnd_state",) if "rnd_state" in obs.keys() else ("policy",)))  # noqa: SIM118
     size = sum(obs[group].shape[-1] for group in groups)
-    settings: Dict[str, Any] = {key: section[key] for key in _RND_KEYS if section.get(key) not in (None, {})}
-    settings.setdefault("state_normalization", False)
-    settings.setdefault("reward_normalization", False)
-    settings.setdefault("num_outputs", 1)
+    settings: Dict[str, Any] = {"state_normalization": False, "reward_normalization": False, "num_outputs": 1}
+    settings.update({key: section[key] for key in _RND_KEYS if section.get(key) not in (None, {})})
     for key in ("predictor_hidden_dims", "target_hidden_dims"):
         dims = settings.get(key, [-1])
         settings[key] = tuple(size if units == -1 else units for units in dims)

@@ -124,10 +124,7 @@ def groups_of(given: Given, role: str) -> Tuple[str, ...]:
 
 
 def policy_config(
-    networks: Sequence[Network],
-    settings: Dict[str, Any],
-    given: Given,
-    cls: Optional[Type] = None,
+    networks: Sequence[Network], settings: Dict[str, Any], given: Given, cls: Optional[Type] = None
 ) -> ActorCriticConfig:
     """Return the config of an actor and a critic."""
     for role, network in zip(ROLES, networks):

@@ -96,17 +96,13 @@ class ModelMemory:
         """Return the state [L, N, H]; zeros before the first step."""
         if self.hidden_states is not None:
             return self.hidden_states
-        layer = self.as_layer()
+        layer = self._network.rnn.rnn
         zeros = layer.weight_hh_l0.new_zeros(layer.num_layers, num_envs, layer.hidden_size)  # type: ignore[operator]
         return zeros if isinstance(layer, nn.GRU) else (zeros, zeros)
 
     def reset(self, dones: Optional[Tensor] = None) -> None:
         """Zero the state of the environments marked in dones [N] or [N, 1]; of all for None."""
         self._network.reset(None if dones is None else dones.reshape(-1))
-
-    def as_layer(self) -> nn.RNNBase:
-        """Return the layer."""
-        return self._network.rnn.rnn
 
 
 def as_given(state: HiddenState) -> HiddenState:
@@ -120,11 +116,7 @@ class ModelPolicy(ActorCritic):
 
     actor: MLPModel  # type: ignore[assignment]
     critic: MLPModel  # type: ignore[assignment]
-
-    @property
-    def is_recurrent(self) -> bool:  # type: ignore[override]
-        """Whether one of the networks has a memory."""
-        return self.memories != (None, None)
+    is_recurrent = property(lambda self: self.memories != (None, None))  # type: ignore[assignment]
 
     def __init__(
         self,
