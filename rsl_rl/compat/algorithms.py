@@ -428,7 +428,7 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
 
 def _fit_optimizer(state: Dict[str, Any], alg: Algorithm) -> None:
     """Add the parameters of extensions, which a file of another version has elsewhere."""
-    optimizer = getattr(alg, "optimizer", None)
+    optimizer = getattr(alg.learner, "optimizer", None)
     if optimizer is not None and "optimizer_state_dict" in state:
         size = len(optimizer.param_groups[0]["params"])
         state["optimizer_state_dict"]["param_groups"][0]["params"] = list(range(size))

@@ -2,12 +2,16 @@
 
 import copy
 import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 import torch
 
 from rsl_rl.compat import convert_checkpoint
 from rsl_rl.compat.checkpoints import Version
+from rsl_rl.config.extensions import ExtensionConfig
+from rsl_rl.extensions import Extension
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.checkpoints import CheckpointError, read_checkpoint
 from tests.compat.era_configs import CONFIGS, HIDDEN, v1, v5
@@ -272,6 +276,34 @@ def test_convert_checkpoint_there_and_back_is_the_same(version, tmp_path):
     for i, moment in first["optimizer_state_dict"]["state"].items():
         torch.testing.assert_close(last["optimizer_state_dict"]["state"][i]["exp_avg"], moment["exp_avg"])
     assert last["iter"] == first["iter"] == 1 and last["infos"] == {"note": 3}
+
+
+class WithParameters(Extension):
+    """An extension whose parameters are trained with the policy."""
+
+    @classmethod
+    def from_env(cls, cfg, env, policy, device):
+        extension = cls()
+        extension.parameters = [torch.nn.Parameter(torch.ones(2))]
+        return extension
+
+
+@dataclass(frozen=True)
+class WithParametersConfig(ExtensionConfig):
+    builds: ClassVar[str] = f"{__name__}:WithParameters"
+
+
+def test_a_file_of_an_earlier_version_leaves_the_parameters_of_extensions_as_they_are(tmp_path):
+    """Also with a configuration in our own format."""
+    one = runner_of(3)
+    one.learn(1)
+    one.save(tmp_path / "ours.pt")
+    convert_checkpoint(tmp_path / "ours.pt", tmp_path / "theirs.pt", to="3.1")
+    other = OnPolicyRunner(V5Env(), replace(one.train_cfg, extensions=(WithParametersConfig(),)))
+    other.load(tmp_path / "theirs.pt")
+    assert torch.equal(other.alg.policy.actor[0].weight, one.alg.policy.actor[0].weight)
+    assert (other.alg.extensions.parameters[0] == 1).all()
+    other.learn(1)
 
 
 def test_a_policy_takes_a_tensor_or_groups():
