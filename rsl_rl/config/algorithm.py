@@ -76,19 +76,9 @@ class OnPolicyConfig(Settings):
         require_within(self, 0, 1, "learning_rate")
         require_field(self, "ema_decay", 0 <= self.ema_decay < 1, " must lie in [0, 1)")
         require_choice(self, LAST_FN_TYPES, "last_fn_type")
-        chunks = self.unroll_len > 0
-        require_field(
-            self,
-            "burn_in",
-            self.burn_in == 0 or chunks,
-            " has no effect without chunks; set unroll_len too, or burn_in to 0",
-        )
-        require_field(
-            self,
-            "last_fn_type",
-            self.last_fn_type == "last" or chunks,
-            " has no effect without chunks; set unroll_len too, or last_fn_type to 'last'",
-        )
+        for name, off in (("burn_in", 0), ("last_fn_type", "last")):
+            fits = self.unroll_len > 0 or getattr(self, name) == off
+            require_field(self, name, fits, f" has no effect without chunks; set unroll_len too, or {name} to {off!r}")
 
     def learning_rate_at(self, progress: float) -> Optional[float]:
         """Return the learning rate after a share of the training, from 0 to 1; None if that does not decide it."""

@@ -64,6 +64,11 @@ class TaskConfig(Config):
         return import_object(self.builds)(self, device=device, seed=seed)
 
 
+def linear(start: Any, end: Any, progress: Any) -> Any:
+    """Return the number, or tensor, at a share from 0 to 1 of the way from ``start`` to ``end``."""
+    return start + (end - start) * progress
+
+
 def require(condition: bool, message: str) -> None:
     """Raise a ValueError with ``message`` unless ``condition`` is true."""
     if not condition:

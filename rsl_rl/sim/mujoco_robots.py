@@ -31,7 +31,6 @@ NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 
 NO_MIDPHASE = int(mujoco.mjtDisableBit.mjDSBL_MIDPHASE)
 
-
 _CONTACT_FREQUENCY = 60.0
 """Natural frequency of contacts of robots with a restitution [rad/s]; about 0.05 s in contact."""
 
@@ -65,7 +64,6 @@ class MujocoRobots(Sim):
         self.num_envs, self.device, self.dt = num_envs, device, cfg.dt
         self._trunk = int(self.model.jnt_bodyid[0])
         self._read_names()
-        self._read_bodies()
         self._allocate()
         if not self._has_soles:
             self.foot_up = self.foot_up[:, :0]
@@ -96,10 +94,6 @@ class MujocoRobots(Sim):
         self.joint_limits = torch.tensor(model.jnt_range[1:], dtype=torch.float32, device=self.device)
         self.torque_limits = torch.tensor(model.actuator_forcerange[:, 1], dtype=torch.float32, device=self.device)
         self.total_mass = torch.full((self.num_envs,), float(model.body_mass.sum()), device=self.device)
-
-    def _read_bodies(self) -> None:
-        """Find the links of the robot."""
-        model = self.model
         self._bodies = [i for i in range(model.nbody) if model.body_rootid[i] == self._trunk and model.body_mass[i] > 0]
         self.body_names = tuple(model.body(i).name for i in self._bodies)
 

@@ -14,6 +14,8 @@ from typing import Callable, Dict, NamedTuple, Tuple, Union
 
 import numpy as np
 
+from rsl_rl.config.base import linear
+
 Pair = Tuple[float, float]
 """Value at the difficulty 0 and at the difficulty 1."""
 
@@ -53,8 +55,7 @@ class Tile(NamedTuple):
 
 def at_difficulty(value: Union[float, Pair], difficulty: float) -> float:
     """Return the value between the two numbers of a pair; a single number is the value at each difficulty."""
-    low, high = (value, value) if isinstance(value, (int, float)) else value
-    return low + (high - low) * difficulty
+    return linear(*((value, value) if isinstance(value, (int, float)) else value), difficulty)
 
 
 def flat(tile: Tile, difficulty: float) -> np.ndarray:

@@ -5,10 +5,13 @@ Letters: T steps of a rollout, N environments, M trajectories, L layers, H hidde
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
+from typing import Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import torch
 from torch import Tensor
+
+Groups = TypeVar("Groups", Tensor, Mapping[str, Tensor])
+"""A tensor, or a mapping of them."""
 
 HiddenState = Union[Tensor, Tuple[Tensor, ...], None]
 """Recurrent state of one network, tensors [L, N, H]: h of a GRU, (h, c) of an LSTM; None and () stand for zeros."""
@@ -48,17 +51,7 @@ def trajectory_starts(dones: Tensor) -> Tensor:
     return starts
 
 
-@overload
-def split_and_pad_trajectories(tensor: Tensor, dones: Tensor) -> Tuple[Tensor, Tensor]: ...
-
-
-@overload
-def split_and_pad_trajectories(tensor: Mapping[str, Tensor], dones: Tensor) -> Tuple[Dict[str, Tensor], Tensor]: ...
-
-
-def split_and_pad_trajectories(
-    tensor: Union[Tensor, Mapping[str, Tensor]], dones: Tensor
-) -> Tuple[Union[Tensor, Dict[str, Tensor]], Tensor]:
+def split_and_pad_trajectories(tensor: Groups, dones: Tensor) -> Tuple[Groups, Tensor]:
     """Cut a rollout [T, N, ...], or a mapping of such groups, at dones [T, N] or [T, N, 1] into trajectories.
 
     Return them in the order of environments, padded with zeros to [T, M, ...], and their mask [T, M]: True for samples,
@@ -97,17 +90,7 @@ def trajectory_states(state: HiddenState, dones: Tensor) -> HiddenState:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-@overload
-def unpad_trajectories(trajectories: Tensor, masks: Tensor) -> Tensor: ...
-
-
-@overload
-def unpad_trajectories(trajectories: Mapping[str, Tensor], masks: Tensor) -> Dict[str, Tensor]: ...
-
-
-def unpad_trajectories(
-    trajectories: Union[Tensor, Mapping[str, Tensor]], masks: Tensor
-) -> Union[Tensor, Dict[str, Tensor]]:
+def unpad_trajectories(trajectories: Groups, masks: Tensor) -> Groups:
     """Undo :func:`split_and_pad_trajectories`: [T, M, ...], or a mapping of such groups, back to [T, N, ...]."""
 
     def unpad(x: Tensor) -> Tensor:

@@ -90,10 +90,6 @@ class IsaacGymSim(Sim):
         self._feet = FootKinematics(urdf, self.foot_names, self.joint_names, self.device)
         self._origins, self._facts = self._scene.origins.to(self.device), facts
         self._start(facts.start_height)
-        self._start_parameters()
-
-    def _start_parameters(self) -> None:
-        """Set the parameters of the model."""
         self.body_names = tuple(self._scene.body_names)
         self._actors = self._scene.parameters
         self._masses = self._actors.masses.expand(self.num_envs, -1)  # [N, bodies] on the CPU

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Tuple, Union
 import torch
 from torch import Tensor
 
+from rsl_rl.config.base import linear
 from rsl_rl.config.mdp import ScheduleConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.robots import Robot
@@ -82,7 +83,7 @@ class Schedule(Stored):
     @property
     def factor(self) -> Tensor:
         """The present factor []."""
-        return self.cfg.start + (self.cfg.end - self.cfg.start) * self._progress
+        return linear(self.cfg.start, self.cfg.end, self._progress)
 
     def _advance(self, state: RobotState, done: Tensor) -> None:
         grows: Union[Tensor, float] = 1.0
