@@ -11,7 +11,7 @@ import torch
 
 from rsl_rl.config.extensions import RNDConfig
 from rsl_rl.extensions import RandomNetworkDistillation, Symmetry
-from rsl_rl.modules.actor_critic import ActorCritic
+from rsl_rl.modules.policy import ActorCritic
 from tests.learners import ppo_of
 
 T, N, D, C, A, HIDDEN = 12, 32, 6, 4, 2, (32, 16)

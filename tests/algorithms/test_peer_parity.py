@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rsl_rl.modules.actor_critic import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules.policy import ActorCritic, ActorCriticRecurrent
 from tests.learners import ppo_of
 
 T, N, D, C, A, H, HIDDEN = 12, 32, 7, 9, 3, 10, (32, 16)
