@@ -8,7 +8,7 @@ import torch
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.base import PARAMETERS, RobotPoseVel
-from tests.sim.isaacgym.isaac_gym_package import instead_of_isaac_gym
+from tests.sim.isaac_gym.isaac_gym_package import instead_of_isaac_gym
 
 N = 4
 POSE = torch.tensor(GO2.default_joint_pos).expand(N, -1)

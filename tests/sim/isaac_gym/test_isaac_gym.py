@@ -12,7 +12,7 @@ from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 from rsl_rl.utils.height_field import HeightField
 from tests.sim import standing
-from tests.sim.isaacgym.isaac_gym_package import instead_of_isaac_gym
+from tests.sim.isaac_gym.isaac_gym_package import instead_of_isaac_gym
 from tests.sim.standing import stand
 
 N = 4

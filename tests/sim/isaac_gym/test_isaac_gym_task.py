@@ -11,7 +11,7 @@ from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.task import EventTerm, ObservationGroupConfig, RandomizationConfig, TerrainConfig
 from rsl_rl.env import check_vec_env
 from rsl_rl.runners import OnPolicyRunner
-from tests.sim.isaacgym.isaac_gym_package import instead_of_isaac_gym
+from tests.sim.isaac_gym.isaac_gym_package import instead_of_isaac_gym
 
 BACKEND = "rsl_rl.sim.isaacgym.engine:IsaacGymSim"
 CFG = Go2Flat()
