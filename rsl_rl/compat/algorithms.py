@@ -287,9 +287,9 @@ class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
     def more_columns(self) -> Dict[str, Column]:
         return ENDS
 
-    def init_storage(self, num_envs: int, *sizes: Any) -> None:
+    def init_storage(self, num_envs: int, *args: Any, **kwargs: Any) -> None:
         grpo.require_groups(num_envs, self.cfg.group_size)
-        super().init_storage(num_envs, *sizes)
+        super().init_storage(num_envs, *args, **kwargs)
 
     def set_storage(self, storage: Any) -> None:
         super().set_storage(storage)
