@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rsl_rl.acceleration.flat_adam import FlatAdam
 from rsl_rl.algorithms.extension import Extension
+from rsl_rl.config.base import linear
 from rsl_rl.config.extensions import RNDConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv, require_group
@@ -155,5 +156,5 @@ def scheduled_weight(cfg: RNDConfig, step: int) -> float:
         return cfg.weight if step < cfg.final_step else cfg.final_weight
     if cfg.weight_schedule == "linear":
         progress = (step - cfg.initial_step) / (cfg.final_step - cfg.initial_step)
-        return cfg.weight + (cfg.final_weight - cfg.weight) * min(1.0, max(0.0, progress))
+        return linear(cfg.weight, cfg.final_weight, min(1.0, max(0.0, progress)))
     return cfg.weight
