@@ -175,9 +175,9 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         "gymapi-mujoco/tests/test_gymapi_client.py, with a client of ours"
     ),
     "python benchmarks/gym_interface.py --num_envs 512 4096": "by hand",
-    "python scripts/train.py --task go2_rough": "tests/cli/test_rough_ground_commands.py",
-    "python scripts/evaluate.py --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_rough_ground_commands.py",
-    "python scripts/play.py --task go2_rough --terrain stairs_up --level 5": "tests/cli/test_rough_ground_commands.py",
+    "python scripts/train.py --task go2_rough": "tests/cli/test_on_terrain.py",
+    "python scripts/evaluate.py --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_on_terrain.py",
+    "python scripts/play.py --task go2_rough --terrain stairs_up --level 5": "tests/cli/test_on_terrain.py",
     "python scripts/train.py --task go2_rough_teacher": "tests/test_architecture.py",
     "python scripts/train.py --task go2_rough_student --algorithm.teacher_run logs/go2_rough_teacher/<run>": (
         "tests/test_architecture.py"
