@@ -5,6 +5,7 @@ What differs on purpose is in docs/migrating.md, "The first version, statement b
 
 import inspect
 import math
+from typing import get_type_hints
 
 import pytest
 import torch
@@ -165,7 +166,7 @@ def test_vec_env_is_abstract_and_names_the_stated_members():
     assert {
         "num_envs", "num_obs", "num_privileged_obs", "num_actions", "max_episode_length", "obs_buf",
         "privileged_obs_buf", "rew_buf", "reset_buf", "episode_length_buf", "extras", "device",
-    } <= set(VecEnv.__annotations__)  # fmt: skip
+    } <= set(get_type_hints(VecEnv))  # fmt: skip
     for name in ("step", "reset", "get_observations", "get_privileged_observations"):
         assert callable(getattr(VecEnv, name))
 

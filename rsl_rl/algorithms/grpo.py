@@ -70,18 +70,10 @@ class GRPO(Algorithm):
     @classmethod
     def from_env(cls, cfg: LearnConfig, env: VecEnv, device: Union[str, torch.device]) -> GRPO:
         """Return the algorithm for an environment; one that cannot restart its episodes is a ValueError."""
-        algorithm = cfg.algorithm
-        assert isinstance(algorithm, GRPOConfig)
-        require_groups(env.num_envs, algorithm.group_size)
-        if algorithm.restart_episodes and not supports(env, Resettable):
-            raise ValueError(
-                f"{type(env).__name__} has no reset(env_ids), with which each rollout begins; add the method, or set "
-                "algorithm.restart_episodes to false"
-            )
+        assert isinstance(cfg.algorithm, GRPOConfig)
+        prepare_env(env, cfg.algorithm)
         parts = build_parts(cfg, env, device)
-        if supports(env, SharesStarts):
-            env.share_starts(algorithm.group_size)
-        return cls(parts.policy, parts.storage, algorithm, parts.extensions, cfg.acceleration)
+        return cls(parts.policy, parts.storage, cfg.algorithm, parts.extensions, cfg.acceleration)
 
     def begin_rollout(self) -> None:
         self.storage.clear()
@@ -162,6 +154,19 @@ def grpo_backward(
         loss = loss + term
     loss.backward()
     return torch.stack(terms).detach()
+
+
+def prepare_env(env: VecEnv, cfg: GRPOConfig) -> None:
+    """Let groups of environments start in the same state, if the environment can; one that has no whole number of
+    groups, or cannot restart its episodes, is a ValueError."""
+    require_groups(env.num_envs, cfg.group_size)
+    if cfg.restart_episodes and not supports(env, Resettable):
+        raise ValueError(
+            f"{type(env).__name__} has no reset(env_ids), with which each rollout begins; add the method, or set "
+            "algorithm.restart_episodes to false"
+        )
+    if supports(env, SharesStarts):
+        env.share_starts(cfg.group_size)
 
 
 def require_groups(num_envs: int, group_size: int) -> None:

@@ -279,6 +279,15 @@ class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
     config_class = GRPOConfig
     buffer: RolloutBuffer
 
+    @classmethod
+    def from_env(cls, cfg: LearnConfig, env: VecEnv, device: Union[str, torch.device]) -> GRPO:
+        assert isinstance(cfg.algorithm, GRPOConfig)
+        grpo.prepare_env(env, cfg.algorithm)
+        parts = ppo.build_parts(cfg, env, device, more_columns=ENDS, storage_class=cls.storage_class)
+        alg = cls(parts.policy, device, cfg.algorithm, parts.extensions, cfg.acceleration)
+        alg.set_storage(parts.storage)
+        return alg
+
     @staticmethod
     def storage_class(*args: Any) -> RolloutStorage:  # type: ignore[override]
         """Return a storage with memory for the observation after the rollout."""

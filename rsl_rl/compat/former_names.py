@@ -25,6 +25,7 @@ _POLICIES = ("ActorCritic", "ActorCriticRecurrent", "SymmetricActorCritic", "Sym
 
 NAMES: Dict[str, Dict[str, str]] = {
     "rsl_rl.algorithms": _here("algorithms", "PPO", "GRPO", "Distillation"),
+    "rsl_rl.env": _here("env", "VecEnv", "as_vec_env", "check_env"),
     "rsl_rl.modules": {
         **_NETWORKS,
         **_CONFIGS,

@@ -12,13 +12,13 @@ from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.algorithms.distillation import Distillation
 from rsl_rl.compat.algorithms import PPO, ClientCalls, fitted, wants
 from rsl_rl.compat.config import client_of
+from rsl_rl.compat.env import as_vec_env
 from rsl_rl.compat.eras import Era
 from rsl_rl.compat.former_names import Facade
 from rsl_rl.compat.model_policy import networks_of
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import Collective
-from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.loggers import Record
 from rsl_rl.runners.checkpoints import load_algorithm

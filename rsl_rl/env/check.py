@@ -9,16 +9,9 @@ import torch
 from torch import Tensor
 
 from rsl_rl.env.adapters import as_vec_env
-from rsl_rl.env.adapters.foreign import ExtrasEnv, FiveTupleEnv, GroupsEnv
 from rsl_rl.env.contract import ContractError, Correction, find_corrections
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.utils.registry import import_object
-
-_FORMS = {
-    FiveTupleEnv: "five results of step(), as legged_gym's",
-    ExtrasEnv: 'one tensor and extras["observations"], as for rsl_rl 2',
-    GroupsEnv: "observation groups, some attributes missing",
-}
 
 
 class EnvReport(NamedTuple):
@@ -64,13 +57,14 @@ def _gymnasium_env(name: str) -> Any:
 
 
 def check_env(source: Any, num_steps: int = 100) -> EnvReport:
-    """Check an environment of any known interface against the contract, and time it for ``num_steps`` control steps.
+    """Check an environment of an interface that ``as_vec_env`` knows against the contract, and time it for
+    ``num_steps`` control steps.
 
     ``source`` is the environment, a function that makes it, or a text; see :func:`load_env`. An environment of an
     unknown interface is a TypeError.
     """
     env = as_vec_env(load_env(source))
-    form = _FORMS.get(type(env), type(env).__name__)
+    form = getattr(type(env), "form", type(env).__name__)
     sizes = getattr(env, "num_envs", 0), getattr(env, "num_actions", 0)
     obs = env.get_observations()
     groups = {str(name): tuple(obs[name].shape[1:]) for name in obs.keys()}  # noqa: SIM118

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, Mapping, NamedTuple, Sequence, Union
 
 import torch
 from torch import Tensor
@@ -48,10 +48,6 @@ class VecEnv(ABC):
 
     num_envs: int
     """N."""
-    num_obs: int
-    """Size D of the group "policy"."""
-    num_privileged_obs: Optional[int]
-    """Size C of the group "critic"; None if there is no such group."""
     num_actions: int
     """A."""
     max_episode_length: Union[int, Tensor]
@@ -62,16 +58,6 @@ class VecEnv(ABC):
     """Device of all tensors."""
     cfg: Any
     """Config of the environment, a dict or dataclass; it is saved with the run."""
-    obs_buf: Tensor
-    """Latest observation of the group "policy", [N, D]."""
-    privileged_obs_buf: Optional[Tensor]
-    """Latest observation of the group "critic", [N, C], or None."""
-    rew_buf: Tensor
-    """Latest reward, [N]."""
-    reset_buf: Tensor
-    """Whether the latest step ended the episode, [N] bool."""
-    extras: Dict[str, Any]
-    """The latest step's extras."""
 
     @abstractmethod
     def get_observations(self) -> Observations:
@@ -87,10 +73,6 @@ class VecEnv(ABC):
         were reset, whose transitions are masked; ``"no_transition"`` [N] bool, where the step only started an episode
         and ignored the action, which is masked too; and ``"log"`` or ``"episode"``, a dict of numbers for the loggers.
         """
-
-    def get_privileged_observations(self) -> Optional[Tensor]:
-        """Return the group "critic" [N, C], or None."""
-        return self.get_observations().get("critic")
 
     def reset(self, env_ids: Union[Sequence[int], Tensor, None] = None) -> Observations:
         """Start new episodes in the given environments (None: in all) and return the observations of all."""

@@ -101,11 +101,8 @@ class LeggedRobot(VecEnv):
         self._rewards = WeightedRewards(cfg.rewards, self.state, cfg.sim.control_dt)
         self._step_log = StepLog(cfg.rewards.terms, cfg.episode_length)
         self._groups = observation_groups(cfg, self.state, self._generator)
-        self.num_obs = sum(self._groups["policy"].sizes)
-        self.num_privileged_obs = sum(self._groups["critic"].sizes) if "critic" in self._groups else None
         self._observation_table = ObservationTable(self._groups, self.state)
         self._observations: Dict[str, Tensor] = {}
-        self.extras: Dict[str, Any] = {}
         self._recorder = FaultRecorder(self.sim, faults.CAUSES, self.actuator.inputs_per_step)
         self.reset()
 
@@ -122,7 +119,7 @@ class LeggedRobot(VecEnv):
         self.commands.start(mask)
         self.state.refresh_pose()
         self._observation_table.draw_noise()
-        self._set_observations(self._observation_table(self.state, self._observations, mask, same_step=True))
+        self._observations = self._observation_table(self.state, self._observations, mask, same_step=True)
         return self._observations
 
     def step(self, actions: Tensor) -> StepResult:
@@ -159,7 +156,6 @@ class LeggedRobot(VecEnv):
         log = self._step_log(state, self._rewards.episode_sums, done, time_outs, broken)
         log.update(self.levels.step(self.sim.root_pos, self.sim.root_quat, state.command, done, time_outs))
         log.update(self._events.log(), **self.commands.log())
-        self.extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
         for observer in self.observers:
             observer(state, done)
 
@@ -169,10 +165,10 @@ class LeggedRobot(VecEnv):
         self._events.interval()
         state.refresh_pose()
         started = None if none_on_cpu(done) else done
-        self._set_observations(self._observation_table(state, self._observations, started))
+        self._observations = self._observation_table(state, self._observations, started)
         self._observation_table.end_step()
-        self.rew_buf, self.reset_buf = reward, done
-        return StepResult(self._observations, reward, done, self.extras)
+        extras = {"time_outs": time_outs, "final_obs": final_obs, "log": log, "invalid": found}
+        return StepResult(self._observations, reward, done, extras)
 
     def _reset(self, mask: Tensor) -> None:
         """Reset the robots marked in mask [N] to random start states."""
@@ -184,11 +180,6 @@ class LeggedRobot(VecEnv):
         self.state.reset(mask)
         self.levels.reset(mask)
         self.actuator.reset(mask)
-
-    def _set_observations(self, groups: Dict[str, Tensor]) -> None:
-        self._observations = groups
-        self.obs_buf = groups["policy"]
-        self.privileged_obs_buf: Optional[Tensor] = groups.get("critic")
 
     def state_dict(self) -> Dict[str, Any]:
         """Return everything that the next steps depend on: physics, episodes, commands, random generator."""
@@ -227,7 +218,7 @@ class LeggedRobot(VecEnv):
             )
         self._generator.set_state(generator_state)
         groups = {name: group.to(self.device, copy=True) for name, group in state["observations"].items()}
-        self._set_observations(groups)
+        self._observations = groups
         self._recorder = FaultRecorder(self.sim, faults.CAUSES, self.actuator.inputs_per_step)
 
     def postmortem(self, cause: str) -> Optional[Dict[str, Any]]:

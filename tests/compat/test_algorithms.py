@@ -1,14 +1,19 @@
 """Algorithms with the constructors of rsl_rl 1 to 5: settings as attributes, and GRPO's buffer."""
 
 import copy
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 import torch
 
+from configs.grpo import ToyGRPO
 from rsl_rl.algorithms import GRPO, PPO, Distillation
 from rsl_rl.algorithms import grpo as grpo_module
 from rsl_rl.algorithms.build import build_storage
+from rsl_rl.config.algorithm import GRPOConfig
 from rsl_rl.modules import ActorCritic
+from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.storage import GroupSpec
 
 T, N, D, A = 6, 8, 3, 2
@@ -85,3 +90,30 @@ def test_grpo_buffer_has_what_the_plain_algorithm_computes_as_fields():
         for each in (alg, plain):
             torch.manual_seed(seed)
             each.update()
+
+
+class Counting(GRPO):
+    """A client's subclass, which reads the buffer."""
+
+    num_steps = 0
+
+    def update(self):
+        self.num_steps += int(self.buffer.rollout["seq_mask"].sum())
+        return super().update()
+
+
+@dataclass(frozen=True)
+class CountingConfig(GRPOConfig):
+    builds: ClassVar[str] = f"{__name__}:Counting"
+
+
+def test_a_subclass_of_grpo_that_a_config_names_learns_the_same():
+    cfg, runners = ToyGRPO(), []
+    for algorithm in (cfg.algorithm, CountingConfig(**vars(cfg.algorithm))):
+        torch.manual_seed(3)
+        env = replace(cfg.env, num_envs=16).build(seed=3)
+        runners.append(OnPolicyRunner(env, replace(cfg, algorithm=algorithm)))
+        runners[-1].learn(2)
+    plain, counting = (runner.alg.policy.state_dict() for runner in runners)
+    assert all(torch.equal(plain[name], counting[name]) for name in plain)
+    assert 0 < runners[1].alg.num_steps <= 2 * 16 * cfg.runner.num_steps_per_env

@@ -206,7 +206,7 @@ def test_distilled_go2_has_the_observations_of_its_teacher_and_walks_through_an_
     teacher_env = replace(flat.env, num_envs=4).build()
     OnPolicyRunner(teacher_env, flat).save(tmp_path / "model_0.pt")
     env = cfg.env.build()
-    groups, size = env.get_observations(), teacher_env.num_obs
+    groups, size = env.get_observations(), teacher_env.get_observations()["policy"].shape[1]
     assert list(groups) == ["policy", "critic", "teacher"] and groups["teacher"].shape == (4, size)
     assert torch.equal(groups["teacher"], groups["critic"][:, :size])
     cfg = replace(cfg, algorithm=replace(cfg.algorithm, teacher_run=str(tmp_path / "model_0.pt")))

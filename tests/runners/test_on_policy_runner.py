@@ -204,7 +204,7 @@ class InPlace(PointEnv):
         super().__init__(cfg)
 
     def get_observations(self):
-        self._buffer.copy_(self.obs_buf)
+        self._buffer.copy_(super().get_observations()["policy"])
         return {"policy": self._buffer}
 
     def step(self, actions):
@@ -230,7 +230,7 @@ class Rough(PointEnv):
     """Changes its actions in place, gives float64 observations, and junk in the rows of final_obs that do not count."""
 
     def get_observations(self):
-        return {"policy": self.obs_buf.double()}
+        return {"policy": super().get_observations()["policy"].double()}
 
     def step(self, actions):
         result = super().step(actions.mul_(1.0))
@@ -319,7 +319,7 @@ def test_ages_at_the_start_differ_and_stay_below_each_limit(small_cfg):
 def test_groups_that_are_no_rows_are_refused(small_cfg):
     class Flat(PointEnv):
         def get_observations(self):
-            return {"policy": self.obs_buf.squeeze(1)}
+            return {"policy": super().get_observations()["policy"].squeeze(1)}
 
     with pytest.raises(ValueError, match=r"the group 'policy' has the shape \[16\]; a network reads"):
         OnPolicyRunner(Flat(ToyConfig(num_envs=16)), small_cfg)

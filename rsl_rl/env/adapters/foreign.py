@@ -1,9 +1,9 @@
-"""Environments of rsl_rl's own interfaces, past and present, as :class:`VecEnv`."""
+"""Environments of other classes as :class:`VecEnv`."""
 
 from __future__ import annotations
 
 import numbers
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, ClassVar, Mapping
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ class ForeignEnv(VecEnv):
 
     What this class does not define is looked up in ``client``, and what is set is set there.
     """
+
+    form: ClassVar[str]
+    """The interface of ``client``, in words."""
 
     def __init__(self, client: Any, obs: Tensor):
         vars(self).update(client=client, _device=obs.device)
@@ -38,11 +41,6 @@ class ForeignEnv(VecEnv):
     def reset(self) -> Any:  # type: ignore[override]
         """The environment's own ``reset``, if it has one."""
         return self.client.reset
-
-    @property
-    def get_privileged_observations(self) -> Any:  # type: ignore[override]
-        """The environment's own method, if it has one."""
-        return self.client.get_privileged_observations
 
     @property
     def device(self) -> Any:  # type: ignore[override]
@@ -77,6 +75,8 @@ class ForeignEnv(VecEnv):
 class GroupsEnv(ForeignEnv):
     """An environment of observation groups that lacks some attribute of :class:`VecEnv`."""
 
+    form = "observation groups, some attributes missing"
+
     @classmethod
     def has_all(cls, client: Any) -> bool:
         """Return whether an environment has every attribute itself, each of a kind that is understood."""
@@ -91,59 +91,6 @@ class GroupsEnv(ForeignEnv):
         return self._result(*self.client.step(actions))
 
 
-class ExtrasEnv(ForeignEnv):
-    """An environment that returns one tensor, and all of its groups in ``extras["observations"]``."""
-
-    def get_observations(self) -> Observations:
-        obs, extras = self.client.get_observations()
-        return _with_extras(obs, extras)
-
-    def step(self, actions: Tensor) -> StepResult:
-        obs, reward, done, extras = self.client.step(actions)
-        return self._result(_with_extras(obs, extras), reward, done, extras)
-
-
-class FiveTupleEnv(ForeignEnv):
-    """An environment that returns (obs, privileged_obs or None, reward, done, extras)."""
-
-    @staticmethod
-    def names_privileged(client: Any) -> bool:
-        """Return whether an environment says itself what privileged observations it has."""
-        method = getattr(type(client), "get_privileged_observations", None)
-        return method is not None and method is not VecEnv.get_privileged_observations
-
-    def get_observations(self) -> Observations:
-        named = self.names_privileged(self.client)
-        return _with_privileged(
-            self.client.get_observations(), self.client.get_privileged_observations() if named else None
-        )
-
-    def step(self, actions: Tensor) -> StepResult:
-        obs, privileged, reward, done, extras = _five(self.client.step(actions), type(self.client).__name__)
-        return self._result(_with_privileged(obs, privileged), reward, done, extras)
-
-
 def is_groups(obs: Any) -> bool:
     """Return whether observations are named groups."""
     return isinstance(obs, Mapping) or (hasattr(obs, "keys") and hasattr(obs, "values"))
-
-
-def _with_extras(obs: Tensor, extras: Any) -> Dict[str, Tensor]:
-    others = (extras or {}).get("observations", {})
-    return {"policy": obs, **{name: others[name] for name in others.keys() if name != "policy"}}  # noqa: SIM118
-
-
-def _with_privileged(obs: Tensor, privileged: Any) -> Dict[str, Tensor]:
-    has_some = isinstance(privileged, Tensor) and privileged.shape[-1] > 0
-    return {"policy": obs, "critic": privileged} if has_some else {"policy": obs}
-
-
-def _five(result: Any, name: str) -> Tuple[Any, ...]:
-    """Return the five results of a step; four stand for one without privileged observations."""
-    if isinstance(result, (tuple, list)) and len(result) in (4, 5):
-        return tuple(result) if len(result) == 5 else (result[0], None, *result[1:])
-    got = f"{len(result)} values" if isinstance(result, (tuple, list)) else f"a {type(result).__name__}"
-    raise TypeError(
-        f"{name}.step() gives {got}; with get_observations() that returns a tensor, give (obs, privileged_obs, reward, "
-        "done, extras)"
-    )

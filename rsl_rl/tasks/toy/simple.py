@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Sequence, Union
+from typing import Dict, Mapping, Sequence, Union
 
 import torch
 from torch import Tensor
 
-from rsl_rl.config.task import CameraConfig, ChoiceConfig, FarGoalConfig, RecallConfig, ToyConfig
+from rsl_rl.config.task import CameraConfig, ChoiceConfig, FarGoalConfig, ToyConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
 
@@ -16,19 +16,16 @@ class ToyEnv(VecEnv):
     """Base class of toy environments: episodes of limited length with a random start state x [N, ...]."""
 
     num_actions = 1
-    num_privileged_obs = None
-    privileged_obs_buf = None
 
-    def __init__(self, cfg: ToyConfig, num_obs: int, device: str, seed: int):
+    def __init__(self, cfg: ToyConfig, device: str = "cpu", seed: int = 0):
         self.cfg = cfg
-        self.num_envs, self.num_obs = cfg.num_envs, num_obs
+        self.num_envs = cfg.num_envs
         self.max_episode_length = cfg.episode_steps
         self.device = torch.device(device)
         self._generator = torch.Generator(self.device).manual_seed(seed)
         self._group_size = 1
         self.x = self._draw()
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
-        self.extras: Dict[str, Any] = {}
         self._groups = self._observe_groups()
 
     def _draw(self) -> Tensor:
@@ -43,10 +40,6 @@ class ToyEnv(VecEnv):
         """Return all groups of the current state."""
         return {"policy": self._observe()}
 
-    @property
-    def obs_buf(self) -> Tensor:
-        return self._groups["policy"]
-
     def get_observations(self) -> Observations:
         return dict(self._groups)
 
@@ -60,11 +53,10 @@ class ToyEnv(VecEnv):
         """Count the step and reset finished episodes; ``failed`` [N] bool ends them before the time limit."""
         self.episode_length_buf += 1
         time_outs = (self.episode_length_buf >= self.max_episode_length) & ~failed
-        self.reset_buf = failed | time_outs
-        self.rew_buf = rewards
-        self.extras = {"time_outs": time_outs, "final_obs": self._observe_groups()}
-        self._reset(self.reset_buf)
-        return StepResult(self.get_observations(), self.rew_buf, self.reset_buf, self.extras)
+        done = failed | time_outs
+        extras = {"time_outs": time_outs, "final_obs": self._observe_groups()}
+        self._reset(done)
+        return StepResult(self.get_observations(), rewards, done, extras)
 
     def _require_indices(self, actions: Tensor, what: str) -> None:
         """Raise a ValueError unless actions are indices [N, 1]."""
@@ -87,7 +79,7 @@ class ToyEnv(VecEnv):
         return {
             "x": self.x.clone(),
             "episode_length": self.episode_length_buf.clone(),
-            "obs": self.obs_buf.clone(),  # episode lengths may have been changed since it was computed
+            "obs": self._groups["policy"].clone(),  # episode lengths may have been changed since it was computed
             "generator": self._generator.get_state(),
         }
 
@@ -112,9 +104,6 @@ class PointEnv(ToyEnv):
     reward of about 0 per step.
     """
 
-    def __init__(self, cfg: ToyConfig, device: str = "cpu", seed: int = 0):
-        super().__init__(cfg, num_obs=1, device=device, seed=seed)
-
     def _draw(self) -> Tensor:
         return 4.0 * torch.rand(self.num_envs, device=self.device, generator=self._generator) - 2.0
 
@@ -133,9 +122,6 @@ class RecallEnv(ToyEnv):
     reach a reward of 1 per step. A policy without memory reaches it in the first step only, and a mean of 0 in all
     other steps for actions within [-1, 1].
     """
-
-    def __init__(self, cfg: RecallConfig, device: str = "cpu", seed: int = 0):
-        super().__init__(cfg, num_obs=2, device=device, seed=seed)
 
     def _draw(self) -> Tensor:
         return 2.0 * torch.randint(2, (self.num_envs,), device=self.device, generator=self._generator).float() - 1.0
@@ -158,7 +144,7 @@ class ChoiceEnv(ToyEnv):
 
     def __init__(self, cfg: ChoiceConfig, device: str = "cpu", seed: int = 0):
         self.num_actions = cfg.num_choices
-        super().__init__(cfg, num_obs=cfg.num_choices, device=device, seed=seed)
+        super().__init__(cfg, device, seed)
 
     def _draw(self) -> Tensor:
         """Draw the index of the right answer, [N] int64."""
@@ -185,7 +171,7 @@ class CameraEnv(ToyEnv):
 
     def __init__(self, cfg: CameraConfig, device: str = "cpu", seed: int = 0):
         self._columns = torch.linspace(-3.0, 3.0, self.width, device=device)  # positions of the columns' centres
-        super().__init__(cfg, num_obs=1, device=device, seed=seed)
+        super().__init__(cfg, device, seed)
 
     def _draw(self) -> Tensor:
         position = 4.0 * torch.rand(self.num_envs, device=self.device, generator=self._generator) - 2.0
@@ -233,7 +219,7 @@ class FarGoalEnv(ToyEnv):
         self.num_actions, self.num_rooms = cfg.num_doors, cfg.num_rooms
         layout = torch.Generator().manual_seed(cfg.layout_seed)
         self.right_doors = torch.randint(cfg.num_doors, (cfg.num_rooms,), generator=layout).to(device)  # [rooms]
-        super().__init__(cfg, num_obs=cfg.num_rooms, device=device, seed=seed)
+        super().__init__(cfg, device, seed)
 
     def _draw(self) -> Tensor:
         """Return the first room for each walker, [N] int64."""

@@ -18,9 +18,9 @@ class TokensEnv(ToyEnv):
     ``num_actions`` is V, and actions are the index of a token, [N, 1] int64, as of a categorical policy.
     """
 
-    def __init__(self, cfg: TokensConfig, prompt_size: int, num_obs: int, device: str, seed: int):
+    def __init__(self, cfg: TokensConfig, prompt_size: int, device: str, seed: int):
         self.num_actions, self.length, self._prompt_size = cfg.num_tokens, cfg.episode_steps, prompt_size
-        super().__init__(cfg, num_obs=num_obs, device=device, seed=seed)
+        super().__init__(cfg, device, seed)
 
     @property
     def prompt(self) -> Tensor:
@@ -71,8 +71,7 @@ class ReverseEnv(TokensEnv):
     """
 
     def __init__(self, cfg: TokensConfig, device: str = "cpu", seed: int = 0):
-        size = cfg.episode_steps * cfg.num_tokens + cfg.episode_steps + 1
-        super().__init__(cfg, prompt_size=cfg.episode_steps, num_obs=size, device=device, seed=seed)
+        super().__init__(cfg, prompt_size=cfg.episode_steps, device=device, seed=seed)
 
     def _draw_prompt(self) -> Tensor:
         return self._draw_tokens()
@@ -95,8 +94,7 @@ class TargetSumEnv(TokensEnv):
 
     def __init__(self, cfg: TokensConfig, device: str = "cpu", seed: int = 0):
         self.largest = cfg.episode_steps * (cfg.num_tokens - 1)
-        size = 2 * (self.largest + 1) + cfg.episode_steps + 1
-        super().__init__(cfg, prompt_size=1, num_obs=size, device=device, seed=seed)
+        super().__init__(cfg, prompt_size=1, device=device, seed=seed)
 
     def _draw_prompt(self) -> Tensor:
         return self._draw_tokens().sum(dim=1, keepdim=True)

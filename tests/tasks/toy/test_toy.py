@@ -57,7 +57,7 @@ def test_a_state_holds_what_was_shown_whatever_became_of_the_ages_since():
 
 def test_choice_rewards_the_index_before_the_one_shown():
     env = ChoiceEnv(ChoiceConfig(num_envs=200, num_choices=5, episode_steps=3))
-    assert env.num_actions == env.num_obs == 5
+    assert env.num_actions == 5
     for t in range(6):
         obs = env.get_observations()["policy"]
         assert obs.shape == (200, 5) and (obs.sum(dim=1) == 1).all()

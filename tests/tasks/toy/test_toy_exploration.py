@@ -96,8 +96,10 @@ def rewards_of_training(name, seed):
     cfg = replace(cfg, runner=replace(cfg.runner, logger="none"))
     torch.manual_seed(seed)
     env = cfg.env.build(seed=seed)
-    runner, rewards = OnPolicyRunner(env, cfg), []
-    runner.after_update.append(lambda iteration: rewards.append(env.rew_buf.mean().item()) or {})
+    step, results, rewards = env.step, [], []
+    env.step = lambda actions: results.append(step(actions)) or results[-1]
+    runner = OnPolicyRunner(env, cfg)
+    runner.after_update.append(lambda iteration: rewards.append(results[-1].reward.mean().item()) or {})
     runner.learn(cfg.runner.max_iterations, init_at_random_ep_len=True)
     return rewards
 
