@@ -247,7 +247,6 @@ def attach_callbacks(
     """Add the callbacks to the runner; return that of videos."""
     from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
     from rsl_rl.runners.listeners import BestCheckpoint, GateStreak
-    from rsl_rl.runners.run_folder import METRICS
 
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir
@@ -257,7 +256,7 @@ def attach_callbacks(
         listeners = [BestCheckpoint(folder, iteration, runner.save, runner.print_line).save_if_better]
         if progress.until_gate:
             stop = partial(runner.request_stop, GATE)
-            streak = GateStreak(progress.until_gate, progress.gate_score, stop, folder / METRICS, iteration)
+            streak = GateStreak(progress.until_gate, progress.gate_score, stop, folder, iteration)
             listeners.append(streak.note_evaluation)
         runner.after_update.append(
             EvaluationCallback(evaluation_env, progress, last, policy, listeners, runner.collective)

@@ -18,14 +18,13 @@ from rsl_rl.algorithms.ppo import PolicyStep
 from rsl_rl.compat.algorithms import PPO, ClientResult, in_our_order
 from rsl_rl.compat.model_policy import ModelPolicy, as_given
 from rsl_rl.compat.models import OutputDistribution
-from rsl_rl.compat.storage import RolloutStorage
+from rsl_rl.compat.storage import RolloutStorage, trajectory_states
 from rsl_rl.modules.distributions import DiagonalGaussian, GaussianFamily, Parameters
 from rsl_rl.utils.trajectories import (
     HiddenState,
     as_states,
     split_and_pad_trajectories,
     trajectory_starts,
-    trajectory_states,
 )
 
 

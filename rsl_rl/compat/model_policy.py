@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from rsl_rl.compat.checkpoints import Version, from_native, shift_std
 from rsl_rl.compat.models import ExportedModel, MLPModel, RNNModel, scriptable
 from rsl_rl.compat.policies import ActorCritic
-from rsl_rl.compat.storage import dones_of
+from rsl_rl.compat.storage import dones_of, trajectory_states
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.distributed import Collective
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules import policy as native
 from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.model import Model, Observation
-from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states, split_and_pad_trajectories, trajectory_states
+from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states, split_and_pad_trajectories
 
 # A client's networks
 

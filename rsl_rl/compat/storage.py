@@ -11,7 +11,7 @@ from rsl_rl.compat.former_names import Facade
 from rsl_rl.storage import returns, rollout
 from rsl_rl.storage.mini_batches import ChunkPlan, MiniBatch, SequenceBatches, StepBatches
 from rsl_rl.storage.rollout import Column, GroupSpec
-from rsl_rl.utils.trajectories import HiddenState, split_and_pad_trajectories, trajectory_starts, trajectory_states
+from rsl_rl.utils.trajectories import HiddenState, as_states, split_and_pad_trajectories, trajectory_starts
 
 _OPTIONAL = ("time_outs", "sample_mask", "returns", "advantages")
 """Columns that a transition may omit."""
@@ -117,6 +117,18 @@ class ClientBatch(MiniBatch):
     old_actions_log_prob = property(lambda self: self.columns["actions_log_prob"])
     old_mu = property(lambda self: self.columns["action_mean"])
     old_sigma = property(lambda self: self.columns["action_std"])
+
+
+def trajectory_states(state: HiddenState, dones: Tensor) -> HiddenState:
+    """Return the recurrent states [L, M, H] before the trajectories of :func:`split_and_pad_trajectories`, from those
+    before a rollout [L, N, H] with dones [T, N]: zeros for trajectories that begin after a done."""
+    starts = trajectory_starts(dones.reshape(dones.shape[:2])).t()  # [N, T]
+    parts = []
+    for before in as_states(state):
+        steps = before.new_zeros(*before.shape[:2], starts.shape[1], before.shape[2])  # [L, N, T, H]
+        steps[:, :, 0] = before
+        parts.append(steps[:, starts])
+    return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 def dones_of(keep_state: Tensor) -> Tensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional
 
+from rsl_rl.loggers.logger import read_metrics
 from rsl_rl.utils.checkpoints import CheckpointError, best_path, read_checkpoint
 
 
@@ -56,14 +56,13 @@ class BestCheckpoint:
 class GateStreak:
     """Call ``stop`` when ``length`` evaluations in a row had a score of at most ``limit``.
 
-    A run that is resumed goes on counting: the evaluations up to ``iteration`` are read from its metrics.jsonl.
+    A run that is resumed goes on counting: the evaluations up to ``iteration`` are read from the metrics in its folder.
     """
 
-    def __init__(self, length: int, limit: float, stop: Callable[[], None], metrics_file: Path, iteration: int):
+    def __init__(self, length: int, limit: float, stop: Callable[[], None], run: Path, iteration: int):
         self._length, self._limit, self._stop = length, limit, stop
         self._count = 0
-        for line in metrics_file.read_bytes().splitlines() if metrics_file.is_file() else ():
-            record = json.loads(line)
+        for record in read_metrics(run):
             if "evaluation/score" in record and record["iteration"] <= iteration:
                 self._add(record["evaluation/score"])
 

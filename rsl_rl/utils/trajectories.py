@@ -78,18 +78,6 @@ def split_and_pad_trajectories(tensor: Groups, dones: Tensor) -> Tuple[Groups, T
     return {name: pad(group) for name, group in tensor.items()}, mask
 
 
-def trajectory_states(state: HiddenState, dones: Tensor) -> HiddenState:
-    """Return the recurrent states [L, M, H] before the trajectories of :func:`split_and_pad_trajectories`, from those
-    before a rollout [L, N, H] with dones [T, N]: zeros for trajectories that begin after a done."""
-    starts = trajectory_starts(dones.reshape(dones.shape[:2])).t()  # [N, T]
-    parts = []
-    for before in as_states(state):
-        steps = before.new_zeros(*before.shape[:2], starts.shape[1], before.shape[2])  # [L, N, T, H]
-        steps[:, :, 0] = before
-        parts.append(steps[:, starts])
-    return parts[0] if len(parts) == 1 else tuple(parts)
-
-
 def unpad_trajectories(trajectories: Groups, masks: Tensor) -> Groups:
     """Undo :func:`split_and_pad_trajectories`: [T, M, ...], or a mapping of such groups, back to [T, N, ...]."""
 

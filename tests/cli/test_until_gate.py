@@ -41,7 +41,7 @@ def test_until_gate_without_evaluations_is_an_error_that_says_what_to_give(run_s
 
 
 def streak(tmp_path, stops, length=2, iteration=0):
-    return GateStreak(length, 0.8, lambda: stops.append(True), tmp_path / "metrics.jsonl", iteration)
+    return GateStreak(length, 0.8, lambda: stops.append(True), tmp_path, iteration)
 
 
 def test_streak_ends_with_an_evaluation_above_the_limit(tmp_path):
