@@ -524,4 +524,4 @@ def test_site_builds_without_a_warning(root, tmp_path):
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "rsl_rl.env.VecEnv.step" in (tmp_path / "api.html").read_text()
+    assert "rsl_rl.env.vec_env.VecEnv.step" in (tmp_path / "api.html").read_text()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple
 
 from torch import Tensor
 
@@ -114,7 +114,7 @@ class FiveTupleEnv(ForeignEnv):
         return self._result(_with_privileged(obs, privileged), reward, done, extras)
 
 
-def _first_observations(env: Any) -> Union[Observations, Tensor, Tuple[Tensor, Any]]:
+def _first_observations(env: Any) -> Any:
     """Return what ``get_observations()`` gives; an environment of single tensors is reset before, which it expects."""
     resets = callable(getattr(env, "reset", None)) and FiveTupleEnv.names_privileged(env)
     try:
