@@ -8,17 +8,18 @@ The file reads in the order in which an iteration runs: T times :meth:`PPO.act` 
   is no last observation, the time-out (:meth:`PPO.process_env_step`).
 - Time-outs: where the clock has ended an episode, :func:`credit_time_outs` adds gamma times the value of its last
   observation to the reward. If the environment does not give this observation, :func:`estimate_returns` adds gamma
-  times the value of the last state acted on.
-- A masked sample must be done. It has the weight 0 in every mean of the loss, the statistics and the advantages
-  (:meth:`GradientSteps.step`), and its return is its own value, so that it changes no other return
-  (:func:`estimate_returns`).
-- The ratio of probabilities is clipped in ``losses.surrogate_loss``, which ``losses.ppo_terms`` calls. The norms of
-  gradients are clipped in ``step_where_finite`` of the optimiser.
+  times the value of the state that this step acted on.
+- A masked sample must be done. Its return is its own value, so that it changes no other return
+  (:func:`estimate_returns`). It has the weight 0 in the loss (:meth:`GradientSteps.add_gradients`), in the statistics
+  of the networks (:meth:`GradientSteps.run`) and in those of the advantages (``returns.normalize``).
+- The ratio of probabilities is clipped in ``losses.surrogate_loss``, which ``losses.ppo_terms`` calls for
+  :func:`ppo_backward`; the closed form, ``acceleration.ppo_loss_and_gradient``, clips it alike. The norms of gradients
+  are clipped in ``step_where_finite`` of the optimiser.
 - The learning rate changes in each gradient step with the adaptive schedule, when the KL divergence of the mini-batch
   is known and before the weights change (:meth:`GradientSteps.step`). With the linear schedule it changes once, at the
   start of :meth:`PPO.update`.
 - Host-device synchronisations in an iteration: one, in the runner, which reads the metrics. Without
-  ``acceleration.fused`` there are two more in each gradient step, in :class:`PlainAdam`.
+  ``acceleration.fused`` there are two more in each gradient step taken, in :class:`PlainAdam`.
 
 The functions of tensors are in ``losses.py`` and ``storage/returns.py``. ``acceleration`` has faster implementations of
 the networks, the loss and Adam, with the same results.
@@ -239,7 +240,7 @@ def credit_time_outs(policy: ActorCritic, row: Dict[str, Tensor], extras: Mappin
     """Credit the return that a time limit cut off: where ``extras["time_outs"]`` [N] is set and the episode is done,
     add gamma times V of ``extras["final_obs"]`` to the reward.
 
-    Without ``final_obs`` it is V of the last state acted on, which :func:`estimate_returns` adds.
+    Without ``final_obs`` it is V of the state that the step acted on, which :func:`estimate_returns` adds.
     """
     if "time_outs" not in extras:
         return
@@ -269,7 +270,7 @@ def estimate_returns(
     rewards, values, mask = columns["rewards"], columns["values"], columns["sample_mask"]
     policy.evaluate_rollout(storage.groups, values)
     rewards.copy_(bootstrap_timeouts(rewards, values, columns["time_outs"], columns["dones"], cfg.gamma))
-    columns["time_outs"].zero_()  # credited
+    columns["time_outs"].zero_()  # credited now, and not again when returns are computed a second time
     last_values = policy.evaluate(obs, advance=False)
     unmasked_rewards = torch.where(mask > 0, rewards, values)
     advantages = gae(unmasked_rewards, values, last_values, columns["dones"], cfg.gamma, cfg.lam)
@@ -389,7 +390,7 @@ class GradientSteps:
         self.optimizer.zero_grad()
         batches = storage.batches
         num_unmasked = batches.total_weight(indices)
-        share = 1.0 / num_unmasked.clamp(min=1.0)  # of one of them in the mean
+        share = 1.0 / num_unmasked.clamp(min=1.0)  # weight of one sample in the mean over the unmasked ones
         added: Dict[str, Tensor] = {}
         for extension in self.extensions.learning:
             self.extensions.add_metrics(added, extension, extension.learn(batches.gather(indices)))
