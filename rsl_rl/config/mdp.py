@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Dict, Mapping, Tuple, TypeVar
 
+from typing_extensions import Annotated
+
 from rsl_rl.config.aliases import accepts_former_names
 from rsl_rl.config.base import (
     Settings,
@@ -26,7 +28,7 @@ from rsl_rl.config.base import (
     require_within,
 )
 from rsl_rl.config.sim import ActuatorConfig, PerJoint
-from rsl_rl.utils.config_io import convert, key_text, short_repr
+from rsl_rl.utils.config_io import Check, convert, key_text, short_repr
 from rsl_rl.utils.registry import require_patterns
 
 MODES = ("startup", "reset", "interval")
@@ -99,16 +101,13 @@ class ScheduleConfig(Settings):
     """Factor at the end."""
     tracking: float = 0.0
     """Count only steps while the tracking score, the mean of exp(-error^2 / tracking_sigma) over the last seconds and
-    all robots, exceeds this; 0: count all steps."""
-    tracking_sigma: float = 0.25
-    """Width of the tracking score [(m/s)^2] and [(rad/s)^2]."""
+    all robots, exceeds this; 0: count all steps. tracking_sigma is that of the first reward that has it, else 0.25."""
 
     def __post_init__(self):
         super().__post_init__()
         require_counts(self, 0, "steps")
         require_not_negative(self, "start", "end")
         require_within(self, 0, 1, "tracking")
-        require_positive(self, "tracking_sigma")
 
 
 @dataclass(frozen=True)
@@ -205,8 +204,16 @@ class EventTerm(Term):
             require_field(self, "period", self.period == 0, f" has no effect in the mode {self.mode}; leave it out")
 
 
-Range = Tuple[float, float]
+_IN_ORDER = Check(lambda pair: pair[0] <= pair[1], ": the first number must not exceed the second")
+
+Range = Annotated[Tuple[float, float], _IN_ORDER]
 """Lowest and highest value of a uniform draw."""
+PositiveRange = Annotated[Tuple[float, float], _IN_ORDER, Check(lambda pair: pair[0] > 0, ": give positive numbers")]
+Positive = Annotated[float, Check(lambda number: number > 0, " must be positive")]
+NotNegative = Annotated[float, Check(lambda number: number >= 0, " must not be negative")]
+Share = Annotated[float, Check(lambda number: 0 <= number <= 1, " must lie in [0, 1]")]
+Links = Annotated[Tuple[str, ...], Check(lambda names: len(set(names)) == len(names), ": name each entry once")]
+"""Types of the parameters of terms; what does not fit is refused when the environment is built."""
 
 
 @dataclass(frozen=True)

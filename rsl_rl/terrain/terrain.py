@@ -11,8 +11,8 @@ from torch import Tensor
 
 from rsl_rl.config.terrain import TerrainConfig
 from rsl_rl.terrain.types import TYPES, Tile
+from rsl_rl.utils.binding import bind_named
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.utils.registry import bind_named
 from rsl_rl.utils.tensors import heading, none_on_cpu, turn
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from rsl_rl.config.base import linear
 
-Pair = Tuple[float, float]
-"""Value at the difficulty 0 and at the difficulty 1."""
+Pair = Union[float, Tuple[float, float]]
+"""Value at the difficulty 0 and at the difficulty 1, or one value for all."""
 
 _MARGIN = 0.3
 """Width of the flat strip at the edges of a tile [m]."""
@@ -53,7 +53,7 @@ class Tile(NamedTuple):
         return float(self.x[1, 0] - self.x[0, 0])
 
 
-def at_difficulty(value: Union[float, Pair], difficulty: float) -> float:
+def at_difficulty(value: Pair, difficulty: float) -> float:
     """Return the value between the two numbers of a pair; a single number is the value at each difficulty."""
     return linear(*((value, value) if isinstance(value, (int, float)) else value), difficulty)
 
@@ -103,7 +103,12 @@ def stairs_down(
 
 
 def obstacles(
-    tile: Tile, difficulty: float, *, height: Pair = (0.03, 0.2), size: Pair = (0.5, 1.5), density: float = 0.6
+    tile: Tile,
+    difficulty: float,
+    *,
+    height: Pair = (0.03, 0.2),
+    size: Tuple[float, float] = (0.5, 1.5),
+    density: float = 0.6,
 ) -> np.ndarray:
     """Random rectangular blocks and pits; ``size`` are their smallest and largest sides [m], ``density`` their number
     per square metre."""

@@ -8,9 +8,10 @@ import functools
 import numbers
 import re
 import reprlib
+from collections import abc
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Tuple, Type, TypeVar, Union, cast, get_type_hints
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple, Type, TypeVar, Union, cast, get_type_hints
 
 import yaml
 
@@ -121,13 +122,17 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     ``where``.
 
     Numbers become Python numbers and must be finite in 32 bits (integers: 64 bits), lists become tuples, and mappings
-    become the declared config.
+    become the declared config. The checks of an ``Annotated`` type must hold.
     """
     origin: Any = getattr(hint, "__origin__", None)
     arguments: Tuple[Any, ...] = getattr(hint, "__args__", ())
+    if hasattr(hint, "__metadata__"):  # Annotated
+        return _checked(convert(origin, value, where), hint.__metadata__, where)
     if origin is tuple:
         return _convert_tuple(arguments, value, where)
-    if origin is dict:
+    if origin is abc.Sequence:
+        return _convert_tuple((*arguments, Ellipsis), value, where)
+    if origin in (dict, abc.Mapping):
         return _convert_dict(arguments[1], value, where)
     if origin is Union:
         options = [option for option in arguments if option is not type(None)]
@@ -151,8 +156,23 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     raise _mismatch(hint, value, where)
 
 
+class Check(NamedTuple):
+    """What a number, or another value, must be: the metadata of an ``Annotated`` type."""
+
+    holds: Callable[[Any], bool]
+    message: str
+    """What follows path and value, such as " must be positive"."""
+
+
+def _checked(value: Any, checks: Tuple[Any, ...], where: str) -> Any:
+    for check in checks:
+        if isinstance(check, Check) and not check.holds(value):
+            raise ValueError(f"{where}={short_repr(value)}{check.message}")
+    return value
+
+
 def _takes_mapping(hint: Any) -> bool:
-    return getattr(hint, "__origin__", None) is dict or (isinstance(hint, type) and bool(_kinds(hint)))
+    return getattr(hint, "__origin__", None) in (dict, abc.Mapping) or (isinstance(hint, type) and bool(_kinds(hint)))
 
 
 def _is_config(value: Any) -> bool:

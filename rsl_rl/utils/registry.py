@@ -1,17 +1,14 @@
-"""Find implementations by name, and bind the parameters of functions; a module is imported when it is used."""
+"""Find implementations by name; a module is imported when it is used."""
 
 from __future__ import annotations
 
 import difflib
-import functools
 import importlib.abc
 import importlib.machinery
-import inspect
 import re
 import sys
 import warnings
-from dataclasses import fields
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Tuple
+from typing import Any, Iterable, List, Mapping, Sequence, Tuple
 
 MOVED = {
     "rsl_rl.config.acceleration": "rsl_rl.config.learn",
@@ -23,7 +20,6 @@ MOVED = {
     "rsl_rl.sim.isaac_gym": "rsl_rl.sim.isaacgym.engine",
     "rsl_rl.sim.parameters": "rsl_rl.sim.base",
     "rsl_rl.tasks.robots": "rsl_rl.robots",
-    "rsl_rl.utils.binding": "rsl_rl.utils.registry",
     "rsl_rl.utils.rotations": "rsl_rl.utils.tensors",
     "rsl_rl.utils.uniform": "rsl_rl.utils.tensors",
 }
@@ -95,72 +91,6 @@ class Registry:
             known = ", ".join(self.names())
             raise ValueError(f"unknown {self.kind} '{name}'; known: {known}.{suggest(name, self._entries)}")
         return import_object(self._entries[name])
-
-
-def find_function(name: str, known: Mapping[str, Any], kind: str) -> Any:
-    """Find what a term names: an entry of ``known``, or "package.module:function"."""
-    if ":" in name:
-        return import_object(name)
-    if name not in known:
-        raise ValueError(f"unknown {kind} '{name}'; known: {', '.join(sorted(known))}.{suggest(name, known)}")
-    return known[name]
-
-
-def bind_named(
-    name: str,
-    term: Any,
-    known: Mapping[str, Any],
-    kind: str,
-    where: str,
-    settings: Mapping[str, Any] = {},
-    num_arguments: int = 1,
-) -> Callable:
-    """Find the function of a term of a config, ``term.func`` or else the name of the term, and bind its parameters."""
-    found = find_function(term.func or name, known, kind)
-    return bind_term(found, term.params, where, settings, num_arguments)
-
-
-def settings_of(section: Any) -> Dict[str, Any]:
-    """Return what a function gets for its parameters without a default: ``cfg``, the section of the config, and each
-    of its settings by name."""
-    return {"cfg": section, **{f.name: getattr(section, f.name) for f in fields(section)}}
-
-
-def bind_term(
-    function: Any, params: Mapping[str, Any], where: str, settings: Mapping[str, Any], num_arguments: int = 1
-) -> Callable:
-    """Return a function, or a class, with its parameters bound; the result takes the first ``num_arguments``.
-
-    A parameter without a default that ``params`` lacks is the setting of that name. A parameter that is in neither, and
-    an entry of ``params`` that the function does not take, is a ValueError with the path ``where`` of the term.
-    """
-    if not callable(function):
-        raise ValueError(f"{where} names a {type(function).__name__}; name a function")
-    name = getattr(function, "__qualname__", repr(function))
-    kinds = inspect.Parameter
-    try:
-        every = inspect.signature(function).parameters.values()
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}; write a function that calls it") from error
-    takes_any = any(parameter.kind is kinds.VAR_KEYWORD for parameter in every)
-    positional = [p for p in every if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-    arguments = positional[:num_arguments]
-    if len(arguments) < num_arguments and not any(p.kind is kinds.VAR_POSITIONAL for p in every):
-        raise ValueError(f"{where}: {name} takes {len(arguments)} arguments by position; it gets {num_arguments}")
-    by_name = (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-    own = {p.name: p for p in every if p.kind in by_name and p not in arguments}
-    unknown = [key for key in params if key not in own and not takes_any]
-    if unknown:
-        known = ", ".join(own) or "none"
-        raise ValueError(f"{where}.params has '{unknown[0]}'; {name} takes {known}.{suggest(unknown[0], own)}")
-    sectioned = {"cfg"} & set(settings)  # given to every function that takes it
-    wanted = [key for key, p in own.items() if key not in params and (p.default is kinds.empty or key in sectioned)]
-    missing = [key for key in wanted if key not in settings]
-    if missing:
-        lacked = ", ".join(f"'{key}'" for key in missing)
-        raise ValueError(f"{where}: {name} needs {lacked}, which params lacks; give a value in {where}.params")
-    values = {**{key: settings[key] for key in wanted}, **params}
-    return functools.partial(function, **values) if values else function
 
 
 def require_patterns(value: Any, where: str) -> None:

@@ -39,6 +39,10 @@ def randomized(event, **params):
     return {"randomization": CFG.randomization.with_params(event, **params)}
 
 
+def rewarded(reward, **params):
+    return {"rewards": RewardConfig({reward: RewardTerm(1.0, params=params)})}
+
+
 def noiseless(cfg: LeggedRobotConfig = CFG):
     return {**cfg.observations, "policy": ObservationGroupConfig(without_noise(cfg.observations["policy"].terms))}
 
@@ -401,16 +405,42 @@ def test_mirrored_robots_live_mirrored_lives():
         ({"observations": groups(policy={})}, "observation group has no terms"),
         ({"rewards": RewardConfig()}, "env.rewards.terms is empty"),
         (
-            {"rewards": CFG.rewards.with_params("collision", collision_links=())},
+            rewarded("collision", collision_links=()),
             "collision has no collision_links",
         ),
-        ({"rewards": CFG.rewards.with_params("track_lin_vel", tracking_sigma=0.0)}, "sigma=0.0 must be positive"),
+        (
+            rewarded("track_lin_vel", tracking_sigma=0.0),
+            "env.rewards.terms.track_lin_vel.params.tracking_sigma=0.0 must",
+        ),
+        (rewarded("track_yaw_rate", tracking_sigma="wide"), "tracking_sigma='wide' is a str; give a number"),
+        (rewarded("joint_limits", soft_joint_limit=5), r"params.soft_joint_limit=5.0 must lie in \[0, 1\]"),
+        (rewarded("base_height", base_height_target=-0.1), "base_height_target=-0.1 must not be negative"),
+        (rewarded("feet_air_time", air_time_target=-0.1), "air_time_target=-0.1 must not be negative"),
+        (rewarded("single_stance", air_time_target=-0.1), "air_time_target=-0.1 must not be negative"),
+        (rewarded("foot_clearance", foot_clearance_target=-0.1), "foot_clearance_target=-0.1 must not be negative"),
+        (rewarded("collision", collision_links=("FL_calf", "FL_calf")), "collision_links=.*: name each entry once"),
+        (rewarded("collision", collision_links=7), "collision.params.collision_links=7; give a list"),
+        (rewarded("joint_deviation", joints=7), "joint_deviation.params.joints=7; give a list"),
         (randomized("model_parameters", payload=(-9.0, 0.0)), "takes off more than the trunk's 6.921 kg"),
-        (randomized("model_parameters", friction=(1.0, 0.5)), r"params.friction: range=\(1.0, 0.5\); give two numbers"),
-        (randomized("model_parameters", stiffness_scale=(0.0, 1.0)), "params.stiffness_scale: range=.*from 1e-06"),
+        (randomized("model_parameters", friction=(1.0, 0.5)), r"params.friction=\(1.0, 0.5\): the first number"),
+        (
+            randomized("model_parameters", stiffness_scale=(0.0, 1.0)),
+            "stiffness_scale=.*: give positive numbers",
+        ),
         (randomized("push", push_velocity=-1.0), "env.randomization.terms.push.params.push_velocity=-1.0 must not be"),
         (randomized("push", push_turning=-1.0), "push_turning=-1.0 must not be negative"),
         (randomized("start_state", initial_velocity=-1.0), "initial_velocity=-1.0 must not be negative"),
+        (randomized("start_state", initial_velocity="fast"), "initial_velocity='fast' is a str; give a number"),
+        (
+            randomized("start_state", initial_joint_scale=(1.0, 0.5)),
+            "initial_joint_scale=.*: the first number",
+        ),
+        (randomized("model_parameters", damping_scale=(0.0, 1.0)), "damping_scale=.*: give positive numbers"),
+        (randomized("model_parameters", payload=3.0), "model_parameters.params.payload=3.0; give a list"),
+        (
+            {"randomization": RandomizationConfig.none().with_params("push", push_velocity="fast")},
+            "env.randomization.terms.push.params.push_velocity='fast' is a str; give a number",
+        ),
     ],
 )
 def test_a_task_that_cannot_be_is_refused(changes, words):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Range, ScheduleConfig
 from rsl_rl.tasks.mdp.context import Schedule, TaskContext
-from rsl_rl.utils.registry import bind_named, settings_of
+from rsl_rl.utils.binding import bind_named, settings_of
 from rsl_rl.utils.tensors import Stored, Uniform, none_on_cpu, yaw_of
 
 _FOREVER = 1e9  # [s] a time that no episode reaches
@@ -89,7 +89,7 @@ class VelocityCommands(CommandSource):
         self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0), *heading), task.generator)
         self._standing_fraction, self._heading_fraction, self._gain = standing_fraction, heading_fraction, heading_gain
         self._sim = task.sim
-        self._schedule = Schedule(task, schedule, "env.commands.schedule") if schedule != ScheduleConfig() else None
+        self._schedule = Schedule(task, schedule) if schedule != ScheduleConfig() else None
         self._heading = torch.full((task.num_envs,), math.nan, device=task.device)  # [rad]; NaN: a yaw rate
 
     def sample(self) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, Tuple, Union
+from typing import Callable, Dict, List, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -16,7 +16,6 @@ from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.actuators import Actuator
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain import Levels
-from rsl_rl.utils.config_io import from_dict
 from rsl_rl.utils.registry import values_by_name
 from rsl_rl.utils.tensors import Stored
 
@@ -71,9 +70,10 @@ class Schedule(Stored):
 
     stored = ("_progress", "score")
 
-    def __init__(self, task: TaskContext, cfg: Union[ScheduleConfig, Mapping[str, Any]], where: str):
-        self.cfg = cfg if isinstance(cfg, ScheduleConfig) else from_dict(ScheduleConfig, cfg, where)
-        self._width = self.cfg.tracking_sigma
+    def __init__(self, task: TaskContext, cfg: ScheduleConfig):
+        self.cfg = cfg
+        params = (term.params for term in task.cfg.rewards.terms.values())
+        self._width = next((own["tracking_sigma"] for own in params if "tracking_sigma" in own), 0.25)
         self._rate = task.control_dt / _MEMORY
         self._progress = torch.full((), 0.0 if self.cfg.steps else 1.0, device=task.device)  # from 0 to 1
         self.score = torch.zeros((), device=task.device)  # tracking of the last seconds, from 0 to 1

@@ -16,27 +16,26 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import RandomizationConfig, Range
+from rsl_rl.config.mdp import NotNegative, PositiveRange, RandomizationConfig, Range
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.mdp import randomization
 from rsl_rl.tasks.mdp.context import TaskContext
-from rsl_rl.tasks.mdp.randomization import checked_range
-from rsl_rl.utils.registry import bind_term, find_function, settings_of
+from rsl_rl.utils.binding import bind_term, find_function, settings_of
 from rsl_rl.utils.tensors import Uniform, from_yaw, none_on_cpu
-
-_LEAST = 1e-6
-"""Lower bound of what must be positive."""
 
 
 def model_parameters(
-    task: TaskContext, mask: Tensor, *, friction: Range, payload: Range, stiffness_scale: Range, damping_scale: Range
+    task: TaskContext,
+    mask: Tensor,
+    *,
+    friction: PositiveRange,
+    payload: Range,
+    stiffness_scale: PositiveRange,
+    damping_scale: PositiveRange,
 ) -> None:
     """Draw the sliding friction between feet and floor, the mass added to the trunk [kg], and the factors of the gains
     of each joint."""
-    sim, state, where = task.sim, task.state, "env.randomization.terms.model_parameters.params"
-    checked_range(payload, -math.inf, f"{where}.payload")
-    for name, pair in (("friction", friction), ("stiffness_scale", stiffness_scale), ("damping_scale", damping_scale)):
-        checked_range(pair, _LEAST, f"{where}.{name}")
+    sim, state = task.sim, task.state
     num_envs, num_joints = state.action.shape
     gain_scales = (stiffness_scale,) * num_joints + (damping_scale,) * num_joints
     drawn = Uniform(num_envs, (friction, payload, *gain_scales), task.generator)()
@@ -66,11 +65,8 @@ class StartState:
     per axis; the default joint angles times ``initial_joint_scale``; on a terrain also the place on the robot's tile.
     """
 
-    def __init__(self, task: TaskContext, *, initial_joint_scale: Range, initial_velocity: float):
-        where = "env.randomization.terms.start_state.params"
-        low, high = checked_range(initial_joint_scale, -math.inf, f"{where}.initial_joint_scale")
-        if initial_velocity < 0:
-            raise ValueError(f"{where}.initial_velocity={initial_velocity} must not be negative")
+    def __init__(self, task: TaskContext, *, initial_joint_scale: Range, initial_velocity: NotNegative):
+        low, high = initial_joint_scale
         velocity = (-initial_velocity, initial_velocity)
         joints = [(low * angle, high * angle) for angle in task.robot.default_joint_pos]
         self._levels = task.levels
@@ -98,10 +94,7 @@ class Push:
     """Change the velocity of the trunk: the horizontal one by at most ``push_velocity`` [m/s] in x and in y, and the
     angular one by at most ``push_turning`` [rad/s] about each axis."""
 
-    def __init__(self, task: TaskContext, *, push_velocity: float, push_turning: float):
-        for name, value in (("push_velocity", push_velocity), ("push_turning", push_turning)):
-            if value < 0:
-                raise ValueError(f"env.randomization.terms.push.params.{name}={value} must not be negative")
+    def __init__(self, task: TaskContext, *, push_velocity: NotNegative, push_turning: NotNegative):
         self._sim, self._generator = task.sim, task.generator
         self._largest, self._turning = push_velocity, push_turning
 
@@ -139,12 +132,12 @@ class Events:
         self._of_mode: Dict[str, List[Callable[[Tensor], Any]]] = {"startup": [], "reset": []}
         self._intervals: List[Tuple[Callable[[float], Tensor], float, Callable[[Tensor], Any]]] = []
         for name, term in cfg.terms.items():
-            if term.mode == "interval" and term.period == 0:
-                continue
             function = find_function(term.func or name, TERMS, "event term")
             num_arguments = 1 if inspect.isclass(function) else 2
             where = f"env.randomization.terms.{name}"
             bound = bind_term(function, term.params, where, settings_of(cfg), num_arguments)
+            if term.mode == "interval" and term.period == 0:
+                continue
             event = bound(task) if inspect.isclass(function) else functools.partial(bound, task)
             if not callable(event):
                 raise ValueError(f"{where}: {function.__qualname__} has no method __call__(mask); write one")

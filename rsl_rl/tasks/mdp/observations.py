@@ -20,7 +20,7 @@ from rsl_rl.robots import Robot
 from rsl_rl.tasks.mdp.randomization import nominal_values
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain.ground import MIRROR
-from rsl_rl.utils.registry import bind_term, find_function
+from rsl_rl.utils.binding import bind_term, find_function
 from rsl_rl.utils.tensors import ColumnSelector, Stored, Uniform
 
 

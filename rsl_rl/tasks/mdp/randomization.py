@@ -10,7 +10,7 @@ was drawn is in ``state.parameters`` under the name of the parameter, for observ
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, ClassVar, Dict, List, Mapping, Sequence, Tuple, Union
+from typing import Any, Callable, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -44,7 +44,7 @@ class RandomParameter(Stored):
         *,
         range: Ranges,
         same: bool = False,
-        schedule: Union[Mapping[str, Any], ScheduleConfig, None] = None,
+        schedule: Optional[ScheduleConfig] = None,
     ):
         self._task, self._same = task, same
         where = f"the randomisation of {self.parameter}"
@@ -60,7 +60,7 @@ class RandomParameter(Stored):
         self._draw = Uniform(task.num_envs, bounds, task.generator)
         low, high = torch.tensor(self._drawn_bounds(), device=task.device).unbind(dim=1)
         self._low, self._width = low, high - low  # [k]
-        self._schedule = Schedule(task, schedule, f"{where}: schedule") if schedule is not None else None
+        self._schedule = Schedule(task, schedule) if schedule is not None else None
         self.prepare(task)
         self._set(self._neutral.expand(task.num_envs, -1).clone())
 
@@ -117,13 +117,11 @@ class RandomParameter(Stored):
         return log if self._schedule is None else {**log, f"{name}_schedule": self._schedule.factor}
 
 
-def checked_range(pair: Any, least: float, where: str) -> Range:
-    """Return a range; anything but two numbers in order is a ValueError."""
-    numbers = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(x, (int, float)) for x in pair)
-    if not numbers or not least <= pair[0] <= pair[1]:
-        limit = f", the lower from {least:g}" if least > -math.inf else ""
-        raise ValueError(f"{where}: range={pair}; give two numbers, the lower one first{limit}")
-    return float(pair[0]), float(pair[1])
+def checked_range(pair: Range, least: float, where: str) -> Range:
+    """Return a range; a lower end below ``least`` is a ValueError."""
+    if pair[0] < least:
+        raise ValueError(f"{where}: range={pair}; give numbers from {least:g}")
+    return pair
 
 
 class Friction(RandomParameter):
@@ -251,7 +249,7 @@ class PushForce(Stored):
         *,
         force: float,
         duration: Range = (0.1, 0.3),
-        schedule: Union[Mapping[str, Any], ScheduleConfig, None] = None,
+        schedule: Optional[ScheduleConfig] = None,
     ):
         where = "the event push_force"
         task.sim.require_parameter("trunk_force", where)
@@ -259,7 +257,7 @@ class PushForce(Stored):
         bounds = [(-force, force), (-force, force), (low / task.control_dt, high / task.control_dt), (0.0, 1.0)]
         self._task, self._draw = task, Uniform(task.num_envs, bounds, task.generator)
         self._remaining = torch.zeros(task.num_envs, device=task.device)  # control steps
-        self._schedule = Schedule(task, schedule, f"{where}: schedule") if schedule is not None else None
+        self._schedule = Schedule(task, schedule) if schedule is not None else None
         task.state.set_parameter("trunk_force", torch.zeros(task.num_envs, 3, device=task.device))
         task.observers.append(self._end_step)
 

@@ -8,35 +8,29 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Callable, Dict, Mapping, Tuple
+from typing import Callable, Dict, Mapping
 
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import RewardConfig
+from rsl_rl.config.mdp import Links, NotNegative, Positive, RewardConfig, Share
 from rsl_rl.robots.robot import Names
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.registry import bind_named, settings_of
+from rsl_rl.utils.binding import bind_named, settings_of
 
 RewardFunction = Callable[..., Tensor]
 
 
-def track_lin_vel(state: RobotState, *, tracking_sigma: float = 0.25) -> Tensor:
+def track_lin_vel(state: RobotState, *, tracking_sigma: Positive = 0.25) -> Tensor:
     """exp(-error^2 / tracking_sigma) of the horizontal velocity: 1 without error."""
     error = state.command[:, :2] - state.base_lin_vel[:, :2]
-    return _closeness(error.square().sum(dim=1), tracking_sigma)
+    return error.square().sum(dim=1).div_(-tracking_sigma).exp_()
 
 
-def track_yaw_rate(state: RobotState, *, tracking_sigma: float = 0.25) -> Tensor:
+def track_yaw_rate(state: RobotState, *, tracking_sigma: Positive = 0.25) -> Tensor:
     """exp(-error^2 / tracking_sigma) of the yaw rate: 1 without error."""
     error = state.command[:, 2] - state.base_ang_vel[:, 2]
-    return _closeness(error.square(), tracking_sigma)
-
-
-def _closeness(squared_error: Tensor, tracking_sigma: float) -> Tensor:
-    if tracking_sigma <= 0:
-        raise ValueError(f"tracking_sigma={tracking_sigma} must be positive")
-    return squared_error.div_(-tracking_sigma).exp_()
+    return error.square().div_(-tracking_sigma).exp_()
 
 
 def lin_vel_z(state: RobotState) -> Tensor:
@@ -54,7 +48,7 @@ def orientation(state: RobotState) -> Tensor:
     return state.gravity[:, :2].square().sum(dim=1)
 
 
-def base_height(state: RobotState, *, base_height_target: float = 0.3) -> Tensor:
+def base_height(state: RobotState, *, base_height_target: NotNegative = 0.3) -> Tensor:
     """Squared difference between the trunk's height and its target [m^2]."""
     return (state.base_height - base_height_target).square()
 
@@ -84,7 +78,7 @@ def action_rate(state: RobotState) -> Tensor:
     return (state.action - state.previous_action).square().sum(dim=1)
 
 
-def joint_limits(state: RobotState, *, soft_joint_limit: float = 0.9) -> Tensor:
+def joint_limits(state: RobotState, *, soft_joint_limit: Share = 0.9) -> Tensor:
     """Sum of the distances of joints beyond their soft limits [rad]."""
     distance = (state.joint_pos - state.joint_middle).abs_()
     return distance.sub_(state.joint_half_range, alpha=soft_joint_limit).clamp_(min=0.0).sum(dim=1)
@@ -100,20 +94,20 @@ def abduction_deviation(state: RobotState, *, joints: Names = "abduction") -> Te
     return joint_deviation(state, joints=joints)
 
 
-def collision(state: RobotState, *, collision_links: Tuple[str, ...]) -> Tensor:
+def collision(state: RobotState, *, collision_links: Links = ()) -> Tensor:
     """Number of ``collision_links`` that touch the floor."""
     if not collision_links:
         raise ValueError("the reward collision has no collision_links; name some, or remove the term")
     return (state.contact_strength(collision_links) > 0.1).sum(dim=1, dtype=torch.float32)
 
 
-def feet_air_time(state: RobotState, *, air_time_target: float = 0.3, feet: Names = ".*") -> Tensor:
+def feet_air_time(state: RobotState, *, air_time_target: NotNegative = 0.3, feet: Names = ".*") -> Tensor:
     """Duration of each finished swing minus ``air_time_target`` [s]; 0 while no motion is commanded."""
     excess = (state.air_time - air_time_target).clamp(max=0.2) * state.foot_touchdown
     return state.feet(excess, feet).sum(dim=1) * state.moving
 
 
-def foot_clearance(state: RobotState, *, foot_clearance_target: float = 0.08, feet: Names = ".*") -> Tensor:
+def foot_clearance(state: RobotState, *, foot_clearance_target: NotNegative = 0.08, feet: Names = ".*") -> Tensor:
     """Squared error of the swing height, weighted by the foot's horizontal speed [m^3/s]."""
     error = (state.foot_height - foot_clearance_target).square()
     return state.feet(error * state.foot_vel[:, :, :2].norm(dim=-1), feet).sum(dim=1)
@@ -150,7 +144,7 @@ def gait(state: RobotState, *, stance_share: float = 0.55) -> Tensor:
     return (state.foot_contact == stance).all(dim=1) * state.moving
 
 
-def single_stance(state: RobotState, *, air_time_target: float = 0.3) -> Tensor:
+def single_stance(state: RobotState, *, air_time_target: NotNegative = 0.3) -> Tensor:
     """Time of the current swing [s], at most ``air_time_target``, while all feet but one are on the floor.
 
     A swing of more than twice the target does not count, so that standing on one leg is not rewarded; 0 while no motion

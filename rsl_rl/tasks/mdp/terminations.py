@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import TerminationConfig
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.registry import bind_named, settings_of
+from rsl_rl.utils.binding import bind_named, settings_of
 
 Termination = Callable[[RobotState], Union[Tensor, Dict[str, Tensor]]]
 

@@ -13,6 +13,8 @@ from rsl_rl.config.mdp import (
     ObservationGroupConfig,
     ObservationTerm,
     RandomizationConfig,
+    RewardConfig,
+    RewardTerm,
     ScheduleConfig,
 )
 from rsl_rl.tasks.mdp.observations import mirrors_by_type
@@ -179,6 +181,20 @@ def test_schedule_by_tracking_grows_only_while_commands_are_followed():
     assert env.commands.sources["velocity"]._schedule.state_dict()["progress"] == 0
 
 
+@pytest.mark.parametrize(("terms", "width"), [({"near": 0.5, "track_lin_vel": 0.3}, 0.5), ({}, 0.25)])
+def test_tracking_score_of_a_schedule_has_the_width_of_the_first_reward_that_has_one(terms, width):
+    rewards = {name: RewardTerm(1.0, "track_lin_vel", {"tracking_sigma": sigma}) for name, sigma in terms.items()}
+    rewards = RewardConfig({"alive": RewardTerm(1.0), **rewards})
+    commands = CommandConfig(lin_vel_x=(1.0, 1.0), schedule=ScheduleConfig(steps=10, tracking=0.9))
+    env = make(commands=commands, rewards=rewards)
+    env.step(ZERO)
+    schedule, state = env.commands.sources["velocity"]._schedule, env.state
+    lin_error = (state.command[:, :2] - state.base_lin_vel[:, :2]).square().sum(dim=1)
+    yaw_error = (state.command[:, 2] - state.base_ang_vel[:, 2]).square()
+    tracking = ((-lin_error / width).exp() + (-yaw_error / width).exp()).mean() / 2
+    assert float(schedule.score) == pytest.approx(float(tracking) * env.cfg.sim.control_dt / 5.0, rel=1e-4)
+
+
 def test_command_schedule_scales_the_ranges():
     env = make(
         num_envs=256, commands=CommandConfig(standing_fraction=0.0, schedule=ScheduleConfig(steps=10, start=0.2))
@@ -284,9 +300,9 @@ def test_restitution_is_the_ratio_of_speeds_of_a_fall():
 @pytest.mark.parametrize(
     ("terms", "words"),
     [
-        ({"friction": startup(range=(1.0, 0.5))}, r"range=\(1.0, 0.5\); give two numbers, the lower one first"),
-        ({"friction": startup(range=(-1.0, 0.5))}, "the lower from 0"),
-        ({"friction": startup(range=3)}, "range=3; give two numbers"),
+        ({"friction": startup(range=(1.0, 0.5))}, r"range=\(1.0, 0.5\): the first number must not exceed the sec"),
+        ({"friction": startup(range=(-1.0, 0.5))}, "give numbers from 0"),
+        ({"friction": startup(range=3)}, r"friction.params.range=3; give a list"),
         ({"motor_strength": startup(range={"knee": (1, 1)})}, "motor_strength: 'knee' matches none of FL_hip_joint"),
         ({"action_delay": startup(range=(0.5, 1))}, "give whole physics steps"),
         ({"payload": startup(range=(0, 1), schedule={"stepz": 3})}, "unknown setting .*stepz"),
