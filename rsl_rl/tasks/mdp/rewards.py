@@ -221,8 +221,13 @@ class WeightedRewards:
 
 
 def bind_rewards(cfg: RewardConfig) -> Dict[str, Callable[[RobotState], Tensor]]:
-    """Return the function of each reward term by name, with its parameters bound."""
-    return {
+    """Return the function of each reward term by name, with its parameters bound; a term of weight 0 is 0."""
+    bound = {
         name: bind_named(name, term, TERMS, "reward term", f"env.rewards.terms.{name}", settings_of(cfg))
         for name, term in cfg.terms.items()
     }
+    return {name: function if cfg.terms[name].weight else _zero for name, function in bound.items()}
+
+
+def _zero(state: RobotState) -> Tensor:
+    return torch.zeros_like(state.base_height)

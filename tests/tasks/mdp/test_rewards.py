@@ -147,3 +147,8 @@ def test_two_feet_follow_the_gait_clock_half_a_turn_apart():
 def test_a_tilt_of_the_feet_needs_a_sensor():
     with pytest.raises(ValueError, match="foot_tilt needs a sensor <foot>_up"):
         rewards.foot_tilt(state(foot_up=torch.zeros(2, 0, 3)))
+
+
+def test_a_term_of_weight_zero_is_zero_and_needs_no_parameters():
+    cfg = RewardConfig({"collision": RewardTerm(0.0), "alive": RewardTerm(1.0)})
+    assert [term(state()).tolist() for term in bind_rewards(cfg).values()] == [[0.0, 0.0], [1.0, 1.0]]
