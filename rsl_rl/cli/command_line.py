@@ -132,29 +132,23 @@ def _expand(argument: str, own: Set[str]) -> str:
 def _with_current_fields(argv: Sequence[str], cfg: TrainConfig) -> List[str]:
     """Return the arguments with the present names of fields; a former name prints a note.
 
-    A former setting of several terms becomes flags of those that the config has.
+    A former setting of a section becomes flags of the terms that take it; without one it has no effect.
     """
     result, values = [], [*argv]
     while values:
         name, equals, value = values.pop(0).partition("=")
-        paths = aliases.current_paths(name[2:]) if name.startswith("--") else [name[2:]]
+        paths = aliases.current_paths(name[2:], cfg) if name.startswith("--") else [name[2:]]
         if paths == [name[2:]]:
             result.append(name + equals + value)
             continue
         own = [value] if equals else []
         while values and not values[0].startswith("--"):
             own.append(values.pop(0))
-        paths = [path for path in paths if _has(cfg, path)] or paths
-        print_line(f"note: {name} is deprecated; use {', '.join(f'--{path}' for path in paths)}")
+        use = f"use {', '.join(f'--{path}' for path in paths)}" if paths else "no term of the task takes it"
+        print_line(f"note: {name} is deprecated; {use}")
         for path in paths:
             result += [f"--{path}", *own]
     return result
-
-
-def _has(cfg: Any, path: str) -> bool:
-    """Return whether a config has a field; keys of mappings may have dots."""
-    known = vars(cfg) if dataclasses.is_dataclass(cfg) else cfg if isinstance(cfg, dict) else {}
-    return path in known or any(_has(known[key], path[len(key) + 1 :]) for key in known if path.startswith(f"{key}."))
 
 
 def _parse_early_flags(argv: Sequence[str]) -> argparse.Namespace:

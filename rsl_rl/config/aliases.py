@@ -1,153 +1,236 @@
 """Former names of settings, which files, flags and Python programs may use. They stay for one release.
 
-No other file knows them: configs are read with :func:`with_current_names`, flags with :func:`current_paths`, and
-:func:`accepts_former_names` is for the constructors.
+No other file knows them: configs are read and constructed with :func:`with_current_names`, their attributes with
+:func:`former_setting`, and flags with :func:`current_paths`.
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
+import inspect
 import re
 from dataclasses import fields, is_dataclass
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple, Type, TypeVar
+from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from rsl_rl.utils.registry import import_object
 
 FLAGS: Mapping[str, str] = {"postmortem": "fault_dump"}
 """Former flags of the commands, and the present ones."""
 
-_MODEL = "env.randomization.terms.model_parameters"
-_START = "env.randomization.terms.start_state"
-_PUSH = "env.randomization.terms.push"
-_REWARDS = "env.rewards.terms"
-
-PATHS: Mapping[str, Tuple[str, ...]] = {
-    "algorithm.bptt_length": ("algorithm.unroll_len",),
-    "env.policy_observations": ("env.observations.policy.terms",),
-    "env.critic_observations": ("env.observations.critic.terms",),
-    "env.more_observations.*": ("env.observations.*.terms",),
-    "env.observation_history.*": ("env.observations.*.history",),
-    "env.rewards.weights.*": (f"{_REWARDS}.*",),
-    "env.rewards.tracking_sigma": (
-        f"{_REWARDS}.track_lin_vel.params.tracking_sigma",
-        f"{_REWARDS}.track_yaw_rate.params.tracking_sigma",
-    ),
-    "env.rewards.base_height_target": (f"{_REWARDS}.base_height.params.base_height_target",),
-    "env.rewards.foot_clearance_target": (f"{_REWARDS}.foot_clearance.params.foot_clearance_target",),
-    "env.rewards.air_time_target": (
-        f"{_REWARDS}.feet_air_time.params.air_time_target",
-        f"{_REWARDS}.single_stance.params.air_time_target",
-    ),
-    "env.rewards.soft_joint_limit": (f"{_REWARDS}.joint_limits.params.soft_joint_limit",),
-    "env.rewards.collision_links": (f"{_REWARDS}.collision.params.collision_links",),
-    "env.terminations.max_reward": ("safety.max_reward",),
-    "env.terminations.max_observation": ("safety.max_observation",),
-    "env.randomization.friction": (f"{_MODEL}.params.friction",),
-    "env.randomization.payload": (f"{_MODEL}.params.payload",),
-    "env.randomization.stiffness_scale": (f"{_MODEL}.params.stiffness_scale",),
-    "env.randomization.damping_scale": (f"{_MODEL}.params.damping_scale",),
-    "env.randomization.initial_joint_scale": (f"{_START}.params.initial_joint_scale",),
-    "env.randomization.initial_velocity": (f"{_START}.params.initial_velocity",),
-    "env.randomization.push_interval": (f"{_PUSH}.period",),
-    "env.randomization.push_velocity": (f"{_PUSH}.params.push_velocity",),
-    "env.randomization.push_turning": (f"{_PUSH}.params.push_turning",),
+RENAMED: Mapping[str, Mapping[str, str]] = {
+    "": {
+        "env.terminations.max_reward": "safety.max_reward",
+        "env.terminations.max_observation": "safety.max_observation",
+    },
+    "algorithm": {"bptt_length": "unroll_len"},
+    "env": {
+        "policy_observations": "observations.policy.terms",
+        "critic_observations": "observations.critic.terms",
+        "more_observations.*": "observations.*.terms",
+        "observation_history.*": "observations.*.history",
+    },
+    "env.rewards": {"weights.*": "terms.*"},
+    "env.randomization": {"push_interval": "terms.push.period"},
 }
-"""Former paths of settings in the complete config, and the present ones; * is any name."""
+"""Former names of settings and the present ones, by the section that has both; * is any name."""
 
-_EVENTS: Mapping[str, Mapping[str, Any]] = {
-    "model_parameters": {"mode": "startup"},
-    "start_state": {"mode": "reset"},
-    "push": {"mode": "interval", "period": 8.0},
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "env.rewards": {
+        "tracking_sigma": 0.25,
+        "base_height_target": 0.3,
+        "foot_clearance_target": 0.08,
+        "air_time_target": 0.3,
+        "soft_joint_limit": 0.9,
+        "collision_links": (),
+    },
+    "env.randomization": {
+        "friction": (0.4, 1.25),
+        "payload": (-1.0, 2.0),
+        "stiffness_scale": (0.9, 1.1),
+        "damping_scale": (0.9, 1.1),
+        "push_velocity": 0.6,
+        "push_turning": 0.0,
+        "initial_joint_scale": (0.7, 1.3),
+        "initial_velocity": 0.4,
+    },
 }
-"""The events that all tasks had, without the parameters that were settings of randomization."""
+"""Former settings of sections that are parameters of their terms, with the defaults that they had."""
+
+_TAKEN: Mapping[str, Collection[str]] = {
+    "track_lin_vel": ("tracking_sigma",),
+    "track_yaw_rate": ("tracking_sigma",),
+    "base_height": ("base_height_target",),
+    "foot_clearance": ("foot_clearance_target",),
+    "feet_air_time": ("air_time_target",),
+    "single_stance": ("air_time_target",),
+    "joint_limits": ("soft_joint_limit",),
+    "collision": ("collision_links",),
+    "model_parameters": ("friction", "payload", "stiffness_scale", "damping_scale"),
+    "start_state": ("initial_joint_scale", "initial_velocity"),
+    "push": ("push_velocity", "push_turning"),
+}
+"""The settings that each shipped function takes; the functions themselves need torch, which is slow for --help."""
 
 _MISSING = object()
 
-T = TypeVar("T")
+_OWN_GROUPS = ("policy", "critic")
 
 
-def current_paths(path: str) -> List[str]:
-    """Return the present paths of a field; a field with a present name is its own."""
-    for old, places in PATHS.items():
-        head = old.rstrip("*")
-        if head != old and path.startswith(head):
-            return [_below(place, path[len(head) :]) for place in places]
-        if path == old or path.startswith(f"{old}."):
-            return [place + path[len(old) :] for place in places]
+def current_paths(path: str, cfg: Any) -> List[str]:
+    """Return the present paths of a field of a complete config; a field with a present name is its own.
+
+    A former setting of a section is a parameter of each of its terms that takes it, which may be none.
+    """
+    section, _, name = path.rpartition(".")
+    terms = _find(cfg, f"{section}.terms".split("."))
+    if name in SETTINGS.get(section, {}) and terms is not _MISSING:
+        shared = _settings_of(section, terms)[name]
+        takers = [key for key, term in terms.items() if name in _taken(key, term.func)]
+        takers = [key for key in takers if terms[key].params.get(name, shared) == shared]
+        return [f"{section}.terms.{key}.params.{name}" for key in takers]
+    for section, names in RENAMED.items():
+        start = f"{section}." if section else ""
+        for old, new in names.items():
+            head = start + old.rstrip("*")
+            if old.endswith("*") and path.startswith(head):
+                return [start + _below(new, path[len(head) :])]
+            if path == head or path.startswith(f"{head}."):
+                return [start + new + path[len(head) :]]
     return [path]
 
 
 def _below(place: str, tail: str) -> str:
     """Return the place of what is below a mapping; the name of a reward may have dots."""
-    if place == f"{_REWARDS}.*":
-        return f"{_REWARDS}.{tail}" if re.search(r"\.(weight|func|params\..*)$", tail) else f"{_REWARDS}.{tail}.weight"
+    if place == "terms.*":
+        return f"terms.{tail}" if re.search(r"\.(weight|func|params\..*)$", tail) else f"terms.{tail}.weight"
     name, _, rest = tail.partition(".")
     return f"{place.replace('*', name)}.{rest}".rstrip(".")
 
 
-def with_current_names(section: str, values: Mapping[str, Any], are_keywords: bool = False) -> Mapping[str, Any]:
-    """Return the settings of a section under their present names.
+def with_current_names(cls: Any, values: Mapping[str, Any], are_keywords: bool = False) -> Mapping[str, Any]:
+    """Return the settings of a section, whose class is ``cls``, under their present names.
 
-    In a file a setting that is given by both names is a ValueError; parameters and periods of terms go before former
-    settings. Former keywords replace what the present ones say, as in ``dataclasses.replace``.
+    In a file a setting that is given by both names is a ValueError; parameters and periods of terms take precedence
+    over former settings. Former keywords replace what the present ones say, as in ``dataclasses.replace``.
     """
-    start = f"{section}." if section else ""
-    below = [old for old in PATHS if old.startswith(start)]
-    former = {old: _find(values, _parts(old, start)) for old in below}
+    section = cls.section
+    elsewhere = [name for name in values if f"{section}.{name}" in RENAMED[""]]
+    if elsewhere and are_keywords:
+        raise TypeError(_is_elsewhere(f"{section}.{elsewhere[0]}"))
+    settings = {name: values[name] for name in SETTINGS.get(section, {}) if name in values}
+    former = {old: _find(values, _parts(old)) for old in RENAMED.get(section, {})}
     former = {old: value for old, value in former.items() if value is not _MISSING}
-    if not former:
+    if not (elsewhere or settings or former):
         return values
-    current = _as_mappings(values)
-    for old in former:
-        *above, last = _parts(old, start)
+    current = _as_mappings({name: x for name, x in values.items() if name not in (*elsewhere, *settings)})
+    for *above, last in map(_parts, former):
         del _find(current, above)[last]
     given = [] if are_keywords else list(_leaves(current))
-    if are_keywords and section == "env.rewards" and "weights" in values:
-        current["terms"] = {name: current.get("terms", {}).get(name, {}) for name in values["weights"]}
-    if any(old.startswith("env.randomization.") for old in former):
-        events = _find(current, _parts("env.randomization.*", start))
-        own = events.get("terms", {})
-        if isinstance(own, Mapping):
-            events["terms"] = {**{name: dict(event) for name, event in _EVENTS.items()}, **own}
-    for old, name, item, place in _moves(former, start):
-        path = [name if part == "*" else part for part in place[len(start) :].split(".")]
-        if place == f"{_REWARDS}.*" and not isinstance(item, Mapping):
-            path.append("weight")
-        if _is_dropped(current, path, item, place):
-            continue
-        is_given = any(leaf[: len(path)] == path for leaf in given)
-        if place.startswith("safety."):  # both limits held
-            item = min((x for x in (item, _find(current, path)) if isinstance(x, (int, float))), default=item)
-        elif "params" in path or path[-1] == "period":
-            if not are_keywords and (is_given or ("params" in path and _find(current, path) is not _MISSING)):
-                continue
-        elif is_given:
-            message = f"{old.replace('*', str(name))} is another name of {place.replace('*', str(name))}"
-            raise ValueError(f"{message}, and both are given; leave out one")
-        _put(current, path, item)
+    items = list(_items(section, former))
+    if section in SETTINGS:
+        settings = {**_separate_settings(cls, current, are_keywords), **settings}
+    if are_keywords and "weights.*" in former:
+        current["terms"] = {name: current["terms"].get(name, {}) for name in former["weights.*"]}
+    for old, name, item in items:
+        _move(current, section, old, name, item, given)
+    if section in SETTINGS:
+        current["terms"] = _with_params(current["terms"], lambda name, term: _filled(name, term, settings))
     return current
 
 
-def _parts(old: str, start: str) -> List[str]:
+def _move(
+    current: Dict[str, Any], section: str, old: str, name: str, item: Any, given: Sequence[Sequence[str]]
+) -> None:
+    """Put a former setting, and the name at its *, in its present place; ``given`` are the paths that have a value."""
+    new = RENAMED[section][old]
+    path = [name if part == "*" else part for part in new.split(".")]
+    if new == "terms.*" and not isinstance(item, Mapping):
+        path.append("weight")
+    if path[-1] == "terms" and item == {}:  # a group that the task does not have
+        return
+    whole = path[:-1] if path[-1] == "period" else path  # an event of a file has its own period, or none
+    if not any(leaf[: len(whole)] == whole for leaf in given):
+        _put(current, path, item)
+    elif not section:  # both limits held
+        _put(current, path, min((x for x in (item, _find(current, path)) if isinstance(x, (int, float))), default=item))
+    elif whole is path:
+        names = [f"{section}.{x.replace('*', name)}" for x in (old, new)]
+        raise ValueError(f"{names[0]} is another name of {names[1]}, and both are given; leave out one")
+
+
+def _is_elsewhere(setting: str) -> str:
+    return f"{setting} is {RENAMED[''][setting]} now; set it in the config of the experiment"
+
+
+def _parts(old: str) -> List[str]:
     """Return the keys, below the section, of a setting, or of the mapping whose items are settings."""
-    return [part for part in f"{old}."[len(start) :].split(".") if part not in ("", "*")]
+    return [part for part in old.split(".") if part != "*"]
 
 
-def _moves(former: Mapping[str, Any], start: str) -> Iterator[Tuple[str, str, Any, str]]:
-    """Return for each setting its former path, the name at the *, its value, and its present path.
-
-    A present path outside of the section is left out: limits of the learner in a config of the task alone.
-    """
+def _items(section: str, former: Mapping[str, Any]) -> Iterator[Tuple[str, str, Any]]:
+    """Return for each setting its former name, the name at the *, and its value."""
     for old, value in former.items():
         if old.endswith("*") and not isinstance(value, Mapping):
-            raise ValueError(f"{old[:-2]}={value!r}; give a mapping")
-        items = _as_mappings(value).items() if old.endswith("*") else [("", value)]
-        for name, item in items:
-            yield from ((old, name, item, place) for place in PATHS[old] if place.startswith(start))
+            raise ValueError(f"{section}.{old[:-2]}={value!r}; give a mapping")
+        items = _as_mappings(value)
+        yield from ((old, name, item) for name, item in (items.items() if old.endswith("*") else [("", items)]))
 
 
-def _is_dropped(current: Mapping[str, Any], path: Sequence[str], item: Any, place: str) -> bool:
-    """Return whether a setting is one of a reward term that the task does not have, or a group without terms."""
-    of_reward = place.startswith(_REWARDS) and "params" in path
-    return (of_reward and _find(current, path[:-2]) is _MISSING) or (path[-1] == "terms" and item == {})
+def _separate_settings(cls: Any, current: Dict[str, Any], are_keywords: bool) -> Mapping[str, Any]:
+    """Add the terms that a section has by default, and return the settings of the section.
+
+    Terms lose the parameters that are those of the section: in a file the ones by default, and in Python, where
+    ``dataclasses.replace`` gives all terms of the config before, each that equals the section's.
+    """
+    terms = current.get("terms", {})
+    if not isinstance(terms, Mapping):
+        raise ValueError(f"{cls.section}.terms={terms!r}; give a mapping")
+    factory: Any = next(f.default_factory for f in fields(cls) if f.name == "terms")
+    default = _as_mappings(factory())
+    settings = _settings_of(cls.section, {**default, **terms} if are_keywords else default)
+
+    def own(name: str, term: Mapping[str, Any]) -> Dict[str, Any]:
+        return {key: x for key, x in term.get("params", {}).items() if key not in settings or x != settings[key]}
+
+    current["terms"] = {**_with_params(default, own), **(_with_params(terms, own) if are_keywords else terms)}
+    return settings
+
+
+def _settings_of(section: str, terms: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the former settings of a section: what the first of its terms has, or the former default."""
+    settings = dict(SETTINGS[section])
+    for term in reversed(list(terms.values())):
+        params = _find(term, ["params"])
+        settings.update({key: params[key] for key in settings if key in params} if isinstance(params, Mapping) else {})
+    return settings
+
+
+def _taken(name: str, func: Any) -> Collection[str]:
+    """Return the parameters for which the function of a term got the settings of the section."""
+    func = str(func or name)
+    if ":" not in func:
+        return _TAKEN.get(func, ())
+    with contextlib.suppress(Exception):  # which the construction of the environment reports
+        return [p.name for p in inspect.signature(import_object(func)).parameters.values() if p.default is p.empty]
+    return ()
+
+
+def _filled(name: str, term: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the parameters of a term, and the settings of the section for those that it takes and does not name."""
+    taken = _taken(name, term.get("func"))
+    return {**{key: x for key, x in settings.items() if key in taken}, **term.get("params", {})}
+
+
+def _with_params(
+    terms: Mapping[str, Any], params_of: Callable[[str, Mapping[str, Any]], Dict[str, Any]]
+) -> Dict[str, Any]:
+    """Return terms with other parameters; what has no parameters by name is left to the checks of the config."""
+    return {
+        name: {**term, "params": params_of(name, term)}
+        if isinstance(term, Mapping) and isinstance(term.get("params", {}), Mapping)
+        else term
+        for name, term in terms.items()
+    }
 
 
 def _put(values: Dict[str, Any], path: Sequence[str], item: Any) -> None:
@@ -158,11 +241,11 @@ def _put(values: Dict[str, Any], path: Sequence[str], item: Any) -> None:
     values[path[-1]] = item
 
 
-def _find(values: Any, path: Sequence[str]) -> Any:
-    """Return what is at a path in nested mappings, or _MISSING."""
+def _find(value: Any, path: Sequence[str]) -> Any:
+    """Return what is at a path of a config, or of nested mappings, or _MISSING."""
     for part in path:
-        values = values.get(part, _MISSING) if isinstance(values, Mapping) else _MISSING
-    return values
+        value = value.get(part, _MISSING) if isinstance(value, Mapping) else getattr(value, part, _MISSING)
+    return value
 
 
 def _as_mappings(value: Any) -> Any:
@@ -179,38 +262,22 @@ def _leaves(values: Mapping[str, Any]) -> Iterator[List[str]]:
         yield from ([key, *path] for path in below or [[]])
 
 
-def accepts_former_names(cls: Type[T]) -> Type[T]:
-    """Let the constructor of a config, ``dataclasses.replace`` and readers use former names of its settings."""
-    init, section = cls.__init__, cls.section  # type: ignore[attr-defined]
-
-    @functools.wraps(init)
-    def with_former_keywords(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **with_current_names(section, kwargs, are_keywords=True))
-
-    def former_attribute(self: Any, name: str) -> Any:
-        old = f"{section}.{name}"
-        if old not in PATHS and f"{old}.*" not in PATHS:
-            raise AttributeError(f"{type(self).__name__} has no setting '{name}'")
-        place = PATHS.get(old, PATHS.get(f"{old}.*", ()))[0][len(section) + 1 :]
-        head, star, tail = place.partition(".*")
-        found = _read(self, head.split("."))
-        if found is _MISSING and not name.endswith("_observations"):
-            raise AttributeError(f"{type(self).__name__} has no '{name}': it has no term with this parameter")
-        if not star:
-            return {} if found is _MISSING else found
-        own = {key: item for key, item in found.items() if name != "more_observations" or key not in _OWN_GROUPS}
-        return {key: getattr(item, tail[1:]) if tail else item for key, item in own.items()}
-
-    cls.__init__ = with_former_keywords  # type: ignore[method-assign]
-    cls.__getattr__ = former_attribute  # type: ignore[attr-defined]
-    return cls
-
-
-_OWN_GROUPS = ("policy", "critic")
-
-
-def _read(value: Any, path: Sequence[str]) -> Any:
-    """Return what is at a path of a config, or _MISSING."""
-    for part in path:
-        value = value.get(part, _MISSING) if isinstance(value, Mapping) else getattr(value, part, _MISSING)
-    return value
+def former_setting(cfg: Any, name: str) -> Any:
+    """Return a setting of a config by its former name; another name is an AttributeError."""
+    section = type(cfg).section
+    if f"{section}.{name}" in RENAMED[""]:
+        raise AttributeError(_is_elsewhere(f"{section}.{name}"))
+    if name in SETTINGS.get(section, {}):
+        return _settings_of(section, cfg.terms)[name]
+    if (section, name) == ("env.rewards", "weights"):
+        own = {key: term.func or not SETTINGS[section].keys() >= term.params.keys() for key, term in cfg.terms.items()}
+        return {key: term if own[key] else term.weight for key, term in cfg.terms.items()}
+    new = next((new for old, new in RENAMED.get(section, {}).items() if old in (name, f"{name}.*")), None)
+    if new is None:
+        raise AttributeError(f"{type(cfg).__name__} has no setting '{name}'")
+    head, star, tail = new.partition(".*")
+    found = _find(cfg, head.split("."))
+    if not star:
+        return {} if found is _MISSING else found
+    own = {key: item for key, item in found.items() if name != "more_observations" or key not in _OWN_GROUPS}
+    return {key: getattr(item, tail[1:]) if tail else item for key, item in own.items()}

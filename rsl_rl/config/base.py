@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from abc import ABCMeta
 from dataclasses import fields
 from typing import Any, ClassVar, Collection, Mapping, Sequence
 
-from rsl_rl.config.aliases import with_current_names
+from rsl_rl.config.aliases import former_setting, with_current_names
 from rsl_rl.utils.config_io import convert, declared_types, short_repr
 from rsl_rl.utils.registry import import_object
 
@@ -17,7 +19,20 @@ MAX_ENVS = 10_000_000
 """Largest number of environments at once."""
 
 
-class Settings:
+class _TakesFormerNames(ABCMeta):
+    """Class of configs, whose constructors, and so ``dataclasses.replace``, take former names of settings."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:  # for help() and editors
+        own = inspect.signature(cls.__init__)
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
+
+def _construct(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    return type.__call__(cls, *args, **with_current_names(cls, kwargs, are_keywords=True))
+
+
+class Settings(metaclass=_TakesFormerNames):
     """Base class of frozen dataclasses whose values are converted to the declared types.
 
     Integers become floats, lists tuples and mappings nested configs, where these are declared. Other values that do not
@@ -34,7 +49,12 @@ class Settings:
     @classmethod
     def current_names(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return settings of a file under the names of the fields."""
-        return with_current_names(cls.section, values)
+        return with_current_names(cls, values)
+
+
+# Not in the classes: a type checker knows present names only, so that it finds a misspelt one.
+setattr(_TakesFormerNames, "__call__", _construct)  # noqa: B010
+setattr(Settings, "__getattr__", former_setting)  # noqa: B010
 
 
 class Config(Settings):

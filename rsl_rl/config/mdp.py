@@ -14,10 +14,8 @@ from typing import Any, ClassVar, Dict, Mapping, Tuple, TypeVar
 
 from typing_extensions import Annotated
 
-from rsl_rl.config.aliases import accepts_former_names
 from rsl_rl.config.base import (
     Settings,
-    require,
     require_choice,
     require_counts,
     require_field,
@@ -312,7 +310,6 @@ class ControlConfig(Settings):
             require_patterns(getattr(self, name), f"env.control.{name}")
 
 
-@accepts_former_names
 @dataclass(frozen=True)
 class RewardConfig(Terms):
     """The reward: a weighted sum of terms."""
@@ -363,7 +360,6 @@ class TerminationConfig(Terms):
         return {"forbidden_contact": TerminationTerm(), "tilt": TerminationTerm(), **self.terms}
 
 
-@accepts_former_names
 @dataclass(frozen=True)
 class RandomizationConfig(Terms):
     """Domain randomisation and disturbances. Equal bounds give a constant value."""
@@ -371,19 +367,17 @@ class RandomizationConfig(Terms):
     section: ClassVar[str] = "env.randomization"
 
     terms: Dict[str, EventTerm] = field(default_factory=lambda: shipped_events())
-    """Events by name, in the order in which they happen. Parameters that a shipped event does not name have the values
-    of :func:`shipped_events`."""
+    """Events by name, in the order in which they happen. Those of :func:`shipped_events` come first; one that is not
+    named, and parameters that one does not name, are as there."""
 
     def __post_init__(self):
         super().__post_init__()
-        require(
-            "start_state" in self.terms,
-            "env.randomization.terms has no start_state; add your events to those of a task by with_terms(...)",
-        )
         shipped = shipped_events()
-        for name, term in self.terms.items():
+        terms = {**shipped, **self.terms}
+        for name, term in terms.items():
             known = shipped[term.func or name].params if (term.func or name) in shipped else {}
-            self.terms[name] = replace(term, params={**known, **term.params})
+            terms[name] = replace(term, params={**known, **term.params})
+        object.__setattr__(self, "terms", terms)
 
     @classmethod
     def none(cls) -> RandomizationConfig:

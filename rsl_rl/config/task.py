@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Dict
 
-from rsl_rl.config.aliases import accepts_former_names
 from rsl_rl.config.base import MAX_ENVS, TaskConfig, require, require_choice, require_counts, require_field
 from rsl_rl.config.mdp import (
     CommandConfig,
@@ -70,7 +69,6 @@ _TAKEN_NAMES = ("actions", "rewards", "velocities", "states", "targets", "enviro
 """Reserved names that observation groups of a legged robot cannot have."""
 
 
-@accepts_former_names
 @dataclass(frozen=True)
 class LeggedRobotConfig(TaskConfig):
     """A legged robot that follows velocity commands."""

@@ -1,20 +1,25 @@
 """Former names of settings in files, flags and Python programs."""
 
 import copy
+import inspect
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
+import torch
 
 from configs.g1_flat import biped_task
 from configs.go2_flat import Go2Flat, flat_task
 from rsl_rl.cli.command_line import parse
 from rsl_rl.cli.sweep.search_space import parse_space
 from rsl_rl.cli.train import Flags
+from rsl_rl.config import aliases
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.config.mdp import ObservationGroupConfig, RandomizationConfig, RewardConfig
+from rsl_rl.config.mdp import ObservationGroupConfig, RandomizationConfig, RewardConfig, TerminationConfig
 from rsl_rl.config.task import EventTerm, LeggedRobotConfig, ObservationTerm, RewardTerm
+from rsl_rl.tasks.mdp import events as event_terms
+from rsl_rl.tasks.mdp import rewards as reward_terms
 from rsl_rl.utils.config_io import from_dict, to_dict
 
 TASK = flat_task()
@@ -96,7 +101,7 @@ def test_another_name_of_a_field_sets_the_field():
         (
             LeggedRobotConfig,
             {"randomization": {"payload": [0, 1], "terms": 3}},
-            "terms.model_parameters.*: terms=3; give",
+            "env.randomization.terms=3; give a mapping",
         ),
         (LeggedRobotConfig, {"rewards": {"weights": [1.0]}}, r"env.rewards.weights=\[1.0\]; give a mapping"),
         (
@@ -132,8 +137,12 @@ def test_former_flags_set_the_present_fields_and_print_a_note(capsys):
 def test_former_field_of_a_search_is_the_present_one():
     (parameter,) = parse_space(["env.rewards.weights.trot=0.5,1.0"], lambda flags: parse_config(flags))
     assert parameter.field == "env.rewards.terms.trot.weight"
-    with pytest.raises(ValueError, match=r"several fields now: env.rewards.terms.track_lin_vel.params"):
+    with pytest.raises(ValueError, match=r"is a parameter of terms now; name one: env.rewards.terms.track_lin_vel.par"):
         parse_space(["env.rewards.tracking_sigma=0.1,0.2"], lambda flags: parse_config(flags))
+    (parameter,) = parse_space(["env.rewards.base_height_target=0.2..0.3"], lambda flags: parse_config(flags))
+    assert parameter.field == "env.rewards.terms.base_height.params.base_height_target"
+    with pytest.raises(ValueError, match="is a parameter of terms now; name one: none of this task"):
+        parse_space(["env.rewards.foot_clearance_target=0.1,0.2"], lambda flags: parse_config(flags))
 
 
 def parse_config(flags):
@@ -176,6 +185,110 @@ def test_former_names_are_read_and_replaced():
     assert other.critic_observations == task.observations["critic"].terms
     with pytest.raises(AttributeError, match="RewardConfig has no setting 'wights'"):
         task.rewards.wights  # noqa: B018
+
+
+def near(state, *, tracking_sigma):
+    """A reward that takes a setting of the section, as in docs/own-task.md of before."""
+    return (-state.base_height.square() / tracking_sigma).exp()
+
+
+def near_by_default(state, *, tracking_sigma=2.0):
+    return near(state, tracking_sigma=tracking_sigma)
+
+
+NEAR, NEAR_BY_DEFAULT = f"{__name__}:near", f"{__name__}:near_by_default"
+
+
+def test_former_setting_reaches_every_term_that_takes_it():
+    weights = {"vel": RewardTerm(1.0, "track_lin_vel"), "track_yaw_rate": 0.5, NEAR: 1.0, NEAR_BY_DEFAULT: 1.0}
+    own = {"own": RewardTerm(1.0, "track_lin_vel", {"tracking_sigma": 0.1})}
+    for rewards in (
+        RewardConfig(weights={**weights, **own}, tracking_sigma=0.5),
+        from_dict(RewardConfig, to_dict({"weights": {**weights, **own}, "tracking_sigma": 0.5})),
+    ):
+        assert {name: term.params.get("tracking_sigma") for name, term in rewards.terms.items()} == {
+            "vel": 0.5, "track_yaw_rate": 0.5, NEAR: 0.5, NEAR_BY_DEFAULT: None, "own": 0.1,
+        }  # fmt: skip
+        other = replace(rewards, tracking_sigma=0.3)
+        assert other.terms["vel"].params == other.terms[NEAR].params == {"tracking_sigma": 0.3}
+        assert other.terms["own"] == own["own"] and other.tracking_sigma == 0.3
+    more = replace(TASK.rewards, weights={**TASK.rewards.weights, NEAR: 1.0, "single_stance": 1.0})
+    assert more.terms[NEAR].params == {"tracking_sigma": 0.25} and more.air_time_target == 0.3
+    env = replace(TASK, num_envs=2, rewards=more).build()
+    assert env.step(torch.zeros(2, 12)).reward.shape == (2,)
+
+
+def test_former_settings_of_events_reach_every_event_that_takes_them():
+    kick = {"mode": "interval", "period": 2.0, "func": "push"}
+    hard = {**kick, "params": {"push_velocity": 3.0}}
+    events = from_dict(RandomizationConfig, {"push_velocity": 1.5, "terms": {"kick": kick, "hard": hard}}).terms
+    assert [events[name].params["push_velocity"] for name in ("push", "kick", "hard")] == [1.5, 1.5, 3.0]
+    terms = {"kick": EventTerm(**kick), "hard": EventTerm(**hard)}
+    events = RandomizationConfig(push_velocity=1.5, terms=terms)
+    assert [events.terms[name].params["push_velocity"] for name in ("push", "kick", "hard")] == [1.5, 1.5, 3.0]
+    events = replace(events, push_velocity=1.0, push_interval=3.0)
+    assert [events.terms[name].params["push_velocity"] for name in ("push", "kick", "hard")] == [1.0, 1.0, 3.0]
+    assert [events.terms[name].period for name in ("push", "kick")] == [3.0, 2.0]
+    own = from_dict(RandomizationConfig, {"push_interval": 3.0, "terms": {"push": {"mode": "reset"}}}).terms["push"]
+    assert (own.mode, own.period) == ("reset", 0.0)
+
+
+def test_tracking_score_of_a_schedule_has_the_former_width():
+    values = former(replace(TASK, num_envs=2))
+    values["rewards"]["tracking_sigma"] = 0.5
+    values["commands"]["schedule"] = {"steps": 10, "tracking": 0.7}
+    env = from_dict(LeggedRobotConfig, values).build()
+    assert env.commands.sources["velocity"]._schedule._width == 0.5
+
+
+def test_former_weight_zero_needs_no_links_and_another_one_does():
+    zero = from_dict(RewardConfig, {"weights": {"collision": 0.0, "alive": 1.0}, "collision_links": []})
+    replace(TASK, num_envs=2, rewards=zero).build()
+    with pytest.raises(ValueError, match="collision has no collision_links"):
+        replace(TASK, num_envs=2, rewards=zero.with_weights({"collision": -1.0})).build()
+
+
+def test_settings_of_shipped_functions_are_those_in_their_signatures():
+    for section, functions in (("env.rewards", reward_terms.TERMS), ("env.randomization", event_terms.TERMS)):
+        for name, function in functions.items():
+            taken = set(inspect.signature(function).parameters) & set(aliases.SETTINGS[section])
+            assert set(aliases._taken(name, "")) == taken
+        assert set(aliases.SETTINGS[section]) == {x for name in functions for x in aliases._taken(name, "")}
+    shipped = RandomizationConfig().terms.values()
+    assert {x: value for term in shipped for x, value in term.params.items()} == aliases.SETTINGS["env.randomization"]
+
+
+@dataclass(frozen=True)
+class OwnTask(LeggedRobotConfig):
+    """A task of a user, with a setting of its own."""
+
+    colour: str = "red"
+
+
+def test_derived_config_takes_former_keywords():
+    policy = TASK.observations["policy"].terms
+    task = replace(OwnTask(policy_observations=policy), critic_observations=policy, colour="blue")
+    assert task.observations["policy"].terms == task.observations["critic"].terms == policy
+    assert task.policy_observations == policy and task.colour == "blue"
+    assert next(iter(inspect.signature(OwnTask).parameters)) == "robot"
+    with pytest.raises(TypeError, match="polcy_observations"):
+        OwnTask(polcy_observations=policy)
+
+
+@pytest.mark.parametrize("name", ["max_reward", "max_observation"])
+def test_setting_of_another_section_is_an_error_that_says_where_it_is(name):
+    message = f"env.terminations.{name} is safety.{name} now; set it in the config of the experiment"
+    with pytest.raises(TypeError, match=message):
+        TerminationConfig(**{name: 1e3})
+    with pytest.raises(AttributeError, match=message):
+        getattr(TerminationConfig(), name)
+
+
+def test_former_flag_without_a_term_that_takes_it_is_left_out(capsys):
+    cfg = parse_config(["--env.rewards.foot_clearance_target", "0.1", "--num_envs", "7"])
+    assert cfg.env.rewards == TASK.rewards and cfg.env.num_envs == 7
+    note = "note: --env.rewards.foot_clearance_target is deprecated; no term of the task takes it\n"
+    assert note in capsys.readouterr().out
 
 
 def test_configs_with_former_names_are_copied_and_pickled():

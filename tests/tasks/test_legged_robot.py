@@ -453,7 +453,6 @@ def test_a_task_that_cannot_be_is_refused(changes, words):
     [
         (lambda: ObservationTerm(noise=-1.0), "noise=-1.0"),
         (lambda: EventTerm("interval", -1.0), "period=-1.0 must not be negative"),
-        (lambda: RandomizationConfig({}), r"env.randomization.terms has no start_state; add your events to those of a"),
         (lambda: replace(CFG.commands, standing_fraction=2.0), "standing_fraction=2.0"),
         (lambda: replace(CFG.control, damping=0.0), "control.damping=0.0 must be positive"),
         (lambda: replace(CFG.control, damping={".*": 0.0}), "control.damping={'.*': 0.0} must be positive"),

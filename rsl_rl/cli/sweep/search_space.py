@@ -105,9 +105,11 @@ def _parse_parameter(text: str, default: Any, parse_config: ParseConfig) -> Para
     if field in RESERVED:
         raise ValueError(f"--space {text}: {field} cannot be searched; {RESERVED[field]}")
     try:
-        field, *others = aliases.current_paths(field)
-        if others:
-            raise ValueError(f"'{name.strip()}' is several fields now: {', '.join((field, *others))}; name one of them")
+        paths = aliases.current_paths(field, default)
+        if len(paths) != 1:
+            now = ", ".join(paths) or "none of this task"
+            raise ValueError(f"'{name.strip()}' is a parameter of terms now; name one: {now}")
+        field = paths[0]
         present = field_value(default, field)
         if _names(present):
             raise ValueError(f"'{field}' is not one setting; name one of its fields: {', '.join(_names(present))}")

@@ -397,3 +397,12 @@ def test_flags_change_weights_params_periods_and_histories():
     assert env.randomization.terms["kick"] == EventTerm("interval", 9.0, f"{HERE}:spin", {"speed": 3.0})
     assert env.terminations.terms["low"].params == {"min_height": 0.3}
     assert env.observations["policy"].history == 4 and env.observations["policy"].terms["knees"].noise == 0.3
+
+
+def test_events_that_a_config_does_not_name_are_the_shipped_ones():
+    terms = {"spin": EventTerm("reset"), "model_parameters": EventTerm("reset", params={"friction": (0.1, 0.2)})}
+    events, shipped = replace(CFG.randomization, terms=terms).terms, RandomizationConfig().terms
+    assert list(events) == ["model_parameters", "start_state", "push", "spin"]
+    assert events["start_state"] == shipped["start_state"] and events["push"] == shipped["push"]
+    assert events["model_parameters"].mode == "reset"
+    assert events["model_parameters"].params == {**shipped["model_parameters"].params, "friction": (0.1, 0.2)}
