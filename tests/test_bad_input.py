@@ -88,7 +88,7 @@ VALUES = {  # flags of a training: words of the line
 
 GO2_VALUES = {
     "policy.actor_hidden_dims 7": "policy.actor_hidden_dims=(7,): symmetric layers have two halves, so give",
-    "policy.actor_mirror.0 1 0 --policy.actor_mirror.1 1 -1": "actor_mirror=((1, 0), (1.0, -1.0)) is no mirror image",
+    "policy.actor_mirror.0 1 0 --policy.actor_mirror.1 1 -1": "((1, 0), (1.0, -1.0)) is not a mirror image",
     "policy.actor_mirror.0 0 --policy.actor_mirror.1 1": "policy.actor_mirror is set by hand; leave it empty",
     "env.sim.dt 0": "env.sim.dt=0.0 must lie in [1e-06, 0.1]",
     "env.sim.decimation 5000": "env.episode_length=20.0: give a time in seconds, from one control step",

@@ -81,7 +81,8 @@ class OnPolicyConfig(Settings):
             require_field(self, name, fits, f" has no effect without chunks; set unroll_len too, or {name} to {off!r}")
 
     def learning_rate_at(self, progress: float) -> Optional[float]:
-        """Return the learning rate after a share of the training, from 0 to 1; None if that does not decide it."""
+        """Return the learning rate after a share of the training, from 0 to 1; None if the schedule
+        does not depend on the progress."""
         return None
 
 
@@ -158,7 +159,7 @@ class GRPOConfig(SurrogateConfig, AlgorithmConfig):
     entropy_coef: float = 0.0
     """Weight of the entropy bonus."""
     group_size: int = 8
-    """Environments of a group. An environment that can, starts the episodes of a group in the same state."""
+    """Environments of a group. If the environment supports it, the episodes of a group start in the same state."""
     credit: str = "to_go"
     """Rewards that a step is credited with: those of its episode from this step on ('to_go'), or all of them
     ('sequence')."""
@@ -181,7 +182,7 @@ class GRPOConfig(SurrogateConfig, AlgorithmConfig):
 
 @dataclass(frozen=True)
 class DistillationConfig(ValueLearningConfig, AlgorithmConfig):
-    """Imitation of a trained policy by one that observes less, on the states that the latter visits (Ross et al. 2011,
+    """Imitation of a trained policy by one that observes less, on the states that the student visits (Ross et al. 2011,
     https://arxiv.org/abs/1011.0686)."""
 
     builds: ClassVar[str] = "rsl_rl.algorithms.distillation:Distillation"

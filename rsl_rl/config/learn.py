@@ -11,6 +11,16 @@ from rsl_rl.config.base import Settings, require, require_counts, require_field,
 from rsl_rl.config.extensions import ExtensionConfig
 from rsl_rl.config.policy import ActorCriticConfig
 
+__all__ = [
+    "AccelerationConfig",
+    "DistillationConfig",
+    "GRPOConfig",
+    "LearnConfig",
+    "PPOConfig",
+    "RunnerConfig",
+    "SafetyConfig",
+]
+
 
 @dataclass(frozen=True)
 class AccelerationConfig(Settings):
@@ -35,9 +45,6 @@ class AccelerationConfig(Settings):
             self.fused or not (self.cuda_graphs or self.bfloat16 or self.compile),
             "acceleration.cuda_graphs, bfloat16 and compile need fused=True",
         )
-
-
-__all__ = ["DistillationConfig", "GRPOConfig", "LearnConfig", "PPOConfig", "RunnerConfig", "SafetyConfig"]
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class SymmetricActorCriticConfig(ActorCriticConfig):
                 self,
                 name,
                 _is_mirror(*getattr(self, name)),
-                " is no mirror image: give an index and a sign (1 or -1) for each entry, such that the image of the "
+                " is not a mirror image: give an index and a sign (1 or -1) for each entry, such that the image of the "
                 "image is the vector again",
             )
 

@@ -16,6 +16,7 @@ MOVED = {
     "rsl_rl.config.command_limit": "rsl_rl.config.mdp",
     "rsl_rl.config.distillation": "rsl_rl.config.algorithm",
     "rsl_rl.config.gymnasium_task": "rsl_rl.config.task",
+    "rsl_rl.config.progress": "rsl_rl.config.experiment",
     "rsl_rl.config.terms": "rsl_rl.config.mdp",
     "rsl_rl.sim.isaac_gym": "rsl_rl.sim.isaacgym.engine",
     "rsl_rl.sim.parameters": "rsl_rl.sim.base",
