@@ -185,7 +185,7 @@ def test_schedule_by_tracking_grows_only_while_commands_are_followed():
 def test_tracking_score_of_a_schedule_has_the_width_of_the_first_reward_that_has_one(terms, width):
     rewards = {name: RewardTerm(1.0, "track_lin_vel", {"tracking_sigma": sigma}) for name, sigma in terms.items()}
     rewards = RewardConfig({"alive": RewardTerm(1.0), **rewards})
-    commands = CommandConfig(lin_vel_x=(1.0, 1.0), schedule=ScheduleConfig(steps=10, tracking=0.9))
+    commands = CommandConfig(lin_vel_x=(1.0, 1.0), schedule=ScheduleConfig(steps=10, start=1.0, tracking=0.9))
     env = make(commands=commands, rewards=rewards)
     env.step(ZERO)
     schedule, state = env.commands.sources["velocity"]._schedule, env.state
