@@ -79,8 +79,6 @@ class PPO(Algorithm):
     RANK_STATE = ("extensions",)
     cfg: PPOConfig
     learner: GradientSteps
-    policy_step = staticmethod(draw_actions)
-    """Function of (policy, observation groups, recurrent states) that draws the actions of a step."""
 
     def __init__(
         self,
@@ -110,7 +108,7 @@ class PPO(Algorithm):
             self.acceleration,
             self.transforms,
         )
-        self._policy_step = self.acceleration.graphed(self.policy_step)
+        self._policy_step = self.acceleration.graphed(draw_actions)
         self.obs_groups = tuple(storage.groups)
         self.description = self.acceleration.description
 
