@@ -124,7 +124,8 @@ def _parse_parameter(text: str, default: Any, parse_config: ParseConfig) -> Para
             raise ValueError(f"'{paths[0]}' is not one setting; name one of its fields: {', '.join(_names(present))}")
         if paths != (field,):
             print_line(f"note: --space {field} is deprecated; it sets {', '.join(paths)}")
-        field, paths = (field, paths) if len(paths) > 1 else (paths[0], ())
+        if len(paths) == 1:
+            field, paths = paths[0], ()
         is_range = ".." in values or values.strip().startswith("log:")
         if is_range:
             return _parse_interval(field, paths, values.strip(), parse_config)
