@@ -346,7 +346,7 @@ def test_what_a_worker_prints_is_no_answer(tmp_path):
         (("learner", "--policy", "rnn"), "'rnn'"),
         (("learner", "--peer", "nowhere"), "pip install --no-deps --target nowhere rsl-rl-lib"),
         (("learner", "--num_envs", "2", "--policy", "gru"), "2 environments for num_mini_batches=4"),
-        (("learner", "--device", "gpu"), "device='gpu' is no device"),
+        (("learner", "--device", "gpu"), "device='gpu' is not a device"),
         (("learner", "--plot", "nowhere/growth.png"), "--plot nowhere/growth.png: there is no folder nowhere"),
         (("learner", "--plot", "growth.pdf"), "ends in .png"),
         (("sim", "--backends", "mujcoo"), "unknown sim backend 'mujcoo'; known: isaacgym, mujoco,"),

@@ -1,6 +1,6 @@
 """The class ``gymapi.Gym``: the calls of Isaac Gym.
 
-Each call checks the handles that it is given, and asks the object that owns what the call is about: a scene and its
+Each function checks the handles that it is given, and passes the call to the object that it concerns: a scene and its
 actors before ``prepare_sim``, the parts of the engine after it, cameras and viewers.
 """
 

@@ -41,7 +41,7 @@ class SourceModel(NamedTuple):
 def read_model(path: Path) -> SourceModel:
     """Read and compile a file; a file that holds no robot is a ValueError."""
     if not path.is_file():
-        raise ValueError(f"{path} is no file; give a URDF or an MJCF file")
+        raise ValueError(f"{path} is not a file; give a URDF or an MJCF file")
     try:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, UnicodeDecodeError, ValueError) as error:

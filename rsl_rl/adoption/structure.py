@@ -45,7 +45,7 @@ class Skeleton(NamedTuple):
 
 
 def find_skeleton(source: SourceModel) -> Skeleton:
-    """Return the parts of a robot; a model that is no legged robot is a ValueError."""
+    """Return the parts of a robot; a model without a legged robot is a ValueError."""
     model, path = source.model, source.path
     chains = _chains(model, source.base)
     if not chains:

@@ -20,8 +20,9 @@ MARK = ".launcher"
 
 
 def prepare_rank() -> Launch:
-    """Return what torchrun says of this process; take its share of the CPUs, and let it end with its launcher.
+    """Return torchrun's description of this process.
 
+    Limit the process to its share of the CPUs, and end it when torchrun ends.
     Call it before torch is imported.
     """
     launch = current_launch()
@@ -60,8 +61,8 @@ def unmark_run(run: Path) -> None:
 
 
 def arguments_after_restart(experiment: Path, run: Optional[Path]) -> List[str]:
-    """Return further arguments with which restarted processes continue the run of those before them; none where these
-    have not begun one. ``run`` is the folder of --resume."""
+    """Return further flags with which restarted processes continue the run of the processes before them; empty if there
+    is no checkpoint yet. ``run`` is the folder of --resume."""
     if run is None:
         marks = [path for path in experiment.glob(f"*/{MARK}") if path.read_text(encoding="utf-8") == launcher_name()]
         run = max((path.parent for path in marks), key=lambda folder: folder.name, default=None)

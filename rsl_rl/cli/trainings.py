@@ -62,7 +62,8 @@ def reject_launcher(what: str) -> None:
 class TrainProcesses:
     """Run trainings one after the other, each as `rsl-rl train` in a process of its own.
 
-    Signals to this process go to the training, which saves and ends; so does the end of this process, on Linux.
+    A signal to this process is passed to the training, which saves and ends. On Linux the training also gets SIGTERM
+    when this process ends.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ def write_report(robot: AdoptedRobot, folder: Path, pictures: bool = True) -> Li
             draw(robot, folder / f"{name}.png")
             made.append(name)
         except (VideoError, ModuleNotFoundError) as error:
-            remarks.add(f"the report has not all pictures: {error}")
+            remarks.add(f"pictures are missing from the report: {error}")
     parts = [f"<h1>{escape(robot.name)}</h1>", f"<p>Prepared from <code>{escape(str(robot.source.path))}</code>.</p>"]
     if robot.notes:
         parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in robot.notes), "</ul>"]

@@ -7,7 +7,7 @@ up to the height of the step: decimetres deep, above the ground or directed down
 # pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
 # pyright: reportArgumentType=false
 # (mujoco and warp fill their namespaces at run time; warp compiles the kernels, whose types Python does not have, and
-# needs annotations that are no texts)
+# needs annotations that are not strings)
 import itertools
 from typing import Any, Iterator, Tuple
 

@@ -235,7 +235,7 @@ def _add_height_field(gym: gymapi.Gym, sim: gymapi.Sim, ground: HeightField) -> 
     params.static_friction = params.dynamic_friction = FRICTION
     params.restitution = 0.0
     counts: Any = np.rint(np.asarray(ground.heights) / VERTICAL_SCALE).astype(np.int16)
-    gym.add_heightfield(sim, counts.flatten(), params)  # Any: the stub's ndarray[int16] is no type of numpy's
+    gym.add_heightfield(sim, counts.flatten(), params)  # Any: the stub's ndarray[int16] is not a type of numpy
 
 
 def usable_device(device: str) -> torch.device:
