@@ -27,6 +27,9 @@ _TINY_MASS, _TINY_INERTIA = 1e-5, 1e-9
 _MAX_NAMES = 6
 """Names in one note."""
 
+_READABLE = (".stl", ".obj", ".msh")
+"""Formats of meshes that MuJoCo reads."""
+
 
 class SourceModel(NamedTuple):
     """A third-party model, compiled, with one free joint."""
@@ -223,9 +226,6 @@ def _poses(model: Any) -> Tuple[np.ndarray, ...]:
                 if model.jnt_limited[joint]:
                     pose[address] = np.clip(pose[address], *model.jnt_range[joint])
     return tuple(poses)
-
-
-_READABLE = (".stl", ".obj", ".msh")
 
 
 def find_mesh(model: Path, name: str) -> Optional[Path]:
