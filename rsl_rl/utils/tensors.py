@@ -81,7 +81,6 @@ class FirstOccurrence:
 
     def __init__(self, kinds: Sequence[str], device: torch.device):
         self.kinds = tuple(kinds)
-        self._device = device
         self._seen = torch.zeros(len(self.kinds), dtype=torch.bool, device=device)
         self._stored: Dict[str, Tensor] = {}  # each [kinds, ...]
 
