@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from rsl_rl.cli.errors import program
-from rsl_rl.utils.host import Launch, current_launch, end_with_launcher, launcher_name, take_share_of_cpus
+from rsl_rl.utils.host import Launch, current_launch, launcher_name, parent_death_signal, take_share_of_cpus
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
@@ -28,7 +28,9 @@ def prepare_rank() -> Launch:
     launch = current_launch()
     if launch.has_group:
         take_share_of_cpus(launch.local_rank, launch.local_size)
-        end_with_launcher()
+        end_with_parent = parent_death_signal()
+        if end_with_parent is not None:
+            end_with_parent()
     return launch
 
 
