@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import rsl_rl
+from benchmarks.weights import with_teacher
 from configs import EXPERIMENTS
 from rsl_rl.loggers import LOGGERS
 from rsl_rl.robots import ROBOTS
@@ -271,20 +272,6 @@ def frozen_parts(cfg):
         for part in values:
             if is_dataclass(part):
                 yield from frozen_parts(part)
-
-
-def with_teacher(cfg, folder):
-    """Return the config of a distillation with an untrained teacher in a folder; other configs as they are."""
-    from rsl_rl.config.algorithm import DistillationConfig
-    from rsl_rl.config.learn import LearnConfig
-    from rsl_rl.runners import OnPolicyRunner
-
-    if not isinstance(cfg.algorithm, DistillationConfig):
-        return cfg
-    groups = cfg.algorithm.teacher_groups
-    policy = replace(cfg.algorithm.teacher, actor_groups=groups, critic_groups=groups)
-    OnPolicyRunner(cfg.env.build(), LearnConfig(policy=policy)).save(folder / "model_1.pt")
-    return replace(cfg, algorithm=replace(cfg.algorithm, teacher_run=str(folder)))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS.names())

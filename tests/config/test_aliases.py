@@ -132,8 +132,6 @@ def test_former_flags_set_the_present_fields_and_print_a_note(capsys):
 def test_former_field_of_a_search_is_the_present_one():
     (parameter,) = parse_space(["env.rewards.weights.trot=0.5,1.0"], lambda flags: parse_config(flags))
     assert parameter.field == "env.rewards.terms.trot.weight"
-    with pytest.raises(ValueError, match=r"several fields now: env.rewards.terms.track_lin_vel.params"):
-        parse_space(["env.rewards.tracking_sigma=0.1,0.2"], lambda flags: parse_config(flags))
 
 
 def parse_config(flags):
