@@ -88,7 +88,7 @@ class Learner:
             )
         if self.before is not None and not (self.before / "benchmarks" / "our_learner.py").is_file():
             raise ValueError(
-                f"--before {self.before} is no checkout of this repository; make one with: git worktree add"
+                f"--before {self.before} is not a checkout of this repository; make one with: git worktree add"
             )
 
 

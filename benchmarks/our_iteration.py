@@ -41,7 +41,7 @@ def build(settings: dict) -> Callable[[], Figures]:
 
     def collect() -> None:
         nonlocal obs
-        obs = runner._collector.collect(obs)
+        obs = runner.collector.collect(obs)
 
     def learn() -> None:
         torch.stack(list(alg.update().values())).tolist()

@@ -100,7 +100,7 @@ def unprotected(runner: OnPolicyRunner) -> Iterator[None]:
     trusting = TrustingValidator(runner.alg.obs_groups, env.num_envs, runner.device)
     with contextlib.ExitStack() as stack:
         for target, name, double in (
-            (runner._collector, "validator", trusting),
+            (runner.collector, "validator", trusting),
             (env, "_recorder", NoRecorder(env.sim, faults.CAUSES)),
             (faults, "find_faults", lambda *_: nothing_found),
             (FlatAdam, "step_where_finite", plain_step),

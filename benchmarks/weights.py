@@ -1,9 +1,9 @@
 """Print a digest of the weights that a training ends with, to prove that a change keeps results bit by bit.
 
-    python benchmarks/weights.py go2_flat go2_flat_blind --num_updates 10
+    python -m benchmarks.weights go2_flat go2_flat_blind --num_updates 10
 
-Run it in two checkouts on the same machine with equal versions: equal digests mean equal weights. Under torchrun each
-rank trains in its own environments, and rank 0 prints.
+Run it in two checkouts on the same machine with equal versions: equal digests mean equal weights. Under torchrun
+(`torchrun --nproc_per_node=2 -m benchmarks.weights toy`) each rank trains in its own environments, and rank 0 prints.
 """
 
 from __future__ import annotations

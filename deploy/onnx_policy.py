@@ -106,7 +106,7 @@ class Policy:
         The network reads the command after the limits of its acceleration, which starts at zero in each episode.
         """
         if base_quat is not None and (np.shape(base_quat) != (4,) or not abs(np.linalg.norm(base_quat) - 1.0) < 0.01):
-            raise ValueError(f"base_quat={base_quat} is no rotation; give a unit quaternion w x y z")
+            raise ValueError(f"base_quat={base_quat} is not a rotation; give a unit quaternion w x y z")
         if base_lin_vel is None and base_lin_vel_world is not None and base_quat is not None:
             base_lin_vel = _to_base(base_quat, base_lin_vel_world)
         command = self._limited(command)
@@ -129,7 +129,7 @@ class Policy:
         return np.concatenate(parts)
 
     def _limited(self, command: Vector) -> Any:
-        """Return the command that the network reads next; what is no command is returned as it is."""
+        """Return the command that the network reads next; an invalid command is returned unchanged."""
         if self._largest_change is None or np.shape(command) != (3,):
             return command
         change = np.asarray(command, np.float32) - self._command
@@ -205,7 +205,7 @@ def open_onnx(path: Union[str, Path]) -> Tuple[Mapping[str, Any], Network]:
         names = [x.name for x in session.get_inputs()]
         description = _entries(session.get_modelmeta().custom_metadata_map)
     except Exception as error:  # onnxruntime's errors have no type in common
-        raise ValueError(f"{path} is no ONNX model: {' '.join(str(error).split())}") from error
+        raise ValueError(f"{path} is not an ONNX model: {' '.join(str(error).split())}") from error
     if "joint_limits" in description and not _is_intact(content):  # every export with this entry has a checksum
         raise ValueError(damaged)
     return description, lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(names, inputs)))]

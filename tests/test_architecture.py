@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import rsl_rl
+from benchmarks.weights import with_teacher
 from configs import EXPERIMENTS
 from rsl_rl.loggers import LOGGERS
 from rsl_rl.robots import ROBOTS
@@ -138,13 +139,13 @@ def test_native_training_runs_without_compat(root, tmp_path):
 
 
 NATIVE = {
-    "Runner": "add_git_repo_to_log after_update alg build_algorithm collective current_learning_iteration device env "
-    "env_corrections episodes_restored eval_mode export_policy_to_jit export_policy_to_onnx get_inference_policy learn "
-    "load log_dir num_updates number_of print_line ranks_of_checkpoint request_stop restore save save_to_log_dir "
-    "stopped_by tot_time tot_timesteps train_cfg train_mode updates_of write",
+    "Runner": "add_git_repo_to_log after_update alg build_algorithm collective collector current_learning_iteration "
+    "device env env_corrections episodes_restored eval_mode export_policy_to_jit export_policy_to_onnx "
+    "get_inference_policy learn load log_dir num_updates print_line ranks_of_checkpoint request_stop restore save "
+    "save_to_log_dir stopped_by tot_time tot_timesteps train_cfg train_mode write",
     "PPO": "RANK_STATE acceleration act begin_rollout cfg collective compute_returns description device eval_mode "
     "extensions from_env get_hidden_states inference_policy join learner learning_rate load_state_dict "
-    "normalizes_rollout obs_groups policy policy_step process_env_step progress reset restart_from restarts_episodes "
+    "normalizes_rollout obs_groups policy process_env_step progress reset restart_from restarts_episodes "
     "set_hidden_states state_dict storage train_mode transforms transition update",
     "GradientSteps": "acceleration backward add_gradients averages collective extensions inference_policy join "
     "learning_rate load_state_dict optimizer policy run skips_in_row state_dict step term_names transforms with_values",
@@ -271,20 +272,6 @@ def frozen_parts(cfg):
         for part in values:
             if is_dataclass(part):
                 yield from frozen_parts(part)
-
-
-def with_teacher(cfg, folder):
-    """Return the config of a distillation with an untrained teacher in a folder; other configs as they are."""
-    from rsl_rl.config.algorithm import DistillationConfig
-    from rsl_rl.config.learn import LearnConfig
-    from rsl_rl.runners import OnPolicyRunner
-
-    if not isinstance(cfg.algorithm, DistillationConfig):
-        return cfg
-    groups = cfg.algorithm.teacher_groups
-    policy = replace(cfg.algorithm.teacher, actor_groups=groups, critic_groups=groups)
-    OnPolicyRunner(cfg.env.build(), LearnConfig(policy=policy)).save(folder / "model_1.pt")
-    return replace(cfg, algorithm=replace(cfg.algorithm, teacher_run=str(folder)))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS.names())

@@ -170,7 +170,7 @@ def test_settings_that_are_on_or_off_are_flags():
 
 
 def test_the_trainings_of_the_gpu_benchmark_are_understood():
-    """On a GPU too, which is not there to try."""
+    """On a GPU too, which is not there to try: parse() would refuse it, so its parts are called."""
     cfg = gpu.Gpu(device="cuda:0", train_envs=64, train_iterations=7)
     arguments = as_arguments(gpu._training_flags(cfg))
     parsed = _parse_config(Flags, Go2Flat(), "", [_expand(word, set()) for word in arguments], ["go2_flat"])
@@ -346,7 +346,7 @@ def test_what_a_worker_prints_is_no_answer(tmp_path):
         (("learner", "--policy", "rnn"), "'rnn'"),
         (("learner", "--peer", "nowhere"), "pip install --no-deps --target nowhere rsl-rl-lib"),
         (("learner", "--num_envs", "2", "--policy", "gru"), "2 environments for num_mini_batches=4"),
-        (("learner", "--device", "gpu"), "device='gpu' is no device"),
+        (("learner", "--device", "gpu"), "device='gpu' is not a device"),
         (("learner", "--plot", "nowhere/growth.png"), "--plot nowhere/growth.png: there is no folder nowhere"),
         (("learner", "--plot", "growth.pdf"), "ends in .png"),
         (("sim", "--backends", "mujcoo"), "unknown sim backend 'mujcoo'; known: isaacgym, mujoco,"),

@@ -127,6 +127,11 @@ BENCHMARKS = {  # command, with names of what the test gives it -> what makes it
     "scripts/benchmark.py scaling --plot scaling.png": (),
 }
 
+WEIGHTS = {  # command of CONTRIBUTING.md -> what makes it small
+    "python -m benchmarks.weights": ("toy", "--num_updates", "1", "--num_envs", "8"),
+    "torchrun --nproc_per_node=2 -m benchmarks.weights toy": ("--num_updates", "1", "--num_envs", "8"),
+}
+
 ELSEWHERE = {  # command -> the test or the job that runs it
     "torchrun --nproc_per_node=4 -m rsl_rl train --task go2_flat --num_envs 16384": "tests/distributed",
     "torchrun --nproc_per_node=4 -m rsl_rl train --task go2_flat --resume": "tests/distributed",
@@ -141,10 +146,10 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "rsl-rl train --task go2_flat --seeds 1 2 3": "tests/cli/test_train_seeds.py",
     "rsl-rl train --task go2_flat --seeds 1 2 3 --resume": "tests/cli/test_train_seeds.py",
     "rsl-rl sweep --task recall --space algorithm.learning_rate=log:1e-4..1e-2 "
-    "--space algorithm.entropy_coef=0.0,0.003,0.01 --trials 20 --seeds 1 2 3": "tests/cli/test_sweep.py",
+    "--space algorithm.entropy_coef=0.0,0.003,0.01 --trials 20 --seeds 1 2 3": "tests/cli/sweep/test_sweep.py",
     **{
         f"CUDA_VISIBLE_DEVICES={device} rsl-rl sweep --task go2_flat --space algorithm.entropy_coef=0.0..0.01 "
-        "--trials 40 &": "tests/cli/test_sweep.py"
+        "--trials 40 &": "tests/cli/sweep/test_sweep.py"
         for device in (0, 1)
     },
     "rsl-rl adopt rsl_rl/robots/go2/go2.urdf --name my_dog": "tests/cli/test_adopt.py",
@@ -192,7 +197,13 @@ ELSEWHERE = {  # command -> the test or the job that runs it
 
 def test_every_command_of_the_pages_is_known(root):
     written = {command for page in pages(root) for command in commands(page)}
-    assert written == {f"python {command}" for command in (*SCRIPTS, *OWN_CODE, *BENCHMARKS)} | set(ELSEWHERE)
+    own = {f"python {command}" for command in (*SCRIPTS, *OWN_CODE, *BENCHMARKS)}
+    assert written == own | {*WEIGHTS, *ELSEWHERE}
+
+
+def test_every_test_that_runs_a_command_exists(root):
+    named = [place.partition(",")[0] for place in ELSEWHERE.values()]
+    assert [place for place in named if place.startswith("tests/") and not (root / place).exists()] == []
 
 
 # Commands
@@ -253,6 +264,16 @@ def test_benchmark_runs_as_written(run_script, peer, tmp_path, command):
     }
     done = run_script(*(here.get(word, word) for word in command.split()), *BENCHMARKS[command])
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(command, marks=[pytest.mark.slow] * command.startswith("torchrun")) for command in WEIGHTS]
+)
+def test_weights_command_prints_a_digest(run_script, command):
+    launcher, *rest = command.split()
+    done = run_script(*(["-m", "torch.distributed.run"] if launcher == "torchrun" else []), *rest, *WEIGHTS[command])
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"toy +[0-9a-f]{16}", done.stdout.splitlines()[-1])
 
 
 # Programs

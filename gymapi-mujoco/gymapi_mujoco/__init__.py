@@ -2,7 +2,8 @@
 
 ``activate()`` gives this process the module ``isaacgym``; ``python -m gymapi_mujoco train.py`` runs a script with it.
 
-The folder ``modules`` has what clients import. Their calls are in ``gym``, which asks, through ``handles``:
+The folder ``modules`` has what clients import. Their calls are in ``gym``. It checks the handles by ``handles``, and
+passes the call to the object that it concerns:
 
 - what they build: ``scene``, of ``asset`` (read by ``urdf`` and ``mjcf``, with ``shapes``) and ``ground``;
 - what runs it: ``engine``, on ``worlds`` (``worlds_cpu`` or ``worlds_warp``; ``backends`` chooses) of one ``model``,

@@ -23,6 +23,9 @@ from gymapi_mujoco.structs import (
 _BASE = 1.0
 """Thickness of the solid under the lowest point of a height field [m]."""
 
+_MAX_POINTS = 4_000_000
+"""About the largest number of points of a grid; a larger mesh gets a coarser grid."""
+
 
 @dataclass
 class Plane:
@@ -134,7 +137,7 @@ def find_grid(points: np.ndarray) -> Union[Grid, None]:
     return grid[..., 2].copy(), cell, first
 
 
-def rasterize(points: np.ndarray, faces: np.ndarray, max_points: int = 4_000_000) -> Grid:
+def rasterize(points: np.ndarray, faces: np.ndarray) -> Grid:
     """Return the upper surface of a triangle mesh on a grid whose cell is the median length of the edges' sides.
 
     Points of the grid that no triangle covers get the mesh's lowest height.
@@ -143,7 +146,7 @@ def rasterize(points: np.ndarray, faces: np.ndarray, max_points: int = 4_000_000
     sides = np.abs(corners - np.roll(corners, 1, axis=1))[..., :2]
     first, last = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
     cell = float(np.median(sides[sides > 1e-6])) if (sides > 1e-6).any() else 0.1
-    cell = max(min(cell, 0.1), float(np.sqrt(np.prod(last - first) / max_points)), 1e-3)
+    cell = max(min(cell, 0.1), float(np.sqrt(np.prod(last - first) / _MAX_POINTS)), 1e-3)
     nx, ny = (np.floor((last - first) / cell + 1e-4) + 1).astype(int)
     heights = np.full((max(nx, 2), max(ny, 2)), -np.inf)
     flat = (corners[..., :2] - first) / cell

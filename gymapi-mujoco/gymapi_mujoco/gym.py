@@ -1,6 +1,6 @@
 """The class ``gymapi.Gym``: the calls of Isaac Gym.
 
-Each call checks the handles that it is given, and asks the object that owns what the call is about: a scene and its
+Each function checks the handles that it is given, and passes the call to the object that it concerns: a scene and its
 actors before ``prepare_sim``, the parts of the engine after it, cameras and viewers.
 """
 
@@ -415,13 +415,16 @@ class Gym:
         return self.find_actor_rigid_body_index(env, actor, name, IndexDomain.DOMAIN_ENV)
 
     def get_actor_rigid_body_index(self, env: Env, actor: int, body: int, domain: IndexDomain) -> int:
-        return env.body_index(actor_of(env, actor, "get_actor_rigid_body_index"), body, domain)
+        own = actor_of(env, actor, "get_actor_rigid_body_index")
+        return env.body_index(own, body, domain)
 
     def get_actor_rigid_body_handle(self, env: Env, actor: int, body: int) -> int:
-        return self.get_actor_rigid_body_index(env, actor, body, IndexDomain.DOMAIN_ENV)
+        own = actor_of(env, actor, "get_actor_rigid_body_handle")
+        return env.body_index(own, body, IndexDomain.DOMAIN_ENV)
 
     def get_actor_root_rigid_body_handle(self, env: Env, actor: int) -> int:
-        return self.get_actor_rigid_body_handle(env, actor, 0)
+        own = actor_of(env, actor, "get_actor_root_rigid_body_handle")
+        return env.body_index(own, 0, IndexDomain.DOMAIN_ENV)
 
     def get_actor_rigid_shape_count(self, env: Env, actor: int) -> int:
         return len(actor_of(env, actor, "get_actor_rigid_shape_count").asset.shapes)
@@ -446,10 +449,12 @@ class Gym:
         return self.find_actor_dof_index(env, actor, name, IndexDomain.DOMAIN_ENV)
 
     def get_actor_dof_index(self, env: Env, actor: int, dof: int, domain: IndexDomain) -> int:
-        return env.dof_index(actor_of(env, actor, "get_actor_dof_index"), dof, domain)
+        own = actor_of(env, actor, "get_actor_dof_index")
+        return env.dof_index(own, dof, domain)
 
     def get_actor_dof_handle(self, env: Env, actor: int, dof: int) -> int:
-        return self.get_actor_dof_index(env, actor, dof, IndexDomain.DOMAIN_ENV)
+        own = actor_of(env, actor, "get_actor_dof_handle")
+        return env.dof_index(own, dof, IndexDomain.DOMAIN_ENV)
 
     def get_actor_joint_count(self, env: Env, actor: int) -> int:
         return len(actor_of(env, actor, "get_actor_joint_count").asset.joint_names)

@@ -1,4 +1,4 @@
-"""What a client builds before ``prepare_sim``: ground, environments and actors. All that runs is made of it."""
+"""What a client builds before ``prepare_sim``: ground, environments and actors. The engine is built from it."""
 
 from __future__ import annotations
 

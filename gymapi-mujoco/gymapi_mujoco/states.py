@@ -61,7 +61,7 @@ class Coordinates:
         return self._report.count
 
     def show_broken(self, rows: Tensor) -> None:
-        """Give NaN for environments that diverged, as PhysX does, until they are set; only where it is asked for."""
+        """With GYMAPI_MUJOCO_DIVERGED=nan, write NaN for diverged environments until the client sets their state."""
         if self._report_nan:
             rows.masked_fill_(self._broken[:, None, None], torch.nan)
 

@@ -53,7 +53,7 @@ class _Reader:
         found = joint.find(tag)
         name = "" if found is None else found.get("link", "")
         if name not in self.links:
-            raise ValueError(f"{self.path}: joint '{joint.get('name')}' has the {tag} '{name}', which is no link")
+            raise ValueError(f"{self.path}: joint '{joint.get('name')}' has the {tag} '{name}', which is not a link")
         return name
 
     def asset(self) -> Asset:

@@ -42,7 +42,8 @@ class Worlds(ABC):
 
     @abstractmethod
     def result(self, name: str) -> Tensor:
-        """Return a result [N, ...] of the last step or of ``forward``; a new one has values after the next of them."""
+        """Return a result [N, ...] of the last step or of ``forward``. A result that is requested for the first time
+        has values after the next step or ``forward``."""
 
     @abstractmethod
     def values(self, name: str) -> Tensor:

@@ -112,7 +112,7 @@ def test_mjcf_asset_may_name_a_material_that_its_file_does_not_have(gymapi, tmp_
     ("old", "new", "message"),
     [
         ('type="prismatic"', 'type="planar"', "joint 'b_slide' is planar; it can be revolute"),
-        ('<child link="slider"/>', '<child link="slidr"/>', "'b_slide' has the child 'slidr', which is no link"),
+        ('<child link="slider"/>', '<child link="slidr"/>', "'b_slide' has the child 'slidr', which is not a link"),
         ('<sphere radius="0.05"/>', '<mesh filename="package://arm/meshes/no.stl"/>', "names the mesh .*no.stl"),
         ("</robot>", "", "not a valid URDF file"),
         ('<child link="slider"/>', '<child link="upper"/>', "has one root link, and this has 2: base, slider"),

@@ -144,6 +144,23 @@ def test_wrong_handles_are_refused(gymapi, world):
         world.gym.set_actor_dof_properties(world.envs[0], 0, props[:2])
 
 
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        ("get_actor_rigid_body_index", (0, 0, 0)),
+        ("get_actor_rigid_body_handle", (0, 0)),
+        ("get_actor_root_rigid_body_handle", (0,)),
+        ("find_actor_rigid_body_index", (0, "foot", 0)),
+        ("get_actor_dof_index", (0, 0, 0)),
+        ("get_actor_dof_handle", (0, 0)),
+        ("find_actor_dof_index", (0, "foot", 0)),
+    ],
+)
+def test_index_in_what_is_not_an_environment_is_refused(world, call, arguments):
+    with pytest.raises(TypeError, match=f"{call}: got NoneType; pass what create_env returned"):
+        getattr(world.gym, call)(None, *arguments)
+
+
 def test_tensors_of_wrong_shape_dtype_or_kind_are_refused(gymapi, world):
     from isaacgym import gymtorch
 

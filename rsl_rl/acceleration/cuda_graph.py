@@ -17,7 +17,8 @@ class GraphedFunction:
 
     The function takes and returns tensors, or tuples of them, and may change other tensors, such as parameters, in
     place; it must not synchronise with the device. Its Python code runs during the first calls only. A graph is
-    recorded for each set of shapes. The returned tensors are overwritten by the next call.
+    recorded for each set of shapes, and of arguments that are not tensors. The returned tensors are overwritten by the
+    next call.
     """
 
     def __init__(self, function: Callable[..., Any], device: torch.device):
@@ -29,7 +30,8 @@ class GraphedFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         leaves = tree_flatten(arguments)[0]
-        key = tuple((tuple(x.shape), x.dtype) if isinstance(x, Tensor) else x for x in leaves)
+        # A recording keeps its arguments, so that no other object gets the id of one of them.
+        key = tuple((tuple(x.shape), x.dtype) if isinstance(x, Tensor) else id(x) for x in leaves)
         if key not in self._recordings:
             self._num_calls[key] = self._num_calls.get(key, 0) + 1
             if self._num_calls[key] <= _WARM_UP_CALLS:

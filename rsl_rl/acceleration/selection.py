@@ -74,7 +74,7 @@ class Acceleration:
             self._names.append("bfloat16")
 
     def ppo_backward(self, policy: ActorCritic, is_plain: bool) -> Optional[PPOLossAndGradient]:
-        """Return the loss with its gradient in closed form; None if it was not chosen, the policy is no Gaussian, or
+        """Return the loss with its gradient in closed form; None if it was not chosen, the policy is not Gaussian, or
         extensions change loss or mini-batches (``is_plain`` is False).
 
         Flat mini-batches on a CPU are then split into micro-batches that fit into its cache.

@@ -92,7 +92,7 @@ def adopt_model(path: Path, name: str) -> AdoptedRobot:
     if tree.locked:
         notes.append(f"locked joints, which belong to no leg: {', '.join(tree.locked)}")
     if not symmetry.holds:
-        notes.append("left and right legs are no mirror images, so the policy is not symmetric")
+        notes.append("the left legs are not mirror images of the right ones, so the policy is not symmetric")
     model = mujoco.MjModel.from_xml_string(mjcf)
     return AdoptedRobot(
         name, source, tree, symmetry, reach, choice, stance, targets, settled, model, mjcf, tuple(notes)

@@ -83,7 +83,7 @@ def _points_of_primitive(kind: int, size: np.ndarray) -> np.ndarray:
         return _SPHERE * size
     if kind == _GEOM.mjGEOM_BOX:
         return _CORNERS * size
-    return np.zeros((0, 3))  # planes and height fields are no part of a robot
+    return np.zeros((0, 3))  # planes and height fields are not a part of a robot
 
 
 def fit(points: np.ndarray) -> Shape:

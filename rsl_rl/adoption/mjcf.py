@@ -51,7 +51,7 @@ _FLAT_DAMPING_TIME = 0.04
 """The same of a leg with a flat foot [s]."""
 
 _PLAUSIBLE = 8.0
-"""A torque limit of more than this times the torque scale is no limit of a motor."""
+"""A torque limit of more than this times the torque scale is not the limit of a motor."""
 
 _DEFAULT_LIMIT = 2.0
 """Torque limit of motors for which the source has none, in units of the torque scale. The Go2 has 1.5 to 2.9."""

@@ -27,6 +27,9 @@ _TINY_MASS, _TINY_INERTIA = 1e-5, 1e-9
 _MAX_NAMES = 6
 """Names in one note."""
 
+_READABLE = (".stl", ".obj", ".msh")
+"""Formats of meshes that MuJoCo reads."""
+
 
 class SourceModel(NamedTuple):
     """A third-party model, compiled, with one free joint."""
@@ -41,7 +44,7 @@ class SourceModel(NamedTuple):
 def read_model(path: Path) -> SourceModel:
     """Read and compile a file; a file that holds no robot is a ValueError."""
     if not path.is_file():
-        raise ValueError(f"{path} is no file; give a URDF or an MJCF file")
+        raise ValueError(f"{path} is not a file; give a URDF or an MJCF file")
     try:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, UnicodeDecodeError, ValueError) as error:
@@ -223,9 +226,6 @@ def _poses(model: Any) -> Tuple[np.ndarray, ...]:
                 if model.jnt_limited[joint]:
                     pose[address] = np.clip(pose[address], *model.jnt_range[joint])
     return tuple(poses)
-
-
-_READABLE = (".stl", ".obj", ".msh")
 
 
 def find_mesh(model: Path, name: str) -> Optional[Path]:

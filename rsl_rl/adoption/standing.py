@@ -23,6 +23,19 @@ _TOLERANCE, _NUM_POSES = 0.02, 100
 """Largest error of a mirrored foot, as a fraction of the distance from base to foot; random poses in which it is
 measured."""
 
+_BALL_HEIGHT, _FLAT_HEIGHT = 0.75, 0.96
+"""Height of a standing hip, as a fraction of the leg's largest reach: of legs with ball feet and with flat feet."""
+
+_LIMIT_MARGIN = 0.85
+"""Fraction of a joint's half range beyond which an angle costs."""
+
+_ITERATIONS, _STARTS = 60, 12
+
+_SAMPLE, _CLEARANCE = 10, 0.005
+"""Physics steps between two samples of the history; height above the floor at the start [m]."""
+
+Residuals = Callable[[np.ndarray], np.ndarray]
+
 
 class Symmetry(NamedTuple):
     """The left-right mirror image of joints and feet."""
@@ -73,20 +86,6 @@ def _mirror_error(model: Any, tree: LinkTree, joints: List[int], signs: np.ndarr
         difference = data.site_xpos[sites] * MIRROR - other.site_xpos[others]
         worst = max(worst, float(np.linalg.norm(difference, axis=1).max()))
     return worst
-
-
-_BALL_HEIGHT, _FLAT_HEIGHT = 0.75, 0.96
-"""Height of a standing hip, as a fraction of the leg's largest reach: of legs with ball feet and with flat feet."""
-
-_LIMIT_MARGIN = 0.85
-"""Fraction of a joint's half range beyond which an angle costs."""
-
-_ITERATIONS, _STARTS = 60, 12
-
-_SAMPLE, _CLEARANCE = 10, 0.005
-"""Physics steps between two samples of the history; height above the floor at the start [m]."""
-
-Residuals = Callable[[np.ndarray], np.ndarray]
 
 
 class Stance(NamedTuple):

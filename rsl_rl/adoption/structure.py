@@ -45,7 +45,7 @@ class Skeleton(NamedTuple):
 
 
 def find_skeleton(source: SourceModel) -> Skeleton:
-    """Return the parts of a robot; a model that is no legged robot is a ValueError."""
+    """Return the parts of a robot; a model without a legged robot is a ValueError."""
     model, path = source.model, source.path
     chains = _chains(model, source.base)
     if not chains:
@@ -55,11 +55,11 @@ def find_skeleton(source: SourceModel) -> Skeleton:
     data = max((posed(model, pose) for pose in source.poses), key=lambda d: _depth(model, d, source.base, chains, up))
     points = {leaf: link_points(model, data, leaf) for leaf in chains}
     legs = _legs(source, data, chains, points, up)
-    _require_legs(source, data, legs, up)
+    _require_legs(source, data, legs)
     used = {joint for leg in legs for joint in leg.joints}
     inner = [j for j in range(model.njnt) if model.jnt_type[j] != _FREE and j not in used]
     others = tuple(j for j in inner if model.body_rootid[model.jnt_bodyid[j]] == source.base)
-    return Skeleton(legs, others, _frame(model, data, source.base, legs, up))
+    return Skeleton(legs, others, _frame(data, source.base, legs, up))
 
 
 def posed(model: Any, qpos: np.ndarray) -> Any:
@@ -156,7 +156,7 @@ def _legs(
     return tuple(Leg(tuple(j for j in leg.joints if counts[j] == 1), leg.link) for leg in legs)
 
 
-def _require_legs(source: SourceModel, data: Any, legs: Sequence[Leg], up: np.ndarray) -> None:
+def _require_legs(source: SourceModel, data: Any, legs: Sequence[Leg]) -> None:
     model, path = source.model, source.path
     names = [model.body(leg.link).name for leg in legs]
     wheels = [name for name, leg in zip(names, legs) if is_wheel(model, data, leg)]
@@ -194,7 +194,7 @@ def is_wheel(model: Any, data: Any, leg: Leg) -> bool:
     return bool(reach.min() > 0 and reach.max() - reach.min() < _ROUND * reach.max())
 
 
-def _frame(model: Any, data: Any, base: int, legs: Sequence[Leg], up: np.ndarray) -> np.ndarray:
+def _frame(data: Any, base: int, legs: Sequence[Leg], up: np.ndarray) -> np.ndarray:
     """Return forward, left and up in the frame of the base link.
 
     Knees turn about the sideways axis. Where they do not agree, it is y, or the other horizontal axis if only that is

@@ -13,6 +13,7 @@ from rsl_rl.config.policy import ActorCriticConfig, MirrorTuple, SymmetricActorC
 from rsl_rl.env.protocols import Mirrored, supports
 from rsl_rl.env.vec_env import Observations, VecEnv, require_group
 from rsl_rl.modules.policy import ActorCritic
+from rsl_rl.modules.symmetry import joined
 from rsl_rl.storage.mini_batches import ChunkPlan, plan_chunks
 from rsl_rl.storage.rollout import Column, GroupSpec, RolloutStorage
 
@@ -82,19 +83,17 @@ def resolve_mirrors(cfg: ActorCriticConfig, env: VecEnv, obs: Observations) -> A
 
 def _joined(mirrors: Mapping[str, Tuple[Tensor, Tensor]], groups: Sequence[str], env: VecEnv) -> MirrorTuple:
     """Put the mirror images of some groups side by side."""
-    index: List[int] = []
-    sign: List[float] = []
+    pairs: List[MirrorTuple] = []
     for group in groups:
         try:
-            group_index, group_sign = (part.tolist() for part in mirrors[group])
+            index, sign = (tuple(part.tolist()) for part in mirrors[group])
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ValueError(
                 f"{type(env).__name__}.mirrors() has no pair of tensors (index, sign) for '{group}'; give one for each "
                 "group that the policy reads, and for 'actions'"
             ) from None
-        index += [len(sign) + i for i in group_index]
-        sign += group_sign
-    return tuple(index), tuple(sign)
+        pairs.append((index, sign))
+    return joined(*pairs)
 
 
 def group_specs(obs: Observations, names: Iterable[str]) -> Dict[str, GroupSpec]:

@@ -142,7 +142,7 @@ class Distillation(Algorithm):
         columns = self.storage.columns
         acted = self.policy.family.of_parameters(columns)
         columns["actions_log_prob"].copy_(acted.log_prob(columns["actions"]))
-        self._last_obs = obs
+        self._obs_after = obs
         estimate_returns(self.policy, self.storage, obs, self.cfg, True, self.collective)
         for policy in self.acceleration.cached:
             policy.clear_cache()
@@ -153,7 +153,7 @@ class Distillation(Algorithm):
         cfg, storage = self.cfg, self.storage
         batches = storage.batches.shuffled(cfg.num_mini_batches, cfg.num_learning_epochs)
         if cfg.recompute_advantages:
-            estimate = partial(estimate_returns, self.policy, storage, self._last_obs, cfg, True, self.collective)
+            estimate = partial(estimate_returns, self.policy, storage, self._obs_after, cfg, True, self.collective)
             batches = reestimated_batches(storage, cfg, estimate)
         result = self.learner.run(storage, cfg, batches)
         result.metrics["teacher_share"] = self._teacher_share.clone()

@@ -52,7 +52,7 @@ class Extension:
         """Prepare for mini-batches of a full rollout, before the weights change."""
 
     def transform(self, batch: MiniBatch) -> MiniBatch:
-        """Return the mini-batch to compute the loss of; samples that are added stand behind the collected ones."""
+        """Return the mini-batch to compute the loss of; samples that are added come after the collected ones."""
         return batch
 
     def losses(self, policy: ActorCritic, batch: MiniBatch) -> Dict[str, Tensor]:
@@ -124,7 +124,7 @@ class Extensions:
 
 
 def _suffixes(extensions: Sequence[Extension]) -> Dict[Extension, str]:
-    """Return what is put behind the names of each extension's metrics: "_2" for the second of a class, and so on."""
+    """Return the suffix of the metrics of each extension: "_2" for the second of a class, and so on."""
     suffixes: Dict[Extension, str] = {}
     for extension in extensions:
         earlier = sum(type(other) is type(extension) for other in suffixes)

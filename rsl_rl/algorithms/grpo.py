@@ -157,8 +157,8 @@ def grpo_backward(
 
 
 def prepare_env(env: VecEnv, cfg: GRPOConfig) -> None:
-    """Let groups of environments start in the same state, if the environment can; one that has no whole number of
-    groups, or cannot restart its episodes, is a ValueError."""
+    """Make groups of environments start in the same state, if the environment supports it. A number of environments
+    that is not a multiple of the group size, or an environment that cannot restart its episodes, is a ValueError."""
     require_groups(env.num_envs, cfg.group_size)
     if cfg.restart_episodes and not supports(env, Resettable):
         raise ValueError(
@@ -170,6 +170,6 @@ def prepare_env(env: VecEnv, cfg: GRPOConfig) -> None:
 
 
 def require_groups(num_envs: int, group_size: int) -> None:
-    """Raise a ValueError if the environments are no whole number of groups."""
+    """Raise a ValueError if the number of environments is not a multiple of the group size."""
     if num_envs % group_size:
         raise ValueError(f"num_envs={num_envs} is not divisible by algorithm.group_size={group_size}; give a multiple")

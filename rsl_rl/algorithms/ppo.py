@@ -19,7 +19,7 @@ The file reads in the order in which an iteration runs: T times :meth:`PPO.act` 
   is known and before the weights change (:meth:`GradientSteps.step`). With the linear schedule it changes once, at the
   start of :meth:`PPO.update`.
 - Host-device synchronisations in an iteration: one, in the runner, which reads the metrics. Without
-  ``acceleration.fused`` there are two more in each gradient step taken, in :class:`PlainAdam`.
+  ``acceleration.fused`` there are two more in each gradient step, in :class:`PlainAdam`.
 
 The functions of tensors are in ``losses.py`` and ``storage/returns.py``. ``acceleration`` has faster implementations of
 the networks, the loss and Adam, with the same results.
@@ -79,8 +79,6 @@ class PPO(Algorithm):
     RANK_STATE = ("extensions",)
     cfg: PPOConfig
     learner: GradientSteps
-    policy_step = staticmethod(draw_actions)
-    """Function of (policy, observation groups, recurrent states) that draws the actions of a step."""
 
     def __init__(
         self,
@@ -110,7 +108,7 @@ class PPO(Algorithm):
             self.acceleration,
             self.transforms,
         )
-        self._policy_step = self.acceleration.graphed(self.policy_step)
+        self._policy_step = self.acceleration.graphed(draw_actions)
         self.obs_groups = tuple(storage.groups)
         self.description = self.acceleration.description
 
@@ -163,11 +161,12 @@ class PPO(Algorithm):
 
     @torch.no_grad()
     def compute_returns(self, obs: Observations) -> None:
-        """Compute values, returns and advantages of the rollout; ``obs`` are the groups after its last step."""
+        """Compute log-probabilities, values, returns and advantages of the rollout; ``obs`` are the groups after its
+        last step."""
         columns = self.storage.columns
         acted = self.policy.family.of_parameters(columns)
         columns["actions_log_prob"].copy_(acted.log_prob(columns["actions"]))
-        self._last_obs = obs
+        self._obs_after = obs
         estimate_returns(self.policy, self.storage, obs, self.cfg, self.normalizes_rollout, self.collective)
         for policy in self.acceleration.cached:
             policy.clear_cache()
@@ -185,7 +184,7 @@ class PPO(Algorithm):
         cfg, storage = self.cfg, self.storage
         if cfg.recompute_advantages:
             estimate = partial(
-                estimate_returns, self.policy, storage, self._last_obs, cfg, self.normalizes_rollout, self.collective
+                estimate_returns, self.policy, storage, self._obs_after, cfg, self.normalizes_rollout, self.collective
             )
             return self.learner.run(storage, cfg, reestimated_batches(storage, cfg, estimate))
         return self.learner.run(storage, cfg, storage.batches.shuffled(cfg.num_mini_batches, cfg.num_learning_epochs))
@@ -263,8 +262,8 @@ def estimate_returns(
     """Fill values, returns and advantages of a rollout by generalised advantage estimates; ``obs`` are the groups after
     its last step. With ``normalizes`` the advantages have zero mean and unit deviation.
 
-    Time-outs that are not credited yet are added to the stored rewards first. A masked step is given its own value as
-    reward, and is done, so that its return is its value.
+    Where the return of a time-out is not credited yet, it is added to the stored reward. A masked step, which must be
+    done, is given its own value as reward, so that its return is its value.
     """
     columns = storage.columns
     rewards, values, mask = columns["rewards"], columns["values"], columns["sample_mask"]
@@ -272,8 +271,8 @@ def estimate_returns(
     rewards.copy_(bootstrap_timeouts(rewards, values, columns["time_outs"], columns["dones"], cfg.gamma))
     columns["time_outs"].zero_()  # credited now, and not again when returns are computed a second time
     last_values = policy.evaluate(obs, advance=False)
-    unmasked_rewards = torch.where(mask > 0, rewards, values)
-    advantages = gae(unmasked_rewards, values, last_values, columns["dones"], cfg.gamma, cfg.lam)
+    rewards = torch.where(mask > 0, rewards, values)
+    advantages = gae(rewards, values, last_values, columns["dones"], cfg.gamma, cfg.lam)
     torch.add(advantages, values, out=columns["returns"])
     if normalizes:
         normalize(advantages, mask, collective, out=columns["advantages"])

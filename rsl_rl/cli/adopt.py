@@ -59,9 +59,9 @@ def main(argv: Sequence[str]) -> int:
 def require_free(name: str, folder: Path) -> None:
     """Raise a ValueError if the name cannot be that of a new package."""
     if not name.isidentifier():
-        raise ValueError(f"--name {name} is no name of a Python package; use letters, digits and underscores")
+        raise ValueError(f"--name {name} is not a name of a Python package; use letters, digits and underscores")
     if not folder.parent.is_dir():
-        raise ValueError(f"--folder {folder.parent} is no folder; create it, or give another one")
+        raise ValueError(f"--folder {folder.parent} is not a folder; create it, or give another one")
     if folder.exists():
         raise ValueError(f"{folder} exists already; remove it, or give another name with --name")
     found = importlib.util.find_spec(name)

@@ -287,7 +287,7 @@ def evaluate_episodes(found: Sequence[Tuple[Arguments, Path]], flags: Any, seed:
 
     results: List[Dict[str, Any]] = []
     with usage_errors():
-        no_robot = f"{found[0][0].cfg.task} is no legged robot, whose evaluation counts whole --episodes"
+        no_robot = f"{found[0][0].cfg.task} is a task without a legged robot; it is evaluated by whole --episodes"
         reject_changed_flags(flags, no_robot, *ROBOT_FLAGS)
         loaded = [(path, *load_with_episodes(args, path, flags.episodes, seed)) for args, path in found]
     for path, env, policy in loaded:

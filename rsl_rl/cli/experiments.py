@@ -71,7 +71,7 @@ class Experiments:
             raise ValueError(f"--task {name} is registered by several packages; use one of {', '.join(paths)}")
         experiment = Registry("task", {known: own[0] for known, own in self._paths.items()}).load(name)
         if not (isinstance(experiment, type) and issubclass(experiment, TrainConfig)):
-            raise ValueError(f"--task {name} is no TrainConfig; name one of {', '.join(self.names())}")
+            raise ValueError(f"--task {name} is not a TrainConfig; name one of {', '.join(self.names())}")
         return experiment
 
     def same(self, name: str, other: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from rsl_rl.cli.errors import program
-from rsl_rl.utils.host import Launch, current_launch, end_with_launcher, launcher_name, take_share_of_cpus
+from rsl_rl.utils.host import Launch, current_launch, launcher_name, parent_death_signal, take_share_of_cpus
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
@@ -20,14 +20,17 @@ MARK = ".launcher"
 
 
 def prepare_rank() -> Launch:
-    """Return what torchrun says of this process; take its share of the CPUs, and let it end with its launcher.
+    """Return torchrun's description of this process.
 
+    Limit the process to its share of the CPUs, and end it when torchrun ends.
     Call it before torch is imported.
     """
     launch = current_launch()
     if launch.has_group:
         take_share_of_cpus(launch.local_rank, launch.local_size)
-        end_with_launcher()
+        end_with_parent = parent_death_signal()
+        if end_with_parent is not None:
+            end_with_parent()
     return launch
 
 
@@ -60,8 +63,8 @@ def unmark_run(run: Path) -> None:
 
 
 def arguments_after_restart(experiment: Path, run: Optional[Path]) -> List[str]:
-    """Return further arguments with which restarted processes continue the run of those before them; none where these
-    have not begun one. ``run`` is the folder of --resume."""
+    """Return further flags with which restarted processes continue the run of the processes before them; empty if there
+    is no checkpoint yet. ``run`` is the folder of --resume."""
     if run is None:
         marks = [path for path in experiment.glob(f"*/{MARK}") if path.read_text(encoding="utf-8") == launcher_name()]
         run = max((path.parent for path in marks), key=lambda folder: folder.name, default=None)

@@ -191,7 +191,7 @@ def create_run(
     """Create a run with a new folder, with the weights of a checkpoint if one is given; an error leaves no folder."""
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.runners.checkpoints import load_algorithm
-    from rsl_rl.utils.checkpoints import discard_run_folder, make_run_folder
+    from rsl_rl.utils.checkpoints import discard_run_folder, make_run_folder, read_checkpoint
 
     cfg = args.cfg
     name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
@@ -199,7 +199,7 @@ def create_run(
     try:
         runner = OnPolicyRunner(env, cfg, folder, device, collective)
         if weights is not None:
-            load_algorithm(runner.alg, weights, load_optimizer=False)
+            load_algorithm(runner.alg, weights, read_checkpoint(weights, runner.alg.device), load_optimizer=False)
         return runner
     except BaseException:
         if collective.rank == 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import ctypes
 import io
 import os
 import re
@@ -24,9 +23,9 @@ from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, handle_signals
 from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.host import parent_death_signal
 
 _POLL_PERIOD = 0.5  # [s]
-_PR_SET_PDEATHSIG = 1  # of Linux' prctl.h
 
 ParseFlags = Callable[[Sequence[str]], Arguments]
 """A function that parses the command line of a training."""
@@ -62,7 +61,8 @@ def reject_launcher(what: str) -> None:
 class TrainProcesses:
     """Run trainings one after the other, each as `rsl-rl train` in a process of its own.
 
-    Signals to this process go to the training, which saves and ends; so does the end of this process, on Linux.
+    A signal to this process is passed to the training, which saves and ends. On Linux the training also gets SIGTERM
+    when this process ends.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class TrainProcesses:
                 stdout=printed,
                 stderr=printed and subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C in the terminal comes here only, and once
-                preexec_fn=_end_with_parent(),
+                preexec_fn=parent_death_signal(),
             )
             if self._received:  # before there was a process
                 process.send_signal(self._received[-1])
@@ -119,15 +119,6 @@ class TrainProcesses:
         if code in (INTERRUPTED, TERMINATED) and not stopped:
             self._code = code
         return code
-
-
-def _end_with_parent() -> Optional[Callable[[], Any]]:
-    """Return a function that a new process calls to get SIGTERM when its parent ends, also where that is killed; None
-    on systems that cannot do this."""
-    if sys.platform != "linux":
-        return None
-    libc = ctypes.CDLL(None)
-    return lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def describe_exit(code: int, output: Optional[Path] = None) -> str:

@@ -23,8 +23,7 @@ from rsl_rl.compat.rollout_buffer import ENDS, RolloutBuffer
 from rsl_rl.compat.storage import RolloutStorage, Transition, vector_group_specs
 from rsl_rl.config.algorithm import DistillationConfig, GRPOConfig, PPOConfig
 from rsl_rl.config.learn import AccelerationConfig, LearnConfig
-from rsl_rl.env.adapters.foreign import is_groups
-from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.env.vec_env import Observations, VecEnv, is_groups
 from rsl_rl.modules.networks import CRITIC_PARTS
 from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.rollout import Column

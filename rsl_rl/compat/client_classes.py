@@ -21,8 +21,7 @@ from rsl_rl.compat.model_policy import networks_of
 from rsl_rl.compat.policies import ActorCritic, as_client_policy
 from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.env.adapters.foreign import is_groups
-from rsl_rl.env.vec_env import Observations
+from rsl_rl.env.vec_env import Observations, is_groups
 from rsl_rl.modules.mlp import MLP
 from rsl_rl.storage.returns import bootstrap_timeouts
 
@@ -148,6 +147,7 @@ class BeforePPO(PPO):
         own = {name: value for name, value in given.items() if name not in _ELSEWHERE}
         cfg = replace(ours["cfg"], **changed(own, self.section))
         super().__init__(ours["policy"], ours["device"], cfg, ours["extensions"], ours["acceleration"])
+        self._policy_step = self.acceleration.graphed(self.policy_step)
         self.set_storage(ours["storage"])
 
     @classmethod
@@ -178,7 +178,7 @@ class BeforePPO(PPO):
             others["multi_gpu_cfg"] = None
         cls.__init__(self, *positional, **others)
 
-    def policy_step(self, policy: Any, groups: Dict[str, Tensor], states: Any) -> PolicyStep:  # type: ignore[override]
+    def policy_step(self, policy: Any, groups: Dict[str, Tensor], states: Any) -> PolicyStep:
         """Draw actions, with the values and log-probabilities that a client reads in the transition."""
         step = draw_actions(policy, groups, states)
         values = policy.evaluate(groups) if step.values is None else step.values

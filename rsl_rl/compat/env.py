@@ -8,9 +8,9 @@ from torch import Tensor
 
 from rsl_rl.env import adapters, check, vec_env
 from rsl_rl.env.adapters import is_vector_env, of_groups, unknown
-from rsl_rl.env.adapters.foreign import ForeignEnv, is_groups
+from rsl_rl.env.adapters.foreign import ForeignEnv
 from rsl_rl.env.check import EnvReport, load_env
-from rsl_rl.env.vec_env import Observations, StepResult
+from rsl_rl.env.vec_env import Observations, StepResult, is_groups
 
 _INTERFACES = (
     'a pair (tensor, extras with "observations")',
@@ -89,7 +89,8 @@ class ExtrasEnv(ForeignEnv):
 
     def step(self, actions: Tensor) -> StepResult:
         obs, reward, done, extras = self.client.step(actions)
-        return self._result(_with_extras(obs, extras), reward, done, extras)
+        groups = _with_extras(obs, extras)
+        return self._result(groups, reward, done, _with_final_groups(extras, groups))
 
 
 class FiveTupleEnv(ForeignEnv):
@@ -111,7 +112,8 @@ class FiveTupleEnv(ForeignEnv):
 
     def step(self, actions: Tensor) -> StepResult:
         obs, privileged, reward, done, extras = _five(self.client.step(actions), type(self.client).__name__)
-        return self._result(_with_privileged(obs, privileged), reward, done, extras)
+        groups = _with_privileged(obs, privileged)
+        return self._result(groups, reward, done, _with_final_groups(extras, groups))
 
 
 def _first_observations(env: Any) -> Any:
@@ -137,6 +139,14 @@ def _with_extras(obs: Tensor, extras: Any) -> Dict[str, Tensor]:
 def _with_privileged(obs: Tensor, privileged: Any) -> Dict[str, Tensor]:
     has_some = isinstance(privileged, Tensor) and privileged.shape[-1] > 0
     return {"policy": obs, "critic": privileged} if has_some else {"policy": obs}
+
+
+def _with_final_groups(extras: Any, groups: Dict[str, Tensor]) -> Any:
+    """Return extras whose last observations are groups, where they are one tensor: that of the critic."""
+    final = (extras or {}).get("final_obs")
+    if not isinstance(final, Tensor):
+        return extras
+    return {**extras, "final_obs": {**groups, "critic" if "critic" in groups else "policy": final}}
 
 
 def _five(result: Any, name: str) -> Tuple[Any, ...]:

@@ -96,6 +96,7 @@ class ExactPPO(PPO):
         optimizer: Any = torch.optim.Adam(list(self.policy.parameters()), lr=self.cfg.learning_rate)
         optimizer.max_grad_norm = self.cfg.max_grad_norm
         self.learner.optimizer = optimizer
+        self._policy_step = self.acceleration.graphed(self.policy_step)
 
     @property
     def learning_rate(self) -> float:
@@ -105,8 +106,9 @@ class ExactPPO(PPO):
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
         self.optimizer.param_groups[0]["lr"] = value
+        self.learner.learning_rate.fill_(value)  # for checkpoints
 
-    def policy_step(self, policy: Any, groups: Dict[str, Tensor], hidden_states: Any) -> PolicyStep:  # type: ignore[override]
+    def policy_step(self, policy: Any, groups: Dict[str, Tensor], hidden_states: Any) -> PolicyStep:
         policy.set_hidden_states((hidden_states[0], hidden_states[1]))
         actions = policy.actor(groups, stochastic_output=True)
         distribution = policy.actor.latest_distribution

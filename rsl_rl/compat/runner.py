@@ -24,6 +24,7 @@ from rsl_rl.loggers import Record
 from rsl_rl.runners.checkpoints import load_algorithm
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.runner import Runner
+from rsl_rl.utils.checkpoints import read_checkpoint
 from rsl_rl.utils.host import current_launch
 
 _TWO = ("value_loss", "surrogate_loss")
@@ -70,17 +71,11 @@ class OnPolicyRunner(Runner, metaclass=Facade):
     @property
     def current_learning_iteration(self) -> int:
         """Number of the last update; the first one is 1 in version 1 and in this one, and 0 in others."""
-        return self.number_of(self.num_updates)
+        return max(0, self.num_updates - 1 + self._client.first_iteration)
 
     @current_learning_iteration.setter
     def current_learning_iteration(self, number: int) -> None:
-        self.num_updates = self.updates_of(number)
-
-    def number_of(self, num_updates: int) -> int:
-        return max(0, num_updates - 1 + self._client.first_iteration)
-
-    def updates_of(self, iteration: int) -> int:
-        return iteration + 1 - self._client.first_iteration
+        self.num_updates = number + 1 - self._client.first_iteration
 
     # What clients read; they may write it too
 
@@ -135,8 +130,11 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         load_optimizer = load_optimizer and wants(load_cfg, "optimizer")
         alg = self.alg
         convert = alg.converted if isinstance(alg, ClientCalls) else partial(fitted, alg=alg)
-        state = load_algorithm(alg, Path(path), load_optimizer, partial(convert, load_cfg=load_cfg, strict=strict))
-        return self.restore(state, load_optimizer, load_env, wants(load_cfg, "iteration"))
+        file = read_checkpoint(Path(path), alg.device, partial(convert, load_cfg=load_cfg, strict=strict))
+        state = load_algorithm(alg, Path(path), file, load_optimizer)
+        if not wants(load_cfg, "iteration"):
+            state.pop("iter", None)
+        return self.restore(state, load_optimizer, load_env)
 
     def get_inference_policy(self, device: Union[str, torch.device, None] = None) -> InferencePolicy:
         """Return a copy of the policy as a function from observations to actions without noise; see InferencePolicy.

@@ -99,6 +99,14 @@ def current_paths(path: str, cfg: Any) -> List[str]:
     return [path]
 
 
+def is_former_name(name: str, path: str) -> bool:
+    """Return whether a field has, or had, this name."""
+    section, _, setting = name.rpartition(".")
+    if setting in SETTINGS.get(section, {}):
+        return path.startswith(f"{section}.terms.") and path.endswith(f".params.{setting}")
+    return path in current_paths(name, None)
+
+
 def _below(place: str, tail: str) -> str:
     """Return the place of what is below a mapping; the name of a reward may have dots."""
     if place == "terms.*":

@@ -24,6 +24,12 @@ T = TypeVar("T")
 GRADIENTS, STATISTICS, HOST = "gradients", "statistics", "host"
 """Purposes of calls: means of gradients and losses, sums of moments, and values on the host."""
 
+DEFAULT_TIMEOUT = 300.0
+"""Longest time that a rank waits for the others [s]."""
+
+_MARGIN = 60.0
+"""Time by which torch.distributed waits longer than the monitor, which reports better [s]."""
+
 
 class ProcessGroup(Collective):
     """The ranks of torch.distributed's default process group, which must exist; ``monitor`` watches them."""
@@ -133,13 +139,6 @@ class ProcessGroup(Collective):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # without the end of the communication, which would wait for the other ranks
-
-
-DEFAULT_TIMEOUT = 300.0
-"""Longest time that a rank waits for the others [s]."""
-
-_MARGIN = 60.0
-"""Time by which torch.distributed waits longer than the monitor, which reports better [s]."""
 
 
 def join_process_group(device: Union[str, torch.device] = "cpu", timeout: float = DEFAULT_TIMEOUT) -> Collective:

@@ -9,8 +9,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from rsl_rl.env.protocols import Checkpointable, Resettable, supports
-from rsl_rl.env.vec_env import StepResult, VecEnv
+from rsl_rl.env.protocols import Checkpointable, supports
+from rsl_rl.env.vec_env import StepResult, VecEnv, is_groups
 from rsl_rl.utils.checkpoints import check_serializable
 
 _ATTRIBUTES = ("num_envs", "num_actions", "max_episode_length", "device")
@@ -72,11 +72,6 @@ def find_corrections(
     return report.corrections
 
 
-def can_reset_some(env: VecEnv) -> bool:
-    """Return whether ``env.reset`` takes the indices of the environments to reset; see :class:`Resettable`."""
-    return supports(env, Resettable)
-
-
 def standardize_step(result: StepResult) -> StepResult:
     """Convert a step that :func:`check_vec_env` accepted to the promised form: reward [N] float, done [N] bool."""
     obs, reward, done, extras = result
@@ -106,7 +101,7 @@ class _ContractChecks:
         try:
             torch.device(env.device)
         except (RuntimeError, TypeError):
-            self.error(f"device={env.device!r} is no device; give 'cpu', 'cuda' or 'cuda:<index>'")
+            self.error(f"device={env.device!r} is not a device; give 'cpu', 'cuda' or 'cuda:<index>'")
         if self.errors:
             return
         limit = env.max_episode_length
@@ -129,7 +124,7 @@ class _ContractChecks:
 
     def observations(self, obs: Any, source: str) -> None:
         """Check for groups [N, ...] of any real dtype, whose names and shapes stay the same; floats must be finite."""
-        if not _is_groups(obs):
+        if not is_groups(obs):
             alone = ", and nothing beside it" if isinstance(obs, tuple) else ""
             self.error(
                 f"{source} gives a {type(obs).__name__}; return a dict of groups, such as {{'policy': obs}}{alone}"
@@ -148,21 +143,19 @@ class _ContractChecks:
         self.groups = shapes
 
     def final_observations(self, final: Any, obs: Mapping[str, Tensor], done: Tensor) -> None:
-        """Check for the groups of ``obs``, or the critic's alone as one tensor.
-
-        Values must be finite where an episode ended; other rows may hold anything.
-        """
-        if not isinstance(final, Tensor) and not _is_groups(final):
+        """Check for the groups of ``obs``. Values must be finite where an episode ended; other rows may hold
+        anything."""
+        if not is_groups(final):
             self.error(f"extras['final_obs'] is a {type(final).__name__}; give groups like those of step().obs")
             return
-        groups = {"": final} if isinstance(final, Tensor) else {name: final[name] for name in final.keys()}  # noqa: SIM118
-        missing = [] if isinstance(final, Tensor) else [str(name) for name in obs.keys() if name not in groups]  # noqa: SIM118
+        groups = {name: final[name] for name in final.keys()}  # noqa: SIM118
+        missing = [str(name) for name in obs.keys() if name not in groups]  # noqa: SIM118
         if missing:
             self.error(
                 f"extras['final_obs'] has no {', '.join(missing)}; give every group of step().obs, or leave it out"
             )
         for name, group in groups.items():
-            label = f"extras['final_obs']['{name}']" if name else "extras['final_obs']"
+            label = f"extras['final_obs']['{name}']"
             if not self.tensor(group, label):
                 continue
             if name in obs.keys() and obs[name].dim() > 1 and group.shape != obs[name].shape:  # noqa: SIM118
@@ -319,10 +312,6 @@ def _other_order(result: Any) -> str:
     )
     five = others if several and len(result) == 5 else ""
     return f"step() gives {got}; return StepResult(obs, reward, done, extras){five}"
-
-
-def _is_groups(obs: Any) -> bool:
-    return isinstance(obs, Mapping) or hasattr(obs, "keys")
 
 
 def _sizes(shapes: Mapping[str, torch.Size]) -> str:

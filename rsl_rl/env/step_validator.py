@@ -84,10 +84,7 @@ class StepValidator:
         if "time_outs" in given:
             extras["time_outs"] = given["time_outs"]
         if "final_obs" in given:
-            final = given["final_obs"]
-            if isinstance(final, Tensor):  # the critic's only group
-                final = {"critic" if "critic" in raw else "policy": final}
-            extras["final_obs"] = self._read(final, of_finals=True)
+            extras["final_obs"] = self._read(given["final_obs"], of_finals=True)
         masks: Dict[str, Tensor] = {}
         for cause, mask in given.get("invalid", {}).items():
             if mask.shape != size:
@@ -201,9 +198,9 @@ class StepValidator:
         return next(filter(None, (events.read(cause) for events in self._first.values())), None)
 
     def pop(self) -> Tuple[List[str], Tensor]:
-        """Return names and, on the device, their values: number of masked steps, of environments to reset, and of steps
-        for each cause; start the next rollout."""
-        totals = {"excluded_steps": self._excluded, "to_reset": self.to_reset.sum().float()}
+        """Return names and, on the device, their values: number of masked steps, and of steps for each cause; start the
+        next rollout."""
+        totals = {"excluded_steps": self._excluded}
         for causes, counts in self._counts.items():  # an environment may name other causes in other steps
             for name, count in zip((f"faults/{cause}" for cause in causes), counts):
                 totals[name] = totals[name] + count if name in totals else count

@@ -14,6 +14,11 @@ Observations = Mapping[str, Tensor]
 """Named groups of observations, each [N, ...]; "policy" is always there."""
 
 
+def is_groups(obs: Any) -> bool:
+    """Return whether observations are named groups: a mapping or a TensorDict."""
+    return isinstance(obs, Mapping) or (hasattr(obs, "keys") and hasattr(obs, "values"))
+
+
 def require_group(obs: Observations, group: str, reader: str, remedy: str = "") -> None:
     """Raise a ValueError if an observation group is not there; ``reader`` begins the message, ``remedy`` ends it."""
     known = sorted(obs.keys())

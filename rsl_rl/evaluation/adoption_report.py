@@ -33,7 +33,7 @@ def write_report(robot: AdoptedRobot, folder: Path, pictures: bool = True) -> Li
             draw(robot, folder / f"{name}.png")
             made.append(name)
         except (VideoError, ModuleNotFoundError) as error:
-            remarks.add(f"the report has not all pictures: {error}")
+            remarks.add(f"pictures are missing from the report: {error}")
     parts = [f"<h1>{escape(robot.name)}</h1>", f"<p>Prepared from <code>{escape(str(robot.source.path))}</code>.</p>"]
     if robot.notes:
         parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in robot.notes), "</ul>"]
@@ -72,12 +72,12 @@ def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
     ]
 
 
-def _pose(robot: AdoptedRobot, angles: np.ndarray, height: float) -> np.ndarray:
+def _pose(angles: np.ndarray, height: float) -> np.ndarray:
     return np.array([0, 0, height, 1, 0, 0, 0, *angles])
 
 
 def _draw_standing(robot: AdoptedRobot, path: Path) -> None:
-    pose = _pose(robot, robot.settled.angles, robot.stance.height)
+    pose = _pose(robot.settled.angles, robot.stance.height)
     pictures = [Picture(pose, f"standing, {where}", azimuth) for azimuth, where in _VIEWS]
     write_pictures(path, path.parent / f"{robot.name}.xml", pictures, len(_VIEWS))
 
@@ -93,7 +93,7 @@ def _draw_ranges(robot: AdoptedRobot, path: Path) -> None:
             away = robot.stance.angles[columns] + (_FAR if end else -_FAR)
             angles[columns] = np.clip(away, *ranges[columns].T)
             caption = f"{robot.tree.legs[0].joints[k]} and alike: {word}"
-            pictures.append(Picture(_pose(robot, angles, 2 * robot.reach), caption))
+            pictures.append(Picture(_pose(angles, 2 * robot.reach), caption))
     write_pictures(path, path.parent / f"{robot.name}.xml", pictures, 4)
 
 
@@ -105,7 +105,7 @@ def _draw_symmetry(robot: AdoptedRobot, path: Path) -> None:
         angles = np.clip(robot.stance.angles + random.uniform(-0.5, 0.5, len(low)), low, high)
         mirrored = np.array(symmetry.signs) * angles[list(symmetry.joints)]
         for values, word in ((angles, "pose"), (mirrored, "mirror image of pose")):
-            pictures.append(Picture(_pose(robot, values, 2 * robot.reach), f"{word} {i + 1}", 180.0))
+            pictures.append(Picture(_pose(values, 2 * robot.reach), f"{word} {i + 1}", 180.0))
     write_pictures(path, path.parent / f"{robot.name}.xml", pictures, 2)
 
 

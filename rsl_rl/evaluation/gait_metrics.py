@@ -203,8 +203,8 @@ class GaitMetrics:
 
         A fall is counted under the first matching cause: the engine diverged or its contact buffer overflowed
         ("engine"), the state is not finite or too fast ("state"), a termination ("<link>_contact", "tilt" and those of
-        the task), or "other": a reward or observation that is not finite or too large. The end of an episode at a time
-        limit or at the edge of a terrain is no fall.
+        the task), or "other": a reward or observation that is not finite. The end of an episode at a time limit or at
+        the edge of a terrain is not a fall.
         """
         causes = ("engine", "state", *self._causes, "other")
         return {cause: float(self._sums.get(f"falls by {cause}", 0.0)) / self._num_envs for cause in causes}

@@ -9,6 +9,7 @@ from typing import Dict, Iterator, Mapping, Optional, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy, Recorder, for_evaluation, run, with_constant_command
 from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -27,8 +28,15 @@ def for_playback(
     commands = replace(cfg.commands, resampling_time=min(cfg.commands.resampling_time, 2.5))
     if command is not None:
         commands = with_constant_command(commands, command)
-    randomization = cfg.randomization.with_params("model_parameters", payload=(0.0, 0.0))
-    return replace(cfg, commands=commands, randomization=randomization.with_params("start_state", initial_velocity=0.0))
+    return replace(cfg, commands=commands, randomization=_without_disturbances(cfg.randomization))
+
+
+def _without_disturbances(cfg: RandomizationConfig) -> RandomizationConfig:
+    """Return the events without payloads and start velocities; a task's own functions keep their parameters."""
+    params = {"model_parameters": {"payload": (0.0, 0.0)}, "start_state": {"initial_velocity": 0.0}}
+    for name, term in cfg.terms.items():
+        cfg = cfg.with_params(name, **params.get(term.func or name, {}))
+    return cfg
 
 
 @torch.no_grad()

@@ -108,7 +108,7 @@ def plot_tracking_errors(eval_results: Sequence[EvalResult]) -> bytes:
 
 
 def plot_velocities(eval_results: Sequence[EvalResult]) -> bytes:
-    """Draw the mean measured velocity against the mean commanded velocity of each bin; the diagonal is no error."""
+    """Draw the mean measured velocity against the mean commanded velocity of each bin; the diagonal has no error."""
     figure = _figure(11, 4.2)
     for axis, component in zip(figure.subplots(1, 3), AXES):
         ranges = []

@@ -31,7 +31,7 @@ _CAUSES = {
     "engine": "the physics diverged, or its contact buffer overflowed",
     "state": "a state that is not finite, or too fast",
     "tilt": "the tilt of the trunk is too large",
-    "other": "a reward or an observation that is not finite or too large",
+    "other": "a reward or an observation that is not finite",
 }
 
 

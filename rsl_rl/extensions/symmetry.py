@@ -222,7 +222,7 @@ def _joined(states: HiddenState, images: HiddenState) -> HiddenState:
 
 
 def _checked(name: str, image: Mirror, device: torch.device) -> Mirror:
-    """Return a pair (index, sign) on a device; one that is no mirror image is a ValueError."""
+    """Return a pair (index, sign) on a device; one that is not a mirror image is a ValueError."""
     try:
         index, sign = image[0].to(device, torch.long), image[1].to(device, torch.float32)
         places = torch.arange(len(index), device=device)
@@ -233,7 +233,7 @@ def _checked(name: str, image: Mirror, device: torch.device) -> Mirror:
         is_mirror = False
     if not is_mirror:
         raise ValueError(
-            f"mirrors['{name}'] is no mirror image; give a pair of tensors (index, sign) with a place and a sign (1 or "
-            "-1) for each entry of the last axis, such that the image of the image is the vector again"
+            f"mirrors['{name}'] is not a mirror image; give a pair of tensors (index, sign) with a place and a sign (1 "
+            "or -1) for each entry of the last axis, such that the image of the image is the vector again"
         )
     return index, sign

@@ -11,8 +11,24 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from rsl_rl.utils.files import AppendFile
 from rsl_rl.utils.registry import Registry
 
+METRICS = "metrics.jsonl"
+"""Name of the file with the metrics in a run folder."""
+
 Record = Dict[str, Optional[float]]
 """Metrics of one iteration by their names in metrics.jsonl; None for a metric without a value."""
+
+_MAX_RECORDS = 100_000
+"""Records that wait for a logger that cannot write."""
+
+LOGGERS = Registry(
+    "logger",
+    {
+        "tensorboard": "rsl_rl.loggers.tensorboard:TensorBoardLogger",
+        "wandb": "rsl_rl.loggers.weights_and_biases:WandbLogger",
+        "none": "rsl_rl.loggers.logger:NoLogger",
+    },
+)
+"""Logger classes, constructed as ``cls(log_dir, config)`` with the run folder and the complete config as a dict."""
 
 
 class Logger:
@@ -35,20 +51,6 @@ class Logger:
 
     def close(self) -> None:
         """Close files; ``start`` may follow."""
-
-
-_MAX_RECORDS = 100_000
-"""Records that wait for a logger that cannot write."""
-
-LOGGERS = Registry(
-    "logger",
-    {
-        "tensorboard": "rsl_rl.loggers.tensorboard:TensorBoardLogger",
-        "wandb": "rsl_rl.loggers.weights_and_biases:WandbLogger",
-        "none": "rsl_rl.loggers.logger:NoLogger",
-    },
-)
-"""Logger classes, constructed as ``cls(log_dir, config)`` with the run folder and the complete config as a dict."""
 
 
 class NoLogger(Logger):
@@ -94,7 +96,7 @@ class JsonlLogger(FileLogger):
 
 def read_metrics(run: Path) -> List[Dict[str, Any]]:
     """Return the records of a run's metrics.jsonl, without a last line that is still being written."""
-    path = run / "metrics.jsonl"
+    path = run / METRICS
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 

@@ -21,7 +21,6 @@ from rsl_rl.utils.checkpoints import (
     CheckpointError,
     first_not_finite,
     prune_checkpoints,
-    read_checkpoint,
     write_checkpoint,
 )
 from rsl_rl.utils.config_io import short_repr
@@ -47,7 +46,7 @@ class CheckpointManager:
         collective: Collective = SINGLE_PROCESS,
     ):
         self._folder, self._cfg, self._print_line, self._collective = folder, cfg, print_line, collective
-        self._saved: Optional[int] = None  # iteration of the newest checkpoint
+        self._is_saved = False  # the present state is on the disk
         self._note = ""  # line to print in the next call of save
         self._retry_at: Optional[int] = None
         self._pause = 1  # iterations between attempts
@@ -60,12 +59,13 @@ class CheckpointManager:
                 f"note: the checkpoint is of a process with {before} threads and this one has {now}; bits may differ"
             )
         folder = self._folder
-        if folder is not None and self._collective.call_on_first((folder / f"model_{iteration}.pt").exists):
-            self._saved = iteration
+        self._is_saved = folder is not None and self._collective.call_on_first(
+            (folder / f"model_{iteration}.pt").exists
+        )
 
     def note_update(self) -> None:
-        """Write the next checkpoint even if its number exists: the first update may have that of the start."""
-        self._saved = None
+        """Note that there is something new to save."""
+        self._is_saved = False
 
     def due(self, iteration: int) -> bool:
         """Return whether it is time for a checkpoint."""
@@ -73,15 +73,14 @@ class CheckpointManager:
         return retry or iteration % self._cfg.save_interval == 0
 
     def save(self, iteration: int, write: Callable[[str], None]) -> bool:
-        """Save the checkpoint of an iteration unless it exists, delete old ones, and return whether it exists.
-
-        ``write`` writes a checkpoint to a path.
+        """Save the checkpoint of an iteration unless that was done since the last update, delete old ones, and return
+        whether it exists. ``write`` writes a checkpoint to a path.
         """
         note, self._note = self._note, ""
         if note:
             self._print_line(note)
         folder, cfg = self._folder, self._cfg
-        if folder is None or self._saved == iteration:
+        if folder is None or self._is_saved:
             return True
         path = folder / f"model_{iteration}.pt"
         try:
@@ -94,7 +93,7 @@ class CheckpointManager:
                 f"{self._retry_at}"
             )
             return False
-        self._saved, self._retry_at, self._pause = iteration, None, 1
+        self._is_saved, self._retry_at, self._pause = True, None, 1
         try:
             self._collective.call_on_first(lambda: prune_checkpoints(folder, cfg.keep_last, cfg.keep_every))
         except OSError as error:
@@ -125,14 +124,11 @@ def training_state(
     }
 
 
-def load_algorithm(
-    alg: Algorithm, path: Path, load_optimizer: bool, convert: Optional[Callable[[Any], Any]] = None
-) -> Dict[str, Any]:
-    """Load the algorithm from a checkpoint file, and return the content of the file, converted by ``convert``.
+def load_algorithm(alg: Algorithm, path: Path, file: Dict[str, Any], load_optimizer: bool) -> Dict[str, Any]:
+    """Load the algorithm from the content of a checkpoint file, and return what the content has for this rank.
 
-    A file that is damaged, has weights that are not finite, or does not fit is a :class:`CheckpointError`.
+    Weights that are not finite or do not fit are a :class:`CheckpointError`, which names ``path``.
     """
-    file = read_checkpoint(path, alg.device, convert)
     _check_counts(path, file)
     state = state_of_rank(file, alg.collective)
     learned = ("rollback", *alg.state_dict())
@@ -156,7 +152,7 @@ def _check_counts(path: Path, state: Mapping[str, Any]) -> None:
         raise CheckpointError(f"{path} has no {', '.join(kinds)} for a roll-back; use another checkpoint")
     counters = state.get("counters", {})
     if not isinstance(counters, Mapping):
-        raise CheckpointError(f"{path} has counters={short_repr(counters)}, which is no dict; use another checkpoint")
+        raise CheckpointError(f"{path} has counters={short_repr(counters)} and not a dict; use another checkpoint")
     for name, value in {"iter": state.get("iter", 0), **counters}.items():
         kinds = int if name == "iter" else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= _LARGEST_COUNT:

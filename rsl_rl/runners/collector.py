@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Dict, NamedTuple
 
 import torch
@@ -13,8 +14,6 @@ from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.loggers import EpisodeStats, RecentEpisodes, Record
 from rsl_rl.runners.iteration_record import Sums
-
-_TAKEN, _SKIPPED = "steps taken", "steps skipped"  # no metric has a space in its name
 
 
 class IterationNumbers(NamedTuple):
@@ -75,15 +74,15 @@ class Collector:
         iteration."""
         fault_names, faults = self.validator.pop()
         term_names, sums = self.stats.pop()
-        metrics = {**result.metrics, _TAKEN: result.steps_taken, _SKIPPED: result.steps_skipped}
-        on_device = [value.reshape(1).to(faults.dtype) for value in metrics.values()]
-        values = self._alg.collective.to_host(torch.cat((*on_device, faults, sums.flatten())))  # sync: the only one
-        numbers = dict(zip(metrics, values))
-        counts = dict(zip(fault_names, values[len(metrics) :]))
-        pairs = values[len(metrics) + len(fault_names) :]
-        terms = dict(zip(term_names, map(list, zip(pairs[::2], pairs[1::2]))))
-        taken, skipped = numbers.pop(_TAKEN), numbers.pop(_SKIPPED)
-        return IterationNumbers(numbers, taken, skipped, counts, counts.pop("to_reset"), terms)
+        steps = result.steps_taken, result.steps_skipped, self.validator.to_reset.sum()
+        on_device = [value.reshape(1).to(faults.dtype) for value in (*result.metrics.values(), *steps)]
+        on_host = self._alg.collective.to_host(torch.cat((*on_device, faults, sums.flatten())))  # sync: the only one
+        values = iter(on_host)
+        metrics = dict(zip(result.metrics, values))
+        taken, skipped, to_reset = islice(values, 3)
+        counts = dict(zip(fault_names, values))
+        terms = dict(zip(term_names, map(list, zip(values, values))))
+        return IterationNumbers(metrics, taken, skipped, counts, to_reset, terms)
 
     def episode_record(self, sums: Sums) -> Record:
         """Return means of recent episodes and of the environment's log from [sum, count] of each term."""

@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.loggers import LOGGERS, ConsoleLogger, JsonlLogger, Logger, Record, RetryingLogger
+from rsl_rl.loggers.logger import METRICS
 from rsl_rl.runners.rollback import TrainingError
 from rsl_rl.utils.checkpoints import (
     CheckpointError,
@@ -183,7 +184,7 @@ class RunLog:
     def _make_loggers(self) -> List[Logger]:
         loggers: List[Logger] = [ConsoleLogger(self._cfg.runner.experiment_name)] if self._rank == 0 else []
         if self.folder is not None and self._logger_class is not None:
-            files = JsonlLogger(self.folder / "metrics.jsonl"), self._logger_class(self.folder, to_dict(self._cfg))
+            files = JsonlLogger(self.folder / METRICS), self._logger_class(self.folder, to_dict(self._cfg))
             loggers += [RetryingLogger(logger, self.print_line) for logger in files]
         return loggers
 
@@ -206,9 +207,6 @@ class RunLog:
         """Close the files; ``start`` may follow."""
         for logger in self._loggers:
             logger.close()
-
-
-METRICS = "metrics.jsonl"
 
 
 def supersede_after(run: Path, iteration: int) -> Optional[Path]:

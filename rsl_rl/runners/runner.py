@@ -31,7 +31,7 @@ from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.iteration_record import IterationClock
 from rsl_rl.runners.rollback import Rollback, TrainingError
 from rsl_rl.runners.run_folder import RunLog, run_lock
-from rsl_rl.utils.checkpoints import write_checkpoint
+from rsl_rl.utils.checkpoints import read_checkpoint, write_checkpoint
 from rsl_rl.utils.config_io import from_dict
 
 
@@ -67,14 +67,14 @@ class Runner:
         self.num_updates = 0
         self.tot_timesteps = 0  # environment steps so far
         self.tot_time = 0.0  # seconds of collecting and learning so far
-        self._collector = Collector(env, self.alg, cfg.safety, cfg.runner.num_steps_per_env)
-        self._samples_per_update = self._collector.count_samples()
+        self.collector = Collector(env, self.alg, cfg.safety, cfg.runner.num_steps_per_env)
+        self._samples_per_update = self.collector.count_samples()
         self._clock = IterationClock(self.collective)
         self._rollback = Rollback(self.alg, cfg.safety)
         rank = self.collective.rank
         self._run_log = RunLog(self.log_dir, cfg, getattr(env, "cfg", None), rank)
         self._checkpoints = CheckpointManager(self.log_dir, cfg.runner, self.print_line, self.collective)
-        self._faults = FaultReporter(self.log_dir, env, self._collector.validator, self.print_line, rank)
+        self._faults = FaultReporter(self.log_dir, env, self.collector.validator, self.print_line, rank)
         self.after_update: List[Callable[[int], Mapping[str, float]]] = []  # called with the iteration; return metrics
         self._stop: Optional[str] = None  # reason to stop learn(): "max_time" or that of request_stop()
         self.stopped_by: Optional[str] = None  # reason why the last learn() stopped
@@ -88,15 +88,11 @@ class Runner:
     @property
     def current_learning_iteration(self) -> int:
         """Number of the last update, which files are named for; the first one is 1."""
-        return self.number_of(self.num_updates)
+        return self.num_updates
 
-    def number_of(self, num_updates: int) -> int:
-        """Return the number of the last of some updates."""
-        return num_updates
-
-    def updates_of(self, iteration: int) -> int:
-        """Return how many updates there are up to the one with a number."""
-        return iteration
+    @current_learning_iteration.setter
+    def current_learning_iteration(self, number: int) -> None:
+        self.num_updates = number
 
     # Training
 
@@ -114,12 +110,12 @@ class Runner:
         last_update = self.num_updates + num_learning_iterations
         first = self.current_learning_iteration
         if init_at_random_ep_len:
-            self._collector.randomize_episode_lengths()
+            self.collector.randomize_episode_lengths()
         self._rollback.start(first)
         self.train_mode()
         obs = self._vec_env.get_observations()
         try:
-            self._run_log.start(first, self.number_of(last_update))
+            self._run_log.start(first, first + num_learning_iterations)
             if self.alg.description:
                 self.print_line(self.alg.description)
             self.save_to_log_dir()  # so that a killed run can be resumed
@@ -171,9 +167,9 @@ class Runner:
     def _iterate(self, obs: Observations) -> Observations:
         """Collect one rollout, learn from it and log it."""
         self._clock.start()
-        obs = self._collector.collect(obs)
+        obs = self.collector.collect(obs)
         self._clock.finish_phase("collect_s")
-        numbers = self._collector.fetch(self.alg.update())
+        numbers = self.collector.fetch(self.alg.update())
         self._clock.finish_phase("learn_s")
         self.num_updates += 1
         self._checkpoints.note_update()
@@ -186,7 +182,7 @@ class Runner:
             "env_steps": self.tot_timesteps,
             **self._clock.phases,
             "steps_per_s": self._samples_per_update / self._clock.total,
-            **self._collector.episode_record(together.sums),
+            **self.collector.episode_record(together.sums),
             **numbers.metrics,
             **together.faults,
             **together.times,
@@ -199,7 +195,7 @@ class Runner:
         message = self._rollback.check(iteration, numbers.steps_taken, numbers.steps_skipped, may_keep)
         if message:
             self.print_line(message)
-        return self._collector.reset_broken(obs) if numbers.to_reset else obs
+        return self.collector.reset_broken(obs) if numbers.to_reset else obs
 
     def write(self, record: Record) -> None:
         """Write the numbers of an iteration with every logger."""
@@ -229,7 +225,7 @@ class Runner:
         rollbacks = self._rollback.num_rollbacks
         counters = {"env_steps": self.tot_timesteps, "time_s": self.tot_time, "rollbacks": rollbacks}
         iteration, env = self.current_learning_iteration, self._vec_env if with_episodes else None
-        state = training_state(self.alg, env, self._collector, iteration, counters, infos)
+        state = training_state(self.alg, env, self.collector, iteration, counters, infos)
         return {**state, **self._rollback.state_dict(iteration)}
 
     def load(
@@ -241,14 +237,14 @@ class Runner:
         the current episodes, so that the number of environments may differ. A file that is damaged, or has weights that
         are not finite or of other sizes, is a :class:`CheckpointError`.
         """
-        return self.restore(load_algorithm(self.alg, Path(path), load_optimizer), load_optimizer, load_env)
+        file = read_checkpoint(Path(path), self.alg.device)
+        state = load_algorithm(self.alg, Path(path), file, load_optimizer)
+        return self.restore(state, load_optimizer, load_env)
 
-    def restore(
-        self, state: Mapping[str, Any], load_optimizer: bool, load_env: bool, load_iteration: bool = True
-    ) -> Optional[Dict[str, Any]]:
+    def restore(self, state: Mapping[str, Any], load_optimizer: bool, load_env: bool) -> Optional[Dict[str, Any]]:
         """Load all but the algorithm from a checkpoint's content, and return its infos."""
-        if load_iteration and "iter" in state:
-            self.num_updates = self.updates_of(state["iter"])
+        if "iter" in state:
+            self.current_learning_iteration = state["iter"]
         counters = state.get("counters", {})
         self.tot_timesteps, self.tot_time = counters.get("env_steps", 0), counters.get("time_s", 0.0)
         self._checkpoints.note_loaded(self.current_learning_iteration, state)
@@ -256,7 +252,7 @@ class Runner:
         if load_optimizer:
             self._rollback.num_rollbacks = counters.get("rollbacks", 0)
             self._rollback.load_state_dict(state)
-            self.episodes_restored = load_episodes(self.alg, self._vec_env, self._collector, state, load_env)
+            self.episodes_restored = load_episodes(self.alg, self._vec_env, self.collector, state, load_env)
         return state.get("infos")
 
     # The policy, in use and as files

@@ -32,6 +32,17 @@ PARAMETERS: Dict[str, str] = {
 """Parameters of each robot that an engine can change, and their sizes: one number, one for each of "joints" or
 "bodies", or a "vector" x, y, z. An engine may lack some."""
 
+AUTO = "auto"
+
+_SINGLE_INSTANCE = ("isaacgym",)
+"""Engines that allow one simulation per process."""
+
+_ON_GPU = {"mujoco_warp": "mujoco_warp", "isaacgym": "isaacgym"}
+"""Engines that run on a GPU, and the package of each."""
+
+_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "foot_up", "diverged", "overflowed")
+"""Outputs of the last step besides the state."""
+
 
 class RobotPoseVel(NamedTuple):
     """Pose and velocity of robots; frames and units are those of :class:`Sim`."""
@@ -42,10 +53,6 @@ class RobotPoseVel(NamedTuple):
     root_ang_vel: Tensor  # [N, 3]
     joint_pos: Tensor  # [N, J]
     joint_vel: Tensor  # [N, J]
-
-
-_OUTPUTS = ("joint_torque", "contact_force", "foot_pos", "foot_vel", "foot_up", "diverged", "overflowed")
-"""Outputs of the last step besides the state."""
 
 
 Drive = Callable[[int], Tensor]
@@ -260,15 +267,6 @@ def require_same_shapes(saved: Any, own: Any, name: str) -> None:
             f"{name} has the shape {list(saved.shape)} and this simulation needs {list(own.shape)}; use the number of "
             "robots, the model and the engine of the run, or load it with load_env=False (--fresh_episodes)"
         )
-
-
-AUTO = "auto"
-
-_SINGLE_INSTANCE = ("isaacgym",)
-"""Engines that allow one simulation per process."""
-
-_ON_GPU = {"mujoco_warp": "mujoco_warp", "isaacgym": "isaacgym"}
-"""Engines that run on a GPU, and the package of each."""
 
 
 class Backend(NamedTuple):

@@ -7,7 +7,7 @@ up to the height of the step: decimetres deep, above the ground or directed down
 # pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false, reportCallIssue=false
 # pyright: reportArgumentType=false
 # (mujoco and warp fill their namespaces at run time; warp compiles the kernels, whose types Python does not have, and
-# needs annotations that are no texts)
+# needs annotations that are not strings)
 import itertools
 from typing import Any, Iterator, Tuple
 
@@ -24,6 +24,12 @@ _SPHERE, _CAPSULE = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM
 
 _MAX_HFIELD_CONTACTS = 4
 """Contacts that MuJoCo Warp keeps of one geom with a height field."""
+
+_MAX_ABOVE = wp.constant(1e-4)
+"""Height above the ground that rounding explains [m]."""
+
+_MIN_UP = wp.constant(-0.01)
+"""Upward part of a normal, which is not negative on any ground, less rounding."""
 
 
 def max_contacts(model: Any) -> int:
@@ -67,13 +73,6 @@ def _contacts_of(low: int, high: int) -> int:
     if high == _CAPSULE and low in (_PLANE, _CAPSULE):
         return 2
     return 8
-
-
-_MAX_ABOVE = wp.constant(1e-4)
-"""Height above the ground that rounding explains [m]."""
-
-_MIN_UP = wp.constant(-0.01)
-"""Upward part of a normal, which is not negative on any ground, less rounding."""
 
 
 @wp.func

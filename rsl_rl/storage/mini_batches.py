@@ -224,10 +224,9 @@ def plan_chunks(num_steps: int, unroll_len: int, last_fn_type: str = "last", bur
     return ChunkPlan(begins, torch.where(real, steps, start), real, learned, cut)
 
 
-def gather_chunks(x: Tensor, plan: ChunkPlan, envs: Optional[Tensor] = None) -> Tensor:
+def gather_chunks(x: Tensor, plan: ChunkPlan, envs: Tensor) -> Tensor:
     """Return the chunks of a rollout [T, N, ...] as [S, K*n, ...], one chunk after the other, for the environments
-    ``envs`` [n] or for all."""
-    envs = torch.arange(x.shape[1], device=x.device) if envs is None else envs
+    ``envs`` [n]."""
     return x[plan.steps.unsqueeze(-1), envs].flatten(1, 2)
 
 

@@ -110,7 +110,7 @@ class RolloutStorage:
 
     def begin_step(self, obs: Mapping[str, Tensor], states: Tuple[HiddenState, HiddenState]) -> Transition:
         """Store the observation groups of the next step, and the recurrent states before it; return views of the step's
-        memory, into which the rest of it is written; then count ``step`` up.
+        memory. The caller writes the rest into them, and then increments ``step``.
 
         All of this happens before the environment steps, so that it may refresh its observation buffer in place.
         """

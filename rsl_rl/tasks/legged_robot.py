@@ -1,4 +1,4 @@
-"""Metrics of a control step for the loggers."""
+"""The legged robot: an environment that follows velocity commands."""
 
 from __future__ import annotations
 

@@ -9,6 +9,15 @@ from torch import Tensor
 
 from rsl_rl.utils.height_field import HeightField
 
+LENGTH, WIDTH = 1.6, 1.0
+"""Extent of the height scan along the robot's heading and across it [m]."""
+
+NUM_X, NUM_Y = 17, 11
+"""Points of the height scan along the heading and across it."""
+
+MIRROR = tuple(NUM_Y * i + NUM_Y - 1 - j for i in range(NUM_X) for j in range(NUM_Y))
+"""Index of the point that corresponds to each point in the left-right mirror image."""
+
 
 class Ground:
     """The plane z = 0."""
@@ -59,16 +68,6 @@ class GridGround(Ground):
 def ground_of(field: Optional[HeightField], device: torch.device) -> Ground:
     """Return the ground of a simulation; without a height field it is the plane."""
     return Ground() if field is None else GridGround(field, device)
-
-
-LENGTH, WIDTH = 1.6, 1.0
-"""Extent of the scan along the robot's heading and across it [m]."""
-
-NUM_X, NUM_Y = 17, 11
-"""Points along the heading and across it."""
-
-MIRROR = tuple(NUM_Y * i + NUM_Y - 1 - j for i in range(NUM_X) for j in range(NUM_Y))
-"""Index of the point that corresponds to each point in the left-right mirror image."""
 
 
 class ScanGrid:

@@ -15,6 +15,12 @@ from rsl_rl.utils.binding import bind_named
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.tensors import heading, none_on_cpu, turn
 
+_EDGE = 1.0
+"""Distance from the edge of the ground at which an episode ends [m]."""
+
+_SPREAD = 0.25
+"""Largest distance of a start from the middle of the tile along x and y, in sizes of the platform."""
+
 
 @dataclass(frozen=True)
 class Terrain:
@@ -82,13 +88,6 @@ def _column_types(cfg: TerrainConfig) -> np.ndarray:
             "columns, or larger shares"
         )
     return columns
-
-
-_EDGE = 1.0
-"""Distance from the edge of the ground at which an episode ends [m]."""
-
-_SPREAD = 0.25
-"""Largest distance of a start from the middle of the tile along x and y, in sizes of the platform."""
 
 
 class Progress(NamedTuple):

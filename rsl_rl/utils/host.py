@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 MAX_THREADS = 16
 """Largest number of threads that makes products of a few thousand rows faster."""
@@ -24,6 +24,10 @@ MAX_SINGLE_THREAD_ROWS = 2048
 """Largest number of environments for which one thread is faster than several, for small operations."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # names and numbers of malloc.h
+_PR_SET_PDEATHSIG = 1  # name and number of linux/prctl.h
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Environment variables of every process that torchrun starts."""
 
 
 def available_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
@@ -84,11 +88,6 @@ def single_thread_if_small(num_rows: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_PR_SET_PDEATHSIG = 1
-"""Name and number of <linux/prctl.h>."""
 
 
 class Launch(NamedTuple):
@@ -155,7 +154,10 @@ def launcher_name() -> str:
     return f"{socket.gethostname()}:{parent}:{started}"
 
 
-def end_with_launcher() -> None:
-    """Let the system send SIGTERM to this process when its parent ends; only Linux can."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+def parent_death_signal() -> Optional[Callable[[], Any]]:
+    """Return a function after whose call a process gets SIGTERM when its parent ends, also where that is killed; None
+    on systems that cannot do this."""
+    if sys.platform != "linux":
+        return None
+    libc = ctypes.CDLL(None)  # here, since the function may be called between fork and exec
+    return lambda: libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)

@@ -44,7 +44,7 @@ def require_device(name: str, device: str) -> None:
     try:
         parsed = torch.device(device)
     except RuntimeError:
-        raise ValueError(f"{name}='{device}' is no device; allowed: cpu, cuda, cuda:<index>") from None
+        raise ValueError(f"{name}='{device}' is not a device; allowed: cpu, cuda, cuda:<index>") from None
     if parsed.type == "cuda" and (parsed.index or 0) >= torch.cuda.device_count():
         raise ValueError(
             f"{name}={device}: torch sees {torch.cuda.device_count()} CUDA devices here; take cpu or install CUDA"

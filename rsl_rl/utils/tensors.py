@@ -32,7 +32,8 @@ def rows_on_cpu(mask: Tensor) -> Optional[Tensor]:
 
 
 class Stored:
-    """Base class of what a checkpoint stores: the attributes whose names are in ``stored``, by these without a "_".
+    """Base class of what a checkpoint stores: the attributes whose names are in ``stored``, under these names without
+    the leading "_".
 
     Each is a tensor, another object with tensors under its own names, or None for nothing.
     """
@@ -80,7 +81,6 @@ class FirstOccurrence:
 
     def __init__(self, kinds: Sequence[str], device: torch.device):
         self.kinds = tuple(kinds)
-        self._device = device
         self._seen = torch.zeros(len(self.kinds), dtype=torch.bool, device=device)
         self._stored: Dict[str, Tensor] = {}  # each [kinds, ...]
 

@@ -35,6 +35,9 @@ _STARTING_TIME, _FRAME_TIME = 120.0, 5.0
 PART_SUFFIX = ".part"
 """Suffix of the temporary folder in which a video is made."""
 
+_PICTURE_SIZE = (400, 320)
+"""Width and height of a picture in a sheet [pixels]."""
+
 _NICENESS = 19
 """Lowest priority, so that a renderer in the background does not slow down the training."""
 
@@ -146,9 +149,7 @@ def write_video(
     return path
 
 
-def write_pictures(
-    path: Path, model_path: Path, pictures: Sequence[Picture], columns: int, size: Tuple[int, int] = (400, 320)
-) -> None:
+def write_pictures(path: Path, model_path: Path, pictures: Sequence[Picture], columns: int) -> None:
     """Write pictures as one PNG, ``columns`` in a row; a missing OpenGL driver is a VideoError."""
     with tempfile.TemporaryDirectory() as folder:
         recording = Path(folder) / "pictures.npz"
@@ -159,7 +160,7 @@ def write_pictures(
             captions=[picture.caption for picture in pictures],
             azimuths=np.array([picture.azimuth for picture in pictures]),
             columns=columns,
-            size=size,
+            size=_PICTURE_SIZE,
         )
         render(Renderer(), recording, path, len(pictures), "pictures")
 

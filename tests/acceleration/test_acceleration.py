@@ -5,7 +5,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from rsl_rl.acceleration.cuda_graph import GraphedFunction, Recording, own_tensors
-from rsl_rl.algorithms.ppo import PPO
+from rsl_rl.algorithms.ppo import PPO, draw_actions
 from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.modules.policy import ActorCritic, ActorCriticRecurrent
 from tests.learners import ppo_of
@@ -80,7 +80,7 @@ def test_graphed_training_gives_equal_bits(kind, settings):
         pytest.skip("chunks are for policies with memory")
     plain, graphed = make(kind, **settings), make(kind, **settings)
     policy_step, learning_step = (
-        GraphOnCpu(function, graphed.policy) for function in (graphed.policy_step, graphed.learner.step)
+        GraphOnCpu(function, graphed.policy) for function in (draw_actions, graphed.learner.step)
     )
     graphed._policy_step, graphed.learner._step = policy_step, learning_step  # as Acceleration.graphed gives them
     for expected, got in zip(train(plain), train(graphed)):

@@ -4,6 +4,7 @@ one."""
 import torch
 
 from rsl_rl.acceleration.cuda_graph import GraphedFunction, Recording, own_tensors
+from rsl_rl.config.algorithm import DistillationConfig
 
 CPU = torch.device("cpu")
 
@@ -50,3 +51,12 @@ def test_graphed_function_when_replayed_reads_a_copy_of_its_arguments():
     x.fill_(7.0)
     assert double(torch.full((2,), 3.0), scale).tolist() == [3.0, 3.0]
     assert x.tolist() == [7.0, 7.0]
+
+
+def test_graphed_function_takes_configs_that_have_no_hash_and_records_for_each():
+    scaled = CountingGraph(lambda x, cfg: x * cfg.teacher_share, CPU)
+    for share in (0.5, 0.25):
+        cfg = DistillationConfig(teacher_share=share)
+        for _ in range(5):
+            assert scaled(torch.ones(2), cfg).tolist() == [share] * 2
+    assert scaled.num_recordings == 2

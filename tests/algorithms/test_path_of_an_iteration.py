@@ -44,7 +44,7 @@ def path():
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        runner._collector.collect(obs)  # between the two there is nothing but the clock
+        runner.collector.collect(obs)  # between the two there is nothing but the clock
         runner.alg.update()
     finally:
         sys.setprofile(before)

@@ -95,10 +95,10 @@ def test_flag_train_trains_the_task_that_was_written(here, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (("--name", "my-dog"), "no name of a Python package"),
+        (("--name", "my-dog"), "not a name of a Python package"),
         (("--name", "torch"), "installed package"),
         (("--name", "taken"), "exists already"),
-        (("--folder", "missing"), "no folder"),
+        (("--folder", "missing"), "not a folder"),
     ],
 )
 def test_name_that_cannot_be_used_is_refused(here, capsys, flags, reason):

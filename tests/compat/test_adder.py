@@ -172,7 +172,7 @@ def test_get_train_sample_equals_chunks_of_a_rollout(kind):
     num_steps, num_envs, unroll_len = 11, 3, 4
     rollout = torch.randn(num_steps, num_envs)
     plan = plan_chunks(num_steps, unroll_len, kind)
-    chunks = gather_chunks(rollout, plan).view(unroll_len, -1, num_envs)
+    chunks = gather_chunks(rollout, plan, torch.arange(num_envs)).view(unroll_len, -1, num_envs)
     for env in range(num_envs):
         data = [{"x": x, "reward": x, "done": False} for x in rollout[:, env]]
         for k, chunk in enumerate(Adder(False, unroll_len, kind).get_train_sample(data)):

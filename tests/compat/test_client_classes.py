@@ -72,7 +72,7 @@ def test_a_policy_constructed_by_groups_learns_with_the_actor_that_it_replaced(t
     before = policy.actor[0].weight.clone()
     runner.learn(40)
     assert not torch.equal(policy.actor[0].weight, before)
-    assert runner._collector.recent.means()[0] > -18  # -20 and less untrained
+    assert runner.collector.recent.means()[0] > -18  # -20 and less untrained
     obs = runner.env.get_observations()
     scripted = torch.jit.load(str(runner.export_policy_to_jit(tmp_path)))
     torch.testing.assert_close(scripted(obs["actor"]), policy.act_inference(obs))

@@ -95,11 +95,13 @@ def test_exact_runner_learns_saves_and_resumes(cfg, tmp_path, capsys):
     runner = OnPolicyRunner(V5Env(64), cfg, str(tmp_path))
     assert isinstance(runner.alg, ExactPPO) and cfg == before
     runner.learn(25)
-    assert runner._collector.recent.means()[0] > -16  # -20 and less untrained
+    assert runner.collector.recent.means()[0] > -16  # -20 and less untrained
     assert "without effect" not in capsys.readouterr().err
     other = OnPolicyRunner(V5Env(64), cfg)
     other.load(str(tmp_path / "model_24.pt"))
     assert other.alg.learning_rate == runner.alg.learning_rate and other.current_learning_iteration == 24
+    saved = torch.load(tmp_path / "model_24.pt", weights_only=True)
+    assert saved["learning_rate"] == pytest.approx(runner.alg.learning_rate) != 1e-3
     obs = runner.env.get_observations()
     torch.testing.assert_close(other.get_inference_policy()(obs), runner.get_inference_policy()(obs))
     other.learn(1)

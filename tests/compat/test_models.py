@@ -89,7 +89,7 @@ def test_a_network_of_the_client_learns(name):
     changed = [name for name, value in policy.state_dict().items() if not torch.equal(value, before[name])]
     assert {"actor.mlp.0.weight", "critic.mlp.0.weight", "actor.distribution.std_param"} <= set(changed)
     assert policy.actor.obs_normalizer.count == 30 * 6 * N
-    records = runner._collector.recent.means()
+    records = runner.collector.recent.means()
     assert records[0] is not None
 
 
@@ -104,7 +104,7 @@ def test_a_client_network_learns_what_ours_learns():
         torch.manual_seed(0)
         runner = OnPolicyRunner(V5Env(64), config(actor))
         runner.learn(40)
-        rewards.append(runner._collector.recent.means()[0])
+        rewards.append(runner.collector.recent.means()[0])
     assert rewards[0] == pytest.approx(rewards[1], rel=0.2) and min(rewards) > -18  # -20 and less untrained
 
 
@@ -225,7 +225,7 @@ def test_a_recurrent_network_of_the_client_learns(kind, critic, tmp_path):
     before = copy.deepcopy(policy.state_dict())
     one.learn(30)
     assert not torch.equal(policy.state_dict()["actor.rnn.rnn.weight_hh_l1"], before["actor.rnn.rnn.weight_hh_l1"])
-    assert one._collector.recent.means()[0] > -18  # -20 and less untrained
+    assert one.collector.recent.means()[0] > -18  # -20 and less untrained
     one.save(str(tmp_path / "model.pt"))
     other = OnPolicyRunner(V5Env(64), recurrent_config(kind, critic))
     other.load(str(tmp_path / "model.pt"))

@@ -185,7 +185,7 @@ ATTRIBUTES = {
         (None, "None"),
     ],
     "num_actions": [(torch.tensor(1), "num_actions=tensor.1."), ("1", "num_actions='1'"), (-1, "num_actions=-1")],
-    "device": [("gpu", "device='gpu' is no device"), (None, "device=None is no device")],
+    "device": [("gpu", "device='gpu' is not a device"), (None, "device=None is not a device")],
     "max_episode_length": [
         (0, "max_episode_length=0; give a positive number"),
         (float("nan"), "max_episode_length=nan"),

@@ -5,7 +5,6 @@ import torch
 
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.env import VecEnv
-from rsl_rl.env.contract import can_reset_some
 from rsl_rl.env.protocols import Checkpointable, HasEpisodeLengths, Mirrored, ReportsFaults, Resettable, supports
 from rsl_rl.tasks.toy import PointEnv
 
@@ -137,4 +136,4 @@ def test_toy_environment_can_be_reset_and_saved_only():
     env = PointEnv(ToyConfig(num_envs=2))
     abilities = (Resettable, Checkpointable, HasEpisodeLengths, Mirrored, ReportsFaults)
     assert [supports(env, ability) for ability in abilities] == [True, True, True, False, False]
-    assert can_reset_some(env) and not can_reset_some(with_methods())
+    assert supports(env, Resettable) and not supports(with_methods(), Resettable)

@@ -76,7 +76,7 @@ def test_broken_group_masks_its_environment_in_this_step_and_the_next(group, val
     after = step_of(validator, t=6)
     assert torch.equal(after.extras["valid"], ~OF_ENV_2) and torch.equal(after.obs["policy"], observe()["policy"])
     assert step_of(validator, t=7).extras["valid"].all()
-    assert numbers_of(validator) == {"excluded_steps": 2, "to_reset": 1, "faults/observation": 1}
+    assert numbers_of(validator) == {"excluded_steps": 2, "faults/observation": 1}
     event = validator.first_event("observation")
     assert event is not None and (event["environment"], event["step"]) == (2, 5)
     assert {f"{when}/{name}" for when in ("obs", "next_obs") for name in GROUPS} <= set(event)
@@ -95,7 +95,7 @@ def test_limits_are_those_of_the_config():
     assert step_of(validator, observe(policy=put("policy", -5.0)), torch.full((N,), -3.0)).extras["valid"].all()
     step = step_of(validator, observe(policy=put("policy", -5.1)), torch.tensor([1.0, 3.1, 1.0, 1.0]))
     assert step.extras["valid"].tolist() == [True, False, False, True]
-    assert numbers_of(validator) == {"excluded_steps": 2, "to_reset": 2, "faults/observation": 1, "faults/reward": 1}
+    assert numbers_of(validator) == {"excluded_steps": 2, "faults/observation": 1, "faults/reward": 1}
 
 
 def test_reported_fault_is_not_counted_as_a_reward_again_and_needs_no_reset():
@@ -127,18 +127,6 @@ def test_broken_final_observation_is_zeroed_and_counts_where_the_episode_ended()
     assert step.extras["final_obs"]["policy"].sum(dim=1).tolist() == [3, 3, 0, 0]
     assert set(step.extras["final_obs"]) == set(GROUPS)
     assert numbers_of(validator) == {"excluded_steps": 1, "faults/final_observation": 1}
-
-
-@pytest.mark.parametrize(("groups", "name"), [(("policy",), "policy"), (("policy", "critic"), "critic")])
-def test_final_observation_as_a_tensor_is_the_group_of_the_critic(groups, name):
-    validator = StepValidator(groups, SafetyConfig(), N, torch.device("cpu"))
-    obs = {"policy": torch.ones(N, 3), "critic": torch.ones(N, 5)}
-    final = torch.full(obs[name].shape, 2.0)
-    validator.validate_obs(obs)
-    step = validator.validate_step(
-        StepResult(obs, torch.ones(N), NO_DONE, {"final_obs": final}), obs, torch.zeros(N, 1), 0
-    )
-    assert set(step.extras["final_obs"]) == {name} and torch.equal(step.extras["final_obs"][name], final)
 
 
 def test_final_observation_of_another_shape_is_refused():

@@ -337,7 +337,7 @@ BAD_INPUT = {  # flags: words of the line
     "--fault_dump model_2.pt": "is not a fault dump: it lacks some of format, cause",
     "--fault_dump engine_2 --seconds 3 --num_envs 2": "leave out --num_envs, --seconds",
     "--fault_dump engine_2 --load_run yesterday": "there is no run yesterday",
-    "--fault_dump engine_2 --sim_device gpu": "sim_device='gpu' is no device",
+    "--fault_dump engine_2 --sim_device gpu": "sim_device='gpu' is not a device",
 }
 
 

@@ -1,6 +1,7 @@
 """Recordings, the pictures of them, and how play.py reads a command."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.cli.play import split_commas
+from rsl_rl.config.mdp import EventTerm, RandomizationConfig
 from rsl_rl.evaluation import plots
 from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
 
@@ -40,6 +42,29 @@ def figures(monkeypatch):
     kept = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: kept.append(figure))
     return kept
+
+
+def lie(task, mask, *, height):
+    """A start state of a user: it leaves the robots where they are."""
+
+
+def playback_events(**terms):
+    cfg = replace(Go2Flat().env, randomization=RandomizationConfig(terms))
+    return for_playback(cfg, 2, 0.4, None)
+
+
+def test_playback_keeps_the_parameters_of_a_function_that_replaces_a_shipped_event():
+    own = EventTerm("reset", func=f"{__name__}:lie", params={"height": 0.2})
+    cfg = playback_events(start_state=own, model_parameters=own)
+    assert cfg.randomization.terms["start_state"] == cfg.randomization.terms["model_parameters"] == own
+    cfg.build("cpu", seed=0).step(torch.zeros(2, 12))
+
+
+def test_playback_has_no_payload_and_no_start_velocity_under_any_name_of_the_event():
+    own = {"mass": EventTerm("startup", func="model_parameters"), "start_state": EventTerm("reset")}
+    terms = playback_events(**own).randomization.terms
+    assert terms["mass"].params["payload"] == (0.0, 0.0) and terms["mass"].params["friction"] == (0.4, 1.25)
+    assert terms["start_state"].params["initial_velocity"] == 0.0
 
 
 def test_a_recording_has_what_the_plots_show(recorded):

@@ -26,7 +26,7 @@ class PairEnv(ToyEnv):
     num_actions = 2
 
     def __init__(self, num_envs=8, episode_steps=7, device="cpu", seed=0):
-        super().__init__(ToyConfig(num_envs=num_envs, episode_steps=episode_steps), 3, device, seed)
+        super().__init__(ToyConfig(num_envs=num_envs, episode_steps=episode_steps), device, seed)
 
     def _draw(self):
         return 2.0 * torch.rand(self.num_envs, 2, device=self.device, generator=self._generator) - 1.0

@@ -398,11 +398,11 @@ def test_mirror_loss_alone_makes_a_policy_symmetric():
     ("mirrors", "message"),
     [
         ({"policy": MIRRORS["policy"]}, "no image of critic, actions"),
-        ({**MIRRORS, "critic": image((1, 2), (1.0, 1.0))}, r"mirrors\['critic'\] is no mirror image"),
-        ({**MIRRORS, "critic": image((1, 0), (1.0, -1.0))}, r"mirrors\['critic'\] is no mirror image"),
-        ({**MIRRORS, "critic": image((1, 0), (2.0, 2.0))}, r"mirrors\['critic'\] is no mirror image"),
-        ({**MIRRORS, "policy": image((1, 2, 0), (1.0, 1.0, 1.0))}, r"mirrors\['policy'\] is no mirror image"),
-        ({**MIRRORS, "policy": None}, r"mirrors\['policy'\] is no mirror image"),
+        ({**MIRRORS, "critic": image((1, 2), (1.0, 1.0))}, r"mirrors\['critic'\] is not a mirror image"),
+        ({**MIRRORS, "critic": image((1, 0), (1.0, -1.0))}, r"mirrors\['critic'\] is not a mirror image"),
+        ({**MIRRORS, "critic": image((1, 0), (2.0, 2.0))}, r"mirrors\['critic'\] is not a mirror image"),
+        ({**MIRRORS, "policy": image((1, 2, 0), (1.0, 1.0, 1.0))}, r"mirrors\['policy'\] is not a mirror image"),
+        ({**MIRRORS, "policy": None}, r"mirrors\['policy'\] is not a mirror image"),
         ({**MIRRORS, "actions": image((0,), (1.0,))}, r"mirrors\['actions'\] has 1 entries, and there are 2 actions"),
     ],
 )

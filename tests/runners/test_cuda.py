@@ -46,7 +46,7 @@ def test_an_update_waits_for_nothing(cfg):
     env = PointEnv(ToyConfig(num_envs=16, episode_steps=10), device="cuda")
     runner = OnPolicyRunner(env, cfg, device="cuda")
     runner.learn(2)  # graphs are recorded in the first iteration
-    runner._collector.collect(env.get_observations())
+    runner.collector.collect(env.get_observations())
     torch.cuda.set_sync_debug_mode("error")
     try:
         metrics = runner.alg.update()

@@ -96,7 +96,7 @@ def test_distilled_checkpoint_goes_on_in_ppo_with_the_same_actions_and_values(st
 
     def unexplained(one):
         """Share of the variance of the returns that the values do not explain."""
-        one._collector.collect(one.env.reset())
+        one.collector.collect(one.env.reset())
         columns = one.alg.storage.columns
         return ((columns["values"] - columns["returns"]).square().mean() / columns["returns"].var()).item()
 
@@ -147,7 +147,7 @@ def test_distilling_asks_for_no_number(teacher_run):
         return sum(event.count for event in profile.key_averages() if event.key in waiting)
 
     assert requests(lambda: torch.ones(3).sum().item()) == 2  # it counts
-    runner._collector.collect(obs)
+    runner.collector.collect(obs)
     runner.alg.update()
 
     def iterate():

@@ -312,7 +312,7 @@ def test_ages_at_the_start_differ_and_stay_below_each_limit(small_cfg):
     env = toy(num_envs=200)
     env.max_episode_length = torch.arange(1, 201)
     runner = OnPolicyRunner(env, small_cfg)
-    runner._collector.randomize_episode_lengths()
+    runner.collector.randomize_episode_lengths()
     assert (env.episode_length_buf < env.max_episode_length).all() and env.episode_length_buf.unique().numel() > 20
 
 
@@ -537,7 +537,7 @@ def test_collecting_and_learning_ask_for_no_number(small_cfg, kind, schedule):
         return sum(event.count for event in profile.key_averages() if event.key in waiting)
 
     assert requests(lambda: torch.ones(3).sum().item()) == 2  # it counts
-    assert requests(lambda: runner._collector.collect(obs)) == 0
+    assert requests(lambda: runner.collector.collect(obs)) == 0
     assert requests(runner.alg.update) == 0
 
 
@@ -547,7 +547,7 @@ MALFORMED = {
     "a fraction of an iteration": ({"iter": 1.5}, "iter=1.5"),
     "no number as an iteration": ({"iter": "two"}, "iter='two'"),
     "an absurd counter": ({"counters": {"env_steps": -5}}, "env_steps=-5"),
-    "counters of another type": ({"counters": [1]}, r"counters=\[1\], which is no dict"),
+    "counters of another type": ({"counters": [1]}, r"counters=\[1\] and not a dict"),
     "no state of the environment": (
         {"env": {}},
         "cannot be loaded: the entry is missing",

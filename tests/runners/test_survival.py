@@ -192,7 +192,7 @@ def test_an_environment_that_is_reset_begins_with_an_empty_memory_and_a_new_coun
     state = runner.alg.policy.get_hidden_states()[0]
     sizes = (state if isinstance(state, torch.Tensor) else state[0])[0].abs().sum(dim=1)
     assert sizes[3] == 0 and (sizes > 0).sum() > 8
-    assert runner._collector.stats.state_dict()["length"][3] == 0 and env.episode_length_buf[3] == 0
+    assert runner.collector.stats.state_dict()["length"][3] == 0 and env.episode_length_buf[3] == 0
 
 
 @pytest.mark.usefixtures("asks")
@@ -322,7 +322,7 @@ def test_recent_episodes_are_remembered_though_the_environment_forgets(small_cfg
     other = OnPolicyRunner(Faulty(no_reward, ()), small_cfg)
     other.episodes_restored = True
     other.load(tmp_path / "model_2.pt")
-    assert not other.episodes_restored and other._collector.recent.means() == runner._collector.recent.means() != (
+    assert not other.episodes_restored and other.collector.recent.means() == runner.collector.recent.means() != (
         None,
         None,
     )

@@ -47,6 +47,7 @@ def test_sensors_say_what_they_say_when_they_are_read_in_every_step(place):
     sim, draw = MujocoSim(GO2.model_path, 1, SimConfig(), "cpu", place.ground), torch.Generator().manual_seed(0)
     world = plain_world(load_model(GO2.model_path, place.ground))
     stand(sim, place=place)
+    # the double precision numbers of MuJoCo: the interface has float32
     world.qpos[:], world.qvel[:] = sim._qpos[0], sim._qvel[0]
     touched = set()
     for _ in range(200):
@@ -64,7 +65,10 @@ def test_sensors_say_what_they_say_when_they_are_read_in_every_step(place):
 
 
 class Spy:
-    """A batch that notes how many steps it is asked for and what is disabled in them; where told to, it fails."""
+    """A batch that notes how many steps it is asked for and what is disabled in them; where told to, it fails.
+
+    It takes the place of the private batch: only there can one see which steps compute sensors.
+    """
 
     def __init__(self, sim: MujocoSim):
         self._sim, self._batch = sim, sim._batch

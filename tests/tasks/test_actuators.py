@@ -107,7 +107,7 @@ def test_encoder_offset_moves_the_joints_and_is_sensed():
         obs = env.step(torch.zeros(4, 12)).obs["critic"]
     torch.testing.assert_close(env.actuator.inputs[0], env.joint_targets - 0.05)
     assert env.state.joint_offset.mean() < -0.03  # the joints follow
-    columns = env._groups["critic"].split(obs[0])["joint_pos"]
+    columns = env._groups["critic"].split(obs[0])["joint_pos"]  # which columns are of which term
     torch.testing.assert_close(torch.tensor(columns), env.state.joint_offset[0] + 0.05)
 
 
@@ -116,6 +116,7 @@ def test_armature_friction_and_limit_by_pattern_reach_the_engine():
         torque_limit={".*_calf_joint": 30.0, ".*_(hip|thigh)_joint": 20.0}, armature=0.02, friction={".*": 0.3}
     )
     env = make(actuator)
+    # what MuJoCo computes with; the interface of engines only has what was set
     assert env.sim._field("actuator_forcerange")[2, :3, 1].tolist() == [20.0, 20.0, 30.0]
     assert env.describe_interface(["policy"])["torque_limits"] == [20.0, 20.0, 30.0] * 4
     assert env.sim._field("dof_armature")[1, 6:].tolist() == pytest.approx([0.02] * 12)
@@ -141,7 +142,7 @@ def test_equal_seeds_give_equal_bits_and_resume_is_exact(kind, tmp_path):
 def test_fault_dump_with_torques_is_simulated_as_in_training():
     env = make(DCMotorConfig(), terms={"action_delay": EventTerm("startup", params={"range": (0, 3)})})
     walk(env, 10)
-    recorder = env._recorder
+    recorder = env._recorder  # a fault without a broken robot
     recorder.after_step(torch.ones(len(recorder._first.kinds), 4, dtype=torch.bool), {})
     event = recorder.read("engine")
     assert event["targets"].shape == (8, 4, 12)
@@ -174,4 +175,5 @@ def test_actuator_that_cannot_be_is_refused(build, words, tmp_path):
 
 def test_delay_beyond_a_control_step_is_whole_steps_late():
     env = make(terms={"action_delay": EventTerm("startup", params={"range": (9, 9)})})
+    # memory: no step more than the longest delay needs
     assert len(env.actuator._past_targets) == 1 + math.ceil(9 / 4)

@@ -85,7 +85,7 @@ def test_a_rollout_asks_the_device_for_no_number_and_sends_it_none(small_cfg, mo
     for name in ("tensor", "as_tensor", "from_numpy"):
         monkeypatch.setattr(torch, name, on_the_device_only)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        runner._collector.collect(obs)
+        runner.collector.collect(obs)
     counts = {event.key: event.count for event in profile.key_averages()}
     assert counts["aten::where"] >= 6  # the profiler saw the steps
     assert [key for key in WAITING if key in counts] == []
@@ -105,7 +105,7 @@ def test_a_rollout_on_a_gpu_waits_for_nothing(small_cfg, monkeypatch):
         monkeypatch.setattr(warp, name, refuse)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        runner._collector.collect(obs)
+        runner.collector.collect(obs)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.isfinite(runner.alg.storage.rewards).all()

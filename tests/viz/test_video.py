@@ -139,12 +139,12 @@ def test_sheet_has_a_place_for_each_picture_and_shows_the_robot(tmp_path, monkey
     lifted = POSE.copy()
     lifted[2] = 3.0  # the camera follows
     pictures = [Picture(POSE, "standing"), Picture(POSE, "side", 90.0), Picture(lifted, "lifted")]
-    write_pictures(tmp_path / "sheet.png", GO2.model_path, pictures, columns=2, size=(160, 120))
+    write_pictures(tmp_path / "sheet.png", GO2.model_path, pictures, columns=2)
     sheet = np.asarray(Image.open(tmp_path / "sheet.png")).astype(float)
-    assert sheet.shape == (240, 320, 3)
-    assert (sheet[120:, 160:] == 255).all()  # three pictures in two rows
-    tiles = [sheet[:120, :160], sheet[:120, 160:], sheet[120:, :160]]
-    assert all(tile[40:90, 50:110].std() > 20 for tile in tiles)  # a robot in the middle of each
+    assert sheet.shape == (640, 800, 3)
+    assert (sheet[320:, 400:] == 255).all()  # three pictures in two rows
+    tiles = [sheet[:320, :400], sheet[:320, 400:], sheet[320:, :400]]
+    assert all(tile[110:240, 125:275].std() > 20 for tile in tiles)  # a robot in the middle of each
     assert np.abs(tiles[0] - tiles[1]).mean() > 2
 
 

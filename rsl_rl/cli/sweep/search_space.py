@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 from rsl_rl.cli.command_line import SHORTCUTS
+from rsl_rl.cli.errors import print_line
 from rsl_rl.config import aliases
 from rsl_rl.utils.registry import suggest
 
@@ -33,6 +34,7 @@ class Choices(NamedTuple):
     field: str
     values: Tuple[str, ...]
     is_switch: bool  # the field is a bool
+    paths: Tuple[str, ...] = ()  # of several fields that have the value; empty: of ``field`` only
 
 
 class Interval(NamedTuple):
@@ -44,6 +46,7 @@ class Interval(NamedTuple):
     is_integer: bool
     is_log: bool  # sampled uniformly in the logarithm
     is_switch: bool = False
+    paths: Tuple[str, ...] = ()
 
 
 Parameter = Union[Choices, Interval]
@@ -59,19 +62,28 @@ def parse_space(texts: Sequence[str], parse_config: ParseConfig) -> List[Paramet
     """
     default = parse_config(())
     space = [_parse_parameter(text, default, parse_config) for text in texts]
-    names = [parameter.field for parameter in space]
+    names = [path for parameter in space for path in paths_of(parameter)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise ValueError(f"--space names '{twice}' twice; write all of its values in one --space")
     return space
 
 
+def paths_of(parameter: Parameter) -> Tuple[str, ...]:
+    """Return the paths of the fields that have the value of a parameter."""
+    return parameter.paths or (parameter.field,)
+
+
 def flags_of(parameter: Parameter, value: Value) -> List[str]:
     """Return the flags of a training that set a parameter."""
-    section, dot, last = parameter.field.rpartition(".")
-    if parameter.is_switch:
-        return [f"--{parameter.field}" if _is_true(str(value)) else f"--{section}{dot}no_{last}"]
-    return [f"--{parameter.field}", *(shlex.split(value) if isinstance(value, str) else [repr(value)])]
+    flags: List[str] = []
+    for path in paths_of(parameter):
+        section, dot, last = path.rpartition(".")
+        if parameter.is_switch:
+            flags.append(f"--{path}" if _is_true(str(value)) else f"--{section}{dot}no_{last}")
+        else:
+            flags += [f"--{path}", *(shlex.split(value) if isinstance(value, str) else [repr(value)])]
+    return flags
 
 
 def field_value(cfg: Any, path: str) -> Any:
@@ -105,23 +117,27 @@ def _parse_parameter(text: str, default: Any, parse_config: ParseConfig) -> Para
     if field in RESERVED:
         raise ValueError(f"--space {text}: {field} cannot be searched; {RESERVED[field]}")
     try:
-        paths = aliases.current_paths(field, default)
-        if len(paths) != 1:
-            now = ", ".join(paths) or "none of this task"
-            raise ValueError(f"'{name.strip()}' is a parameter of terms now; name one: {now}")
-        field = paths[0]
-        present = field_value(default, field)
+        paths = tuple(aliases.current_paths(field, default))
+        if not paths:
+            raise ValueError("no term of the task takes it; leave it out")
+        present = field_value(default, paths[0])
         if _names(present):
-            raise ValueError(f"'{field}' is not one setting; name one of its fields: {', '.join(_names(present))}")
+            raise ValueError(f"'{paths[0]}' is not one setting; name one of its fields: {', '.join(_names(present))}")
+        if paths != (field,):
+            print_line(f"note: --space {field} is deprecated; it sets {', '.join(paths)}")
+        if len(paths) == 1:
+            field, paths = paths[0], ()
         is_range = ".." in values or values.strip().startswith("log:")
         if is_range:
-            return _parse_interval(field, values.strip(), parse_config)
-        return _parse_choices(field, values, isinstance(present, bool), parse_config)
+            return _parse_interval(field, paths, values.strip(), parse_config)
+        return _parse_choices(field, paths, values, isinstance(present, bool), parse_config)
     except ValueError as error:
         raise ValueError(f"--space {text}: {error}") from None
 
 
-def _parse_choices(field: str, values: str, is_switch: bool, parse_config: ParseConfig) -> Choices:
+def _parse_choices(
+    field: str, paths: Tuple[str, ...], values: str, is_switch: bool, parse_config: ParseConfig
+) -> Choices:
     texts = tuple(" ".join(value.split()) for value in values.split(","))
     if "" in texts:
         raise ValueError("one of the choices is empty; separate them by single commas")
@@ -130,15 +146,15 @@ def _parse_choices(field: str, values: str, is_switch: bool, parse_config: Parse
     if is_switch:
         for text in texts:
             _is_true(text)
-    parameter = Choices(field, texts, is_switch)
-    parsed = [field_value(parse_config(flags_of(parameter, text)), field) for text in texts]
+    parameter = Choices(field, texts, is_switch, paths)
+    parsed = [field_value(parse_config(flags_of(parameter, text)), paths_of(parameter)[0]) for text in texts]
     same = next((text for i, text in enumerate(texts) if parsed[i] in parsed[:i]), None)
     if same is not None:
         raise ValueError(f"the choice {same} has the same value as another one; name each once")
     return parameter
 
 
-def _parse_interval(field: str, values: str, parse_config: ParseConfig) -> Interval:
+def _parse_interval(field: str, paths: Tuple[str, ...], values: str, parse_config: ParseConfig) -> Interval:
     is_log = values.startswith("log:")
     ends = [end.strip() for end in values[len("log:") * is_log :].partition("..")[::2]]
     try:
@@ -149,10 +165,12 @@ def _parse_interval(field: str, values: str, parse_config: ParseConfig) -> Inter
         raise ValueError(f"the range needs finite numbers and a lower one first; got {ends[0]} and {ends[1]}")
     if is_log and low <= 0:
         raise ValueError(f"a logarithmic range must be above 0, and starts at {ends[0]}; write it without log:")
-    found = [field_value(parse_config((f"--{field}", end)), field) for end in ends]
+    parameter = Interval(field, low, high, is_integer=False, is_log=is_log, paths=paths)
+    first = paths_of(parameter)[0]
+    found = [field_value(parse_config((f"--{first}", end)), first) for end in ends]
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in found):
         raise ValueError("a range needs a field with one number; write its values as choices, separated by commas")
-    return Interval(field, low, high, is_integer=isinstance(found[0], int), is_log=is_log)
+    return parameter._replace(is_integer=isinstance(found[0], int))
 
 
 def _is_true(text: str) -> bool:

@@ -19,7 +19,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from rsl_rl.cli.errors import print_line
-from rsl_rl.cli.sweep.search_space import Choices, Parameter, ParseConfig, Value, flags_of
+from rsl_rl.cli.sweep.search_space import Choices, Parameter, ParseConfig, Value, flags_of, paths_of
 from rsl_rl.cli.trainings import (
     TrainProcesses,
     describe_exit,
@@ -27,6 +27,7 @@ from rsl_rl.cli.trainings import (
     find_named_run,
     wait_for_lock,
 )
+from rsl_rl.config.aliases import is_former_name
 from rsl_rl.loggers.logger import read_metrics
 from rsl_rl.runners import TrainingError
 from rsl_rl.runners.run_folder import run_lock
@@ -103,9 +104,10 @@ class SweepStudy:
                 load_if_exists=True,
                 pruner=optuna.pruners.MedianPruner(n_startup_trials=4),
             )
+            self._names = _names_in_journal(self._study.get_trials(deepcopy=False), settings.space)
             choices = [parameter.values for parameter in settings.space if isinstance(parameter, Choices)]
             for values in itertools.product(*choices) if settings.trials == 0 else ():
-                combination = {parameter.field: value for parameter, value in zip(settings.space, values)}
+                combination = {self._names[parameter.field]: x for parameter, x in zip(settings.space, values)}
                 self._study.enqueue_trial(combination, skip_if_exists=True)
 
     def output_folder(self, assignment: Assignment) -> Path:
@@ -158,13 +160,13 @@ class SweepStudy:
         """Return the values of a trial; those that it has already are not sampled again."""
         values: Dict[str, Value] = {}
         for parameter in self.settings.space:
-            field = parameter.field
+            field, name = parameter.field, self._names[parameter.field]
             if isinstance(parameter, Choices):
-                values[field] = trial.suggest_categorical(field, parameter.values)
+                values[field] = trial.suggest_categorical(name, parameter.values)
             elif parameter.is_integer:
-                values[field] = trial.suggest_int(field, int(parameter.low), int(parameter.high), log=parameter.is_log)
+                values[field] = trial.suggest_int(name, int(parameter.low), int(parameter.high), log=parameter.is_log)
             else:
-                values[field] = trial.suggest_float(field, parameter.low, parameter.high, log=parameter.is_log)
+                values[field] = trial.suggest_float(name, parameter.low, parameter.high, log=parameter.is_log)
         return values
 
     def report(self, assignment: Assignment, iteration: int, target: float) -> bool:
@@ -213,7 +215,8 @@ class SweepStudy:
             message = next((f"seed {seed}: {text}" for seed, text in attributes.items() if isinstance(text, str)), "")
             if frozen.state != TrialState.WAITING:
                 state = _STATES.get(frozen.state, "running")
-                found.append(TrialResult(frozen.number, state, dict(frozen.params), targets, message))
+                values = {field: frozen.params[name] for field, name in self._names.items() if name in frozen.params}
+                found.append(TrialResult(frozen.number, state, values, targets, message))
         sign = 1 if self.settings.minimize else -1
 
         def order(trial: TrialResult) -> Any:
@@ -226,6 +229,16 @@ class SweepStudy:
 def _name(seed: int) -> str:
     """Return the attribute of a trial that holds the result of a seed: the target, or the reason of its end."""
     return f"seed_{seed}"
+
+
+def _names_in_journal(trials: Sequence[FrozenTrial], space: Sequence[Parameter]) -> Dict[str, str]:
+    """Return for each field the name that the trials have for it: a former one in the journal of an older version."""
+    known = {name for trial in trials for name in (*trial.params, *trial.system_attrs.get("fixed_params", {}))}
+    names = {}
+    for parameter in space:
+        former = [name for name in sorted(known) if any(is_former_name(name, path) for path in paths_of(parameter))]
+        names[parameter.field] = parameter.field if parameter.field in known else next(iter(former), parameter.field)
+    return names
 
 
 def _remove_partial_line(path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Sequence
 
-from rsl_rl.env.adapters.foreign import ForeignEnv, GroupsEnv, is_groups
-from rsl_rl.env.vec_env import Observations, VecEnv
+from rsl_rl.env.adapters.foreign import ForeignEnv, GroupsEnv
+from rsl_rl.env.vec_env import Observations, VecEnv, is_groups
 
 __all__ = ["as_vec_env"]
 
@@ -50,6 +50,6 @@ def unknown(env: Any, found: str, others: Sequence[str] = ()) -> TypeError:
     have returned besides groups."""
     returns = ", ".join(("groups (a dict or TensorDict of tensors)", *others))
     return TypeError(
-        f"{type(env).__name__} is no environment known here: it has {found}. Looked for: get_observations() that "
+        f"{type(env).__name__} is not an environment known here: it has {found}. Looked for: get_observations() that "
         f"returns {returns}; or a gymnasium.vector.VectorEnv (gymnasium.make_vec makes one of an id)"
     )

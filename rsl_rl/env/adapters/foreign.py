@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, ClassVar, Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -89,8 +89,3 @@ class GroupsEnv(ForeignEnv):
 
     def step(self, actions: Tensor) -> StepResult:
         return self._result(*self.client.step(actions))
-
-
-def is_groups(obs: Any) -> bool:
-    """Return whether observations are named groups."""
-    return isinstance(obs, Mapping) or (hasattr(obs, "keys") and hasattr(obs, "values"))

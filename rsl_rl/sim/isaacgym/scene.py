@@ -24,9 +24,16 @@ friction, and all frictions from zero are possible."""
 VERTICAL_SCALE = 0.001
 """One count of the height samples, which are 16-bit [m]."""
 
-
 FRICTION_STEPS = 512
 """Number of frictions per unit. PhysX allows 65536 materials, so frictions are rounded."""
+
+SPACING = 3.0
+"""Distance of robots on a plane [m]. Robots do not collide, but PhysX tests all pairs of overlapping shapes before it
+applies the collision filters, and robots at one position are N^2 such pairs."""
+
+MAX_VELOCITY = 1000.0
+"""Limit of every velocity [m/s, rad/s], large enough to have no effect: the MJCF has none, and broken robots must be
+found."""
 
 
 class ActorParameters:
@@ -89,15 +96,6 @@ def shape_friction(friction: float) -> float:
 def _scale(matrix: gymapi.Mat33, factor: float) -> None:
     for row in (matrix.x, matrix.y, matrix.z):
         row.x, row.y, row.z = row.x * factor, row.y * factor, row.z * factor
-
-
-SPACING = 3.0
-"""Distance of robots on a plane [m]. Robots do not collide, but PhysX tests all pairs of overlapping shapes before it
-applies the collision filters, and robots at one position are N^2 such pairs."""
-
-MAX_VELOCITY = 1000.0
-"""Limit of every velocity [m/s, rad/s], large enough to have no effect: the MJCF has none, and broken robots must be
-found."""
 
 
 class Scene:
@@ -235,7 +233,7 @@ def _add_height_field(gym: gymapi.Gym, sim: gymapi.Sim, ground: HeightField) -> 
     params.static_friction = params.dynamic_friction = FRICTION
     params.restitution = 0.0
     counts: Any = np.rint(np.asarray(ground.heights) / VERTICAL_SCALE).astype(np.int16)
-    gym.add_heightfield(sim, counts.flatten(), params)  # Any: the stub's ndarray[int16] is no type of numpy's
+    gym.add_heightfield(sim, counts.flatten(), params)  # Any: the stub's ndarray[int16] is not a type of numpy
 
 
 def usable_device(device: str) -> torch.device:

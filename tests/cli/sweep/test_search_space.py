@@ -42,6 +42,52 @@ def test_flags_of_a_value_give_a_config_with_exactly_this_value(text, value, fie
     assert getattr(recall(flags_of(parameter, value)).algorithm, field) == expected
 
 
+SIGMAS = tuple(f"env.rewards.terms.{term}.params.tracking_sigma" for term in ("track_lin_vel", "track_yaw_rate"))
+
+
+def walking(more):
+    return parse(Flags, "", from_run=False, argv=["--task", "go2_flat", *more]).cfg
+
+
+@pytest.mark.parametrize(
+    ("text", "parameter"),
+    [
+        (
+            "env.rewards.weights.action_rate=-0.01,-0.02",
+            Choices("env.rewards.terms.action_rate.weight", ("-0.01", "-0.02"), False),
+        ),
+        ("env.randomization.push_interval=4..8", Interval("env.randomization.terms.push.period", 4, 8, False, False)),
+        (
+            "env.rewards.tracking_sigma=0.2, 0.3",
+            Choices("env.rewards.tracking_sigma", ("0.2", "0.3"), False, SIGMAS),
+        ),
+        (
+            "env.rewards.tracking-sigma=log:0.1..0.5",
+            Interval("env.rewards.tracking_sigma", 0.1, 0.5, False, True, paths=SIGMAS),
+        ),
+    ],
+)
+def test_former_name_in_the_space_is_the_present_fields_with_a_note(text, parameter, capsys):
+    assert parse_space([text], walking) == [parameter]
+    fields = ", ".join(parameter.paths or [parameter.field])
+    assert f"note: --space {text.partition('=')[0].replace('-', '_')} is deprecated; it sets {fields}\n" in (
+        capsys.readouterr().out
+    )
+
+
+def test_former_name_of_several_fields_sets_all_that_the_task_has():
+    (parameter,) = parse_space(["env.rewards.tracking_sigma=0.2,0.3"], walking)
+    terms = walking(flags_of(parameter, "0.3")).env.rewards.terms
+    assert [terms[term].params["tracking_sigma"] for term in ("track_lin_vel", "track_yaw_rate")] == [0.3, 0.3]
+    (parameter,) = parse_space(["env.rewards.air_time_target=0.2,0.3"], walking)
+    assert flags_of(parameter, "0.3") == ["--env.rewards.terms.feet_air_time.params.air_time_target", "0.3"]
+
+
+def test_field_that_is_named_by_a_former_name_too_is_an_error():
+    with pytest.raises(ValueError, match=f"names '{SIGMAS[1]}' twice"):
+        parse_space([f"{SIGMAS[1]}=0.2,0.3", "env.rewards.tracking_sigma=0.2,0.3"], walking)
+
+
 def test_flags_of_a_tuple_are_words():
     (parameter,) = parse_space(["policy.actor_hidden_dims=64 32,8"], recall)
     assert recall(flags_of(parameter, "64 32")).policy.actor_hidden_dims == (64, 32)

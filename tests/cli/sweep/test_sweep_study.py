@@ -101,6 +101,46 @@ def test_last_seed_completes_a_trial_with_the_mean(tmp_path):
     assert trial.state == "complete" and study._study.best_value == pytest.approx(sum(trial.targets.values()) / 2)
 
 
+WEIGHT, SIGMA = "env.rewards.weights.action_rate", "env.rewards.tracking_sigma"
+FORMER = [Choices(WEIGHT, ("-0.01", "-0.02"), False), Choices(SIGMA, ("0.2", "0.3"), False)]
+SIGMAS = tuple(f"env.rewards.terms.{term}.params.tracking_sigma" for term in ("track_lin_vel", "track_yaw_rate"))
+PRESENT = [
+    Choices("env.rewards.terms.action_rate.weight", ("-0.01", "-0.02"), False),
+    Choices(SIGMA, ("0.2", "0.3"), False, SIGMAS),
+]
+
+
+@pytest.mark.parametrize("trainings", [0, 1, 3, 4])
+def test_grid_of_an_older_version_is_continued_and_not_repeated(tmp_path, trainings):
+    grid, values = settings(trials=0, seeds=(1,), space=FORMER), []
+    older = SweepStudy(tmp_path, grid)
+    for number in range(trainings):
+        with older.claim() as assignment:
+            older.record_target(assignment, float(number))
+            values.append([*assignment.values.values()])
+    newer = SweepStudy(tmp_path, grid._replace(space=PRESENT))
+    while True:
+        with newer.claim() as assignment:
+            if assignment is None:
+                break
+            assert [*assignment.values] == [parameter.field for parameter in PRESENT]
+            newer.record_target(assignment, float(len(values)))
+            values.append([*assignment.values.values()])
+    assert values == [["-0.01", "0.2"], ["-0.01", "0.3"], ["-0.02", "0.2"], ["-0.02", "0.3"]]
+    rows = result_table(newer.results(), newer.settings, Target("mean_reward", False)).rows
+    assert [row[:3] for row in rows] == [[number, *values[number]] for number in (3, 2, 1, 0)]
+
+
+def test_trials_of_an_older_version_are_continued_with_their_values(tmp_path):
+    former, present = Interval(SIGMA, 0.1, 0.5, False, True), Interval(SIGMAS[0], 0.1, 0.5, False, True)
+    with SweepStudy(tmp_path, settings(space=[former])).claim() as first:
+        pass
+    newer = SweepStudy(tmp_path, settings(space=[present]))
+    with newer.claim() as again:
+        assert again.values == {SIGMAS[0]: first.values[SIGMA]}
+    assert newer.results()[0].values == again.values
+
+
 def test_failed_seed_ends_its_trial_and_the_next_trial_follows(tmp_path):
     study = SweepStudy(tmp_path, settings(trials=2))
     with study.claim() as first, SweepStudy(tmp_path, settings(trials=2)).claim() as second:

@@ -155,14 +155,14 @@ def test_a_reset_step_is_not_learned_from_and_ends_no_episode(small_cfg, monkeyp
         return update()
 
     monkeypatch.setattr(runner.alg, "update", spy)
-    fetch = runner._collector.fetch
+    fetch = runner.collector.fetch
 
     def spy_on_numbers(given):
         numbers = fetch(given)
         metrics.update(numbers.faults)
         return numbers
 
-    monkeypatch.setattr(runner._collector, "fetch", spy_on_numbers)
+    monkeypatch.setattr(runner.collector, "fetch", spy_on_numbers)
     runner.learn(1)
     mask, dones = columns["sample_mask"].squeeze(-1), columns["dones"].squeeze(-1)
     assert 0 < mask.sum() < mask.numel()

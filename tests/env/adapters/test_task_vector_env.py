@@ -193,7 +193,7 @@ def test_a_runner_learns_on_a_registered_task(small_cfg):
         small_cfg, policy=replace(small_cfg.policy, distribution="categorical")
     ))  # fmt: skip
     runner.learn(30)
-    assert runner._collector.recent.means()[0] > 2 * 48 / 4  # random answers earn 48 / 4
+    assert runner.collector.recent.means()[0] > 2 * 48 / 4  # random answers earn 48 / 4
 
 
 def test_make_vec_by_module_and_id_works_in_a_new_process(root):

@@ -82,7 +82,7 @@ def test_history_is_that_of_a_naive_loop_over_robots_and_steps():
 
 def test_history_of_a_group_holds_for_terms_without_an_own_one():
     env = make(policy=TERMS, history=4)
-    assert env._groups["policy"].sizes == [3 * 3, 3 * 4, 12 * 2] == env._groups["policy"].sizes
+    assert env._groups["policy"].sizes == [3 * 3, 3 * 4, 12 * 2]
     assert env.get_observations()["policy"].shape == (6, 45)
     assert env.get_observations()["critic"].shape == make().get_observations()["critic"].shape
 

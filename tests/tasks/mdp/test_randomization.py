@@ -44,7 +44,12 @@ def startup(**params):
 
 
 def field(env, name):
-    return env.sim._field(name)
+    return env.sim._field(name)  # what the engine computes with; the interface only has what was set
+
+
+def lift(env, height):
+    """Lift the robots; a reset to a pose would also set their velocity."""
+    env.sim._qpos[:, 2] += height
 
 
 def test_masses_and_centre_of_mass_are_those_of_the_engine():
@@ -73,7 +78,7 @@ def test_gravity_is_the_acceleration_of_the_fall():
     change = env.state.parameters["gravity_change"]
     velocity = env.sim.root_lin_vel.clone()
     env.sim.set_physics_state(env.sim.physics_state())
-    env.sim._qpos[:, 2] += 1.0  # in the air
+    lift(env, 1.0)
     env.sim.step(env.joint_targets, 4)
     torch.testing.assert_close(
         (env.sim.root_lin_vel - velocity) / 0.02, change + torch.tensor([0.0, 0.0, -9.81]), rtol=0, atol=0.4
@@ -119,7 +124,7 @@ def test_force_pushes_the_trunk_for_its_duration():
     assert lengths and min(lengths) >= 2
     plain = make()
     before = plain.sim.root_lin_vel.clone()
-    plain.sim._qpos[:, 2] += 1.0
+    lift(plain, 1.0)
     plain.sim.set_parameters({"trunk_force": torch.tensor([[30.0, 0.0, 0.0]]).expand(16, 3)})
     plain.sim.step(plain.joint_targets, 4)
     gained = (plain.sim.root_lin_vel - before)[:, 0].mean()
@@ -133,6 +138,7 @@ def test_every_event_is_logged_and_can_be_observed_with_its_mirror_image():
     names = [kind.parameter for kind in TERMS.values() if isinstance(kind, type) and issubclass(kind, RandomParameter)]
     env = make(terms, observations={name: ObservationTerm() for name in (*names, "trunk_force")})
     step = env.step(ZERO)
+    # which columns are of which term is known to the group only
     parts = env._groups["more"].split(step.obs["more"][3])
     for name in names:
         torch.testing.assert_close(torch.tensor(parts[name]), env.state.parameters[name][3])
@@ -178,7 +184,7 @@ def test_schedule_by_tracking_grows_only_while_commands_are_followed():
             log = env.step(ZERO).extras["log"]
         factors.append(float(log["Schedule/velocity_commands"]))
     assert factors == [1.0, 1.0]  # the first has grown from 0, the second not at all
-    assert env.commands.sources["velocity"]._schedule.state_dict()["progress"] == 0
+    assert env.commands.sources["velocity"].state_dict()["progress"] == 0
 
 
 @pytest.mark.parametrize(("terms", "width"), [({"near": 0.5, "track_lin_vel": 0.3}, 0.5), ({}, 0.25)])
@@ -204,10 +210,10 @@ def test_command_schedule_scales_the_ranges():
 
 def test_heading_commands_turn_the_robot_to_the_heading():
     env = make(commands=CommandConfig(heading_fraction=0.5, heading_gain=0.7, standing_fraction=0.2))
-    heading = env.commands.sources["velocity"]._heading
+    heading = env.commands.sources["velocity"].state_dict()["heading"]
     assert 0 < heading.isnan().sum() < 16
     env.step(ZERO)
-    heading = env.commands.sources["velocity"]._heading
+    heading = env.commands.sources["velocity"].state_dict()["heading"]
     angle = heading - yaw_of(env.sim.root_quat)
     angle = torch.atan2(angle.sin(), angle.cos())
     expected = (0.7 * angle).clamp(-1.0, 1.0)
@@ -230,7 +236,7 @@ def test_bias_is_constant_during_an_episode_and_delay_gives_earlier_values():
     late = ObservationTerm(delay=(0, 3), func="joint_pos")
     env = make(num_envs=64, observations={"biased": biased, "late": late, "joint_pos": ObservationTerm()})
     env.reset()
-    errors = env._groups["more"].errors
+    errors = env._groups["more"].errors  # the drawn delays are not observed
     delay, rows = errors._delay[:, 1], torch.arange(64)
     assert set(delay.tolist()) == {0, 1, 2, 3}
     true, biases = [env.get_observations()["more"][:, 24:]], []
@@ -288,7 +294,7 @@ def test_restitution_is_the_ratio_of_speeds_of_a_fall():
     ups = []
     for restitution in (0.01, 0.6):
         env = make({"restitution": startup(range=(restitution, restitution))}, num_envs=1)
-        env.sim._qpos[:, 2] += 0.1
+        lift(env, 0.1)
         speeds = []
         for _ in range(60):
             env.sim.step(env.joint_targets[:1], 1)
@@ -318,7 +324,7 @@ def test_event_that_cannot_be_is_refused(terms, words):
 def test_engine_that_lacks_a_parameter_is_named(monkeypatch):
     from rsl_rl.sim.mujoco_cpu import MujocoSim
 
-    setters = MujocoSim._setters
+    setters = MujocoSim._setters  # an engine that lacks one is made from one that has all
     monkeypatch.setattr(
         MujocoSim, "_setters", lambda sim: {k: v for k, v in setters(sim).items() if k != "restitution"}
     )
