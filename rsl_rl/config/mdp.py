@@ -65,7 +65,9 @@ class Terms(Settings):
         return replace(self, terms={**self.terms, **terms})  # type: ignore[type-var]  # derived classes are dataclasses
 
     def with_params(self: Section, name: str, **params: Any) -> Section:
-        """Return the settings with other parameters of a term."""
+        """Return the settings with other parameters of a term; an unknown name is a ValueError."""
+        if name not in self.terms:
+            raise ValueError(f"there is no term '{name}'; give one of {', '.join(self.terms)}")
         term = self.terms[name]
         return self.with_terms({name: replace(term, params={**term.params, **params})})
 

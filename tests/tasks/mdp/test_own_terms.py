@@ -406,3 +406,8 @@ def test_events_that_a_config_does_not_name_are_the_shipped_ones():
     assert events["start_state"] == shipped["start_state"] and events["push"] == shipped["push"]
     assert events["model_parameters"].mode == "reset"
     assert events["model_parameters"].params == {**shipped["model_parameters"].params, "friction": (0.1, 0.2)}
+
+
+def test_parameters_of_a_term_that_is_not_there_are_refused():
+    with pytest.raises(ValueError, match=r"there is no term 'kick'; give one of model_parameters, start_state, push"):
+        CFG.randomization.with_params("kick", strength=1.0)
