@@ -33,6 +33,7 @@ def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
     """Return grad [B, outputs] transposed times x [B, inputs], the gradient of a weight [outputs, inputs]."""
     if not (uses_onednn(x) and grad.numel() * x.shape[1] >= _LARGE):
         return grad.t() @ x
+    grad, x = grad.contiguous(), x.contiguous()  # with gaps between rows oneDNN may take a thousand times as long
     if grad.shape[1] <= x.shape[1]:  # oneDNN is faster with few rows
         return onednn_linear(grad.t(), x.t())
     return onednn_linear(x.t(), grad.t()).t()
