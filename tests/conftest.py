@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-if "PYTEST_XDIST_WORKER" in os.environ and hasattr(
-    os, "sched_setaffinity"
-):  # each worker gets cores of its own before torch counts them
-    first, count = int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[first::count] or os.sched_getaffinity(0))
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Programs that tests start are not measured for coverage, which would take a third of the time of all tests.
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+    if hasattr(os, "sched_setaffinity"):  # each worker gets cores of its own before torch counts them
+        first, count = int(os.environ["PYTEST_XDIST_WORKER"][2:]), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[first::count] or os.sched_getaffinity(0))
 
 import pytest
 import torch
