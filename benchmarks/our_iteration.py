@@ -44,7 +44,7 @@ def build(settings: dict) -> Callable[[], Figures]:
         obs = runner.collector.collect(obs)
 
     def learn() -> None:
-        torch.stack(list(alg.update().values())).tolist()
+        torch.stack(list(alg.update().metrics.values())).tolist()
 
     def physics() -> None:
         """Simulate the rollout's joint targets again, without task and policy."""
