@@ -129,8 +129,9 @@ class GRPO(Algorithm):
         scheduled = self.cfg.learning_rate_at(self.progress)
         if scheduled is not None:
             self.learning_rate = scheduled
-        batches = self.storage.batches.shuffled(self.cfg.num_mini_batches, self.cfg.num_learning_epochs)
-        result = self.learner.run(self.storage, self.cfg, batches)
+        cfg = self.cfg.at(self.progress)
+        batches = self.storage.batches.shuffled(cfg.num_mini_batches, cfg.num_learning_epochs)
+        result = self.learner.run(self.storage, cfg, batches)
         result.metrics["sequence_return"] = self._sequence_return.clone()
         return result
 

@@ -181,7 +181,7 @@ class PPO(Algorithm):
         scheduled = self.cfg.learning_rate_at(self.progress)  # None unless the schedule is linear
         if scheduled is not None:
             self.learning_rate = scheduled
-        cfg, storage = self.cfg, self.storage
+        cfg, storage = self.cfg.at(self.progress), self.storage
         if cfg.recompute_advantages:
             estimate = partial(
                 estimate_returns, self.policy, storage, self._obs_after, cfg, self.normalizes_rollout, self.collective

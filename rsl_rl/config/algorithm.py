@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Optional, Tuple
+from typing import Any, ClassVar, Optional, Tuple, TypeVar
 
 from rsl_rl.config.base import (
     Config,
     Settings,
+    linear,
     require_choice,
     require_counts,
     require_field,
@@ -20,6 +21,8 @@ from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.utils.registry import import_object
 
 LAST_FN_TYPES = ("last", "drop", "null_padding")
+
+SurrogateConfigT = TypeVar("SurrogateConfigT", bound="SurrogateConfig")
 
 
 class AlgorithmConfig(Config):
@@ -112,11 +115,17 @@ class SurrogateConfig(OnPolicyConfig):
     """Clipping range of the probability ratio, and of the change of values."""
     entropy_coef: float = 0.01
     """Weight of the entropy bonus."""
+    final_entropy_coef: Optional[float] = None
+    """Weight of the entropy bonus at the end of the training, to which it changes linearly; None: it stays."""
     schedule: str = "adaptive"
     """Learning rate in the course of the training: 'fixed', 'adaptive' (follow desired_kl within [1e-5, 1e-2]), or
     'linear' (fall in equal steps to zero at the end of the training)."""
     desired_kl: Optional[float] = 0.01
     """Target KL divergence per gradient step of the adaptive schedule [nats]; may be none with another schedule."""
+    final_desired_kl: Optional[float] = None
+    """Target KL divergence at the end of the training, to which it changes linearly; None: it stays."""
+    annealing_share: float = 1.0
+    """Share of the training after which the final values are reached."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -126,10 +135,28 @@ class SurrogateConfig(OnPolicyConfig):
         aims = self.desired_kl is not None or self.schedule != "adaptive"
         require_field(self, "desired_kl", aims, ": the adaptive schedule needs a target; give one, or schedule='fixed'")
         require_not_negative(self, "entropy_coef")
+        require_field(self, "annealing_share", 0 < self.annealing_share <= 1, " must lie in (0, 1]")
+        if self.final_entropy_coef is not None:
+            require_not_negative(self, "final_entropy_coef")
         require_choice(self, ("fixed", "adaptive", "linear"), "schedule")
+        if self.final_desired_kl is not None:
+            require_positive(self, "final_desired_kl")
+            adapts = self.schedule == "adaptive"
+            require_field(
+                self, "final_desired_kl", adapts, " has no effect; set schedule to 'adaptive', or leave it out"
+            )
 
     def learning_rate_at(self, progress: float) -> Optional[float]:
         return self.learning_rate * (1.0 - progress) if self.schedule == "linear" else None
+
+    def at(self: SurrogateConfigT, progress: float) -> SurrogateConfigT:
+        """Return the settings of an update after a share of the training, from 0 to 1."""
+        changed = {
+            name: linear(getattr(self, name), end, min(1.0, progress / self.annealing_share))
+            for name, end in (("entropy_coef", self.final_entropy_coef), ("desired_kl", self.final_desired_kl))
+            if end is not None
+        }
+        return replace(self, **changed) if changed else self
 
 
 @dataclass(frozen=True)

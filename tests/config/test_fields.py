@@ -8,7 +8,8 @@ from rsl_rl.config import algorithm, experiment, extensions, learn, mdp, policy,
 
 def test_every_field_of_a_config_is_read_outside_of_the_configs(root):
     """As an attribute, as a parameter of a constructor, or by its name."""
-    read = {"teacher_updates"}  # by a method of its config
+    # by methods of their configs
+    read = {"teacher_updates", "final_entropy_coef", "final_desired_kl", "annealing_share"}
     for path in (root / "rsl_rl").rglob("*.py"):
         if "config" in path.relative_to(root / "rsl_rl").parts:
             continue
