@@ -178,7 +178,8 @@ def _checkpoints(folder: Path) -> List[int]:
 
 def _gate_misses(cfg: Training, folder: Path, iteration: int) -> List[str]:
     """Evaluate a checkpoint as scripts/evaluate.py does, with the config of its run."""
-    from rsl_rl.evaluation.evaluate import evaluate, for_evaluation, unmet_criteria
+    from rsl_rl.evaluation.conditions import for_evaluation
+    from rsl_rl.evaluation.evaluate import evaluate, unmet_criteria
     from rsl_rl.runners.loading import load_policy
 
     trained: Any = from_dict(Experiments().load(cfg.task), read_yaml(folder / "config.yaml"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import ControlConfig, EventTerm, RandomizationConfig
+from rsl_rl.config.mdp import CommandTerm, ControlConfig, EventTerm, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
 from .go2_flat import Go2Flat, flat_task
@@ -15,11 +15,12 @@ _THIGHS_AND_SHANKS = tuple(f"{leg}_{part}" for part in ("thigh", "shank") for le
 
 def anymal_task() -> LeggedRobotConfig:
     """Return go2_flat with the gains and sizes of a robot of 52 kg: gains and the weight of torques of legged_gym,
-    and pushes every 6 s that do not turn it."""
+    slower steps, and pushes every 6 s that do not turn it."""
     task = flat_task()
     return replace(
         task,
         robot="anymal_c",
+        commands=replace(task.commands, terms={"gait_clock": CommandTerm(params={"period": 0.6})}),
         control=ControlConfig(stiffness=80.0, damping=2.0, action_scale=0.5),
         rewards=task.rewards.with_weights({"torques": -1e-5})
         .with_params("base_height", base_height_target=0.5)

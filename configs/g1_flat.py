@@ -11,7 +11,6 @@ from rsl_rl.config.mdp import (
     CommandTerm,
     ControlConfig,
     EventTerm,
-    ObservationTerm,
     RandomizationConfig,
     RewardConfig,
     RewardTerm,
@@ -31,9 +30,6 @@ def biped_task() -> LeggedRobotConfig:
     return replace(
         flat,
         robot="g1",
-        observations={
-            name: group.with_terms({"gait_clock": ObservationTerm()}) for name, group in flat.observations.items()
-        },
         control=ControlConfig(
             stiffness={".*_hip_.*": 100.0, ".*_knee_.*": 150.0, ".*_ankle_.*": 40.0},
             damping={".*_hip_.*": 2.0, ".*_knee_.*": 4.0, ".*_ankle_.*": 2.0},
@@ -87,5 +83,7 @@ class G1Flat(TrainConfig):
     policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(
         init_noise_std=0.6, actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
-    algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.005)
+    algorithm: PPOConfig = PPOConfig(
+        desired_kl=0.02, final_desired_kl=0.008, entropy_coef=0.005, final_entropy_coef=0.001
+    )
     runner: RunnerConfig = RunnerConfig(max_iterations=600, save_interval=50, experiment_name="g1_flat")

@@ -15,18 +15,20 @@ from .go2_flat import flat_task
 
 
 def blind_task() -> LeggedRobotConfig:
-    """Return go2_flat with gravity, joint angles and the command as the only observations of the policy, and with more
-    randomisation. The observations of the critic are the same.
+    """Return go2_flat with gravity, joint angles, the command and the gait clock as the only observations of the
+    policy, and with more randomisation. The observations of the critic are the same.
 
     The weights of stepping and of tracking are larger than in go2_flat, because otherwise policies learn to stand still
     before they can infer their velocity.
     """
     task = flat_task()
-    sensed = {name: task.observations["policy"].terms[name] for name in ("gravity", "command", "joint_pos")}
+    sensed = {
+        name: task.observations["policy"].terms[name] for name in ("gravity", "command", "joint_pos", "gait_clock")
+    }
     return replace(
         task,
         observations={**task.observations, "policy": ObservationGroupConfig(sensed)},
-        rewards=task.rewards.with_weights({"track_lin_vel": 2.25, "track_yaw_rate": 1.5, "trot": 1.5}),
+        rewards=task.rewards.with_weights({"track_lin_vel": 2.25, "track_yaw_rate": 1.5, "foot_timing": 1.5}),
         randomization=RandomizationConfig().with_terms(
             {
                 "model_parameters": EventTerm(
@@ -54,7 +56,9 @@ class Go2FlatBlind(TrainConfig):
     policy: SymmetricActorCriticRecurrentConfig = SymmetricActorCriticRecurrentConfig(
         rnn_type="gru", rnn_hidden_size=64, actor_hidden_dims=(128, 64), critic_hidden_dims=(128, 64)
     )
-    algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.003)
+    algorithm: PPOConfig = PPOConfig(
+        desired_kl=0.02, final_desired_kl=0.008, entropy_coef=0.003, final_entropy_coef=0.001
+    )
     runner: RunnerConfig = RunnerConfig(max_iterations=800, save_interval=40, experiment_name="go2_flat_blind")
 
 

@@ -25,7 +25,7 @@ def robust_task() -> LeggedRobotConfig:
     return replace(
         task,
         sim=replace(task.sim, contact_impedance=0.999),
-        commands=replace(task.commands, standing_fraction=0.15, dead_zone=0.05),
+        commands=replace(task.commands, standing_fraction=0.15),
         rewards=task.rewards.with_weights({"stand_still": -1.0, "standing_steps": -1.0}),
         observations={
             "policy": policy.with_terms({name: replace(policy.terms[name], bias=x) for name, x in biases.items()}),

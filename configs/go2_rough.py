@@ -15,7 +15,7 @@ from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainConfig
 
-from .go2_flat import flat_task
+from .go2_flat import Go2Flat, flat_task
 
 TERRAIN = TerrainConfig(
     types={
@@ -53,7 +53,7 @@ def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobot
     ``trunk_height`` is that of a standing robot [m].
     """
     terms = {name: term for name, term in task.rewards.terms.items() if name not in _LEFT_OUT}
-    softer = {"lin_vel_z": -1.0, "orientation": -0.2, "trot": 0.5, "abduction_deviation": -0.2}
+    softer = {"lin_vel_z": -1.0, "orientation": -0.2, "foot_timing": 0.5, "abduction_deviation": -0.2}
     # Policy and critic have the same errors, so that there is one look-up.
     scan = ObservationTerm(scale=5.0, noise=0.02, params={"with_error": True, "trunk_height": trunk_height})
     return replace(
@@ -82,5 +82,5 @@ class Go2Rough(TrainConfig):
     policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(
         actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
-    algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef=0.01)
+    algorithm: PPOConfig = Go2Flat.algorithm
     runner: RunnerConfig = RunnerConfig(max_iterations=600, save_interval=50, experiment_name="go2_rough")

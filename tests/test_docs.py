@@ -369,7 +369,7 @@ def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
         assert all(group.isfinite().all() for step in steps[kind] for group in step.obs.values())
     assert "rew_smooth_knees" in steps["reward"][0].extras["log"]
     mirrored = envs["observation"].mirrors()["critic"][0]
-    assert steps["observation"][0].obs["policy"].shape == (4, 48 + 2 * 12)
+    assert steps["observation"][0].obs["policy"].shape == (4, 50 + 2 * 12)
     assert steps["observation"][0].obs["critic"].shape == (4, len(mirrored))
     assert envs["termination"].cfg.terminations.all_terms.keys() == {"forbidden_contact", "tilt", "too_low"}
     heights = envs["command"].state.commands["height"]

@@ -52,6 +52,11 @@ class Flags:
     training: none, heavy_trunk, slippery, delay, weak_motors, pushes, or several joined by +."""
     standing: bool = False
     """Also measure how far robots drift in 10 s that are to stand [m]."""
+    joystick: bool = False
+    """Also let robots walk with commands that change as a joystick gives them, without and with pushes: time between
+    failures, dead zone and drift. Its criteria are in env.gate too."""
+    robot_hours: float = 15.0
+    """Robot-hours of each of the two tests with --joystick, over all seeds."""
     curriculum: bool = False
     """Also measure the mean level of terrain that robots reach with the curriculum, from level 0."""
     command_period: float = 10.0
@@ -69,7 +74,7 @@ class Flags:
 
 ROBOT_FLAGS = (
     *("num_envs", "seconds", "num_seeds", "pushes", "disturbance", "standing", "curriculum", "command_period"),
-    *("terrain", "level", "report"),
+    *("joystick", "robot_hours", "terrain", "level", "report"),
 )
 """Flags that only legged robots have."""
 
@@ -81,7 +86,7 @@ class Candidate(NamedTuple):
     loaded: "LoadedPolicy"
     env_cfg: LeggedRobotConfig
     sim_device: str
-    curriculum_task: Optional[LeggedRobotConfig] = None
+    task: LeggedRobotConfig  # that of the training, on the ground of the evaluation
     disturbance: str = ""
 
 
@@ -133,7 +138,7 @@ def command_lines(argv: Sequence[str]) -> List[List[str]]:
 
 
 def require_positive_flags(flags: Any) -> None:
-    for name in ("num_envs", "seconds", "num_seeds", "command_period", "episodes"):
+    for name in ("num_envs", "seconds", "num_seeds", "command_period", "robot_hours", "episodes"):
         if getattr(flags, name) <= 0:
             raise ValueError(f"--{name} {getattr(flags, name)}: give a positive number")
 
@@ -153,8 +158,8 @@ def find_checkpoints(requests: Sequence[Arguments]) -> List[Tuple[Arguments, Pat
 
 def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load all checkpoints, so that errors occur before the first evaluation."""
+    from rsl_rl.evaluation.conditions import disturbed, for_evaluation, on_terrain
     from rsl_rl.evaluation.curriculum import require_curriculum
-    from rsl_rl.evaluation.evaluate import disturbed, for_evaluation, on_terrain
     from rsl_rl.runners.loading import load_policy
     from rsl_rl.utils.checkpoints import checkpoint_id
     from rsl_rl.utils.seeding import require_device
@@ -168,8 +173,9 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)  # for the sizes of the policy; each seed builds its own
         loaded = load_policy(cfg, env, run, checkpoint_id(path))
         name = f"{run.name}/{path.stem}" if several_runs else path.stem
-        climbing = require_curriculum(task) if flags.curriculum else None
-        candidate = Candidate(name, loaded, env_cfg, cfg.sim_device, climbing)
+        if flags.curriculum:
+            require_curriculum(task)
+        candidate = Candidate(name, loaded, env_cfg, cfg.sim_device, task)
         for disturbance in flags.disturbance:
             changed = {"env_cfg": disturbed(env_cfg, disturbance), "disturbance": disturbance}
             candidates.append(candidate._replace(name=f"{name} {disturbance}", **changed))
@@ -197,19 +203,28 @@ def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[
 
 def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResult":
     """Evaluate a checkpoint with each seed; all checkpoints get the same robots and commands."""
+    from rsl_rl.evaluation.conditions import for_standing
     from rsl_rl.evaluation.curriculum import for_curriculum, measure_level
-    from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed, for_standing, measure_drift
+    from rsl_rl.evaluation.endurance import evaluate_joystick
+    from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed, measure_drift
 
     name, loaded, env_cfg, device, task, disturbance = candidate
-    envs = (env_cfg.build(device, seed=seed + i) for i in range(flags.num_seeds))
-    pairs = [(evaluate_seed(env, loaded.policy, flags.seconds), tuple(env.sim.foot_names)) for env in envs]
-    seed_results, feet = [result for result, _ in pairs], pairs[0][1]
-    for i, result in enumerate(seed_results):
+    seed_results, feet = [], ()
+    for own_seed in range(seed, seed + flags.num_seeds):
+        env = env_cfg.build(device, seed=own_seed)
+        feet = tuple(env.sim.foot_names)
+        result = evaluate_seed(env, loaded.policy, flags.seconds)
         if flags.standing:
-            result.metrics.update(measure_drift(for_standing(env_cfg).build(device, seed=seed + i), loaded.policy))
-        if task is not None:
-            env = for_curriculum(env_cfg, task).build(device, seed=seed + i)
+            result.metrics.update(measure_drift(for_standing(env_cfg).build(device, seed=own_seed), loaded.policy))
+        if flags.curriculum:
+            env = for_curriculum(env_cfg, task).build(device, seed=own_seed)
             result.metrics.update(measure_level(env, loaded.policy))
+        if flags.joystick:
+            hours = flags.robot_hours / flags.num_seeds
+            print(f"{name}: {2 * hours:g} robot-hours under a joystick, seed {own_seed}", flush=True)
+            joystick = evaluate_joystick(task, loaded.policy, device, own_seed, hours, disturbance)
+            result = result.with_joystick(joystick)
+        seed_results.append(result)
     return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results, disturbance)
 
 
@@ -232,8 +247,24 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
     for rows in zip(*(one.tracking for one in eval_results)):
         errors = [f"{row.lin_vel_error:.3f}, {row.yaw_rate_error:.3f}" for row in rows]
         bins.add_row(f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors)
-    for table in (whole, bins):
+    for table in (whole, bins, *joystick_tables(eval_results)):
         Console().print(table)
+
+
+def joystick_tables(eval_results: Sequence["EvalResult"]) -> List[Table]:
+    """Return a table of the failures under a joystick for each result that has them, and one of its dead zones."""
+    from rsl_rl.evaluation.endurance_report import failure_rows, small_command_rows
+
+    tables = []
+    for one in (one for one in eval_results if one.joystick):
+        whose = f"{one.name}: " if len(eval_results) > 1 else ""
+        titles = ("endurance under a joystick", "smallest command that is followed [m/s, rad/s]")
+        for title, rows in zip(titles, (failure_rows(one), small_command_rows(one))):
+            table = Table(*map(Text, rows[0]), title=Text(whose + title))
+            for row in rows[1:]:
+                table.add_row(*map(Text, row))
+            tables.append(table)
+    return tables
 
 
 def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
@@ -246,15 +277,19 @@ def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
     for one in eval_results:
         whose = f"{one.name}: " if len(eval_results) > 1 else ""
         print(f"{whose}gate passed" if not one.unmet else f"{whose}gate missed: {'; '.join(one.unmet)}")
+        if one.not_measured:
+            print(f"note: {whose}not measured: {', '.join(one.not_measured)}; add --joystick")
 
 
 def write_report(path: Path, task: str, conditions: str, eval_results: Sequence["EvalResult"]) -> str:
     """Write the report and return a line on it; an error of the disk does not end the script."""
+    from rsl_rl.evaluation.endurance_report import endurance_html
     from rsl_rl.evaluation.report import report_html
     from rsl_rl.utils.files import atomic_write
 
+    page = report_html(f"{task}: evaluation", f"{conditions}.", eval_results, list(endurance_html(eval_results)))
     try:
-        atomic_write(path, report_html(f"{task}: evaluation", f"{conditions}.", eval_results).encode())
+        atomic_write(path, page.encode())
     except OSError as error:
         return f"no report: {error}"
     return f"report: {path}"
@@ -275,6 +310,7 @@ def as_json(eval_results: Sequence["EvalResult"]) -> Dict[str, Any]:
             "intervals": one.intervals,
             "falls": one.falls,
             "tracking": [row._asdict() for row in one.tracking],
+            **({"joystick": {name: test.as_dict() for name, test in one.joystick.items()}} if one.joystick else {}),
         }
         for one in eval_results
     ]

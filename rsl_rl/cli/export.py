@@ -9,7 +9,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.evaluation.evaluate import for_evaluation
+from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.export_parity import (
     ExportedPolicy,
     compare,

@@ -85,7 +85,7 @@ def play(args: Arguments) -> int:
     with usage_errors():
         from rsl_rl.cli.export import export
         from rsl_rl.config.task import LeggedRobotConfig
-        from rsl_rl.evaluation.evaluate import on_terrain
+        from rsl_rl.evaluation.conditions import on_terrain
         from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.files import require_writable
@@ -120,7 +120,7 @@ def run_teleop(args: Arguments) -> int:
     """Run one robot in real time with the user's command, until the window is closed or Ctrl-C."""
     flags, cfg, run = args.flags, args.cfg, args.existing_run
     with usage_errors():
-        from rsl_rl.evaluation.evaluate import on_terrain
+        from rsl_rl.evaluation.conditions import on_terrain
         from rsl_rl.evaluation.teleop import for_teleop, open_native_viewer, open_web_viewer, teleoperate
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.seeding import require_device

@@ -173,7 +173,7 @@ def set_up(
         notes.append(f"actuator: {actuator}, computed before each physics step")
     seed_everything(own.seed)
     env = own.env.build(device=own.sim_device, seed=own.seed)
-    callback_envs = build_callback_envs(own) if collective.rank == 0 else (None, None)
+    callback_envs = build_callback_envs(own) if collective.rank == 0 else ([], None)
     if checkpoint is None:
         runner = create_run(env, args, own.rl_device, collective, weights)
         notes += [f"weights of {weights}"] if weights else []
@@ -232,17 +232,19 @@ def resume_run(
     return runner, notes
 
 
-def build_callback_envs(cfg: Any) -> "Tuple[Optional[LeggedRobot], Optional[LeggedRobot]]":
-    """Return the environments of evaluations and of videos, if asked for; errors occur before a run is created."""
-    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_video_env
+def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], Optional[LeggedRobot]]":
+    """Return the environments of evaluations and that of videos, if asked for; errors occur before a run is created."""
+    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_joystick_env, build_video_env
 
     progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
-    evaluation = build_evaluation_env(cfg.env, progress, device, seed + 1000) if progress.evaluate_interval else None
+    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
+    if evaluation and progress.joystick_hours:
+        evaluation.append(build_joystick_env(cfg.env, progress, device, seed + 1000))
     return evaluation, build_video_env(cfg.env, progress, device, seed) if progress.video_interval else None
 
 
 def attach_callbacks(
-    runner: "OnPolicyRunner", cfg: Any, evaluation_env: "Optional[LeggedRobot]", video_env: "Optional[LeggedRobot]"
+    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "Sequence[LeggedRobot]", video_env: "Optional[LeggedRobot]"
 ) -> "Optional[VideoCallback]":
     """Add the callbacks to the runner; return that of videos."""
     from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
@@ -259,7 +261,7 @@ def attach_callbacks(
             streak = GateStreak(progress.until_gate, progress.gate_score, stop, folder, iteration)
             listeners.append(streak.note_evaluation)
         runner.after_update.append(
-            EvaluationCallback(evaluation_env, progress, last, policy, listeners, runner.collective)
+            EvaluationCallback(evaluation_envs, progress, last, policy, listeners, runner.collective)
         )
     if video_env is None:
         return None

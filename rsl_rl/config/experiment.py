@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from rsl_rl.config.base import MAX_ENVS, Settings, require_counts, require_field, require_positive
+from rsl_rl.config.base import MAX_ENVS, Settings, require_counts, require_field, require_not_negative, require_positive
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.task import LeggedRobotConfig, TaskConfig
 
@@ -26,12 +26,17 @@ class ProgressConfig(Settings):
     evaluate_interval: int = 0
     """Updates between two evaluations, under evaluation/ in metrics.jsonl; there is also one after the last update. The
     best policy is saved as model_best.pt. 0: none."""
+    evaluate_after: int = 0
+    """Updates before the first of these evaluations."""
     evaluate_robots: int = 64
     """Robots in an evaluation."""
     evaluate_seconds: float = 10.0
     """Length of an evaluation [s]."""
     evaluate_command_period: float = 10.0
     """Time after which the robots of an evaluation get new commands [s]."""
+    joystick_hours: float = 0.0
+    """Robot-hours under a joystick in each of these evaluations, for the criteria failures_per_hour, freezes_per_hour
+    and joystick_lin_vel_error of env.gate. 0: none."""
     until_gate: int = 0
     """End the training when this many evaluations in a row have passed the gate with the margin ``gate_score``. 0:
     train for max_iterations."""
@@ -40,7 +45,8 @@ class ProgressConfig(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        require_counts(self, 0, "video_interval", "evaluate_interval", "until_gate")
+        require_counts(self, 0, "video_interval", "evaluate_interval", "evaluate_after", "until_gate")
+        require_not_negative(self, "joystick_hours")
         require_counts(self, 1, "video_robots", high=100)
         require_counts(self, 1, "evaluate_robots", high=MAX_ENVS)
         require_positive(self, "video_seconds", "evaluate_seconds", "evaluate_command_period", "gate_score")

@@ -10,11 +10,13 @@ import contextlib
 import math
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, Mapping, Sequence
 
 from rsl_rl.config.experiment import ProgressConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
-from rsl_rl.evaluation.evaluate import ActingPolicy, evaluate, for_evaluation
+from rsl_rl.evaluation.conditions import ActingPolicy, for_evaluation
+from rsl_rl.evaluation.endurance import for_endurance, measure_endurance, size_of
+from rsl_rl.evaluation.evaluate import evaluate
 from rsl_rl.evaluation.playback import for_playback, make_clip, run_playback
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.viz.video import PART_SUFFIX, VideoQueue
@@ -36,6 +38,13 @@ def build_evaluation_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: i
     return task.build(device, seed=seed)
 
 
+def build_joystick_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
+    """Return the environment of endurance tests; a task that cannot be evaluated is a ValueError."""
+    with _errors_of("joystick_hours", cfg.joystick_hours):
+        task = for_endurance(env_cfg, *size_of(cfg.joystick_hours, env_cfg.sim.control_dt))
+    return task.build(device, seed=seed)
+
+
 def build_video_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
     """Return the environment of videos; a task that cannot be filmed is a ValueError."""
     with _errors_of("video_interval", cfg.video_interval):
@@ -44,7 +53,7 @@ def build_video_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -
 
 
 @contextlib.contextmanager
-def _errors_of(setting: str, value: int) -> Iterator[None]:
+def _errors_of(setting: str, value: float) -> Iterator[None]:
     """Let the message of a ValueError start with the setting that needs the task."""
     try:
         yield
@@ -53,28 +62,32 @@ def _errors_of(setting: str, value: int) -> Iterator[None]:
 
 
 def score(metrics: Mapping[str, float], gate: Mapping[str, float]) -> float:
-    """Return the largest ratio of a metric to its limit; at most 1 meets all limits, and less is better."""
-    ratios = [metrics[name] / limit if limit > 0 else 1 + metrics[name] - limit for name, limit in gate.items()]
+    """Return the largest ratio of a metric to its limit; at most 1 meets all limits, and less is better. A metric that
+    was not measured does not count."""
+    measured = {name: limit for name, limit in gate.items() if name in metrics}
+    ratios = [metrics[name] / limit if limit > 0 else 1 + metrics[name] - limit for name, limit in measured.items()]
     return max(math.inf if math.isnan(ratio) else ratio for ratio in ratios)
 
 
 class _Periodic:
-    """A callback that runs every ``interval`` updates and after the last; it is called with the number of updates."""
+    """A callback that runs every ``interval`` updates and after the last; it is called with the number of updates.
 
-    def __init__(self, env: Optional[LeggedRobot], interval: int, last: int, policy: CurrentPolicy):
-        self._env, self._interval, self._last, self._policy = env, interval, last, policy
-        self._initial = {} if env is None else env.state_dict()
+    It has environments, which may be none on ranks that only wait.
+    """
+
+    def __init__(self, envs: Sequence[LeggedRobot], interval: int, last: int, policy: CurrentPolicy, after: int = 0):
+        self._interval, self._last, self._policy, self._after = interval, last, policy, after
+        self._envs, self._initial = tuple(envs), [env.state_dict() for env in envs]
 
     def __call__(self, iteration: int) -> Dict[str, float]:
-        if iteration % self._interval and iteration != self._last:
-            return {}
-        return self._run(iteration)
+        due = iteration % self._interval == 0 and iteration >= self._after
+        return self._run(iteration) if due or iteration == self._last else {}
 
-    def _initial_env(self) -> LeggedRobot:
-        """Return the environment in its first state."""
-        assert self._env is not None
-        self._env.load_state_dict(self._initial)
-        return self._env
+    def _initial_envs(self) -> Sequence[LeggedRobot]:
+        """Return the environments in their first states."""
+        for env, state in zip(self._envs, self._initial):
+            env.load_state_dict(state)
+        return self._envs
 
     def _run(self, iteration: int) -> Dict[str, float]:
         raise NotImplementedError
@@ -83,24 +96,28 @@ class _Periodic:
 class EvaluationCallback(_Periodic):
     """Evaluate the current policy; pass the iteration and the metrics to each of ``listeners``.
 
-    In a distributed training rank 0 evaluates, and all ranks have the callback; ``env`` may be None on the others.
+    ``envs`` are the environment of evaluations and, with ``joystick_hours``, that of endurance tests. In a distributed
+    training rank 0 evaluates, and all ranks have the callback, the others without environments.
     """
 
     def __init__(
         self,
-        env: Optional[LeggedRobot],
+        envs: Sequence[LeggedRobot],
         cfg: ProgressConfig,
         last: int,
         policy: CurrentPolicy,
         listeners: Sequence[Callable[[int, Mapping[str, float]], None]],
         collective: Collective = SINGLE_PROCESS,
     ):
-        super().__init__(env, cfg.evaluate_interval, last, policy)
-        self._seconds, self._listeners, self._collective = cfg.evaluate_seconds, tuple(listeners), collective
+        super().__init__(envs, cfg.evaluate_interval, last, policy, cfg.evaluate_after)
+        self._cfg, self._listeners, self._collective = cfg, tuple(listeners), collective
 
     def _evaluate(self) -> Dict[str, float]:
-        env = self._initial_env()
-        metrics = evaluate(env, self._policy(), self._seconds)
+        env, *joystick = self._initial_envs()
+        metrics = evaluate(env, self._policy(), self._cfg.evaluate_seconds)
+        for other in joystick:
+            _, seconds = size_of(self._cfg.joystick_hours, other.cfg.sim.control_dt)
+            metrics.update(measure_endurance(other, self._policy(), seconds).metrics)
         return {**metrics, "score": score(metrics, env.cfg.gate)}
 
     def _run(self, iteration: int) -> Dict[str, float]:
@@ -125,7 +142,7 @@ class VideoCallback(_Periodic):
         folder: Path,
         print_line: Callable[[str], None],
     ):
-        super().__init__(env, cfg.video_interval, last, policy)
+        super().__init__((env,), cfg.video_interval, last, policy)
         self._seconds, self._folder, self._print_line = cfg.video_seconds, folder, print_line
         for leftover in folder.glob(f".model_*{PART_SUFFIX}"):  # of a process that was killed
             shutil.rmtree(leftover, ignore_errors=True)
@@ -136,7 +153,7 @@ class VideoCallback(_Periodic):
         return {} if self._videos.broken else super().__call__(iteration)
 
     def _run(self, iteration: int) -> Dict[str, float]:
-        env = self._initial_env()
+        (env,) = self._initial_envs()
         recording = run_playback(env, self._policy(), self._seconds)
         clip = make_clip(recording, env, f"iteration {iteration}    ")
         self._videos.add(self._folder / f"model_{iteration}.mp4", clip)

@@ -9,7 +9,7 @@ from typing import Callable, Dict, List
 import torch
 
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.evaluate import ActingPolicy, run
+from rsl_rl.evaluation.conditions import ActingPolicy, run
 from rsl_rl.loggers.logger import read_metrics
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.terrain.terrain import Progress, TerrainLevels

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator, Mapping, Optional, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.evaluate import ActingPolicy, Recorder, for_evaluation, run, with_constant_command
+from rsl_rl.evaluation.conditions import ActingPolicy, for_evaluation, run, with_constant_command
+from rsl_rl.evaluation.endurance import FAILURES, FailureJudge
+from rsl_rl.evaluation.evaluate import Recorder
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.tensors import heading
@@ -50,11 +53,35 @@ def run_playback(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict
     return recorder.result()
 
 
+def failures_of(recording: Mapping[str, Tensor], control_dt: float) -> List[List[Tuple[str, float]]]:
+    """Return the failures of each robot of a recording, in order: a kind of endurance.FAILURES and its time [s]."""
+    num_steps, num_robots = recording["done"].shape
+    judge, found = FailureJudge(num_robots, control_dt), [[] for _ in range(num_robots)]
+    for i in range(num_steps):
+        kinds = judge(*(recording[name][i] for name in ("command", "velocity", "done")))
+        for kind, robot in kinds.nonzero().tolist():
+            found[robot].append((FAILURES[kind], (i + 1) * control_dt))
+    return found
+
+
+def describe_robots(recording: Mapping[str, Tensor], control_dt: float) -> Iterator[str]:
+    """Yield a line for each robot of a recording: its errors, and how it failed."""
+    error = (recording["command"] - recording["velocity"]).nan_to_num()
+    lin_vel_error = error[:, :, :2].norm(dim=2).mean(dim=0).tolist()
+    yaw_rate_error = error[:, :, 2].abs().mean(dim=0).tolist()
+    rows = zip(lin_vel_error, yaw_rate_error, failures_of(recording, control_dt))
+    for robot, (lin, yaw, found) in enumerate(rows, start=1):
+        fate = ", ".join(f"{kind} at {seconds:.1f} s" for kind, seconds in found) or "no failure"
+        yield f"robot {robot}: {fate}; mean errors {lin:.2f} m/s and {yaw:.2f} rad/s"
+
+
 def write_playback(
     recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: bool, plot: bool
 ) -> Iterator[str]:
-    """Write plots and a video, if asked for; yield a line for each file that is written or cannot be written."""
+    """Write plots and a video, if asked for; yield a line for each robot, and for each file that is written or cannot
+    be written."""
     folder.mkdir(parents=True, exist_ok=True)
+    yield from describe_robots(recording, env.cfg.sim.control_dt)
     if plot:
         yield from _write_plots(recording, env, folder)
     if video:
@@ -81,7 +108,8 @@ def _write_plots(recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path
 
 
 def make_clip(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = "") -> VideoClip:
-    """Return the video clip of a recording; captions show commanded and measured velocity of the first robot."""
+    """Return the video clip of a recording; captions show commanded and measured velocity of the first robot, and the
+    failures of all robots so far."""
     control_dt = env.cfg.sim.control_dt
     stride = max(1, round(1 / (_FRAME_RATE * control_dt)))
     captions = [
@@ -90,6 +118,10 @@ def make_clip(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = ""
         )
         for c, v in zip(recording["command"][::stride, 0].tolist(), recording["velocity"][::stride, 0].tolist())
     ]
+    for robot, found in enumerate(failures_of(recording, control_dt), start=1):
+        for kind, seconds in found:
+            first = min(len(captions) - 1, math.ceil(seconds / control_dt / stride))
+            captions[first:] = [f"{caption}    robot {robot}: {kind}" for caption in captions[first:]]
     poses = recording["pose"][::stride]
     clip = VideoClip(env.robot.model_path, poses.double().numpy(), captions, 1 / (stride * control_dt))
     if env.terrain is None:

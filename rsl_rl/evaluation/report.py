@@ -7,6 +7,7 @@ import math
 from html import escape
 from typing import Iterator, List, Sequence
 
+from rsl_rl.evaluation.conditions import JOYSTICK_METRICS
 from rsl_rl.evaluation.curriculum import LEVEL_METRICS
 from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
@@ -25,7 +26,7 @@ img { max-width: 100%; } p.note { color: #555; } summary { cursor: pointer; colo
 
 DIFFERENT = "The runs differ in {}; each is evaluated with the config that it was trained with."
 
-_DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **STANDING_METRICS, **LEVEL_METRICS}
+_DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **STANDING_METRICS, **LEVEL_METRICS, **JOYSTICK_METRICS}
 
 _CAUSES = {
     "engine": "the physics diverged, or its contact buffer overflowed",
@@ -35,8 +36,9 @@ _CAUSES = {
 }
 
 
-def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult]) -> str:
-    """Return the page; tables have one column for each result, in the given order."""
+def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult], more: Sequence[str] = ()) -> str:
+    """Return the page; tables have one column for each result, in the given order. ``more`` is HTML that goes before the
+    falls by cause."""
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{escape(conditions)} {_on_intervals(eval_results)}</p>",
@@ -44,6 +46,7 @@ def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult])
         _gate(eval_results),
         "<h2>Numbers</h2>",
         _numbers(eval_results),
+        *more,
         "<h2>Falls by cause</h2>",
         _falls(eval_results),
         "<details><summary>Tracking errors by command, as a table</summary>",

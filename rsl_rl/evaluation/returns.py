@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rsl_rl.env.contract import standardize_step
 from rsl_rl.env.vec_env import Observations, VecEnv
-from rsl_rl.evaluation.evaluate import ActingPolicy
+from rsl_rl.evaluation.conditions import ActingPolicy
 
 MAX_STEPS = 100_000
 """Control steps after which an episode that does not end is cut off."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.evaluate import ActingPolicy
+from rsl_rl.evaluation.conditions import ActingPolicy
 from rsl_rl.evaluation.playback import for_playback, scan_points
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import CommandSource

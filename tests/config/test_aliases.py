@@ -22,7 +22,14 @@ from rsl_rl.tasks.mdp import events as event_terms
 from rsl_rl.tasks.mdp import rewards as reward_terms
 from rsl_rl.utils.config_io import from_dict, to_dict
 
-TASK = flat_task()
+
+def with_former_terms(task):
+    """Return the task with reward terms whose parameters were settings once."""
+    terms = {name: term for name, term in task.rewards.terms.items() if name != "foot_timing"}
+    return replace(task, rewards=RewardConfig({**terms, "trot": RewardTerm(0.75)}))
+
+
+TASK = with_former_terms(flat_task())
 MORE = {"teacher": {"gravity": ObservationTerm(scale=2.0)}}
 PUSHED = {"friction": [0.2, 1.5], "payload": [-1.0, 4.0], "push_interval": 6.0, "push_velocity": 0.8}
 
@@ -135,8 +142,8 @@ def test_former_flags_set_the_present_fields_and_print_a_note(capsys):
 
 
 def test_former_field_of_a_search_is_the_present_one():
-    (parameter,) = parse_space(["env.rewards.weights.trot=0.5,1.0"], lambda flags: parse_config(flags))
-    assert parameter.field == "env.rewards.terms.trot.weight"
+    (parameter,) = parse_space(["env.rewards.weights.foot_timing=0.5,1.0"], lambda flags: parse_config(flags))
+    assert parameter.field == "env.rewards.terms.foot_timing.weight"
     with pytest.raises(ValueError, match="no term of the task takes it; leave it out"):
         parse_space(["env.rewards.foot_clearance_target=0.1,0.2"], lambda flags: parse_config(flags))
 

@@ -23,7 +23,8 @@ from configs.train_config import TrainConfig
 from rsl_rl.config.mdp import RandomizationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.config.sim import DCMotorConfig
-from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
+from rsl_rl.evaluation.conditions import for_evaluation
+from rsl_rl.evaluation.evaluate import evaluate
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.loading import load_policy

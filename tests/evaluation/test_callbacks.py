@@ -19,7 +19,8 @@ from configs.go2_flat import Go2Flat
 from configs.toy import Toy
 from rsl_rl.config.experiment import ProgressConfig
 from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback, build_evaluation_env, build_video_env, score
-from rsl_rl.evaluation.evaluate import evaluate, for_evaluation
+from rsl_rl.evaluation.conditions import for_evaluation
+from rsl_rl.evaluation.evaluate import evaluate
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.listeners import BestCheckpoint
 from rsl_rl.runners.loading import load_policy
@@ -59,6 +60,8 @@ class Watched:
     def __init__(self, folder, task="go2_flat", progress=SHORT, last=5, checkpoint=None, seed=3):
         cfg = EXPERIMENTS.load(task)()
         runner_cfg = replace(cfg.runner, num_steps_per_env=12, save_interval=2, logger="none")
+        # an annealed setting depends on the last iteration, which a training that is cut here has not
+        cfg = replace(cfg, algorithm=replace(cfg.algorithm, final_desired_kl=None, final_entropy_coef=None))
         cfg = replace(cfg, env=replace(cfg.env, num_envs=16, episode_length=0.3), runner=runner_cfg)
         torch.manual_seed(seed)
         self.runner = runner = OnPolicyRunner(cfg.env.build(seed=seed), cfg, folder)
@@ -69,7 +72,7 @@ class Watched:
             judged = build_evaluation_env(cfg.env, progress, "cpu", 7)
             best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
             runner.after_update.append(
-                EvaluationCallback(judged, progress, last, runner.get_inference_policy, [best.save_if_better])
+                EvaluationCallback([judged], progress, last, runner.get_inference_policy, [best.save_if_better])
             )
         if progress.video_interval:
             filmed = build_video_env(cfg.env, progress, "cpu", 7)
@@ -142,7 +145,7 @@ def test_a_killed_training_that_goes_on_is_judged_as_if_never_stopped(tmp_path, 
 def test_each_evaluation_meets_the_same_robots_and_commands():
     env = build_evaluation_env(Go2Flat().env, SHORT, "cpu", 7)
     policies, offered = iter([Steady(0.1), Steady(-0.4), Steady(0.1)]), []
-    judge = EvaluationCallback(env, SHORT, 5, lambda: next(policies), [lambda *offer: offered.append(offer)])
+    judge = EvaluationCallback([env], SHORT, 5, lambda: next(policies), [lambda *offer: offered.append(offer)])
     results = [judge(iteration) for iteration in range(1, 6)]
     assert results[0] == results[2] == {} and results[1] == results[4] != results[3]
     fresh = for_evaluation(Go2Flat().env, 8, 0.5).build(seed=7)

@@ -15,19 +15,16 @@ from rsl_rl.config.mdp import (
     RandomizationConfig,
     ScheduleConfig,
 )
+from rsl_rl.evaluation.conditions import DISTURBANCES, disturbed, for_evaluation, for_standing
 from rsl_rl.evaluation.curriculum import for_curriculum, measure_level, require_curriculum
 from rsl_rl.evaluation.evaluate import (
-    DISTURBANCES,
     STANDING_METRICS,
     EvalResult,
     SeedResult,
     bootstrap_interval,
     differences,
-    disturbed,
     evaluate,
     evaluate_seed,
-    for_evaluation,
-    for_standing,
     measure_drift,
     unmet_criteria,
 )

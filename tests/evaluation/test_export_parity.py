@@ -13,7 +13,7 @@ from deploy.onnx_policy import Policy, open_onnx
 from rsl_rl.cli import export
 from rsl_rl.config.mdp import EventTerm
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
-from rsl_rl.evaluation.evaluate import for_evaluation
+from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.export_parity import (
     TOLERANCE,
     Mismatch,
@@ -228,7 +228,7 @@ def test_recording_leaves_the_environment_as_it_was(walker):
 
 def test_torchscript_without_memory_answers_with_a_list(walker, tmp_path):
     network = open_torchscript(walker[0].export_policy_to_jit(tmp_path))
-    (actions,) = network(np.zeros((1, 48), np.float32))
+    (actions,) = network(np.zeros((1, 50), np.float32))
     assert actions.shape == (1, 12)
 
 

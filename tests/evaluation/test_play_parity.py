@@ -104,6 +104,6 @@ def test_a_policy_with_a_history_is_exported_and_the_robots_program_stacks_the_s
     assert code == 0 and "not for robots" not in out
     described = json.loads((folder / "policy.json").read_text())
     assert {term["name"] for term in described["observations"] if term["history"] == 3} == set(past)
-    assert described["inputs"]["obs"] == [1, 48 + 2 * (3 + 12 + 12)]
+    assert described["inputs"]["obs"] == [1, 50 + 2 * (3 + 12 + 12)]
     parity = json.loads((folder / "parity.json").read_text())
     assert parity["resets"] >= 4 and all(x["joint_targets"] < 1e-5 for x in parity["formats"].values())

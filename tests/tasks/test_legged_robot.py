@@ -56,7 +56,7 @@ def test_the_observation_is_what_its_terms_say():
     env = make(observations=noiseless(), randomization=RandomizationConfig.none())
     env.step(torch.randn(8, 12))
     state, obs = env.state, env.get_observations()["policy"]
-    assert obs.shape == (8, 48)
+    assert obs.shape == (8, 50)
     expected = torch.cat(
         (
             2.0 * state.base_lin_vel, 0.25 * state.base_ang_vel, state.gravity, 2.0 * state.command,

@@ -11,7 +11,7 @@ import torch
 from configs.go2_rough import rough_task
 from rsl_rl.config.mdp import EventTerm, RandomizationConfig
 from rsl_rl.config.terrain import TerrainConfig
-from rsl_rl.evaluation.evaluate import on_terrain
+from rsl_rl.evaluation.conditions import on_terrain
 from rsl_rl.evaluation.gait_metrics import GaitMetrics
 from rsl_rl.evaluation.playback import scan_points
 from rsl_rl.sim.base import RobotPoseVel

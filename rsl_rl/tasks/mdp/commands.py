@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Dict, Mapping, Sequence, Type
+from typing import Any, Dict, Mapping, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Range, ScheduleConfig
+from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Positive, PositiveRange, Range, ScheduleConfig
 from rsl_rl.tasks.mdp.context import Schedule, TaskContext
 from rsl_rl.utils.binding import bind_named, settings_of
 from rsl_rl.utils.tensors import Stored, Uniform, none_on_cpu, yaw_of
@@ -118,6 +118,69 @@ class VelocityCommands(CommandSource):
         return {} if self._schedule is None else {"Schedule/velocity_commands": self._schedule.factor}
 
 
+class JoystickCommands(CommandSource):
+    """Draw velocities as a person at a joystick gives them, each for a random time within ``period`` [s].
+
+    A command is of one of the :attr:`KINDS`, all equally likely: a velocity from the ranges, a stop, a turn on the
+    spot, the opposite of the last command, or a single small component, from ``smallest`` [m/s, rad/s] to a fifth of
+    the range. A schedule scales the ranges.
+    """
+
+    KINDS: Tuple[str, ...] = ("velocity", "stop", "turn", "reversal", "small")
+    stored = ("_age", "_duration", "kind", "_schedule")
+
+    def __init__(
+        self,
+        task: TaskContext,
+        *,
+        lin_vel_x: Range,
+        lin_vel_y: Range,
+        yaw_rate: Range,
+        schedule: ScheduleConfig,
+        period: PositiveRange = (1.0, 5.0),
+        smallest: Positive = 0.05,
+    ):
+        super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), period[1])
+        unit = (0.0, 1.0)
+        steps = (period[0] / task.control_dt, period[1] / task.control_dt)
+        self._draw = Uniform(task.num_envs, (*self.ranges, unit, unit, unit, steps), task.generator)
+        self._low, self._high = torch.tensor(self.ranges, device=task.device).unbind(dim=1)  # [3] each
+        self._smallest = smallest
+        self._schedule = Schedule(task, schedule) if schedule != ScheduleConfig() else None
+        self._duration = torch.zeros(task.num_envs, device=task.device)  # [N] of the current command, in control steps
+        self.kind = torch.zeros(task.num_envs, dtype=torch.long, device=task.device)  # [N] index of KINDS
+
+    def due(self) -> Tensor:
+        super().due()
+        return self._age >= self._duration
+
+    def sample(self) -> Tensor:
+        velocity, kind, axis, size, duration = self._draw().tensor_split((3, 4, 5, 6), dim=1)
+        self._drawn_duration = duration[:, 0]
+        self._drawn_kind = (kind[:, 0] * len(self.KINDS)).long().clamp_(0, len(self.KINDS) - 1)
+        stop, turn, reversal, small = (self._drawn_kind == kind for kind in range(1, len(self.KINDS)))
+        largest = torch.where(velocity < 0, self._low, self._high).abs() / 5
+        component = torch.lerp(torch.full_like(largest, self._smallest), largest, size).copysign(velocity)
+        others = (axis * 3).long() != torch.arange(3, device=axis.device)
+        component = component.clamp(self._low, self._high).masked_fill(others, 0.0)
+        velocity = torch.where(small.unsqueeze(1), component, velocity)
+        velocity[:, :2].masked_fill_(turn.unsqueeze(1), 0.0)
+        if self._schedule is not None:
+            velocity = velocity * self._schedule.factor
+        reversal &= (self._last != 0).any(dim=1)  # the opposite of a stop is any velocity
+        opposite = (-self._last).clamp(self._low, self._high)
+        return torch.where(reversal.unsqueeze(1), opposite, velocity).masked_fill(stop.unsqueeze(1), 0.0)
+
+    def draw(self, command: Tensor, mask: Tensor) -> None:
+        self._last = command
+        super().draw(command, mask)
+        self.kind = torch.where(mask, self._drawn_kind, self.kind)
+        self._duration = torch.where(mask, self._drawn_duration, self._duration)
+
+    def log(self) -> Dict[str, Tensor]:
+        return {} if self._schedule is None else {"Schedule/velocity_commands": self._schedule.factor}
+
+
 class GaitClock(CommandSource):
     """Sine and cosine of a phase that turns once in ``period`` [s], for the observation gait_clock and the reward gait.
     Each episode starts at a random phase."""
@@ -157,7 +220,11 @@ def _sine_and_cosine(turns: Tensor) -> Tensor:
     return torch.stack((angle.sin(), angle.cos()), dim=1)
 
 
-TERMS: Dict[str, Type[CommandSource]] = {"velocity": VelocityCommands, "gait_clock": GaitClock}
+TERMS: Dict[str, Type[CommandSource]] = {
+    "velocity": VelocityCommands,
+    "joystick": JoystickCommands,
+    "gait_clock": GaitClock,
+}
 """Every source of this file by its name."""
 
 

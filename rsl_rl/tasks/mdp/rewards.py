@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Callable, Dict, Mapping
+from typing import Callable, Dict, Mapping, Tuple
 
 import torch
 from torch import Tensor
@@ -129,19 +129,34 @@ def trot(state: RobotState) -> Tensor:
     return (1 - left * right) / 2 * state.moving
 
 
-def gait(state: RobotState, *, stance_share: float = 0.55) -> Tensor:
+def gait(state: RobotState, *, stance_share: Share = 0.55, offsets: Tuple[float, ...] = ()) -> Tensor:
     """1 if each foot is on the floor, or in the air, as the command term gait_clock asks, else 0; 0 while no motion is
     commanded.
 
-    The phases of the feet are equally spaced in the order of ``foot_names``: the second of two feet is half a turn
-    behind the first. A foot is to be on the floor during the first ``stance_share`` of its turn.
+    A foot is to be on the floor during the first ``stance_share`` of its turn, which begins its part of ``offsets``,
+    in turns, after that of the clock, in the order of ``foot_names``. By default they are equally spaced: the second of
+    two feet is half a turn behind the first.
     """
+    return _follows_clock(state, stance_share, offsets).all(dim=1) * state.moving
+
+
+def foot_timing(state: RobotState, *, stance_share: Share = 0.55, offsets: Tuple[float, ...] = ()) -> Tensor:
+    """Share of the feet that are on the floor, or in the air, as the command term gait_clock asks, see :func:`gait`; 0
+    while no motion is commanded."""
+    return _follows_clock(state, stance_share, offsets).float().mean(dim=1) * state.moving
+
+
+def _follows_clock(state: RobotState, stance_share: float, offsets: Tuple[float, ...]) -> Tensor:
+    """Return which feet are on the floor, or in the air, as the gait clock asks [N, F]."""
     sine, cosine = state.command_of("gait_clock").unbind(dim=1)
     num_feet = state.foot_contact.shape[1]
-    delay = torch.arange(num_feet, device=sine.device) / num_feet
+    if offsets and len(offsets) != num_feet:
+        raise ValueError(f"a term of the gait clock has {len(offsets)} offsets for {num_feet} feet; give one for each")
+    delay = (
+        torch.tensor(offsets, device=sine.device) if offsets else torch.arange(num_feet, device=sine.device) / num_feet
+    )
     turns = torch.atan2(sine, cosine).div(2 * math.pi).unsqueeze(1) - delay
-    stance = turns % 1.0 < stance_share
-    return (state.foot_contact == stance).all(dim=1) * state.moving
+    return state.foot_contact == (turns % 1.0 < stance_share)
 
 
 def single_stance(state: RobotState, *, air_time_target: NotNegative = 0.3) -> Tensor:

@@ -78,7 +78,7 @@ def test_observations_are_a_box_of_one_group_and_a_dict_of_several():
     box = gymnasium.make_vec("rsl_rl/Go2Flat-v0", num_envs=2)
     both = gymnasium.make_vec("rsl_rl/Go2Flat-v0", num_envs=2, groups=("policy", "critic"))
     policy, critic = (both.observation_space[name] for name in ("policy", "critic"))
-    assert box.observation_space.shape == policy.shape == (2, 48) and critic.shape[1] > 48
+    assert box.observation_space.shape == policy.shape == (2, 50) and critic.shape[1] > 50
     assert box.action_space.shape == (2, 12)
     with pytest.raises(ValueError, match=r"groups names 'polcy'.*Did you mean 'policy'"):
         gymnasium.make_vec("rsl_rl/Go2Flat-v0", num_envs=2, groups=("polcy",))

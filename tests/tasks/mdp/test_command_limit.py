@@ -11,7 +11,8 @@ from configs.go2_flat import Go2Flat
 from deploy.onnx_policy import Policy
 from rsl_rl.config.mdp import CommandLimitConfig
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.evaluate import Recorder, evaluate, for_evaluation
+from rsl_rl.evaluation.conditions import for_evaluation
+from rsl_rl.evaluation.evaluate import Recorder, evaluate
 
 CFG = Go2Flat().env
 LIN, YAW = CFG.commands.limit.max_lin_acc, CFG.commands.limit.max_yaw_acc
@@ -94,7 +95,7 @@ def test_a_restored_command_goes_on_bit_by_bit():
 
 
 def policy(**changes):
-    interface = {**make().describe_interface(["policy"]), "inputs": {"obs": [1, 48]}, **changes}
+    interface = {**make().describe_interface(["policy"]), "inputs": {"obs": [1, 50]}, **changes}
     return Policy(interface, lambda obs, *memories: [np.zeros((1, 12), np.float32)])
 
 
@@ -127,7 +128,7 @@ def test_the_exported_policy_limits_the_command_as_the_simulation_does():
 def test_the_description_tells_of_limits_only_where_there_are_some():
     assert policy().description["commands"]["velocity"] == {"max_lin_acc": LIN, "max_yaw_acc": YAW}
     free = replace(CFG, commands=replace(CFG.commands, limit=CommandLimitConfig())).build()
-    assert free.describe_interface(["policy"])["commands"] == {}
+    assert list(free.describe_interface(["policy"])["commands"]) == ["gait_clock"]
     with pytest.raises(ValueError, match=r"the limits of the command are .*give max_lin_acc and max_yaw_acc"):
         policy(commands={"velocity": {"max_lin_acc": -1.0, "max_yaw_acc": 1.0}})
     with pytest.raises(ValueError, match="the policy senses command: give command, 3 finite numbers"):

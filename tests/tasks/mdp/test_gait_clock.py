@@ -63,7 +63,7 @@ def test_a_restored_clock_goes_on_bit_by_bit():
 
 def test_the_export_tells_of_the_clock():
     described = make().describe_interface(["policy"])["commands"]
-    assert described["gait_clock"] == {"period": PERIOD, "dead_zone": 0.1}
+    assert described["gait_clock"] == {"period": PERIOD, "dead_zone": 0.04}
 
 
 @pytest.mark.parametrize(

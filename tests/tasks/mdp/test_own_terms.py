@@ -21,7 +21,7 @@ from rsl_rl.config.mdp import (
     TerminationTerm,
 )
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.evaluate import for_evaluation
+from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.gait_metrics import GaitMetrics
 from rsl_rl.evaluation.playback import for_playback
 from rsl_rl.tasks.mdp.commands import CommandSource
@@ -151,7 +151,7 @@ def test_own_command_source_is_drawn_observed_and_reads_the_task():
     term = CommandTerm(f"{HERE}:HeightCommands", {"low": 0.2, "high": 0.3, "resampling_time": 0.06})
     policy = CFG.observations["policy"].with_terms({f"{HERE}:height_command": ObservationTerm(scale=2.0)})
     env = make(
-        commands=replace(CFG.commands, terms={"height": term}),
+        commands=replace(CFG.commands, terms={**CFG.commands.terms, "height": term}),
         observations={**CFG.observations, "policy": policy},
         episode_length=0.1,
         randomization=RandomizationConfig.none(),
@@ -175,7 +175,7 @@ def test_own_command_source_is_drawn_observed_and_reads_the_task():
 
 def test_own_source_of_velocities_replaces_the_shipped_one_but_not_a_command_given_to_playback():
     term = CommandTerm(f"{HERE}:HeightCommands", {"low": 0.2, "high": 0.3})
-    commands = replace(CFG.commands, terms={"velocity": term})
+    commands = replace(CFG.commands, terms={**CFG.commands.terms, "velocity": term})
     with pytest.raises(
         ValueError, match=r"env.commands.terms.velocity has 1 ranges; give those of vx, vy and yaw rate"
     ):
@@ -385,13 +385,13 @@ class Own(Go2Flat):
 
 
 def test_flags_change_weights_params_periods_and_histories():
-    flags = "--env.rewards.terms.trot.weight 0.25 --env.rewards.terms.low.params.base_height_target 0.2 "
+    flags = "--env.rewards.terms.foot_timing.weight 0.25 --env.rewards.terms.low.params.base_height_target 0.2 "
     flags += "--env.randomization.terms.kick.period 9 "
     flags += "--env.randomization.terms.kick.params.speed 3 --env.terminations.terms.low.params.min_height 0.3 "
     flags += "--env.randomization.terms.model_parameters.params.friction 0.2 1.5 "
     flags += "--env.observations.policy.history 4 --env.observations.policy.terms.knees.noise 0.3"
     env = parse(Flags, "", False, ["--task", f"{HERE}:Own", "--sim", "mujoco", *flags.split()]).cfg.env
-    assert env.rewards.terms["trot"].weight == 0.25
+    assert env.rewards.terms["foot_timing"].weight == 0.25
     assert env.rewards.terms["low"].params == {"base_height_target": 0.2}
     assert env.randomization.terms["model_parameters"].params["friction"] == (0.2, 1.5)
     assert env.randomization.terms["kick"] == EventTerm("interval", 9.0, f"{HERE}:spin", {"speed": 3.0})

@@ -175,8 +175,14 @@ def test_schedule_by_steps_widens_a_range_from_its_nominal_value():
 
 
 def test_schedule_by_tracking_grows_only_while_commands_are_followed():
-    still = CommandConfig(standing_fraction=1.0, schedule=ScheduleConfig(steps=10, tracking=0.05))
-    fast = CommandConfig(lin_vel_x=(3.0, 3.0), schedule=ScheduleConfig(steps=10, start=1.0, end=2.0, tracking=0.9))
+    still = CommandConfig(
+        terms=CFG.commands.terms, standing_fraction=1.0, schedule=ScheduleConfig(steps=10, tracking=0.05)
+    )
+    fast = CommandConfig(
+        terms=CFG.commands.terms,
+        lin_vel_x=(3.0, 3.0),
+        schedule=ScheduleConfig(steps=10, start=1.0, end=2.0, tracking=0.9),
+    )
     factors = []
     for commands in (still, fast):
         env = make(commands=commands)
@@ -191,7 +197,9 @@ def test_schedule_by_tracking_grows_only_while_commands_are_followed():
 def test_tracking_score_of_a_schedule_has_the_width_of_the_first_reward_that_has_one(terms, width):
     rewards = {name: RewardTerm(1.0, "track_lin_vel", {"tracking_sigma": sigma}) for name, sigma in terms.items()}
     rewards = RewardConfig({"alive": RewardTerm(1.0), **rewards})
-    commands = CommandConfig(lin_vel_x=(1.0, 1.0), schedule=ScheduleConfig(steps=10, start=1.0, tracking=0.9))
+    commands = CommandConfig(
+        terms=CFG.commands.terms, lin_vel_x=(1.0, 1.0), schedule=ScheduleConfig(steps=10, start=1.0, tracking=0.9)
+    )
     env = make(commands=commands, rewards=rewards)
     env.step(ZERO)
     schedule, state = env.commands.sources["velocity"]._schedule, env.state
@@ -203,13 +211,18 @@ def test_tracking_score_of_a_schedule_has_the_width_of_the_first_reward_that_has
 
 def test_command_schedule_scales_the_ranges():
     env = make(
-        num_envs=256, commands=CommandConfig(standing_fraction=0.0, schedule=ScheduleConfig(steps=10, start=0.2))
+        num_envs=256,
+        commands=CommandConfig(
+            terms=CFG.commands.terms, standing_fraction=0.0, schedule=ScheduleConfig(steps=10, start=0.2)
+        ),
     )
     assert 0.15 < env.state.command[:, 0].abs().max() <= 0.2
 
 
 def test_heading_commands_turn_the_robot_to_the_heading():
-    env = make(commands=CommandConfig(heading_fraction=0.5, heading_gain=0.7, standing_fraction=0.2))
+    env = make(
+        commands=CommandConfig(terms=CFG.commands.terms, heading_fraction=0.5, heading_gain=0.7, standing_fraction=0.2)
+    )
     heading = env.commands.sources["velocity"].state_dict()["heading"]
     assert 0 < heading.isnan().sum() < 16
     env.step(ZERO)
@@ -224,7 +237,7 @@ def test_heading_commands_turn_the_robot_to_the_heading():
 
 
 def test_dead_zone_is_the_largest_command_to_stand():
-    env = make(commands=CommandConfig(dead_zone=0.05))
+    env = make(commands=CommandConfig(terms=CFG.commands.terms, dead_zone=0.05))
     env.state.command[:] = torch.tensor([0.04, 0.0, 0.0])
     env.state.command[1, 0] = 0.06
     env.state.refresh()
@@ -270,7 +283,9 @@ def everything():
     policy = CFG.observations["policy"]
     late = {name: replace(term, bias=0.02, delay=(0, 2)) for name, term in policy.terms.items()}
     groups = {**CFG.observations, "policy": policy.with_terms(late)}
-    commands = CommandConfig(heading_fraction=0.5, schedule=ScheduleConfig(steps=50, start=0.3, tracking=0.1))
+    commands = CommandConfig(
+        terms=CFG.commands.terms, heading_fraction=0.5, schedule=ScheduleConfig(steps=50, start=0.3, tracking=0.1)
+    )
     return lambda seed: make(terms, seed=seed, groups=groups, commands=commands)
 
 

@@ -68,6 +68,7 @@ BY_HAND = {
     "foot_slip": (25.0, 0.0),
     "trot": (1.0, 0.0),
     "gait": (0.0, 0.0),  # feet at 0.25, 0, 0.75 and 0.5 turns are to be down, down, up, down
+    "foot_timing": (0.75, 0.0),  # the second foot is up
     "single_stance": (0.0, 0.0),  # two feet are in the air
     "foot_tilt": (0.36, 0.0),
     "stand_still": (0.0, 0.0),
