@@ -25,6 +25,12 @@ from rsl_rl.utils.text import is_utf8
 _URDF_ELEMENTS = ("link", "joint", "material", "mujoco")
 """Elements of a URDF file that are read."""
 
+_URDF_NUMBERS = (
+    "xyz", "rpy", "size", "radius", "length", "scale", "value", "ixx", "iyy", "izz", "ixy", "ixz", "iyz", "lower",
+    "upper", "effort", "velocity", "damping", "friction",
+)  # fmt: skip
+"""Attributes of a URDF file that hold numbers."""
+
 _TINY_MASS, _TINY_INERTIA = 1e-5, 1e-9
 """Of links without mass [kg], [kg m^2]: a link between two joints needs some."""
 
@@ -59,6 +65,9 @@ _LARGEST = 1e4
 """Largest length [m], mass [kg] and so on of a part."""
 
 _NUMBERS = {
+    "geom_pos": "the origin of a shape",
+    "geom_quat": "the orientation of a shape",
+    "geom_size": "the size of a shape",
     "body_pos": "the origin",
     "body_quat": "the orientation",
     "body_ipos": "the centre of mass",
@@ -69,9 +78,6 @@ _NUMBERS = {
     "jnt_range": "the range of a joint",
     "dof_armature": "the armature of a joint",
     "dof_damping": "the damping of a joint",
-    "geom_pos": "the origin of a shape",
-    "geom_quat": "the orientation of a shape",
-    "geom_size": "the size of a shape",
 }
 """Arrays of a MuJoCo model that must be finite."""
 
@@ -203,6 +209,7 @@ def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
     if wrong is not None:
         name, kind = wrong.get("name", ""), wrong.get("type", "")
         raise ValueError(f"{path}: joint '{name}' has the type '{kind}'; known: {', '.join(known)}")
+    _require_finite(path, root)
     _cut_at_floating_joints(root, notes)
     missing: List[str] = []
     for link in root.iter("link"):
@@ -230,6 +237,27 @@ def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
     else:
         notes.append("no link has an <inertial>; masses are those of the shapes, filled with water")
     return spec
+
+
+def _require_finite(path: Path, root: ElementTree.Element) -> None:
+    """Refuse numbers that are not finite; a limit may be infinite."""
+    for part in root:
+        for element in part.iter():
+            for name in set(_URDF_NUMBERS) & set(element.attrib):
+                values = [_number(word) for word in element.get(name, "").split()]
+                if any(math.isnan(value) or (math.isinf(value) and element.tag != "limit") for value in values):
+                    raise ValueError(
+                        f"{path}: {part.tag} '{part.get('name', '')}' has {name}=\"{element.get(name)}\"; give finite "
+                        "numbers"
+                    )
+
+
+def _number(word: str) -> float:
+    """Return a number, or zero for a word that MuJoCo does not take as one either."""
+    try:
+        return float(word)
+    except ValueError:
+        return 0.0
 
 
 def _cut_at_floating_joints(root: ElementTree.Element, notes: List[str]) -> None:
