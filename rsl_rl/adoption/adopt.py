@@ -108,7 +108,10 @@ def adopt_model(path: Path, name: str) -> AdoptedRobot:
 
 
 def _compile(name: str, tree: LinkTree, choice: MotorChoice) -> Any:
-    return mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
+    try:
+        return mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be prepared: {error}; look for unusual names or numbers") from error
 
 
 def _comment(path: Path, tree: LinkTree) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
@@ -25,11 +26,13 @@ from rsl_rl.utils.text import is_utf8
 _URDF_ELEMENTS = ("link", "joint", "material", "mujoco")
 """Elements of a URDF file that are read."""
 
-_URDF_NUMBERS = (
+_NUMBERS_IN_FILE = {
     "xyz", "rpy", "size", "radius", "length", "scale", "value", "ixx", "iyy", "izz", "ixy", "ixz", "iyz", "lower",
-    "upper", "effort", "velocity", "damping", "friction",
-)  # fmt: skip
-"""Attributes of a URDF file that hold numbers."""
+    "upper", "effort", "velocity", "damping", "friction", "pos", "quat", "axis", "axisangle", "euler", "xyaxes",
+    "zaxis", "fromto", "mass", "density", "diaginertia", "fullinertia", "armature", "stiffness", "ref", "range",
+    "actuatorfrcrange", "gear", "kp", "kv", "forcerange", "ctrlrange", "qpos",
+}  # fmt: skip
+"""Attributes of URDF and MJCF files that hold numbers."""
 
 _TINY_MASS, _TINY_INERTIA = 1e-5, 1e-9
 """Of links without mass [kg], [kg m^2]: a link between two joints needs some."""
@@ -105,12 +108,15 @@ def read_model(path: Path) -> SourceModel:
         if root.tag == "robot":
             spec = _read_urdf(path, root, notes)
         elif root.tag == "mujoco":
+            _require_finite(path, root)
             spec = mujoco.MjSpec.from_file(str(path))
             _remove_unreadable_meshes(path, spec, notes)
         else:
             raise ValueError(f"{path} has the root element <{root.tag}>; a URDF has <robot> and an MJCF <mujoco>")
         base = _prepare(path, spec, notes)
-        model = spec.compile()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what matters of the numbers is looked at below
+            model = spec.compile()
         parts = {"links": model.nbody - 1, "joints": model.njnt, "shapes": model.ngeom}
         _require_sizes(path, parts)
         _require_plausible(path, model, model.body(base).id)
@@ -152,8 +158,8 @@ def _count_parts(element: ElementTree.Element, path: Path, files: Set[Path]) -> 
     counts: Dict[str, int] = Counter(elements=1)
     if element.tag in _KINDS:
         counts[_KINDS[element.tag]] += 1
-    included = (path.parent / element.get("file", "")).resolve() if element.tag == "include" else path.resolve()
-    if included not in files and included.is_file():
+    included = (path.parent / element.get("file", "")).resolve() if element.tag == "include" else None
+    if included is not None and included not in files and included.is_file():
         files.add(included)
         counts.update(_count_parts(_parse(included), path, files))
     for child in element:
@@ -172,6 +178,27 @@ def _require_sizes(path: Path, parts: Dict[str, int]) -> None:
             raise ValueError(f"{path} has {parts[kind]:,} {kind}, with all copies; a model may have {limit:,}")
 
 
+def _require_finite(path: Path, root: ElementTree.Element) -> None:
+    """Refuse numbers of a file that are not finite; a limit may be infinite. MuJoCo takes some for missing ones."""
+    named = root
+    for element in root.iter():
+        named = element if "name" in element.attrib else named
+        for name in _NUMBERS_IN_FILE & set(element.attrib):
+            values = [_number(word) for word in element.get(name, "").split()]
+            may_be_infinite = element.tag == "limit" or name.endswith("range")
+            if any(math.isnan(value) or (math.isinf(value) and not may_be_infinite) for value in values):
+                what = f"{named.tag} '{named.get('name', '')}'"
+                raise ValueError(f'{path}: {what} has {name}="{element.get(name)}"; give finite numbers')
+
+
+def _number(word: str) -> float:
+    """Return a number, or zero for a word that MuJoCo does not take as one either."""
+    try:
+        return float(word)
+    except ValueError:
+        return 0.0
+
+
 def _require_plausible(path: Path, model: Any, base: int) -> None:
     """Refuse numbers that are not finite or that no robot has, and names that cannot be printed."""
     for field, what in _NUMBERS.items():
@@ -184,6 +211,10 @@ def _require_plausible(path: Path, model: Any, base: int) -> None:
                 raise ValueError(
                     f"{path}: {what} of the link '{link}' is not finite, or above {_LARGEST:g} in SI units"
                 )
+    for joint in np.flatnonzero(np.linalg.norm(model.jnt_axis, axis=1) < 0.5):
+        raise ValueError(
+            f"{path}: the axis of the joint '{model.joint(joint).name}' has no direction; give a unit vector"
+        )
     named = [model.body(i).name for i in range(1, model.nbody)] + [model.joint(i).name for i in range(model.njnt)]
     wrong_name = next((name for name in named if not name.isprintable()), None)
     if wrong_name is not None:
@@ -237,27 +268,6 @@ def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
     else:
         notes.append("no link has an <inertial>; masses are those of the shapes, filled with water")
     return spec
-
-
-def _require_finite(path: Path, root: ElementTree.Element) -> None:
-    """Refuse numbers that are not finite; a limit may be infinite."""
-    for part in root:
-        for element in part.iter():
-            for name in set(_URDF_NUMBERS) & set(element.attrib):
-                values = [_number(word) for word in element.get(name, "").split()]
-                if any(math.isnan(value) or (math.isinf(value) and element.tag != "limit") for value in values):
-                    raise ValueError(
-                        f"{path}: {part.tag} '{part.get('name', '')}' has {name}=\"{element.get(name)}\"; give finite "
-                        "numbers"
-                    )
-
-
-def _number(word: str) -> float:
-    """Return a number, or zero for a word that MuJoCo does not take as one either."""
-    try:
-        return float(word)
-    except ValueError:
-        return 0.0
 
 
 def _cut_at_floating_joints(root: ElementTree.Element, notes: List[str]) -> None:
@@ -346,6 +356,8 @@ def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
     spec.compiler.boundmass, spec.compiler.boundinertia = _TINY_MASS, _TINY_INERTIA
     for i, body in enumerate(spec.bodies[1:], start=1):
         body.name = body.name or f"link_{i}"
+        if body.mass < 0:
+            raise ValueError(f"{path}: the link '{body.name}' has a mass of {body.mass:g} kg; give a positive one")
         _mend_inertia(body, notes)
     for i, joint in enumerate(spec.joints):
         joint.name = joint.name or f"joint_{i}"

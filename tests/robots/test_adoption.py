@@ -227,11 +227,21 @@ GRID = '<flexcomp name="f" type="grid" count="50 50 50" spacing=".1 .1 .1" radiu
         (quadruped_urdf().replace(HIP, HIP.replace("0.2 0.1", "0.2 -inf")), "joint 'LF_HAA' has xyz=\"0.2 -inf 0\""),
         (quadruped_urdf().replace(HIP, HIP.replace("-2.6", "nan")), "joint 'LF_HAA' has lower=\"nan\""),
         (quadruped_urdf().replace('size="0.08', 'size="inf'), "link 'head' has size=\"inf 0.06 0.05\""),
+        (quadruped_urdf().replace('mass value="6.0"', 'mass value="-6.0"'), "the link 'trunk' has a mass of -6 kg"),
         (quadruped_urdf().replace('ixx="', 'ixx="nan" was="', 1), "link 'trunk' has ixx=\"nan\""),
         (quadruped_urdf().replace(HIP, HIP.replace("0.2 0.1", "1e300 0.1")), "origin of the link 'LF_HIP'"),
-        (biped_mjcf().replace('pos="0 0.1 -0.1"', 'pos="nan 0.1 -0.1"'), "the origin of the link 'left_hip'"),
-        (biped_mjcf().replace('size="0.1 0.045', 'size="inf 0.045'), "the size of a shape of the link 'left_sole'"),
-        (biped_mjcf().replace('range="0 2.2"', 'range="0 nan"', 1), "the range of a joint of the link 'left_shin'"),
+        (
+            quadruped_urdf().replace('<axis xyz="1 0 0"/>', '<axis xyz="1e300 0 0"/>'),
+            "the axis of the joint 'LF_HAA' has no direction",
+        ),
+        (biped_mjcf().replace('pos="0 0.1 -0.1"', 'pos="nan 0.1 -0.1"'), "body 'left_hip' has pos=\"nan 0.1 -0.1\""),
+        (
+            biped_mjcf().replace('size="0.1 0.045', 'size="inf 0.045'),
+            "joint 'left_ankle_roll' has size=\"inf 0.045 0.015\"",
+        ),
+        (biped_mjcf().replace('range="0 2.2"', 'range="0 nan"', 1), "joint 'left_knee' has range=\"0 nan\""),
+        (biped_mjcf().replace('mass="3"', 'mass="nan"', 1), "joint 'left_pitch' has mass=\"nan\""),
+        (biped_mjcf("numbers.xml"), "the damping of a joint of the link 'left_hip'"),
         (quadruped_urdf().replace('"LF_HIP"', '"LF&#10;HIP"'), r"the name 'LF\nHIP' has characters that cannot"),
         (quadruped_urdf().replace('"LF_KFE"', '"LF\u202eKFE"'), r"the name 'LF\u202eKFE' has characters"),
         (f"<mujoco><worldbody>{DEEP * 100_000}{'</body>' * 100_000}</worldbody></mujoco>", "more than 200 deep"),
@@ -250,11 +260,12 @@ def test_model_with_impossible_numbers_or_too_many_parts_is_refused(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     save(tmp_path, f"<mujoco><worldbody>{'<body/>' * 1001}</worldbody></mujoco>", "part.xml")
     save(tmp_path, BIPED_DEFAULTS, "defaults.xml")
+    save(tmp_path, BIPED_DEFAULTS.replace('damping="0.5"', 'damping="inf"'), "numbers.xml")
     path = save(tmp_path, text, "model.xml")
     with pytest.raises(ValueError, match=re.escape(reason)) as refusal:
         adopt_model(path, "dog")
     assert str(refusal.value).startswith(f"{path}")
-    assert sorted(os.listdir(tmp_path)) == ["defaults.xml", "model.xml", "part.xml"]  # no log of MuJoCo
+    assert sorted(os.listdir(tmp_path)) == ["defaults.xml", "model.xml", "numbers.xml", "part.xml"]  # no log of MuJoCo
 
 
 def test_legs_with_hundreds_of_joints_are_refused(tmp_path):
