@@ -190,6 +190,8 @@ def main():
     try:
         import mujoco
 
+        mujoco.set_mju_user_warning(lambda message: None)  # it would write a log file into the working directory
+
         check(args)
         walker = Walker(mujoco, args.model, args.policy, args.height)
         steps = max(1, round(args.seconds / walker.policy.control_period))

@@ -25,9 +25,13 @@ from rsl_rl.adoption.standing import (
     settle,
 )
 from rsl_rl.adoption.structure import find_skeleton
+from rsl_rl.utils.mujoco_model import without_log
 
 GAIN_FACTORS = (1.0, 1.4, 2.0, 2.8)
 """Factors of the gains that are tried until the robot stands."""
+
+MAX_LEG_JOINTS = 60
+"""Largest number of joints of all legs: the search for a pose takes time with its square."""
 
 MAX_TILT, MAX_SINK, MAX_DRIFT = 0.03, 0.03, 0.06
 """Of a robot that stands after 5 s: tilt of the base [rad]; difference from the wanted height and horizontal drift, as
@@ -68,10 +72,14 @@ def stands(stance: Stance, settled: Settled, reach: float) -> bool:
     )
 
 
+@without_log()
 def adopt_model(path: Path, name: str) -> AdoptedRobot:
     """Read a file and prepare its robot; a file that holds no legged robot is a ValueError."""
     source = read_model(path)
     skeleton = find_skeleton(source)
+    count = sum(len(leg.joints) for leg in skeleton.legs)
+    if count > MAX_LEG_JOINTS:
+        raise ValueError(f"{path} has legs with {count} joints; at most {MAX_LEG_JOINTS} are supported")
     tree = build_links(source, skeleton)
     draft = _compile(name, tree, choose_motors(tree, 0.5))
     symmetry = find_symmetry(draft, tree)
@@ -100,7 +108,10 @@ def adopt_model(path: Path, name: str) -> AdoptedRobot:
 
 
 def _compile(name: str, tree: LinkTree, choice: MotorChoice) -> Any:
-    return mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
+    try:
+        return mujoco.MjModel.from_xml_string(write_mjcf(name, tree, choice.motors, 1.0, ""))
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be prepared: {error}; look for unusual names or numbers") from error
 
 
 def _comment(path: Path, tree: LinkTree) -> str:
@@ -108,4 +119,4 @@ def _comment(path: Path, tree: LinkTree) -> str:
         f"Prepared by `rsl-rl adopt` from {path.name}: base and legs with primitive shapes, {tree.mass:.2f} kg.\n"
         "x points forward, y to the left, z up; legs in the order "
         f"{', '.join(leg.name for leg in tree.legs)}. Parts touch the floor and nothing else."
-    ).replace("--", "- -")
+    )

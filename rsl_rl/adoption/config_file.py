@@ -15,6 +15,7 @@ import numpy as np
 from rsl_rl.adoption.adopt import AdoptedRobot
 from rsl_rl.adoption.mjcf import contact_links
 from rsl_rl.adoption.structure import knee_of
+from rsl_rl.utils.text import one_line, python_text
 
 _ACTION_TORQUE = 0.45
 """Torque of one unit of action in units of the torque scale, as that of the Go2."""
@@ -33,7 +34,6 @@ def write_config(robot: AdoptedRobot) -> str:
     """Return the text of the config file."""
     values = {
         "name": robot.name,
-        "source": robot.source.path.name,
         "class_name": class_name(robot.name),
         "notes": _notes(robot),
         "policy": "SymmetricActorCriticConfig" if robot.symmetry.holds else "ActorCriticConfig",
@@ -78,7 +78,6 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
     growth = math.sqrt(size)
     biped = len(tree.legs) == 2
     motor = next(iter(robot.choice.motors.values()))
-    base = tree.links[0].name
     mass = tree.mass / GO2["mass"]
     payload = (-min(mass, 0.3 * tree.links[0].mass), 2.0 * mass)
     largest = float(np.abs(robot.targets.angles).max()) or 1.0
@@ -99,7 +98,7 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "lin_vel_y": repr((-0.3, 0.3) if biped else (-speed / 2, speed / 2)),
         "rewards": "\n".join(f"                {line}" for line in rewards),
         "weights_of": "the Unitree G1 (configs/g1_flat.py)" if biped else "Go2",
-        "base": base,
+        "base": python_text(tree.links[0].name),
         "payload": repr((round(payload[0], 2), round(payload[1], 2))),
         "start": repr((round(1 - start, 2), round(1 + start, 2))),
         "push": number((0.3 if biped else 0.6) * growth, 2),
@@ -127,34 +126,39 @@ def _common_start(names: Sequence[str]) -> str:
 def _comment(text: str, indent: int) -> str:
     """Return a comment of as many lines as it needs."""
     start = " " * indent + "# "
-    return textwrap.fill(text, 116, initial_indent=start, subsequent_indent=start, break_on_hyphens=False)
+    return _filled(text, start, start)
+
+
+def _filled(text: str, first: str, others: str) -> str:
+    return textwrap.fill(one_line(text), 116, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 
 def _notes(robot: AdoptedRobot) -> str:
+    """Return what is known of the source, as comments."""
     notes = [*robot.notes]
     if not robot.stands:
         notes.append("it does not keep standing with constant joint targets; the policy has to balance it")
-    lines = [textwrap.fill(note, 116, initial_indent="- ", subsequent_indent="  ") for note in notes or ["nothing"]]
-    return "\n".join(lines).replace("\\", "/")
+    lines = [_comment(f"Prepared from {robot.source.path.name}. Remarks on it:", 0)]
+    return "\n".join([*lines, *(_filled(note, "# - ", "#   ") for note in notes or ["none"])])
 
 
 def _rows(values: Sequence[float], sizes: Sequence[int]) -> str:
     """Return a tuple with a line for each leg."""
     lines, first = [], 0
     for size in sizes:
-        lines.append("        *(" + ", ".join(str(value) for value in values[first : first + size]) + "),")
+        lines.append("        *(" + ", ".join(repr(value) for value in values[first : first + size]) + "),")
         first += size
     return "\n".join(lines)
 
 
 def _dict(values: Dict[str, object]) -> str:
-    return "\n".join(f"        {quoted(key)}: {_value(value)}," for key, value in values.items())
+    return "\n".join(f"        {python_text(key)}: {_value(value)}," for key, value in values.items())
 
 
 def _value(value: object) -> str:
     if isinstance(value, tuple):
-        return "(" + ", ".join(quoted(item) for item in value) + ("," if len(value) == 1 else "") + ")"
-    return quoted(str(value))
+        return "(" + ", ".join(python_text(item) for item in value) + ("," if len(value) == 1 else "") + ")"
+    return python_text(str(value))
 
 
 def joint_groups(robot: AdoptedRobot) -> Dict[str, List[str]]:
@@ -191,7 +195,7 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
         "    -1.0,",
         "    params={",
         '        "collision_links": (  # every link but trunk and feet',
-        *(f"            {quoted(name)}," for name in contact_links(robot.tree) if name != base),
+        *(f"            {python_text(name)}," for name in contact_links(robot.tree) if name != base),
         "        )",
         "    },",
         "),",
@@ -205,7 +209,7 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
 
 def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
     """Return the lines of the reward terms, with the weights of g1_flat."""
-    hips = ", ".join(quoted(group) for group in ("abduction", "hip_yaw") if group in joint_groups(robot))
+    hips = ", ".join(python_text(group) for group in ("abduction", "hip_yaw") if group in joint_groups(robot))
     deviation = f'"hip_deviation": RewardTerm(-1.0, "joint_deviation", {{"joints": ({hips},)}}),'
     clearance = number(0.14 * robot.reach + min(foot.height for foot in robot.tree.feet), 2)
     return [
@@ -245,11 +249,6 @@ def swing_time(size: float) -> str:
     return number(0.3 * math.sqrt(size), 2)
 
 
-def quoted(text: str) -> str:
-    """Return a text as a literal of Python."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def _torque_ratio(robot: AdoptedRobot) -> float:
     return (GO2["torque_scale"] / robot.choice.torque_scale) ** 2
 
@@ -260,15 +259,14 @@ def number(value: float, digits: int) -> str:
     return text if any(mark in text for mark in ".e") else f"{text}.0"
 
 
-TEMPLATE = '''"""{name} on flat ground, following velocity commands. Written by `rsl-rl adopt` from {source}.
+TEMPLATE = '''"""{name} on flat ground, following velocity commands. Written by `rsl-rl adopt`.
 
 All values are guesses from the model: check them against report.html, and change what you know better. "Go2" below
 means that a value is that of the Unitree Go2 (configs/go2_flat.py), scaled where a comment says so: {mass} kg against
 15 kg, legs of {reach} m against 0.4 m, weight on one leg times its length {torque_scale} N m against 14.8 N m.
-
-Remarks on the source:
-{notes}
 """
+
+{notes}
 
 from __future__ import annotations
 
@@ -377,7 +375,7 @@ def flat_task() -> LeggedRobotConfig:
                 "push": EventTerm("interval", period=6.0, params={{"push_velocity": {push}}}),
             }}
         ),
-        terminations=TerminationConfig(contact_links=("{base}",), max_tilt=1.0),  # the trunk must not touch the floor
+        terminations=TerminationConfig(contact_links=({base},), max_tilt=1.0),  # the trunk must not touch the floor
     )
 
 

@@ -8,7 +8,7 @@ Torque limits, gains and armature come from masses, leg length and the limits of
 from __future__ import annotations
 
 import math
-from typing import Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Dict, List, NamedTuple, Sequence, Set, Tuple, Union
 from xml.dom import minidom
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
@@ -18,6 +18,7 @@ import numpy as np
 
 from rsl_rl.adoption.geometry import Shape, points_of_shape
 from rsl_rl.adoption.links import Hinge, Link, LinkTree
+from rsl_rl.utils.text import xml_comment
 
 _GEOM = mujoco.mjtGeom
 _KINDS = {
@@ -59,7 +60,7 @@ _DEFAULT_LIMIT = 2.0
 _ARMATURE = 4e-4
 """Armature per torque limit of motors for which the source has none [kg m^2 / (N m)]; 0.01 kg m^2 for the Go2."""
 
-_FRAME = """<mujoco model="{name}">
+_FRAME = """<mujoco model="">
   <compiler angle="radian" autolimits="true"/>
   <option timestep="0.005" integrator="implicitfast" solver="Newton" iterations="10" ls_iterations="20"
     cone="pyramidal">
@@ -143,17 +144,19 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
 
     ``height`` is that of the base above the floor [m].
     """
-    root = ElementTree.fromstring(_FRAME.format(name=name, center=height, extent=5 * height))
+    root = ElementTree.fromstring(_FRAME.format(center=height, extent=5 * height))
+    root.set("model", name)
     bodies: Dict[str, Element] = {}
     world, actuator, contact, sensor = root[-4:]
     feet = {leg.links[-1]: leg.foot for leg in tree.legs}
+    taken = {"floor", *feet.values(), *(link.name for link in tree.links)}  # names of geoms
     for link in tree.links:
         body = _body(link, bodies[link.parent] if link.parent else world, height)
         bodies[link.name] = body
         for hinge in link.joints:
             _joint(body, hinge, motors[hinge.name])
         _inertial(body, link)
-        names = [link.name if i == 0 else f"{link.name}_{i + 1}" for i in range(len(link.shapes))]
+        names = [link.name, *(_unused(f"{link.name}_{i + 1}", taken) for i in range(1, len(link.shapes)))]
         for geom, shape in zip(names, link.shapes):
             _geom(body, geom, shape, "shell" if not link.parent else "dark")
             if any(shape is large for large in _largest(link.shapes)):
@@ -182,7 +185,7 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
     for kind, element in (("pos", "framepos"), ("vel", "framelinvel"), *([("up", "framezaxis")] if flat else [])):
         for leg in tree.legs:
             SubElement(sensor, element, name=f"{leg.foot}_{kind}", objtype="site", objname=leg.foot)
-    return f"<!--\n{comment}\n-->\n{_indented(root)}\n"
+    return f"{xml_comment(comment)}\n{_indented(root)}\n"
 
 
 def contact_links(tree: LinkTree) -> Tuple[str, ...]:
@@ -195,6 +198,14 @@ def _indented(root: Element) -> str:
         element.text = element.tail = None
     pretty = minidom.parseString(ElementTree.tostring(root, encoding="unicode")).toprettyxml(indent="  ")
     return pretty.partition("\n")[2].rstrip()
+
+
+def _unused(name: str, taken: Set[str]) -> str:
+    """Return a name that is not taken, and take it."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 def _largest(shapes: Sequence[Shape]) -> List[Shape]:
@@ -210,7 +221,7 @@ def _contact(sensor: Element, name: str, kind: str) -> None:
 def _body(link: Link, parent: Element, height: float) -> Element:
     if not link.parent:
         body = SubElement(parent, "body", name=link.name, pos=_text([0, 0, height]))
-        SubElement(body, "freejoint", name="floating_base")
+        SubElement(body, "freejoint")
         return body
     return SubElement(parent, "body", {"name": link.name, "pos": _text(link.pos), **_turn(link.mat)})
 

@@ -1,25 +1,38 @@
 """Read a third-party robot model, URDF or MJCF, with MuJoCo's own compiler.
 
 What does not matter for walking is left out: sensors, tendons, textures, Gazebo elements. Meshes that are missing or
-unreadable are left out too; ``notes`` names everything that is.
+unreadable are left out too; ``notes`` names everything that is. A model with more parts than a robot has, or with
+numbers that are not finite, is refused.
 """
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+import math
 import os
+import warnings
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
-from urllib.parse import unquote, urlparse
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from urllib.parse import unquote
 
 import mujoco
 import numpy as np
 
+from rsl_rl.utils.text import is_utf8
+
 _URDF_ELEMENTS = ("link", "joint", "material", "mujoco")
 """Elements of a URDF file that are read."""
+
+_NUMBERS_IN_FILE = {
+    "xyz", "rpy", "size", "radius", "length", "scale", "value", "ixx", "iyy", "izz", "ixy", "ixz", "iyz", "lower",
+    "upper", "effort", "velocity", "damping", "friction", "pos", "quat", "axis", "axisangle", "euler", "xyaxes",
+    "zaxis", "fromto", "mass", "density", "diaginertia", "fullinertia", "armature", "stiffness", "ref", "range",
+    "actuatorfrcrange", "gear", "kp", "kv", "forcerange", "ctrlrange", "qpos",
+}  # fmt: skip
+"""Attributes of URDF and MJCF files that hold numbers."""
 
 _TINY_MASS, _TINY_INERTIA = 1e-5, 1e-9
 """Of links without mass [kg], [kg m^2]: a link between two joints needs some."""
@@ -29,6 +42,47 @@ _MAX_NAMES = 6
 
 _READABLE = (".stl", ".obj", ".msh")
 """Formats of meshes that MuJoCo reads."""
+
+_MAX_BYTES, _MAX_MESH_BYTES = 10_000_000, 100_000_000
+"""Largest size of a model's file, and of a mesh; a larger mesh is left out."""
+
+_MAX_DEPTH = 200
+"""Largest depth of nested elements."""
+
+MAX_PARTS = {"elements": 100_000, "links": 1000, "joints": 500, "shapes": 5000}
+"""Largest number of parts of a model, with all copies that it asks for."""
+
+_KINDS = {
+    "link": "links", "body": "links", "joint": "joints", "freejoint": "joints",
+    "visual": "shapes", "collision": "shapes", "geom": "shapes",
+}  # fmt: skip
+"""What the elements of a model are."""
+
+_COPIED = ("replicate", "composite", "flexcomp")
+"""Elements of an MJCF with an attribute ``count``: how many copies there are, in each direction."""
+
+_MAX_KEYFRAMES = 10
+"""Keyframes of the file that are looked at."""
+
+_LARGEST = 1e4
+"""Largest length [m], mass [kg] and so on of a part."""
+
+_NUMBERS = {
+    "geom_pos": "the origin of a shape",
+    "geom_quat": "the orientation of a shape",
+    "geom_size": "the size of a shape",
+    "body_pos": "the origin",
+    "body_quat": "the orientation",
+    "body_ipos": "the centre of mass",
+    "body_mass": "the mass",
+    "body_inertia": "the inertia",
+    "jnt_pos": "the origin of a joint",
+    "jnt_axis": "the axis of a joint",
+    "jnt_range": "the range of a joint",
+    "dof_armature": "the armature of a joint",
+    "dof_damping": "the damping of a joint",
+}
+"""Arrays of a MuJoCo model that must be finite."""
 
 
 class SourceModel(NamedTuple):
@@ -45,21 +99,27 @@ def read_model(path: Path) -> SourceModel:
     """Read and compile a file; a file that holds no robot is a ValueError."""
     if not path.is_file():
         raise ValueError(f"{path} is not a file; give a URDF or an MJCF file")
-    try:
-        root = ElementTree.parse(path).getroot()
-    except (ElementTree.ParseError, UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"{path} is not readable as XML ({error}); give a URDF or an MJCF file") from error
+    if not is_utf8(path.resolve()):
+        raise ValueError(f"{path.resolve()} has a name that is not UTF-8; rename the file or its folder")
+    root = _parse(path)
+    _require_sizes(path, _count_parts(root, path, {path.resolve()}))
     notes: List[str] = []
     try:
         if root.tag == "robot":
             spec = _read_urdf(path, root, notes)
         elif root.tag == "mujoco":
+            _require_finite(path, root)
             spec = mujoco.MjSpec.from_file(str(path))
             _remove_unreadable_meshes(path, spec, notes)
         else:
             raise ValueError(f"{path} has the root element <{root.tag}>; a URDF has <robot> and an MJCF <mujoco>")
         base = _prepare(path, spec, notes)
-        model = spec.compile()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what matters of the numbers is looked at below
+            model = spec.compile()
+        parts = {"links": model.nbody - 1, "joints": model.njnt, "shapes": model.ngeom}
+        _require_sizes(path, parts)
+        _require_plausible(path, model, model.body(base).id)
     except ValueError as error:
         if str(error).startswith(str(path)):
             raise
@@ -67,6 +127,98 @@ def read_model(path: Path) -> SourceModel:
     except mujoco.FatalError as error:
         raise ValueError(f"{path} cannot be compiled: {error}") from error
     return SourceModel(path, model, model.body(base).id, _poses(model), tuple(notes))
+
+
+# Limits
+
+
+def _parse(path: Path) -> ElementTree.Element:
+    """Return the root element of a file within the limits."""
+    size = path.stat().st_size
+    if size > _MAX_BYTES:
+        raise ValueError(f"{path} has {size / 1e6:.0f} MB; a model without its meshes may have {_MAX_BYTES / 1e6:g} MB")
+    depth, root = 0, None
+    try:
+        with path.open("rb") as file:
+            for event, element in ElementTree.iterparse(file, events=("start", "end")):
+                root = element if root is None else root
+                depth += 1 if event == "start" else -1
+                if depth > _MAX_DEPTH:
+                    break
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
+        raise ValueError(f"{path} is not readable as XML ({error}); give a URDF or an MJCF file") from error
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"{path} has elements nested more than {_MAX_DEPTH} deep, which is the limit")
+    assert root is not None
+    return root
+
+
+def _count_parts(element: ElementTree.Element, path: Path, files: Set[Path]) -> Dict[str, int]:
+    """Return the numbers of parts of an element, with copies and with included files that are not in ``files`` yet."""
+    counts: Dict[str, int] = Counter(elements=1)
+    if element.tag in _KINDS:
+        counts[_KINDS[element.tag]] += 1
+    included = (path.parent / element.get("file", "")).resolve() if element.tag == "include" else None
+    if included is not None and included not in files and included.is_file():
+        files.add(included)
+        counts.update(_count_parts(_parse(included), path, files))
+    for child in element:
+        counts.update(_count_parts(child, path, files))
+    if element.tag in _COPIED:
+        words = [word for word in element.get("count", "").split() if word.isdecimal()]
+        made = counts if element.tag == "replicate" else Counter(links=1, joints=1, shapes=1)
+        for kind in made:
+            counts[kind] += made[kind] * max(math.prod(map(int, words)) - 1, 0)
+    return counts
+
+
+def _require_sizes(path: Path, parts: Dict[str, int]) -> None:
+    for kind, limit in MAX_PARTS.items():
+        if parts.get(kind, 0) > limit:
+            raise ValueError(f"{path} has {parts[kind]:,} {kind}, with all copies; a model may have {limit:,}")
+
+
+def _require_finite(path: Path, root: ElementTree.Element) -> None:
+    """Refuse numbers of a file that are not finite; a limit may be infinite. MuJoCo takes some for missing ones."""
+    named = root
+    for element in root.iter():
+        named = element if "name" in element.attrib else named
+        for name in _NUMBERS_IN_FILE & set(element.attrib):
+            values = [_number(word) for word in element.get(name, "").split()]
+            may_be_infinite = element.tag == "limit" or name.endswith("range")
+            if any(math.isnan(value) or (math.isinf(value) and not may_be_infinite) for value in values):
+                what = f"{named.tag} '{named.get('name', '')}'"
+                raise ValueError(f'{path}: {what} has {name}="{element.get(name)}"; give finite numbers')
+
+
+def _number(word: str) -> float:
+    """Return a number, or zero for a word that MuJoCo does not take as one either."""
+    try:
+        return float(word)
+    except ValueError:
+        return 0.0
+
+
+def _require_plausible(path: Path, model: Any, base: int) -> None:
+    """Refuse numbers that are not finite or that no robot has, and names that cannot be printed."""
+    for field, what in _NUMBERS.items():
+        kind = field.partition("_")[0]
+        bodies = np.arange(model.nbody) if kind == "body" else getattr(model, f"{kind}_bodyid")
+        for body, values in zip(bodies, getattr(model, field)):
+            fits = ~np.isnan(values) if field == "jnt_range" else np.abs(values) < _LARGEST  # without limits: infinite
+            if model.body_rootid[body] == base and not np.all(fits):
+                link = model.body(body).name
+                raise ValueError(
+                    f"{path}: {what} of the link '{link}' is not finite, or above {_LARGEST:g} in SI units"
+                )
+    for joint in np.flatnonzero(np.linalg.norm(model.jnt_axis, axis=1) < 0.5):
+        raise ValueError(
+            f"{path}: the axis of the joint '{model.joint(joint).name}' has no direction; give a unit vector"
+        )
+    named = [model.body(i).name for i in range(1, model.nbody)] + [model.joint(i).name for i in range(model.njnt)]
+    wrong_name = next((name for name in named if not name.isprintable()), None)
+    if wrong_name is not None:
+        raise ValueError(f"{path}: the name {wrong_name!r} has characters that cannot be printed; write another one")
 
 
 # URDF
@@ -88,6 +240,8 @@ def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
     if wrong is not None:
         name, kind = wrong.get("name", ""), wrong.get("type", "")
         raise ValueError(f"{path}: joint '{name}' has the type '{kind}'; known: {', '.join(known)}")
+    _require_finite(path, root)
+    _cut_at_floating_joints(root, notes)
     missing: List[str] = []
     for link in root.iter("link"):
         for part in [part for part in link if part.tag in ("visual", "collision")]:
@@ -114,6 +268,35 @@ def _read_urdf(path: Path, root: ElementTree.Element, notes: List[str]) -> Any:
     else:
         notes.append("no link has an <inertial>; masses are those of the shapes, filled with water")
     return spec
+
+
+def _cut_at_floating_joints(root: ElementTree.Element, notes: List[str]) -> None:
+    """Leave only the links of the robot, whose base moves freely: the part with most joints."""
+    joints = root.findall("joint")
+    floating = [joint for joint in joints if joint.get("type") == "floating"]
+    if not floating:
+        return
+    parents = {_end(joint, "child"): _end(joint, "parent") for joint in joints if joint not in floating}
+    part_of: Dict[str, str] = {}  # first link of the part that a link belongs to
+    for link in (link.get("name", "") for link in root.findall("link")):
+        first, seen = link, {""}
+        while first in parents and first not in seen:
+            seen.add(first)
+            first = parents[first]
+        part_of[link] = first
+    moving = Counter(part_of.get(_end(joint, "child")) for joint in joints if joint.get("type") != "fixed")
+    base = max(part_of.values(), key=lambda first: moving[first])
+    others = [link for link in root.findall("link") if part_of[link.get("name", "")] != base]
+    outside = [joint for joint in joints if joint in floating or part_of.get(_end(joint, "child")) != base]
+    for element in (*others, *outside):
+        root.remove(element)
+    notes.append(f"the base is the link '{base}', which a floating joint lets move")
+
+
+def _end(joint: ElementTree.Element, kind: str) -> str:
+    """Return the name of the parent or child link of a joint."""
+    end = joint.find(kind)
+    return "" if end is None else end.get("link", "")
 
 
 def _is_empty(part: ElementTree.Element) -> bool:
@@ -173,6 +356,8 @@ def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
     spec.compiler.boundmass, spec.compiler.boundinertia = _TINY_MASS, _TINY_INERTIA
     for i, body in enumerate(spec.bodies[1:], start=1):
         body.name = body.name or f"link_{i}"
+        if body.mass < 0:
+            raise ValueError(f"{path}: the link '{body.name}' has a mass of {body.mass:g} kg; give a positive one")
         _mend_inertia(body, notes)
     for i, joint in enumerate(spec.joints):
         joint.name = joint.name or f"joint_{i}"
@@ -216,7 +401,7 @@ def _mend_inertia(body: Any, notes: List[str]) -> None:
 
 
 def _poses(model: Any) -> Tuple[np.ndarray, ...]:
-    poses = [np.array(model.qpos0) for _ in range(3)] + list(np.array(model.key_qpos))
+    poses = [np.array(model.qpos0) for _ in range(3)] + list(np.array(model.key_qpos[:_MAX_KEYFRAMES]))
     for joint in range(model.njnt):
         address = model.jnt_qposadr[joint]
         if model.jnt_type[joint] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
@@ -234,7 +419,7 @@ def find_mesh(model: Path, name: str) -> Optional[Path]:
     A name is a path relative to the model's folder, an absolute path, or a URI with package:// or file://. A mesh of
     another format is replaced by one of the same name beside it that MuJoCo reads, if there is one.
     """
-    for path in _candidates(model.resolve(), name):
+    for path in filter(lambda path: path.name, _candidates(model.resolve(), name)):
         for file in (path, *(path.with_suffix(suffix) for suffix in _READABLE)):
             if is_readable(file):
                 return file
@@ -247,7 +432,7 @@ def _candidates(model: Path, name: str) -> Iterator[Path]:
         yield model.parent / name
         return
     if scheme not in ("package", "model"):
-        yield Path(unquote(urlparse(name).path))
+        yield Path("/", unquote(rest.partition("/")[2]))  # without the host
         return
     package, _, inside = unquote(rest).partition("/")
     for folder in model.parents:
@@ -275,7 +460,9 @@ def _package_name(folder: Path) -> str:
 def is_readable(file: Path) -> bool:
     """Return whether MuJoCo reads a mesh file."""
     try:
-        if file.suffix.lower() not in _READABLE or not file.is_file():
+        if file.suffix.lower() not in _READABLE or not file.is_file() or not is_utf8(file):
+            return False
+        if file.stat().st_size > _MAX_MESH_BYTES:
             return False
         spec = mujoco.MjSpec()
         mesh = spec.add_mesh()

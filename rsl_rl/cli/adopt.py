@@ -6,15 +6,26 @@ without a robot are refused.
 """
 
 import argparse
+import contextlib
 import importlib.util
+import keyword
 import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
-import tempfile
+import unicodedata
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Iterator, List, Sequence
 
-from rsl_rl.cli.errors import FlagParser, print_line, program, usage_errors
+from rsl_rl.cli.errors import FlagParser, fail, print_line, program, usage_errors
+from rsl_rl.cli.signals import exit_on_signals
+from rsl_rl.utils.host import parent_death_signal
+from rsl_rl.utils.text import is_utf8
+
+TIME_LIMIT = 600.0
+"""Time within which a robot is prepared [s]; most take less than a minute."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -25,60 +36,101 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--no-pictures", "--no_pictures", action="store_true", help="write the report without pictures")
     parser.add_argument("--train", action="store_true", help="train it afterwards")
     flags = parser.parse_args(argv)
+    exit_on_signals("before the robot was prepared; nothing is written")
     with usage_errors():
-        from rsl_rl.adoption.adopt import adopt_model
-        from rsl_rl.adoption.config_file import class_name, write_config
-        from rsl_rl.evaluation.adoption_report import write_report
+        from rsl_rl.adoption.config_file import class_name
 
-        name = flags.name or re.sub(r"\W+", "_", Path(flags.model).stem).lower()
+        stem = unicodedata.normalize("NFKC", Path(flags.model).stem)
+        name = flags.name or re.sub(r"\W+", "_", stem).lower()
         folder = Path(flags.folder) / name
         require_free(name, folder)
         print_line(f"reading {flags.model}")
-        robot = adopt_model(Path(flags.model), name)
-        with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=flags.folder) as temporary:
-            part = Path(temporary) / name
-            part.mkdir()
-            (part / "__init__.py").write_text(f'"""The robot {name}; see flat.py."""\n')
-            (part / "flat.py").write_text(write_config(robot))
-            (part / f"{name}.xml").write_text(robot.mjcf)
-            remarks = write_report(robot, part, pictures=not flags.no_pictures)
-            os.replace(part, folder)
+        with temporary_folder(folder) as temporary:
+            lines = prepare(Path(flags.model), temporary / name, not flags.no_pictures)
+            os.replace(temporary / name, folder)
     task = f"{name}.flat:{class_name(name)}"
-    for line in (*summary(robot), *remarks, f"config: {folder / 'flat.py'}", f"report: {folder / 'report.html'}"):
+    for line in (*lines, f"config: {folder / 'flat.py'}", f"report: {folder / 'report.html'}"):
         print_line(line)
+    parent = str(folder.parent.resolve())
     if flags.train:
         from rsl_rl.cli import train
 
-        sys.path.insert(0, str(Path(flags.folder).resolve()))
+        sys.path.insert(0, parent)
         return train.main(["--task", task])
-    away = "" if Path(flags.folder).resolve() == Path.cwd() else f"PYTHONPATH={Path(flags.folder).resolve()} "
+    away = "" if parent == str(Path.cwd()) else f"PYTHONPATH={shlex.quote(parent)} "
     print_line(f"train it: {away}rsl-rl train --task {task}")
     return 0
 
 
 def require_free(name: str, folder: Path) -> None:
     """Raise a ValueError if the name cannot be that of a new package."""
-    if not name.isidentifier():
+    fits = name.isidentifier() and name == unicodedata.normalize("NFKC", name)  # Python normalizes names in a program
+    if not fits or keyword.iskeyword(name) or name.startswith("__"):
         raise ValueError(f"--name {name} is not a name of a Python package; use letters, digits and underscores")
     if not folder.parent.is_dir():
         raise ValueError(f"--folder {folder.parent} is not a folder; create it, or give another one")
-    if folder.exists():
+    if not is_utf8(folder.parent.resolve()):
+        raise ValueError(f"--folder {folder.parent.resolve()} has a name that is not UTF-8; give another one")
+    if os.path.lexists(folder):
         raise ValueError(f"{folder} exists already; remove it, or give another name with --name")
     found = importlib.util.find_spec(name)
     if found is not None:
         raise ValueError(f"--name {name} is the name of an installed package ({found.origin}); give another one")
 
 
-def summary(robot: Any) -> Sequence[str]:
-    """Return lines on what was found."""
-    tree, settled = robot.tree, robot.settled
-    lines = [f"note: {note}" for note in robot.notes]
-    symmetric = f"largest error {1000 * robot.symmetry.error:.1f} mm" if robot.symmetry.holds else "no"
-    lines += [
-        f"robot: {tree.mass:.1f} kg, base {tree.links[0].name}, legs {', '.join(leg.name for leg in tree.legs)} with "
-        f"{', '.join(str(len(leg.joints)) for leg in tree.legs)} joints, {len(tree.locked)} joints locked",
-        f"left-right symmetry: {symmetric}",
-        f"standing: {'yes' if robot.stands else 'no'}; after 5 s height {settled.height:.3f} m, tilt "
-        f"{settled.tilt:.3f} rad, drift {settled.drift:.3f} m",
-    ]
-    return lines
+@contextlib.contextmanager
+def temporary_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder beside a new one; that of a process which was killed is emptied first.
+
+    While it exists, a second process that wants the same folder is refused.
+    """
+    from rsl_rl.runners import TrainingError
+    from rsl_rl.runners.run_folder import run_lock
+
+    temporary = folder.with_name(f".{folder.name}.part")
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(run_lock(temporary))
+        except TrainingError as error:
+            raise ValueError(
+                f"another process prepares {folder}; wait for it, or give another name with --name"
+            ) from error
+        shutil.rmtree(temporary / folder.name, ignore_errors=True)
+        try:
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def prepare(model: Path, folder: Path, pictures: bool) -> List[str]:
+    """Write the package of a robot in a process of its own, and return the lines that it printed."""
+    from rsl_rl.cli.trainings import describe_exit
+
+    module = [sys.executable, "-m", "rsl_rl.cli.adopt_worker"]
+    try:
+        result = subprocess.run(
+            [*module, str(model), str(folder), "pictures" if pictures else ""],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIME_LIMIT,
+            preexec_fn=parent_death_signal(),
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(
+            f"{model} is not prepared after {TIME_LIMIT:g} s, which is the limit; give a model with fewer parts or "
+            "smaller meshes"
+        ) from error
+    errors = result.stderr.decode(errors="replace").strip()
+    if result.returncode == 2:
+        fail(errors.splitlines()[-1].partition("error: ")[2])
+    if result.returncode < 0:
+        raise ValueError(
+            f"{model} cannot be prepared: the process was {describe_exit(result.returncode)}; the model may be "
+            "damaged, or need more memory than there is"
+        )
+    if result.returncode:
+        print(errors, file=sys.stderr)
+        raise SystemExit(1)
+    return result.stdout.decode(errors="replace").splitlines()

@@ -13,6 +13,7 @@ from typing import Callable, Iterator, NoReturn
 
 from rsl_rl.cli.experiments import FOLDERS
 from rsl_rl.utils.host import current_launch
+from rsl_rl.utils.text import one_line, printable
 
 
 def program() -> str:
@@ -31,7 +32,7 @@ def fail(message: str, reports: Callable[[], bool] = is_first_on_machine) -> NoR
     All processes of a distributed training may find the error; the line is printed where ``reports`` returns true.
     """
     if reports():
-        print(f"{program()}: error: {' '.join(message.split())}", file=sys.stderr)
+        print(f"{program()}: error: {one_line(message)}", file=sys.stderr)
     raise SystemExit(2)
 
 
@@ -43,9 +44,9 @@ class FlagParser(argparse.ArgumentParser):
 
 
 def print_line(text: str) -> None:
-    """Print a line; a closed pipe or a full disk is not an error."""
+    """Print a text as one line; a closed pipe or a full disk is not an error."""
     try:
-        print(text, flush=True)
+        print(printable(text), flush=True)
     except OSError:
         discard_output()
 

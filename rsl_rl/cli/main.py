@@ -5,7 +5,7 @@ import os
 import sys
 from typing import List, Optional, Sequence
 
-from rsl_rl.cli.errors import FlagParser, discard_output, program
+from rsl_rl.cli.errors import FlagParser, discard_output, fail, program
 from rsl_rl.cli.experiments import Experiments, find_checkout
 
 COMMANDS = {
@@ -34,8 +34,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return 0 if words else 2
     name = words[0].replace("_", "-")
     if name not in COMMANDS:
-        print(f"rsl-rl: error: unknown command '{words[0]}'; known: {', '.join(COMMANDS)}", file=sys.stderr)
-        return 2
+        sys.argv[0] = "rsl-rl"  # for messages
+        fail(f"unknown command '{words[0]}'; known: {', '.join(COMMANDS)}")
     sys.argv[0] = f"rsl-rl {name}"  # for messages
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # for --task module:Class, as `python -m` does

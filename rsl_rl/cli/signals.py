@@ -23,11 +23,11 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "S
 SIGHUP."""
 
 
-def exit_on_signals() -> None:
+def exit_on_signals(when: str = "before training began") -> None:
     """Install signal handlers that end the process with one line, before there is something to save."""
 
     def leave(number: int, frame: Any) -> None:
-        print(f"{program()}: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
+        print(f"{program()}: interrupted by {signal.Signals(number).name} {when}", file=sys.stderr)
         raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
     handle_signals(leave)

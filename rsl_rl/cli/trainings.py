@@ -24,6 +24,7 @@ from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, handle_signals
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.host import parent_death_signal
+from rsl_rl.utils.text import markdown_cell, one_line
 
 _POLL_PERIOD = 0.5  # [s]
 
@@ -133,7 +134,7 @@ def describe_exit(code: int, output: Optional[Path] = None) -> str:
 def find_named_run(experiment: Path, run_name: str) -> Optional[Path]:
     """Return the newest run of that name which has a checkpoint."""
     pattern = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_" + re.escape(run_name) + r"(_\d+)?")
-    runs = sorted(path for path in experiment.glob(f"*_{run_name}*") if pattern.fullmatch(path.name))
+    runs = sorted(path for path in experiment.glob("*") if pattern.fullmatch(path.name))
     return next((run for run in reversed(runs) if any(run.glob("model_*.pt"))), None)
 
 
@@ -210,16 +211,17 @@ class ResultTable(NamedTuple):
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows([self.columns, *self.rows])
         atomic_write(path.with_suffix(".csv"), buffer.getvalue().encode())
-        lines = [list(self.columns), ["---"] * len(self.columns), *self._texts()]
-        escaped = ("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-        atomic_write(path.with_suffix(".md"), ("\n".join(escaped) + "\n").encode())
+        head, *body = ([markdown_cell(cell) for cell in line] for line in (self.columns, *self._texts()))
+        lines = [head, ["---"] * len(head), *body]
+        rows = ("| " + " | ".join(line) + " |" for line in lines)
+        atomic_write(path.with_suffix(".md"), ("\n".join(rows) + "\n").encode())
 
     def _texts(self) -> List[List[str]]:
         return [[_text(cell) for cell in row] for row in self.rows]
 
 
 def _text(cell: Any) -> str:
-    return "" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+    return "" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else one_line(str(cell))
 
 
 class Result(NamedTuple):

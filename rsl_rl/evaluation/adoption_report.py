@@ -12,6 +12,7 @@ import numpy as np
 
 from rsl_rl.adoption.adopt import AdoptedRobot
 from rsl_rl.evaluation.report import page_html, table_html
+from rsl_rl.utils.text import html_text
 from rsl_rl.viz.video import Picture, VideoError, write_pictures
 
 _VIEWS = ((125.0, "from the front left"), (90.0, "from the right"), (180.0, "from the front"))
@@ -50,7 +51,7 @@ def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
     for leg in tree.legs:
         foot = next(link.foot for link in tree.links if link.name == leg.links[-1])
         kind = "flat" if foot and foot.is_flat else "ball"
-        legs.append([escape(text) for text in (leg.name, ", ".join(leg.joints), ", ".join(leg.links), kind)])
+        legs.append([html_text(text) for text in (leg.name, ", ".join(leg.joints), ", ".join(leg.links), kind)])
     stands = "It keeps standing" if robot.stands else "<b>It does not keep standing</b>"
     standing = (
         f"<p>{stands} for 5 s with constant joint targets: height {settled.height:.3f} m (wanted "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import math
-from html import escape
 from typing import Iterator, List, Sequence
 
 from rsl_rl.evaluation.conditions import JOYSTICK_METRICS
 from rsl_rl.evaluation.curriculum import LEVEL_METRICS
 from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
+from rsl_rl.utils.text import html_text
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 1080px; margin: 2em auto; padding: 0 1em; }
@@ -40,8 +40,8 @@ def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult],
     """Return the page; tables have one column for each result, in the given order. ``more`` is HTML that goes before the
     falls by cause."""
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        f"<p>{escape(conditions)} {_on_intervals(eval_results)}</p>",
+        f"<h1>{html_text(title)}</h1>",
+        f"<p>{html_text(conditions)} {_on_intervals(eval_results)}</p>",
         "<h2>Gate</h2>",
         _gate(eval_results),
         "<h2>Numbers</h2>",
@@ -59,7 +59,7 @@ def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult],
 
 def page_html(title: str, body: str) -> str:
     """Return a page with the style of the reports."""
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    head = f'<meta charset="utf-8"><title>{html_text(title)}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
@@ -84,13 +84,8 @@ def _cell(content: str) -> str:
     return f'<td class="{kind}">{rest}</td>' if bar else f"<td>{content}</td>"
 
 
-def _escape(text: str) -> str:
-    """Return a text as HTML for a cell, in which "|" ends the CSS class."""
-    return escape(text).replace("|", "&#124;")
-
-
 def _names(eval_results: Sequence[EvalResult]) -> List[str]:
-    return [_escape(one.name) for one in eval_results]
+    return [html_text(one.name) for one in eval_results]
 
 
 def _gate(eval_results: Sequence[EvalResult]) -> str:
@@ -100,11 +95,11 @@ def _gate(eval_results: Sequence[EvalResult]) -> str:
     rows = [["checkpoint", "gate", "environment steps of training", "file"]]
     for one in eval_results:
         rows.append(
-            [_escape(one.name), _gate_cell(one), f"{one.env_steps:,}", f"<code>{_escape(one.checkpoint)}</code>"]
+            [html_text(one.name), _gate_cell(one), f"{one.env_steps:,}", f"<code>{html_text(one.checkpoint)}</code>"]
         )
-    limits = ", ".join(f"{_escape(name)} &le; {limit:g}" for name, limit in eval_results[0].env_cfg.gate.items())
+    limits = ", ".join(f"{html_text(name)} &le; {limit:g}" for name, limit in eval_results[0].env_cfg.gate.items())
     differing = differences(eval_results)
-    note = f'<p class="note">{DIFFERENT.format(", ".join(differing))}</p>' if differing else ""
+    note = f'<p class="note">{html_text(DIFFERENT.format(", ".join(differing)))}</p>' if differing else ""
     return f"<p>Limits, for every seed: {limits}.</p>{note}" + table_html(rows, "words")
 
 
@@ -121,14 +116,14 @@ def _gate_cell(eval_result: EvalResult) -> str:
                 if len(eval_result.seed_results) > 1
                 else ""
             )
-            lines.append(f"{_escape(name)} {max(missed):.4f} &gt; {limit:g}{seeds}")
+            lines.append(f"{html_text(name)} {max(missed):.4f} &gt; {limit:g}{seeds}")
     return "miss|missed: " + "<br>".join(lines)
 
 
 def _numbers(eval_results: Sequence[EvalResult]) -> str:
     rows = [["", *_names(eval_results)]]
     for name in eval_results[0].metrics:
-        meaning = f"{_escape(name)}<small>{_escape(_DESCRIPTIONS[name])}</small>"
+        meaning = f"{html_text(name)}<small>{html_text(_DESCRIPTIONS[name])}</small>"
         rows.append([meaning, *(_number(one, name) for one in eval_results)])
     return table_html(rows)
 
@@ -165,7 +160,7 @@ def _falls(eval_results: Sequence[EvalResult]) -> str:
     for cause in causes:
         link, is_contact, _ = cause.partition("_contact")
         meaning = f"the {link} touches the floor" if is_contact else _CAUSES[cause]
-        rows.append([_escape(meaning), *(f"{one.falls.get(cause, math.nan):.4f}" for one in eval_results)])
+        rows.append([html_text(meaning), *(f"{one.falls.get(cause, math.nan):.4f}" for one in eval_results)])
     return table_html(rows) + '<p class="note">A fall is counted under the first matching cause.</p>'
 
 
@@ -175,7 +170,7 @@ def _plots(eval_results: Sequence[EvalResult]) -> Iterator[str]:
         from rsl_rl.evaluation import plots
     except ModuleNotFoundError as error:
         remedy = 'install the extra: pip install "rsl-rl-lib[sim]"'
-        yield f'<p class="note">No plots: {escape(f"{error}; {remedy}")}</p>'
+        yield f'<p class="note">No plots: {html_text(f"{error}; {remedy}")}</p>'
         return
     if len(eval_results) > 1 or len(eval_results[0].seed_results) > 1:
         yield _image("Side by side", plots.plot_comparison(eval_results), "Dots: seeds. Dashed: the gate's limit.")
@@ -189,5 +184,5 @@ def _plots(eval_results: Sequence[EvalResult]) -> Iterator[str]:
 
 def _image(title: str, png: bytes, note: str) -> str:
     data = base64.b64encode(png).decode()
-    image = f'<img alt="{_escape(title)}" src="data:image/png;base64,{data}">'
-    return f'<h2>{_escape(title)}</h2>\n<p class="note">{_escape(note)}</p>\n{image}'
+    image = f'<img alt="{html_text(title)}" src="data:image/png;base64,{data}">'
+    return f'<h2>{html_text(title)}</h2>\n<p class="note">{html_text(note)}</p>\n{image}'

@@ -14,6 +14,7 @@ from rsl_rl.env.protocols import ReportsFaults, supports
 from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.text import file_name
 
 _PREFIX = "faults/"
 _NEXT = "next_obs/"
@@ -75,7 +76,7 @@ class FaultReporter:
         if self._folder is None:
             self._print_line(line)
             return
-        stem = f"{cause}_{iteration}{self._suffix}"
+        stem = f"{file_name(cause)}_{iteration}{self._suffix}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             packed = io.BytesIO()

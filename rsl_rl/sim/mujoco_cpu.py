@@ -23,6 +23,7 @@ from rsl_rl.sim.base import Drive, RobotPoseVel
 from rsl_rl.sim.mujoco_robots import NO_SENSORS, MujocoRobots
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.host import available_cpus
+from rsl_rl.utils.mujoco_model import without_log
 
 _START_TIME = 1.0
 """Time at the start of a step. MuJoCo resets a world that diverges to its default state and to time zero."""
@@ -74,7 +75,7 @@ class MujocoSim(MujocoRobots):
         self._ctrl.copy_(joint_targets)
         self._write_force()
         self._time.fill_(_START_TIME)
-        with _quiet():
+        with without_log():
             if num_substeps > 1:
                 with self._without_sensors():
                     self._batch.step(nstep=num_substeps - 1)
@@ -84,7 +85,7 @@ class MujocoSim(MujocoRobots):
     def step_each(self, drive: Drive, num_substeps: int) -> None:
         self._write_force()
         self._time.fill_(_START_TIME)
-        with _quiet():
+        with without_log():
             for i in range(num_substeps):
                 self._ctrl.copy_(drive(i))
                 with self._without_sensors() if i < num_substeps - 1 else contextlib.nullcontext():
@@ -153,21 +154,6 @@ def _stop_timers() -> None:
         return  # on another system or version of MuJoCo: only slower
     if mujoco.get_mjcb_time() is None:
         clock.value = None
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Stop MuJoCo from writing a log file for each diverged world into the working directory; see ``diverged``."""
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(_ignore)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
-
-
-def _ignore(message: str) -> None:
-    pass
 
 
 def _readable(array: np.ndarray) -> np.ndarray:

@@ -4,8 +4,9 @@
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Optional, Union
+from typing import Iterator, Optional, Union
 
 import mujoco
 import numpy as np
@@ -19,6 +20,22 @@ _BASE = 1.0
 """Thickness of the solid below the lowest point [m]."""
 
 
+@contextlib.contextmanager
+def without_log() -> Iterator[None]:
+    """Stop MuJoCo from printing warnings and from writing a log file into the working directory."""
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(_ignore)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+def _ignore(message: str) -> None:
+    pass
+
+
+@without_log()
 def load_model(path: Union[str, os.PathLike], ground: Optional[HeightField] = None) -> mujoco.MjModel:
     """Return the model of an MJCF file, whose geom "floor" becomes the given height field.
 

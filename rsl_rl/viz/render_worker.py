@@ -96,7 +96,7 @@ def contact_sheet(chosen: Sequence[Image.Image]) -> Image.Image:
 
 def render_pictures(recorded: Any, path: Path) -> None:
     """Render one robot in several poses [pictures, nq], each from its own direction, as one PNG."""
-    model = mujoco.MjModel.from_xml_path(str(recorded["model_path"]))
+    model = load_model(str(recorded["model_path"]))
     data = mujoco.MjData(model)
     width, height = (int(x) for x in recorded["size"])
     columns = int(recorded["columns"])

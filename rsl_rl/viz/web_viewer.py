@@ -19,6 +19,8 @@ import trimesh
 import viser
 
 from rsl_rl.utils.height_field import HeightField
+from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.utils.text import markdown_cell
 from rsl_rl.viz.request_guard import HOST, RequestGuard, guarded_servers
 from rsl_rl.viz.scene import height_to_look_at, scale_of
 
@@ -46,7 +48,7 @@ class WebViewer:
     ):
         if not 1 <= port <= 65535:
             raise ValueError(f"--port {port}: give a number from 1 to 65535, such as 8080")
-        self._model = mujoco.MjModel.from_xml_path(str(model_path))
+        self._model = load_model(model_path)
         self._data = mujoco.MjData(self._model)
         guard = RequestGuard()
         with contextlib.redirect_stdout(io.StringIO()), guarded_servers(guard):  # the caller prints the address
@@ -195,7 +197,7 @@ def ground_mesh(ground: HeightField) -> Tuple[np.ndarray, np.ndarray]:
 
 def _text(command: Sequence[float], velocity: Sequence[float], here: np.ndarray, rewards: Mapping[str, float]) -> str:
     rows = [f"| {n} | {c:+.2f} | {v:+.2f} |" for n, c, v in zip(_COMMAND_NAMES, command, velocity)]
-    terms = [f"| {name} | {value:+.3f} |" for name, value in rewards.items()]
+    terms = [f"| {markdown_cell(name)} | {value:+.3f} |" for name, value in rewards.items()]
     terms.append(f"| **sum** | **{sum(rewards.values()):+.3f}** |")
     position = f"at x {here[0]:+.2f} m, y {here[1]:+.2f} m"
     head, body = ("| | commanded | measured |", "|---|---|---|"), ("| reward term | per second |", "|---|---|")

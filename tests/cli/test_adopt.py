@@ -1,15 +1,24 @@
 """The command adopt: what it writes, and what it refuses."""
 
 import importlib
+import os
+import shlex
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
+from xml.sax.saxutils import quoteattr
 
 import pytest
 import torch
 
+from rsl_rl.cli import adopt as command
+from rsl_rl.cli.adopt_worker import require_task
 from rsl_rl.cli.main import main
 from rsl_rl.config.mdp import CommandLimitConfig, RandomizationConfig
 from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.runners.run_folder import run_lock
 from tests.docs_blocks import commands
 from tests.models_of_others import BIPED_DEFAULTS, biped_mjcf, quadruped_urdf, wheeled_urdf
 
@@ -22,7 +31,7 @@ def here(tmp_path, monkeypatch):
     known = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - known:
-        if name.split(".")[0] in ("dog", "walker", "my_dog"):
+        if name.split(".")[0] in ("dog", "walker", "my_dog", "d_o_g"):
             del sys.modules[name]
 
 
@@ -99,22 +108,131 @@ def test_flag_train_trains_the_task_that_was_written(here, monkeypatch):
         (("--name", "torch"), "installed package"),
         (("--name", "taken"), "exists already"),
         (("--folder", "missing"), "not a folder"),
+        (("--folder", os.fsdecode(b"f\xff")), "name that is not UTF-8"),
+        (("--name", "class"), "not a name of a Python package"),
+        (("--name", "__main__"), "not a name of a Python package"),
+        (("--name", "ﬁdo"), "not a name of a Python package"),  # a ligature, which Python reads as two letters
     ],
 )
 def test_name_that_cannot_be_used_is_refused(here, capsys, flags, reason):
     (here / "dog.urdf").write_text(quadruped_urdf())
-    (here / "taken").mkdir()
+    for name in ("taken", os.fsdecode(b"f\xff")):
+        (here / name).mkdir()
     with pytest.raises(SystemExit) as stop:
         adopt("dog.urdf", *flags)
     assert stop.value.code == 2 and reason in capsys.readouterr().err
 
 
-def test_failure_while_writing_leaves_nothing(here, monkeypatch):
+def test_names_that_look_like_code_stay_names(here, capsys):
+    """Of links and joints, of the file and of its folder."""
+    base = 'b",*([],open("ran","w"))[0],"c'
+    text = quadruped_urdf().replace('"root"', quoteattr(base)).replace('"LF_HIP"', quoteattr('"""\\'))
+    for leg in ("LF", "RF", "LH", "RH"):
+        text = text.replace(f'"{leg}_KFE"', quoteattr(f"{leg}\\N{{'\"|(<é"))
+    (here / 'D"""o\\--g.urdf').write_text(text)
+    (here / "a b;").mkdir()
+    assert adopt('D"""o\\--g.urdf', "--folder", "a b;") == 0
+    words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert words[2:] == [f"PYTHONPATH={here / 'a b;'}", "rsl-rl", "train", "--task", "d_o_g.flat:DOGFlat"]
+    sys.path.insert(0, str(here / "a b;"))
+    try:
+        flat = importlib.import_module("d_o_g.flat")
+    finally:
+        sys.path.remove(str(here / "a b;"))
+    assert flat.flat_task().terminations.contact_links == (base,)
+    assert not list(here.rglob("ran"))
+
+
+def test_task_that_does_not_work_is_an_error(here, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (here / "dog").mkdir()
+    (here / "dog" / "__init__.py").touch()
+    for text, reason in (
+        ("class DogFlat(:", "SyntaxError"),
+        ("", "AttributeError"),
+        ("DogFlat = dict", "AttributeError"),
+    ):
+        (here / "dog" / "flat.py").write_text(text)
+        with pytest.raises(ValueError, match=f"made of dog does not work \\({reason}.*nothing is written"):
+            require_task(here / "dog")
+        for name in ("dog", "dog.flat"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+
+
+def start(here):
+    """Start the command and return its process once it has a temporary folder."""
+    words = [sys.executable, "-m", "rsl_rl", "adopt", "dog.urdf", "--no-pictures"]
+    process = subprocess.Popen(words, cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 300
+    while not (here / ".dog.part" / ".lock").exists():
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_command_that_is_stopped_leaves_nothing(here, number, code):
     (here / "dog.urdf").write_text(quadruped_urdf())
-    monkeypatch.setattr("rsl_rl.evaluation.adoption_report.write_report", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    process = start(here)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == code and errors.count("\n") == 1 and "nothing is written" in errors
+    assert os.listdir(here) == ["dog.urdf"]
+
+
+def test_folder_of_a_killed_command_is_removed_by_the_next_one(here):
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    process = start(here)
+    process.kill()
+    process.communicate()
+    (here / ".dog.part" / "dog").mkdir()
+    assert adopt("dog.urdf") == 0
+    assert sorted(os.listdir(here)) == ["dog", "dog.urdf"]
+
+
+def test_folder_of_a_running_command_is_left_alone(here, capsys):
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    with run_lock(here / ".dog.part"):
+        (here / ".dog.part" / "dog").mkdir()
+        with pytest.raises(SystemExit):
+            adopt("dog.urdf")
+        assert (here / ".dog.part" / "dog").is_dir()
+    assert "another process prepares dog;" in capsys.readouterr().err
+
+
+def test_command_ends_at_its_time_limit(here, capsys, monkeypatch):
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    monkeypatch.setattr(command, "TIME_LIMIT", 0.1)
+    with pytest.raises(SystemExit) as stop:
         adopt("dog.urdf")
-    assert [path.name for path in here.iterdir()] == ["dog.urdf"]
+    error = capsys.readouterr().err
+    assert stop.value.code == 2 and error.count("\n") == 1 and "not prepared after 0.1 s, which is the limit" in error
+    assert os.listdir(here) == ["dog.urdf"]
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "reason"),
+    [
+        ("kill -SEGV $$", 2, "dog.urdf cannot be prepared: the process was killed by SIGSEGV"),
+        ("echo no idea >&2; exit 1", 1, "no idea"),
+        ('ulimit -f 4; exec "$PYTHON" "$@"', 2, "File too large"),
+    ],
+)
+def test_failure_of_the_process_leaves_one_line_and_nothing_else(here, capfd, monkeypatch, script, code, reason):
+    folder = here / "bin"
+    folder.mkdir()
+    (folder / "python").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "python").chmod(0o755)
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    monkeypatch.setenv("PYTHON", sys.executable)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    with pytest.raises(SystemExit) as stop:
+        adopt("dog.urdf")
+    error = capfd.readouterr().err
+    assert stop.value.code == code and error.count("\n") == 1 and reason in error
+    assert sorted(os.listdir(here)) == ["bin", "dog.urdf"]
 
 
 @pytest.mark.slow

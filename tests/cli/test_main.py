@@ -18,6 +18,12 @@ def test_unknown_command_is_one_line(run_script):
     assert done.returncode == 2 and "unknown command 'tarin'; known: train, play, evaluate" in done.stderr
 
 
+@pytest.mark.parametrize("words", [("\x1b[31mtrain\n",), ("train", "--task", "\x1b[31m\n\u202etoy")])
+def test_error_with_control_characters_is_one_printable_line(run_script, words):
+    done = run_script("-m", "rsl_rl", *words)
+    assert done.returncode == 2 and done.stderr.endswith("\n") and done.stderr[:-1].isprintable()
+
+
 @pytest.mark.parametrize("command", ["train", "play", "evaluate", "sweep", "list", "check-env"])
 def test_help_of_a_command_imports_no_torch(run_script, command):
     began = time.perf_counter()

@@ -106,11 +106,12 @@ def test_run_has_ended_at_the_last_iteration_or_after_enough_evaluations(tmp_pat
 
 
 def test_seeds_of_a_run_name_are_told_apart(tmp_path):
-    for name in ("seed_1", "seed_11", "b_seed_1", "seed_1_2", "copy of seed_1"):
+    for name in ("seed_1", "seed_11", "b_seed_1", "seed_1_2", "copy of seed_1", "[a]*_seed_1"):
         run = tmp_path / f"2026-01-01_00-00-00_{name}"
         run.mkdir()
         (run / "model_0.pt").touch()
     (tmp_path / "2026-01-02_00-00-00_seed_1").mkdir()  # without a checkpoint
     assert find_named_run(tmp_path, "seed_1").name == "2026-01-01_00-00-00_seed_1_2"  # a second run of one second
     assert find_named_run(tmp_path, "b_seed_1").name == "2026-01-01_00-00-00_b_seed_1"
+    assert find_named_run(tmp_path, "[a]*_seed_1").name == "2026-01-01_00-00-00_[a]*_seed_1"
     assert find_named_run(tmp_path, "seed_2") is None

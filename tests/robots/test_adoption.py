@@ -1,6 +1,8 @@
 """Models of others are read, understood and prepared."""
 
+import ast
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -202,6 +204,7 @@ def test_quadrupeds_of_any_size_are_understood(tmp_path_factory, length, width, 
         (quadruped_urdf().replace('"LF_KFE" type="revolute"', '"LF_KFE" type="prismatic"'), "'LF_KFE' of a leg slides"),
         (quadruped_urdf().replace('"neck" type="revolute"', '"neck" type="planar"'), "type 'planar'"),
         (quadruped_urdf(legs=("LF", "RF", "LH")), "3 legs"),
+        ('<?xml version="1.0" encoding="klingon"?><robot name="r"/>', "not readable as XML"),
     ],
 )
 def test_file_without_a_legged_robot_is_refused_with_a_reason(tmp_path, text, reason):
@@ -209,6 +212,124 @@ def test_file_without_a_legged_robot_is_refused_with_a_reason(tmp_path, text, re
         read = read_model(save(tmp_path, text, "model.urdf"))
         find_skeleton(read)
     assert str(tmp_path) in str(refusal.value)
+
+
+HIP = '<origin xyz="0.2 0.1 0"/><axis xyz="1 0 0"/><limit lower="-2.6"'
+DEEP = "<body><joint/><geom size='.1'/>"
+COPIES = '<replicate count="1000">' * 2 + '<body><freejoint/><geom size=".1"/></body>' + "</replicate>" * 2
+GRID = '<flexcomp name="f" type="grid" count="50 50 50" spacing=".1 .1 .1" radius=".01"/>'
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (quadruped_urdf().replace(HIP, HIP.replace("0.2 0.1", "nan 0.1")), "joint 'LF_HAA' has xyz=\"nan 0.1 0\""),
+        (quadruped_urdf().replace(HIP, HIP.replace("0.2 0.1", "0.2 -inf")), "joint 'LF_HAA' has xyz=\"0.2 -inf 0\""),
+        (quadruped_urdf().replace(HIP, HIP.replace("-2.6", "nan")), "joint 'LF_HAA' has lower=\"nan\""),
+        (quadruped_urdf().replace('size="0.08', 'size="inf'), "link 'head' has size=\"inf 0.06 0.05\""),
+        (quadruped_urdf().replace('mass value="6.0"', 'mass value="-6.0"'), "the link 'trunk' has a mass of -6 kg"),
+        (quadruped_urdf().replace('ixx="', 'ixx="nan" was="', 1), "link 'trunk' has ixx=\"nan\""),
+        (quadruped_urdf().replace(HIP, HIP.replace("0.2 0.1", "1e300 0.1")), "origin of the link 'LF_HIP'"),
+        (
+            quadruped_urdf().replace('<axis xyz="1 0 0"/>', '<axis xyz="1e300 0 0"/>'),
+            "the axis of the joint 'LF_HAA' has no direction",
+        ),
+        (biped_mjcf().replace('pos="0 0.1 -0.1"', 'pos="nan 0.1 -0.1"'), "body 'left_hip' has pos=\"nan 0.1 -0.1\""),
+        (
+            biped_mjcf().replace('size="0.1 0.045', 'size="inf 0.045'),
+            "joint 'left_ankle_roll' has size=\"inf 0.045 0.015\"",
+        ),
+        (biped_mjcf().replace('range="0 2.2"', 'range="0 nan"', 1), "joint 'left_knee' has range=\"0 nan\""),
+        (biped_mjcf().replace('mass="3"', 'mass="nan"', 1), "joint 'left_pitch' has mass=\"nan\""),
+        (biped_mjcf("numbers.xml"), "the damping of a joint of the link 'left_hip'"),
+        (quadruped_urdf().replace('"LF_HIP"', '"LF&#10;HIP"'), r"the name 'LF\nHIP' has characters that cannot"),
+        (quadruped_urdf().replace('"LF_KFE"', '"LF\u202eKFE"'), r"the name 'LF\u202eKFE' has characters"),
+        (f"<mujoco><worldbody>{DEEP * 100_000}{'</body>' * 100_000}</worldbody></mujoco>", "more than 200 deep"),
+        ("<robot>" + "<link name='a'>" * 100_000 + "</link>" * 100_000 + "</robot>", "more than 200 deep"),
+        (f"<mujoco><worldbody>{COPIES}</worldbody></mujoco>", "elements, with all copies; a model may have 100,000"),
+        (f"<mujoco><worldbody><body>{GRID}</body></worldbody></mujoco>", "125,000 links, with all copies"),
+        ("<mujoco>" + '<include file="part.xml"/>' * 2 + "</mujoco>", "1,001 links, with all copies"),
+        (
+            "<robot>" + "<link name='a'/>" * 1001 + "</robot>",
+            "1,001 links, with all copies; a model may have 1,000",
+        ),
+        (f"<robot name='r'><!--{' ' * 10_000_000}--></robot>", "has 10 MB; a model without its meshes may have 10 MB"),
+    ],
+)
+def test_model_with_impossible_numbers_or_too_many_parts_is_refused(tmp_path, monkeypatch, text, reason):
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path, f"<mujoco><worldbody>{'<body/>' * 1001}</worldbody></mujoco>", "part.xml")
+    save(tmp_path, BIPED_DEFAULTS, "defaults.xml")
+    save(tmp_path, BIPED_DEFAULTS.replace('damping="0.5"', 'damping="inf"'), "numbers.xml")
+    path = save(tmp_path, text, "model.xml")
+    with pytest.raises(ValueError, match=re.escape(reason)) as refusal:
+        adopt_model(path, "dog")
+    assert str(refusal.value).startswith(f"{path}")
+    assert sorted(os.listdir(tmp_path)) == ["defaults.xml", "model.xml", "numbers.xml", "part.xml"]  # no log of MuJoCo
+
+
+def test_legs_with_hundreds_of_joints_are_refused(tmp_path):
+    chain = "".join(
+        f"<body pos='0 0 {-0.4 / 31}'><joint axis='{i % 2} {1 - i % 2} 0' range='-1 1'/><geom size='.01' mass='.1'/>"
+        for i in range(31)
+    )
+    legs = "".join(f"<body pos='0 {y} 0'>{chain}{'</body>' * 31}</body>" for y in (-0.1, 0.1))
+    text = f"<mujoco><compiler autolimits='true'/><worldbody><body><geom size='.1'/>{legs}</body></worldbody></mujoco>"
+    with pytest.raises(ValueError, match="legs with 62 joints; at most 60 are supported"):
+        adopt_model(save(tmp_path, text, "spider.xml"), "spider")
+
+
+def test_file_whose_name_is_not_utf8_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="a name that is not UTF-8; rename"):
+        read_model(save(tmp_path, quadruped_urdf(), os.fsdecode(b"d\xffg.urdf")))
+
+
+def test_floating_joint_makes_its_child_the_base(tmp_path):
+    def floating(parent, child):
+        ends = f'<parent link="{parent}"/><child link="{child}"/>'
+        return f'<link name="{parent}"/><joint name="to_{child}" type="floating">{ends}</joint></robot>'
+
+    text = quadruped_urdf()
+    for parent in ("world", "odom"):
+        box = '<link name="box"/></robot>'
+        moved = text.replace("</robot>", floating(parent, "root")).replace("</robot>", box)
+        moved = moved.replace("</robot>", floating("earth", "box"))
+        source = read_model(save(tmp_path, moved))
+        assert source.model.body(source.base).name == "root"
+        assert source.model.njnt == read_model(save(tmp_path, text)).model.njnt
+        assert any("link 'root'" in note for note in source.notes)
+
+
+def test_names_that_shapes_would_share_stay_apart(tmp_path):
+    text = quadruped_urdf().replace('"LF_HIP"', '"root_2"').replace('"LF_HAA"', '"floating_base"')
+    box = '<collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision>'
+    text = text.replace('<link name="root"/>', f'<link name="root">{box}{box}</link>')
+    text = text.replace('<link name="root_2">', f'<link name="root_2">{box}')
+    robot = adopt_model(save(tmp_path, text), "dog")
+    assert {"root", "root_2", "root_2_"} <= {robot.model.geom(i).name for i in range(robot.model.ngeom)}
+
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.sampled_from(
+    ['b",*([],__import__("os").system("false"))[0],"c', '"""', "\\", "a\nimport os\n", "{x}", "\\N{", "%s", "#", "é"]
+)
+
+
+@settings(max_examples=50)
+@given(name=NAMES, other=NAMES)
+def test_names_in_the_config_are_text(quadruped, name, other):
+    base = dataclasses.replace(quadruped.tree.links[0], name=name)
+    links = (base, *(dataclasses.replace(link, parent=name) for link in quadruped.tree.links[1:]))
+    leg = quadruped.tree.legs[0]
+    legs = (dataclasses.replace(leg, links=(*leg.links[:-1], other)), *quadruped.tree.legs[1:])
+    tree = dataclasses.replace(quadruped.tree, links=links, legs=legs, locked={other: 0.0})
+    source = quadruped.source._replace(path=Path("/", other.replace("/", "")))
+    written = ast.parse(write_config(dataclasses.replace(quadruped, tree=tree, source=source, notes=(other, name))))
+    plain = ast.parse(write_config(quadruped))
+    forbidden = [
+        node.value for node in ast.walk(written) if isinstance(node, ast.keyword) and node.arg == "contact_links"
+    ]
+    assert [ast.literal_eval(value) for value in forbidden] == [(name,)]
+    assert [type(node) for node in ast.walk(written)] == [type(node) for node in ast.walk(plain)]
 
 
 def test_mesh_is_found_in_packages_and_beside_the_model(tmp_path, monkeypatch):
@@ -225,6 +346,19 @@ def test_mesh_is_found_in_packages_and_beside_the_model(tmp_path, monkeypatch):
     assert find_mesh(model, f"file://{found}") == found
     assert find_mesh(model, "../meshes/a.obj").resolve() == found.resolve()
     assert find_mesh(model, "../meshes/broken.obj") is None
+    assert find_mesh(model, f"file://localhost{found}") == found
+    for name in (
+        "file://[bad/a.stl",
+        "http://[",
+        "file://",
+        "package://",
+        "",
+        "/",
+        "..",
+        f"{'x' * 300}.stl",
+        "file:///%00.stl",
+    ):
+        assert find_mesh(model, name) is None
     assert find_mesh(tmp_path / "elsewhere.urdf", "package://cat/meshes/a.obj") is None
     monkeypatch.setenv("ROS_PACKAGE_PATH", f"/nowhere:{folder.parent}")
     assert find_mesh(Path("/opt/robot.urdf"), "package://dog_description/meshes/a.obj") == found

@@ -214,6 +214,19 @@ def test_causes_that_are_named_only_when_they_happen_are_counted_too(small_cfg, 
     assert {path.name for path in (tmp_path / "postmortem").glob("*.pt")} == {"engine_2.pt", "reward_2.pt"}
 
 
+@pytest.mark.parametrize("cause", ["../../out", "/tmp/out", "a/b", "\x1b[31m", "c" * 300])
+def test_dump_of_a_cause_of_any_name_is_in_the_folder(small_cfg, tmp_path, cause):
+    def breaks(env, result):
+        broken = torch.arange(16) == 5
+        return result._replace(done=result.done | broken, extras={**result.extras, "invalid": {cause: broken}})
+
+    run = tmp_path / "logs" / "run"
+    train(small_cfg, Faulty(breaks, {10}), run)
+    (dump,) = (run / "postmortem").glob("*.pt")
+    assert torch.load(dump, weights_only=True)["cause"] == cause and dump.name.endswith("_2.pt")
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"] and list((tmp_path / "logs").iterdir()) == [run]
+
+
 def test_an_environment_that_fails_to_explain_itself_ends_nothing(small_cfg, tmp_path, capsys):
     env = Faulty(no_reward, {10})
     env.postmortem = lambda cause: {}[cause]

@@ -222,4 +222,4 @@ def test_table_has_the_best_trial_first_and_the_interval_over_its_seeds(tmp_path
     assert tuple(float(rows[0][name]) for name in ("score", "95 % from", "to")) == summarize(values)
     assert float(rows[0]["95 % from"]) <= means[0] <= float(rows[0]["to"])
     lines = (tmp_path / "sweep.md").read_text().splitlines()
-    assert len(lines) == 6 and r"seed 1: no \| memory" in lines[-1]
+    assert len(lines) == 6 and "seed 1: no &#124; memory" in lines[-1]

@@ -1,0 +1,69 @@
+"""Prepare a robot model for the command adopt, in a process of its own.
+
+MuJoCo may need any time and memory for a file, or end the process; the command keeps a limit and cleans up.
+"""
+
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Sequence
+
+from rsl_rl.adoption.adopt import adopt_model
+from rsl_rl.adoption.config_file import class_name, write_config
+from rsl_rl.cli.errors import print_line, usage_errors
+from rsl_rl.evaluation.adoption_report import write_report
+
+
+def write_package(model: Path, folder: Path, pictures: bool) -> Sequence[str]:
+    """Write the package of a robot into a new folder, whose name is that of the robot; return lines on it."""
+    name = folder.name
+    robot = adopt_model(model, name)
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f'"""The robot {name}; see flat.py."""\n', encoding="utf-8")
+    (folder / "flat.py").write_text(write_config(robot), encoding="utf-8")
+    (folder / f"{name}.xml").write_text(robot.mjcf, encoding="utf-8")
+    require_task(folder)
+    return [*summary(robot), *write_report(robot, folder, pictures)]
+
+
+def require_task(folder: Path) -> None:
+    """Import the package in a folder, build its task and let two robots make a step; otherwise raise a ValueError."""
+    import torch
+
+    sys.path.insert(0, str(folder.parent))
+    sys.dont_write_bytecode = True
+    try:
+        task = getattr(importlib.import_module(f"{folder.name}.flat"), class_name(folder.name))()
+        env = replace(task.env, num_envs=2).build()
+        step = env.step(torch.zeros(2, env.num_actions))
+        numbers = [step.reward, *step.obs.values()]
+        if not all(bool(values.isfinite().all()) for values in numbers):
+            raise ValueError("a reward or an observation is not finite")
+    except Exception as error:  # whatever is wrong with the model or with the text
+        raise ValueError(
+            f"the task that adopt made of {folder.name} does not work ({type(error).__name__}: {error}); nothing is "
+            "written. Look for unusual names or numbers in the model"
+        ) from error
+
+
+def summary(robot: Any) -> Sequence[str]:
+    """Return lines on what was found."""
+    tree, settled = robot.tree, robot.settled
+    lines = [f"note: {note}" for note in robot.notes]
+    symmetric = f"largest error {1000 * robot.symmetry.error:.1f} mm" if robot.symmetry.holds else "no"
+    lines += [
+        f"robot: {tree.mass:.1f} kg, base {tree.links[0].name}, legs {', '.join(leg.name for leg in tree.legs)} with "
+        f"{', '.join(str(len(leg.joints)) for leg in tree.legs)} joints, {len(tree.locked)} joints locked",
+        f"left-right symmetry: {symmetric}",
+        f"standing: {'yes' if robot.stands else 'no'}; after 5 s height {settled.height:.3f} m, tilt "
+        f"{settled.tilt:.3f} rad, drift {settled.drift:.3f} m",
+    ]
+    return lines
+
+
+if __name__ == "__main__":
+    sys.argv[0] = "rsl-rl adopt"  # for messages
+    with usage_errors():
+        for line in write_package(Path(sys.argv[1]), Path(sys.argv[2]), pictures=sys.argv[3] == "pictures"):
+            print_line(line)
