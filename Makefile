@@ -18,15 +18,14 @@ help:
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,sweep,dev]"
 	touch $@
 
-# ends when three evaluations in a row have passed with margin, each of 256 robots that get a new command after 5 s;
-# with milder pushes than go2_flat, because policies learn faster
-WALK := --task go2_flat --evaluate_interval 10 --until_gate 3 \
-	--progress.evaluate_robots 256 --progress.evaluate_command_period 5 \
-	--env.randomization.terms.push.period 6 --env.randomization.terms.push.params.push_turning 0
+# ends as soon as an evaluation reaches three hours between failures under a joystick, in 3.1 robot-hours after
+# iteration 130 and then after every tenth
+WALK := --task go2_flat --algorithm.annealing_share 0.59 --evaluate_interval 10 --progress.evaluate_after 130 \
+	--until_gate 1 --progress.gate_score 1 --progress.joystick_hours 3.1 --env.gate.failures_per_hour 0.33
 
 walk: .venv/installed
 	$(PY) scripts/train.py $(WALK)
-	$(PY) scripts/evaluate.py --task go2_flat --num_seeds 3
+	$(PY) scripts/evaluate.py --task go2_flat --joystick --robot_hours 4
 	$(PY) scripts/play.py --task go2_flat
 
 test: .venv/installed

@@ -94,7 +94,16 @@ def flat_task() -> LeggedRobotConfig:
                 "standing_steps": RewardTerm(-0.5),
             },
         ),
-        gate={"fall_rate": 0.01, "lin_vel_error": 0.15, "yaw_rate_error": 0.15},
+        gate={
+            "fall_rate": 0.01,
+            "lin_vel_error": 0.15,
+            "yaw_rate_error": 0.15,
+            "failures_per_hour": 0.1,
+            "freezes_per_hour": 0.0,
+            "pushed_failures_per_hour": 1.0,
+            "dead_zone": 0.05,
+            "stop_drift": 0.05,
+        },
         randomization=RandomizationConfig().with_terms(
             {"push": EventTerm("interval", 4.0, params={"push_turning": 1.5})}
         ),

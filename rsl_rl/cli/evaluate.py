@@ -260,7 +260,9 @@ def joystick_tables(eval_results: Sequence["EvalResult"]) -> List[Table]:
         whose = f"{one.name}: " if len(eval_results) > 1 else ""
         titles = ("endurance under a joystick", "smallest command that is followed [m/s, rad/s]")
         for title, rows in zip(titles, (failure_rows(one), small_command_rows(one))):
-            table = Table(*map(Text, rows[0]), title=Text(whose + title))
+            table = Table(title=Text(whose + title))
+            for head in rows[0]:
+                table.add_column(Text(head), justify="right" if head else "left")
             for row in rows[1:]:
                 table.add_row(*map(Text, row))
             tables.append(table)

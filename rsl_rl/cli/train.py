@@ -130,7 +130,7 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
         unmark_run(run)
     last_lines, code = [f"done: {run}"], 0
     if passed:
-        times = f"{cfg.progress.until_gate} evaluations in a row"
+        times = f"{cfg.progress.until_gate} evaluations in a row" if cfg.progress.until_gate > 1 else "an evaluation"
         last_lines.insert(0, f"the policy passed the gate in {times}: training ends after iteration {done}")
     elif done < cfg.runner.max_iterations:
         last_lines = [f"interrupted by {runner.stopped_by} after iteration {done} and saved; continue with --resume"]
@@ -247,7 +247,7 @@ def attach_callbacks(
     runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "Sequence[LeggedRobot]", video_env: "Optional[LeggedRobot]"
 ) -> "Optional[VideoCallback]":
     """Add the callbacks to the runner; return that of videos."""
-    from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback
+    from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback, describe_evaluation
     from rsl_rl.runners.listeners import BestCheckpoint, GateStreak
 
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
@@ -255,7 +255,10 @@ def attach_callbacks(
     assert folder is not None  # the runner was given one
     if progress.evaluate_interval:  # also on ranks without the environment
         iteration = runner.current_learning_iteration
-        listeners = [BestCheckpoint(folder, iteration, runner.save, runner.print_line).save_if_better]
+        listeners = [
+            lambda iteration, metrics: runner.print_line(describe_evaluation(iteration, metrics, cfg.env.gate)),
+            BestCheckpoint(folder, iteration, runner.save, runner.print_line).save_if_better,
+        ]
         if progress.until_gate:
             stop = partial(runner.request_stop, GATE)
             streak = GateStreak(progress.until_gate, progress.gate_score, stop, folder, iteration)

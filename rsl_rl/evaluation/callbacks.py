@@ -69,6 +69,12 @@ def score(metrics: Mapping[str, float], gate: Mapping[str, float]) -> float:
     return max(math.inf if math.isnan(ratio) else ratio for ratio in ratios)
 
 
+def describe_evaluation(iteration: int, metrics: Mapping[str, float], gate: Mapping[str, float]) -> str:
+    """Return a line on the criteria that were measured in an evaluation during a training."""
+    parts = [f"{name} {metrics[name]:.3g} (limit {limit:g})" for name, limit in gate.items() if name in metrics]
+    return f"evaluation after iteration {iteration}: {', '.join(parts)}"
+
+
 class _Periodic:
     """A callback that runs every ``interval`` updates and after the last; it is called with the number of updates.
 

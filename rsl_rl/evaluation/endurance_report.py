@@ -21,9 +21,9 @@ CLIPS = 3
 """Failures of which the report has a clip."""
 
 NOTE = (
-    "A failure is a fall; a freeze: slower than 0.1 m/s in four fifths of the time from 1.25 s after a command of more "
-    "than 0.3 m/s on; or a command that is not followed: errors above 0.3 m/s or 0.4 rad/s for 3 s. Robots that fail are "
-    "restarted. Intervals are exact for a constant rate of failures."
+    "A failure is a fall, a freeze or a command that is not followed. Freeze: slower than 0.1 m/s in four fifths of "
+    "the time from 1.25 s after a command of more than 0.3 m/s on. Not followed: errors above 0.3 m/s or 0.4 rad/s for "
+    "3 s. Robots that fail are restarted. Intervals are exact for a constant rate of failures."
 )
 
 

@@ -37,8 +37,8 @@ _CAUSES = {
 
 
 def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult], more: Sequence[str] = ()) -> str:
-    """Return the page; tables have one column for each result, in the given order. ``more`` is HTML that goes before the
-    falls by cause."""
+    """Return the page; tables have one column for each result, in the given order. ``more`` is HTML that goes before
+    the falls by cause."""
     parts = [
         f"<h1>{html_text(title)}</h1>",
         f"<p>{html_text(conditions)} {_on_intervals(eval_results)}</p>",

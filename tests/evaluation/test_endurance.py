@@ -8,13 +8,15 @@ import torch
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import CommandTerm, RandomizationConfig
-from rsl_rl.evaluation import endurance
+from rsl_rl.evaluation import endurance, endurance_report
 from rsl_rl.evaluation.endurance import (
     DIRECTIONS,
     FAILURES,
     SIZES,
     Endurance,
     FailureJudge,
+    JoystickResult,
+    SmallCommands,
     dead_zone,
     evaluate_joystick,
     for_endurance,
@@ -24,8 +26,10 @@ from rsl_rl.evaluation.endurance import (
     merge,
     poisson_interval,
 )
+from rsl_rl.evaluation.endurance_report import endurance_html, failure_rows, small_command_rows
 from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
 from rsl_rl.tasks.mdp.commands import JoystickCommands
+from rsl_rl.viz.video import VideoError
 from tests.kill_and_resume import same
 
 CFG = Go2Flat().env
@@ -246,3 +250,49 @@ def test_joystick_metrics_count_against_the_gate_and_are_missing_without_a_test(
     measured = EvalResult("a", "model_1.pt", 1, cfg, (), [seed_result.with_joystick(joystick)])
     assert len(measured.unmet) == 1 and measured.unmet[0].startswith("failures_per_hour")
     assert measured.not_measured == [] and set(measured.joystick) == {"without pushes", "with pushes"}
+
+
+def measured(name="model_1", num_falls=2):
+    """Return the result of an evaluation with failures under a joystick, without running it."""
+    failures = {kind: {"velocity": 0, "stop": 0} for kind in FAILURES}
+    failures["fall"]["stop"] = num_falls
+    pose = torch.zeros(5, 19)
+    pose[:, 2:4] = torch.tensor([0.3, 1.0])
+    recorded = [endurance.Failure("fall", "stop", 7.25, pose, torch.ones(5, 3), torch.zeros(5, 3))] * num_falls
+    free = Endurance(4.0, failures, 0.081, 0.092, recorded)
+    pushed = Endurance(4.0, failures, 0.1, 0.1)
+    small = SmallCommands({"forward": 0.05, "left": math.inf}, {}, 0.01, 0.02, 0)
+    seed_result = SeedResult({"fall_rate": 0.0}, {}, [], {}).with_joystick(JoystickResult(free, pushed, small))
+    return EvalResult(name, "model_1.pt", 1, replace(CFG, gate={}), (), [seed_result])
+
+
+def test_tables_of_endurance_name_hours_failures_and_dead_zones():
+    rows = {row[0]: row[1:] for row in failure_rows(measured())}
+    assert rows[""] == ["without pushes", "with pushes"]
+    assert rows["hours between failures"] == ["2.00", "2.00"]
+    assert rows["95 % interval [h]"][0] == "0.55 to 16.51"  # 4 h by 7.2247 and 0.2422
+    assert rows["fall after a command of the kind stop"] == ["2", "2"]
+    assert not any("freeze" in name for name in rows)
+    assert small_command_rows(measured()) == [["forward", "left"], ["0.05", "more than 0.3"]]
+
+
+def test_report_of_endurance_has_a_clip_of_each_failure_or_says_why_not(monkeypatch):
+    drawn = []
+
+    def write(path, clip):
+        drawn.append(clip)
+        path.write_bytes(b"film")
+
+    monkeypatch.setattr(endurance_report, "write_video", write)
+    page = "".join(endurance_html([measured("<b>", num_falls=4)]))
+    assert page.count("data:video/mp4;base64,ZmlsbQ==") == 3 == len(drawn)
+    assert "fall after a command of the kind stop, at 7.2 s" in page and "<b>" not in page
+    assert drawn[0].captions[0].startswith("0.1 s before    commanded +1.00 +1.00 m/s")
+
+    def refuse(path, clip):
+        raise VideoError("no driver; install one")
+
+    monkeypatch.setattr(endurance_report, "write_video", refuse)
+    page = "".join(endurance_html([measured()]))
+    assert page.count("No clips of failures: no driver; install one") == 1 and "<video" not in page
+    assert list(endurance_html([EvalResult("a", "b", 1, CFG, (), [SeedResult({}, {}, [], {})])])) == []

@@ -13,7 +13,7 @@ from configs.go2_flat import Go2Flat
 from rsl_rl.cli.play import split_commas
 from rsl_rl.config.mdp import EventTerm, RandomizationConfig
 from rsl_rl.evaluation import plots
-from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
+from rsl_rl.evaluation.playback import describe_robots, for_playback, make_clip, run_playback, write_playback
 
 
 class Nodding:
@@ -165,3 +165,28 @@ def test_without_matplotlib_one_line_says_what_to_install(recorded, tmp_path, mo
 )
 def test_a_command_may_have_commas(typed, read):
     assert split_commas(typed.split()) == read.split()
+
+
+def test_playback_says_of_each_robot_how_it_fared():
+    """Robot 1 follows; robot 2 stands still although it is told to walk; robot 3 falls."""
+    command = torch.tensor([0.5, 0.0, 0.0]).expand(150, 3, 3)
+    velocity = command.clone()
+    velocity[:, 1] = 0.0
+    done = torch.zeros(150, 3, dtype=torch.bool)
+    done[99, 2] = True
+    lines = list(describe_robots({"command": command, "velocity": velocity, "done": done}, 0.02))
+    assert lines == [
+        "robot 1: no failure; mean errors 0.00 m/s and 0.00 rad/s",
+        "robot 2: freeze at 2.2 s; mean errors 0.50 m/s and 0.00 rad/s",
+        "robot 3: fall at 2.0 s; mean errors 0.00 m/s and 0.00 rad/s",
+    ]
+
+
+def test_captions_of_a_video_name_failures_from_their_time_on(recorded):
+    env, recording = recorded
+    recording = {**recording, "done": torch.zeros_like(recording["done"])}
+    recording["done"][9, 1] = True  # at 0.2 s, of 0.4 s
+    captions = make_clip(recording, env).captions
+    assert [("robot 2: fall" in caption) for caption in captions] == [
+        i >= len(captions) / 2 for i in range(len(captions))
+    ]
