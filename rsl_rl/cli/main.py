@@ -5,7 +5,7 @@ import os
 import sys
 from typing import List, Optional, Sequence
 
-from rsl_rl.cli.errors import FlagParser, discard_output, program
+from rsl_rl.cli.errors import FlagParser, UsageError, discard_output, is_first_on_machine, print_error, program
 from rsl_rl.cli.experiments import Experiments, find_checkout
 
 COMMANDS = {
@@ -63,6 +63,10 @@ def _run(name: str, argv: List[str]) -> int:
     except BrokenPipeError:  # the reader of the output, such as head, has what it wants
         discard_output()
         return 0
+    except UsageError as error:
+        if is_first_on_machine():
+            print_error(error.message)
+        return 2
 
 
 def print_tasks(argv: Sequence[str]) -> int:

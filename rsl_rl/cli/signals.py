@@ -23,11 +23,13 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "S
 SIGHUP."""
 
 
-def exit_on_signals() -> None:
-    """Install signal handlers that end the process with one line, before there is something to save."""
+def exit_on_signals(reports: Callable[[], bool]) -> None:
+    """Install signal handlers that end the process, before there is something to save, with one line where ``reports``
+    returns true: torchrun sends SIGTERM to all ranks, also after one has failed."""
 
     def leave(number: int, frame: Any) -> None:
-        print(f"{program()}: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
+        if reports():
+            print(f"{program()}: interrupted by {signal.Signals(number).name} before training began", file=sys.stderr)
         raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
     handle_signals(leave)
