@@ -118,6 +118,7 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     for line in lines if is_first else ():
         print_line(line)
     received = stop_on_signals(runner)
+    from rsl_rl.env import ContractError
     from rsl_rl.runners import TrainingError
 
     remaining = cfg.runner.max_iterations - runner.current_learning_iteration
@@ -130,7 +131,7 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
         collective.close()
         if videos is not None and (passed or done >= cfg.runner.max_iterations):
             videos.finish(interrupted=lambda: bool(received))
-    except (TrainingError, OSError) as error:
+    except (TrainingError, ContractError, OSError) as error:
         if collective.claim_report():
             done = runner.current_learning_iteration
             print(f"{program()}: {prefix_of(collective)}failed after iteration {done}: {error}", file=sys.stderr)

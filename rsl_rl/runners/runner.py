@@ -13,7 +13,7 @@ from rsl_rl.algorithms.build import zero_actions
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import Collective, join_process_group, require_agreement, versions
 from rsl_rl.env.adapters import as_vec_env
-from rsl_rl.env.contract import check_vec_env
+from rsl_rl.env.contract import check_vec_env, require_attributes
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.exporters import export_torchscript
 from rsl_rl.loggers import Record
@@ -55,6 +55,7 @@ class Runner:
     ):
         self.env = env
         self._vec_env = env = as_vec_env(env)
+        require_attributes(env)
         cfg = train_cfg if isinstance(train_cfg, LearnConfig) else from_dict(LearnConfig, train_cfg)
         self.train_cfg = cfg
         self._settings = cfg.runner
@@ -191,6 +192,8 @@ class Runner:
         for callback in self.after_update:
             record.update(callback(iteration))
         self.write(record)
+        for warning in self.collector.stats.pop_warnings():
+            self.print_line(warning)
         self._faults.report_new(numbers.faults, iteration)
         may_keep = iteration % self._settings.save_interval == 0
         message = self._rollback.check(iteration, numbers.steps_taken, numbers.steps_skipped, may_keep)
