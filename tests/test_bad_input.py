@@ -23,6 +23,7 @@ TASKS = ", ".join(EXPERIMENTS.names())
 COMMAND_LINE = {  # case: (command, words of the line)
     "no task": ("train", f"--task is missing; known tasks: {TASKS}"),
     "wrong task": ("train --task go2_flatt", f"unknown task 'go2_flatt'; known: {TASKS}. Did you mean 'go2_flat'?"),
+    "task of an empty name": ("train --task ''", f"--task is missing; known tasks: {TASKS}"),
     "task without a name": ("train --task", "argument --task: expected one argument"),
     "task of a module that is not there": ("train --task nowhere.x:Task", "names the module 'nowhere', which is"),
     "task by a path that is none": ("train --task .x:Task", "'.x:Task' is not an import path; write it as"),
@@ -42,6 +43,20 @@ COMMAND_LINE = {  # case: (command, words of the line)
     "physics on no device": ("train --task go2_flat --sim mujoco_warp --sim_device mps", "sim_device=mps is not"),
     "wrong robot": ("train --task go2_flat --env.robot go3", "unknown robot 'go3'; known: "),
     "wrong logger": ("train --task toy --logger tensorbord", "unknown logger 'tensorbord'; known:"),
+    "robot that is a program": ("train --task go2_flat --env.robot os:system", "the robot 'os:system' is a builtin"),
+    "physics that is a program": ("train --task go2_flat --sim os:system", "backend 'os:system' is a builtin"),
+    "physics of another class": ("train --task go2_flat --sim pathlib:Path", "'pathlib:Path' is the class Path;"),
+    "logger that is a program": (
+        "train --task toy --logger os:system",
+        "the logger 'os:system' is a builtin_function_or_method; name a class derived from rsl_rl.loggers",
+    ),
+    "logger of another class": ("train --task toy --logger pathlib:Path", "logger 'pathlib:Path' is the class Path"),
+    "reward that is a program": (
+        "train --task go2_flat --env.rewards.terms.torques.func os:system",
+        "env.rewards.terms.torques: system is not written in Python; write a function that calls it",
+    ),
+    "runs of nobody": ("train --task toy --log_root ~nosuchuser/x", "--log_root ~nosuchuser/x: there is no home"),
+    "weights of nobody": ("train --task toy --init_from ~nosuchuser/x", "--init_from ~nosuchuser/x: there is no home"),
     "device that is none": ("train --task toy --rl_device gpu", "rl_device='gpu' is not a device; allowed: cpu, cuda"),
     "device that is not there": ("train --task toy --rl_device cuda:9", "rl_device=cuda:9: torch sees"),
     "experiment that leaves the folder": ("train --task toy --experiment_name ../x", "must be one folder name"),
@@ -189,6 +204,7 @@ CONFIGS = {  # what a run's config.yaml is changed to: words of the line
     "policy: {kind: PPOConfig}\n": "config.yaml: policy.kind='PPOConfig'; known: ActorCriticConfig",
     "policy: {actor_hidden_dims: 32}\n": "config.yaml: policy.actor_hidden_dims=32; give a list",
     "env: {3: 4}\n": "config.yaml: unknown setting 'env.3'",
+    "runner: {logger: 'os:system', max_iterations: 9}\n": "the logger 'os:system' is a builtin_function_or_method;",
 }
 
 
@@ -303,6 +319,22 @@ def test_the_programs_above_would_do_harm_if_they_were_read_carelessly(tmp_path,
     monkeypatch.chdir(tmp_path)
     pickle.loads(pickle.dumps(Executes()))
     assert (tmp_path / "executed").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ("MASTER_PORT=x", "MASTER_PORT='x', which torchrun sets: give a whole number from 0 to 65535, or unset RANK,"),
+        ("RANK=2", "RANK='2', which torchrun sets: give a whole number from 0 to 1"),
+        ("WORLD_SIZE=-1", "WORLD_SIZE='-1', which torchrun sets: give a whole number of at least 1"),
+        ("LOCAL_RANK=one", "LOCAL_RANK='one', which torchrun sets: give a whole number"),
+    ],
+)
+def test_a_variable_of_torchrun_that_cannot_be_is_one_line(refused, monkeypatch, variable, words):
+    variables = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    for name, value in (*variables.items(), variable.split("=")):
+        monkeypatch.setenv(name, value)
+    assert words in refused("train --task toy")
 
 
 @pytest.mark.parametrize("case", IN_PROCESSES)

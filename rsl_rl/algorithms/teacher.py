@@ -17,6 +17,7 @@ from rsl_rl.modules.networks import CRITIC_PARTS
 from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.utils.checkpoints import config_of, find_checkpoint, iteration_of, read_checkpoint
 from rsl_rl.utils.config_io import from_dict, read_yaml
+from rsl_rl.utils.files import expand_user
 
 
 def actor_state(state_dict: Mapping[str, Tensor]) -> Dict[str, Tensor]:
@@ -66,7 +67,7 @@ def _checkpoint_of(cfg: DistillationConfig) -> Path:
             "algorithm.teacher_run is missing; give the folder of the teacher's training run, or one of its checkpoint "
             "files, such as --algorithm.teacher_run logs/<experiment>/<run>"
         )
-    path = Path(cfg.teacher_run).expanduser()
+    path = expand_user(cfg.teacher_run, "algorithm.teacher_run")
     if path.is_dir():
         return find_checkpoint(path, cfg.teacher_checkpoint)
     if not path.is_file():

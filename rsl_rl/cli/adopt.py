@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--no-pictures", "--no_pictures", action="store_true", help="write the report without pictures")
     parser.add_argument("--train", action="store_true", help="train it afterwards")
     flags = parser.parse_args(argv)
-    exit_on_signals("before the robot was prepared; nothing is written")
+    exit_on_signals(when="before the robot was prepared; nothing is written")
     with usage_errors():
         from rsl_rl.adoption.config_file import class_name
 

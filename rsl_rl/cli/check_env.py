@@ -9,6 +9,7 @@ import argparse
 from typing import Any, List, Sequence
 
 from rsl_rl.cli.errors import FlagParser, program, usage_errors
+from rsl_rl.cli.experiments import Experiments
 
 
 def main(argv: Sequence[str]) -> int:
@@ -22,6 +23,11 @@ def main(argv: Sequence[str]) -> int:
 
         if flags.num_steps < 1:
             raise ValueError(f"--num-steps {flags.num_steps}: give a positive number")
+        if flags.env in Experiments().names():
+            raise ValueError(
+                f"{flags.env} is a task, whose environment each training checks: rsl-rl train --task {flags.env}. Give "
+                "package.module:make_env, or the id of a Gymnasium environment"
+            )
         env = load_env(flags.env)
         try:
             env = as_vec_env(env)

@@ -21,6 +21,7 @@ from rsl_rl.cli.experiments import Experiments, default_log_root
 from rsl_rl.config import aliases
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
+from rsl_rl.utils.files import expand_user
 
 if TYPE_CHECKING:
     from rsl_rl.sim.base import Backend
@@ -68,12 +69,12 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
         print("\n".join(experiments.names()))
         raise SystemExit(0)
     with usage_errors():
-        if early.task is None and not early.help:
+        if not early.task and not early.help:
             raise ValueError(f"--task is missing; known tasks: {', '.join(experiments.names())}")
         run, unavailable, cfg = None, "", TrainConfig()
         if early.task:  # whose class may inherit the name of another experiment
             cfg = dataclasses.replace(experiments.load(early.task)(), task=early.task)
-        log_root = Path(early.log_root).expanduser().resolve() if early.log_root else default_log_root()
+        log_root = expand_user(early.log_root, "--log_root").resolve() if early.log_root else default_log_root()
         import_isaac_gym(early, from_run)
         if (from_run or early.resume) and not early.help:
             run, cfg = _read_run(early, cfg, log_root, experiments)

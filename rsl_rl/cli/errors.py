@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Callable, Iterator, NoReturn
+from typing import Iterator, NoReturn
 
 from rsl_rl.cli.experiments import FOLDERS
 from rsl_rl.utils.host import current_launch
@@ -21,19 +21,30 @@ def program() -> str:
     return Path(sys.argv[0]).name
 
 
+class UsageError(SystemExit):
+    """Wrong usage, which ends the program with exit code 2; :func:`rsl_rl.cli.main.main` prints the message."""
+
+    def __init__(self, message: str):
+        super().__init__(2)
+        self.message = one_line(message)
+
+
 def is_first_on_machine() -> bool:
     """Return whether this process is the first that torchrun has started on this machine, or the only one."""
-    return current_launch().local_rank == 0
+    try:
+        return current_launch().local_rank == 0
+    except ValueError:  # of torchrun's variables
+        return True
 
 
-def fail(message: str, reports: Callable[[], bool] = is_first_on_machine) -> NoReturn:
-    """Print one line and exit with the code of wrong usage.
+def print_error(message: str) -> None:
+    """Print the line about wrong usage."""
+    print(f"{program()}: error: {one_line(message)}", file=sys.stderr)
 
-    All processes of a distributed training may find the error; the line is printed where ``reports`` returns true.
-    """
-    if reports():
-        print(f"{program()}: error: {one_line(message)}", file=sys.stderr)
-    raise SystemExit(2)
+
+def fail(message: str) -> NoReturn:
+    """End the program with a line and the exit code of wrong usage."""
+    raise UsageError(message)
 
 
 class FlagParser(argparse.ArgumentParser):
@@ -57,24 +68,24 @@ def discard_output() -> None:
 
 
 @contextlib.contextmanager
-def usage_errors(reports: Callable[[], bool] = is_first_on_machine) -> Iterator[None]:
-    """Turn errors of a user, raised during the setup, into one line and exit code 2; see :func:`fail`."""
+def usage_errors() -> Iterator[None]:
+    """Turn errors of a user, raised during the setup, into one line and exit code 2."""
     try:
         yield
     except BrokenPipeError:  # of --help
         raise
     except (ValueError, OSError) as error:
-        fail(str(error), reports)
+        fail(str(error))
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
-        fail(f"this machine has too little memory; use fewer environments or smaller networks ({error})", reports)
+        fail(f"this machine has too little memory; use fewer environments or smaller networks ({error})")
     except ModuleNotFoundError as error:
         remedy = "install it with pip, or with an extra of rsl-rl-lib (see README.md)"
         for package, folder in FOLDERS.items():
             if (error.name or "").partition(".")[0] == folder:
                 remedy = f"outside of the checkout write '{package}' in place of '{folder}'"
-        fail(str(error) if "install" in str(error) else f"{error}; {remedy}", reports)
+        fail(str(error) if "install" in str(error) else f"{error}; {remedy}")
 
 
 @contextlib.contextmanager

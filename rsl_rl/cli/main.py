@@ -5,7 +5,7 @@ import os
 import sys
 from typing import List, Optional, Sequence
 
-from rsl_rl.cli.errors import FlagParser, discard_output, fail, program
+from rsl_rl.cli.errors import FlagParser, UsageError, discard_output, is_first_on_machine, print_error, program
 from rsl_rl.cli.experiments import Experiments, find_checkout
 
 COMMANDS = {
@@ -35,7 +35,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     name = words[0].replace("_", "-")
     if name not in COMMANDS:
         sys.argv[0] = "rsl-rl"  # for messages
-        fail(f"unknown command '{words[0]}'; known: {', '.join(COMMANDS)}")
+        print_error(f"unknown command '{words[0]}'; known: {', '.join(COMMANDS)}")
+        return 2
     sys.argv[0] = f"rsl-rl {name}"  # for messages
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # for --task module:Class, as `python -m` does
@@ -63,6 +64,10 @@ def _run(name: str, argv: List[str]) -> int:
     except BrokenPipeError:  # the reader of the output, such as head, has what it wants
         discard_output()
         return 0
+    except UsageError as error:
+        if is_first_on_machine():
+            print_error(error.message)
+        return 2
 
 
 def print_tasks(argv: Sequence[str]) -> int:

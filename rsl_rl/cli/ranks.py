@@ -7,13 +7,18 @@ import dataclasses
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from rsl_rl.cli.errors import program
+from rsl_rl.cli.command_line import Arguments
+from rsl_rl.cli.errors import UsageError, print_error, program, usage_errors
+from rsl_rl.utils.config_io import to_dict
 from rsl_rl.utils.host import Launch, current_launch, launcher_name, parent_death_signal, take_share_of_cpus
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
+
+COMPARED_FLAGS = ("resume", "checkpoint", "fresh_episodes", "init_from")
+"""Flags beside the config that must be the same on all ranks; paths of run folders may differ between machines."""
 
 MARK = ".launcher"
 """File in a run folder with the name of the torchrun whose processes train there."""
@@ -36,8 +41,7 @@ def prepare_rank() -> Launch:
 
 def config_of_rank(cfg: Any, launch: Launch) -> Any:
     """Return the config of a training with the devices, the seed and the share of the environments of one process."""
-    num_envs = launch.share_of(cfg.env.num_envs)
-    if num_envs == 0:
+    if cfg.env.num_envs < launch.size:
         raise ValueError(
             f"env.num_envs={cfg.env.num_envs} are fewer environments than the {launch.size} processes; they are shared "
             "among these, so give at least one for each"
@@ -47,8 +51,45 @@ def config_of_rank(cfg: Any, launch: Launch) -> Any:
         sim_device=launch.device(cfg.sim_device),
         rl_device=launch.device(cfg.rl_device),
         seed=launch.seed(cfg.seed),
-        env=dataclasses.replace(cfg.env, num_envs=num_envs),
+        env=dataclasses.replace(cfg.env, num_envs=launch.share_of(cfg.env.num_envs)),
     )
+
+
+def join_ranks(launch: Launch, prepare: Callable[[], Tuple[Arguments, Any]]) -> Tuple[Arguments, Any, Collective]:
+    """Return what ``prepare`` returns, the arguments of a training and the config of this rank, and the collective.
+
+    A rank that ``prepare`` refuses, or settings that are not the same on all ranks, end all ranks with one line.
+    """
+    prepared, error = None, ""
+    try:
+        prepared = prepare()
+    except UsageError as refusal:
+        if launch.size == 1:
+            raise
+        error = refusal.message
+    except Exception as failure:
+        if launch.size == 1:
+            raise
+        traceback.print_exc()
+        error = f"{type(failure).__name__}: {failure}"
+    from rsl_rl.distributed import DEFAULT_TIMEOUT, AgreementError, Start, join_process_group, versions
+
+    device, timeout, start = "cpu", DEFAULT_TIMEOUT, Start(error=error)
+    if prepared is not None:
+        args, own = prepared
+        device, timeout, start = own.rl_device, args.flags.rank_timeout, Start({**versions(), **_settings(args)})
+    with usage_errors():
+        try:
+            collective = join_process_group(device, timeout, start, show=print_error)
+        except AgreementError:  # rank 0 has printed it
+            raise SystemExit(2) from None
+    assert prepared is not None  # an error is an AgreementError
+    return (*prepared, collective)
+
+
+def _settings(args: Arguments) -> Dict[str, Any]:
+    """Return the settings that must be the same on all ranks."""
+    return {**{f"--{name}": getattr(args.flags, name) for name in COMPARED_FLAGS}, **to_dict(args.cfg)}
 
 
 def mark_run(run: Path) -> None:
@@ -84,6 +125,11 @@ def run_rank(collective: Collective, work: Callable[[], int]) -> int:
         if line:
             print(f"{program()}: {line}; the newest checkpoint is in the run folder", file=sys.stderr)
         code = 1
+    except UsageError as error:
+        if collective.claim_report():
+            named = error.message.startswith("rank ")
+            print_error(error.message if named else f"{prefix_of(collective)}{error.message}")
+        code = 2
     except Exception as error:
         if collective.size == 1:
             raise
@@ -96,6 +142,11 @@ def run_rank(collective: Collective, work: Callable[[], int]) -> int:
     if code != 0:
         collective.abort(code)
     return code
+
+
+def prefix_of(collective: Collective) -> str:
+    """Return the start of a message of one rank; empty in a single process."""
+    return f"rank {collective.rank}: " if collective.size > 1 else ""
 
 
 def exit_code_of_stop(code: int, launch: Launch) -> int:

@@ -23,11 +23,17 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "S
 SIGHUP."""
 
 
-def exit_on_signals(when: str = "before training began") -> None:
-    """Install signal handlers that end the process with one line, before there is something to save."""
+def always() -> bool:
+    return True
+
+
+def exit_on_signals(reports: Callable[[], bool] = always, when: str = "before training began") -> None:
+    """Install signal handlers that end the process, before there is something to save, with one line where ``reports``
+    returns true: torchrun sends SIGTERM to all ranks, also after one has failed."""
 
     def leave(number: int, frame: Any) -> None:
-        print(f"{program()}: interrupted by {signal.Signals(number).name} {when}", file=sys.stderr)
+        if reports():
+            print(f"{program()}: interrupted by {signal.Signals(number).name} {when}", file=sys.stderr)
         raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
     handle_signals(leave)

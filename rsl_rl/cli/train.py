@@ -16,12 +16,15 @@ from rsl_rl.cli.ranks import (
     arguments_after_restart,
     config_of_rank,
     exit_code_of_stop,
+    join_ranks,
     mark_run,
+    prefix_of,
     prepare_rank,
     run_rank,
     unmark_run,
 )
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, exit_on_signals, stop_on_signals
+from rsl_rl.utils.files import expand_user
 from rsl_rl.utils.host import Launch
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from rsl_rl.evaluation.callbacks import VideoCallback
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.tasks.legged_robot import LeggedRobot
+
+MAX_TIMEOUT = 1e7
+"""Largest --rank_timeout [s]."""
 
 GATE = "gate"
 """Reason of a training that ended by --until_gate."""
@@ -61,28 +67,33 @@ class Flags:
 
 
 def main(argv: Sequence[str]) -> int:
-    launch = prepare_rank()
-    seeds = trainings.split_flags(argv)
-    if seeds is not None:
-        if launch.size > 1:
-            fail("--seeds starts several trainings of one process each; start it without torchrun")
-        return trainings.train_seeds(*seeds, parse_flags)
-    args = parse_flags(argv)
-    if launch.restarts:
-        more = arguments_after_restart(args.log_root / args.cfg.runner.experiment_name, args.run)
-        args = parse_flags([*argv, *more])
-    from rsl_rl.distributed import join_process_group
-    from rsl_rl.utils.seeding import require_device
-
-    exit_on_signals()
     with usage_errors():
-        if not args.flags.rank_timeout > 0:
-            raise ValueError(f"--rank_timeout {args.flags.rank_timeout}: give a time in seconds")
+        launch = prepare_rank()
+    seeds = trainings.split_flags(argv) if launch.size == 1 else None
+    if seeds is not None:
+        return trainings.train_seeds(*seeds, parse_flags)
+    args, own, collective = join_ranks(launch, lambda: prepare(argv, launch))
+    exit_on_signals(collective.claim_report)  # not before: a rank that waits for the others runs no handler
+    return run_rank(collective, lambda: train(args, own, launch, collective))
+
+
+def prepare(argv: Sequence[str], launch: Launch) -> Tuple[Arguments, Any]:
+    """Return the arguments of a training and the config of one rank."""
+    if launch.size > 1 and trainings.split_flags(argv) is not None:
+        fail("--seeds starts several trainings of one process each; start it without torchrun")
+    args = parse_flags(argv)
+    with usage_errors():
+        if launch.restarts:
+            more = arguments_after_restart(args.log_root / args.cfg.runner.experiment_name, args.run)
+            args = parse_flags([*argv, *more])
+        if not 0 < args.flags.rank_timeout <= MAX_TIMEOUT:
+            raise ValueError(f"--rank_timeout {args.flags.rank_timeout}: give a time from above 0 to {MAX_TIMEOUT:g} s")
         own = config_of_rank(args.cfg, launch)
+        from rsl_rl.utils.seeding import require_device
+
         for name in ("sim_device", "rl_device"):
             require_device(name, getattr(own, name))
-        collective = join_process_group(own.rl_device, args.flags.rank_timeout)
-    return run_rank(collective, lambda: train(args, own, launch, collective))
+    return args, own
 
 
 def parse_flags(argv: Sequence[str]) -> Arguments:
@@ -95,7 +106,7 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     cfg, engine, is_first = args.cfg, engine_name(args.cfg), collective.rank == 0
     if engine == "mujoco_warp" and is_first:
         print_line("MuJoCo Warp compiles its kernels, which takes about a minute if they are not cached")
-    with usage_errors(collective.claim_report):
+    with usage_errors():
         runner, notes, videos = set_up(args, own, collective)
     run = runner.log_dir
     assert run is not None  # the runner was given one
@@ -107,6 +118,7 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     for line in lines if is_first else ():
         print_line(line)
     received = stop_on_signals(runner)
+    from rsl_rl.env import ContractError
     from rsl_rl.runners import TrainingError
 
     remaining = cfg.runner.max_iterations - runner.current_learning_iteration
@@ -119,9 +131,10 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
         collective.close()
         if videos is not None and (passed or done >= cfg.runner.max_iterations):
             videos.finish(interrupted=lambda: bool(received))
-    except (TrainingError, OSError) as error:
+    except (TrainingError, ContractError, OSError) as error:
         if collective.claim_report():
-            print(f"{program()}: failed after iteration {runner.current_learning_iteration}: {error}", file=sys.stderr)
+            done = runner.current_learning_iteration
+            print(f"{program()}: {prefix_of(collective)}failed after iteration {done}: {error}", file=sys.stderr)
         return 1
     finally:
         if videos is not None:
@@ -161,7 +174,7 @@ def set_up(
     cfg = args.cfg
     run, which = args.run, args.flags.checkpoint
     checkpoint = collective.call_on_first(lambda: find_checkpoint(run, which)) if run else None
-    weights = Path(args.flags.init_from).expanduser() if args.flags.init_from else None
+    weights = expand_user(args.flags.init_from, "--init_from") if args.flags.init_from else None
     if weights is not None and weights.is_dir():
         weights = find_checkpoint(weights)
     prepare_host()

@@ -10,6 +10,7 @@ from rsl_rl.env import adapters, check, vec_env
 from rsl_rl.env.adapters import is_vector_env, of_groups, unknown
 from rsl_rl.env.adapters.foreign import ForeignEnv
 from rsl_rl.env.check import EnvReport, load_env
+from rsl_rl.env.contract import four_of
 from rsl_rl.env.vec_env import Observations, StepResult, is_groups
 
 _INTERFACES = (
@@ -88,7 +89,7 @@ class ExtrasEnv(ForeignEnv):
         return _with_extras(obs, extras)
 
     def step(self, actions: Tensor) -> StepResult:
-        obs, reward, done, extras = self.client.step(actions)
+        obs, reward, done, extras = four_of(self.client.step(actions))
         groups = _with_extras(obs, extras)
         return self._result(groups, reward, done, _with_final_groups(extras, groups))
 
@@ -132,8 +133,9 @@ def _first_observations(env: Any) -> Any:
 
 
 def _with_extras(obs: Tensor, extras: Any) -> Dict[str, Tensor]:
-    others = (extras or {}).get("observations", {})
-    return {"policy": obs, **{name: others[name] for name in others.keys() if name != "policy"}}  # noqa: SIM118
+    others = extras.get("observations") if is_groups(extras) else None
+    names = others.keys() if is_groups(others) else ()
+    return {"policy": obs, **{name: others[name] for name in names if name != "policy"}}
 
 
 def _with_privileged(obs: Tensor, privileged: Any) -> Dict[str, Tensor]:
@@ -143,7 +145,7 @@ def _with_privileged(obs: Tensor, privileged: Any) -> Dict[str, Tensor]:
 
 def _with_final_groups(extras: Any, groups: Dict[str, Tensor]) -> Any:
     """Return extras whose last observations are groups, where they are one tensor: that of the critic."""
-    final = (extras or {}).get("final_obs")
+    final = extras.get("final_obs") if is_groups(extras) else None
     if not isinstance(final, Tensor):
         return extras
     return {**extras, "final_obs": {**groups, "critic" if "critic" in groups else "policy": final}}

@@ -14,7 +14,7 @@ _PERIOD = 1.0
 """Time between two signs of life [s]."""
 _SILENT_PERIODS = 5
 """Number of periods without a sign of life after which a rank counts as ended."""
-_GRACE = 10.0
+_GRACE = 5.0
 """Time in which a process ends by itself after another rank has failed [s]."""
 
 
@@ -28,7 +28,7 @@ class Monitor(threading.Thread):
     def __init__(self, store: dist.Store, rank: int, size: int, timeout: float):
         super().__init__(daemon=True, name="rank monitor")
         self._store, self._rank, self._size, self._timeout = store, rank, size, timeout
-        self._lock = threading.Lock()  # of the store
+        self._lock = threading.RLock()  # of the store; a signal handler may interrupt its holder
         self._stopped = threading.Event()
         self._beats = 0
         self._num_calls = 0
@@ -53,7 +53,7 @@ class Monitor(threading.Thread):
         while not self._stopped.wait(_PERIOD):
             try:
                 self._publish()
-                failed = self._read_failed()
+                failed = self.failure_is_reported()
             except RuntimeError:  # the process that serves the store has ended
                 failed = True
             self._end_late_process(failed)
@@ -62,10 +62,6 @@ class Monitor(threading.Thread):
         self._beats += 1
         with self._lock:
             self._store.set(f"life/{self._rank}", f"{self._num_calls} {self._beats}")
-
-    def _read_failed(self) -> bool:
-        with self._lock:
-            return self._store.check(["failed"])
 
     def _end_late_process(self, failed: bool) -> None:
         """End the process if it waits longer than the time limit, or goes on long after another one has failed."""
@@ -82,6 +78,11 @@ class Monitor(threading.Thread):
                 text = f"rank {self._rank} has waited {self._timeout:g} s for {names}; the training ends"
                 print(text, file=sys.stderr, flush=True)
                 os._exit(1)
+
+    def failure_is_reported(self) -> bool:
+        """Return whether a rank has reported the end of the training."""
+        with self._lock:
+            return self._store.check(["failed"])
 
     def claim_report(self) -> bool:
         """Return whether this rank is the first to report the end of the training; the others stay silent."""

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
+from rsl_rl.distributed.agreement import AgreementError, Start, agree_on_start
 from rsl_rl.distributed.collective import SINGLE_PROCESS, Collective, RankError
 from rsl_rl.distributed.monitor import Monitor
 from rsl_rl.utils.host import current_launch
@@ -122,7 +123,12 @@ class ProcessGroup(Collective):
         return self._monitor is None or self._monitor.claim_report()
 
     def explain(self, error: RankError) -> str:
-        late = [] if self._monitor is None else self._monitor.late_ranks()
+        if self._monitor is None:
+            return str(error)
+        with contextlib.suppress(RuntimeError):  # rank 0 served the store and has ended
+            if self._monitor.failure_is_reported():
+                return ""
+        late = self._monitor.late_ranks()
         first = self.claim_report()
         return "" if not first else f"rank {self.rank} has lost {', '.join(late)}" if late else str(error)
 
@@ -141,12 +147,20 @@ class ProcessGroup(Collective):
         os._exit(code)  # without the end of the communication, which would wait for the other ranks
 
 
-def join_process_group(device: Union[str, torch.device] = "cpu", timeout: float = DEFAULT_TIMEOUT) -> Collective:
+def join_process_group(
+    device: Union[str, torch.device] = "cpu",
+    timeout: float = DEFAULT_TIMEOUT,
+    start: Optional[Start] = None,
+    show: Callable[[str], None] = lambda message: None,
+) -> Collective:
     """Return the collective of the ranks that torchrun has started, with tensors on ``device``; without torchrun it is
     that of a single process.
 
     Ranks that do not meet within ``timeout`` [s] are a ValueError. A rank that later waits longer than that for the
     others ends its process, with a line that names the late rank. A process group that exists is used as it is.
+
+    If a rank says in ``start`` that it cannot begin, or the ranks have different settings, all raise an AgreementError,
+    after rank 0 has called ``show`` with the message.
     """
     launch = current_launch()
     if dist.is_initialized():
@@ -154,8 +168,6 @@ def join_process_group(device: Union[str, torch.device] = "cpu", timeout: float 
     if not launch.has_group:
         return SINGLE_PROCESS
     on_gpu = torch.device(device).type == "cuda"
-    if on_gpu:
-        torch.cuda.set_device(device)
     # Functions of this module have the process group that exists at its import as a default argument. Later, the import
     # would keep the group, whose threads then abort a process that has done its work.
     importlib.import_module("torch.distributed.nn.functional")
@@ -166,10 +178,17 @@ def join_process_group(device: Union[str, torch.device] = "cpu", timeout: float 
     try:
         shared, rank, size = next(rendezvous("env://", timeout=limit))
         group_store = dist.PrefixStore(attempt, shared)
+        shared.set_timeout(timedelta(seconds=timeout))
+        agree_on_start(group_store, rank, size, start or Start(), show)
+        shared.set_timeout(limit)
+        if on_gpu:
+            torch.cuda.set_device(device)
         dist.init_process_group(backend, store=group_store, rank=rank, world_size=size, timeout=limit)
         store = dist.TCPStore(
             address, port, is_master=False, timeout=timedelta(seconds=timeout), wait_for_workers=False
         )
+    except AgreementError:
+        raise
     except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"rank {launch.rank} of {launch.size} could not meet the others at {address}:{port}: "

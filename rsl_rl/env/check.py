@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.contract import ContractError, Correction, find_corrections
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.utils.registry import import_object
+from rsl_rl.utils.registry import import_object, suggest
 
 
 class EnvReport(NamedTuple):
@@ -40,20 +41,58 @@ class EnvReport(NamedTuple):
 
 def load_env(source: Any) -> Any:
     """Return the environment that ``source`` is, makes when called, or names: "package.module:make_env", or the id of a
-    Gymnasium environment, of which eight instances are made."""
+    Gymnasium environment, of which eight instances are made.
+
+    A source of another kind is a ValueError. Errors of the environment itself pass through.
+    """
+    name = source if isinstance(source, str) else getattr(source, "__qualname__", type(source).__name__)
     if isinstance(source, str):
-        source = import_object(source) if ":" in source and "/" not in source else _gymnasium_env(source)
+        if ":" not in source or "/" in source:
+            return _gymnasium_env(source)
+        source = import_object(source)
     if hasattr(source, "step") and not isinstance(source, type):
         return source
+    _require_factory(source, name)
+    try:
+        made = source()
+    except SystemExit as stop:
+        raise ValueError(f"{name} ends the process in place of returning an environment") from stop
+    if not hasattr(made, "step"):
+        raise ValueError(f"{name} returns a {type(made).__name__} without step(), which is not an environment")
+    return made
+
+
+def _require_factory(source: Any, name: str) -> None:
+    """Raise a ValueError for what cannot be called to make an environment, without calling it."""
     if not callable(source):
         raise ValueError(f"a {type(source).__name__} is not an environment; give one, or a function that returns one")
-    return source()
+    if isinstance(source, type) and not (hasattr(source, "step") or hasattr(source, "__getattr__")):
+        raise ValueError(f"{name} is a class without step(); name the class of an environment, or a function")
+    if inspect.isbuiltin(source):
+        raise ValueError(f"{name} is a function of Python itself; name a function that returns an environment")
+    try:
+        inspect.signature(source).bind()
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} cannot be called without arguments ({error}); name a function without arguments that returns the "
+            "environment"
+        ) from error
 
 
 def _gymnasium_env(name: str) -> Any:
-    import gymnasium  # an optional package
-
-    return gymnasium.make_vec(name, num_envs=8)
+    try:
+        import gymnasium  # an optional package
+    except ImportError as error:
+        raise ValueError(f"{name} is not package.module:make_env, and an id of Gymnasium needs: {error}") from error
+    if name not in gymnasium.registry and "/" not in name and ":" not in name:
+        raise ValueError(
+            f"Gymnasium knows no environment {name or repr(name)}; give package.module:make_env, or one of its ids."
+            f"{suggest(name, gymnasium.registry)}"
+        )
+    try:
+        return gymnasium.make_vec(name, num_envs=8)
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(f"Gymnasium cannot make {name}: {' '.join(str(error).split())}") from error
 
 
 def check_env(source: Any, num_steps: int = 100) -> EnvReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from rsl_rl.env.protocols import Checkpointable, supports
 from rsl_rl.env.vec_env import StepResult, VecEnv, is_groups
 from rsl_rl.utils.checkpoints import check_serializable
+from rsl_rl.utils.tensors import as_numbers, describe_unusable
 
 _ATTRIBUTES = ("num_envs", "num_actions", "max_episode_length", "device")
 
@@ -46,12 +47,8 @@ def find_corrections(
     env: VecEnv, num_steps: int = 3, actions: Optional[Tensor] = None, groups: Sequence[str] = ("policy",)
 ) -> List[Correction]:
     """Do what :func:`check_vec_env` does, and return the remedies too."""
-    missing = [name for name in _ATTRIBUTES if not hasattr(env, name)]
-    if missing:
-        raise ContractError(f"{type(env).__name__} has no {', '.join(missing)}; set these attributes (see VecEnv)")
+    require_attributes(env)
     report = _ContractChecks(env, groups)
-    report.attributes()
-    report.finish()
     report.observations(env.get_observations(), "get_observations()")
     previous_extras: Optional[Dict[str, Any]] = None
     if actions is None:
@@ -72,10 +69,58 @@ def find_corrections(
     return report.corrections
 
 
-def standardize_step(result: StepResult) -> StepResult:
+def require_attributes(env: VecEnv) -> None:
+    """Raise a :class:`ContractError` for attributes that are missing or cannot be."""
+    missing = [name for name in _ATTRIBUTES if not hasattr(env, name)]
+    if missing:
+        raise ContractError(f"{type(env).__name__} has no {', '.join(missing)}; set these attributes (see VecEnv)")
+    report = _ContractChecks(env, ())
+    report.attributes()
+    report.finish()
+
+
+def unpack_step(result: Any, num_envs: int) -> StepResult:
+    """Return the result of a step; a part of another kind or size than promised is a :class:`ContractError`.
+
+    Values are not read, so that nothing synchronises with the device.
+    """
+    obs, reward, done, extras = four_of(result)
+    if not isinstance(extras, Mapping):
+        raise ContractError(f"extras is a {type(extras).__name__} in this step; return a fresh dict every step")
+    require_column(reward, "reward", num_envs)
+    require_column(done, "done", num_envs)
+    if "time_outs" in extras:
+        require_column(extras["time_outs"], "extras['time_outs']", num_envs)
+    return StepResult(obs, reward, done, extras)  # type: ignore[arg-type]  # any mapping will do
+
+
+def four_of(result: Any) -> Tuple[Any, Any, Any, Any]:
+    """Return the four parts of a step's result; a result of another form is a :class:`ContractError`."""
+    if not isinstance(result, (tuple, list)) or len(result) != 4:
+        raise ContractError(_other_order(result))
+    return result[0], result[1], result[2], result[3]
+
+
+def require_column(x: Any, name: str, num_envs: int) -> None:
+    """Raise a :class:`ContractError` unless x is one real number per environment, [N] or [N, 1]."""
+    unusable = describe_unusable(x)
+    if unusable:
+        raise ContractError(f"{name} {unusable} in every step")
+    if x.shape not in ((num_envs,), (num_envs, 1)):
+        raise ContractError(f"{name} has the shape {list(x.shape)} in this step; give [{num_envs}] in every step")
+
+
+def require_mask(x: Any, name: str, num_envs: int) -> None:
+    """Raise a :class:`ContractError` unless x is one bool per environment, [N]."""
+    require_column(x, name, num_envs)
+    if x.dtype != torch.bool or x.dim() != 1:
+        given = f"{_dtype_name(x)} {list(x.shape)}"
+        raise ContractError(f"{name} is {given} in this step; give bool [{num_envs}] in every step")
+
+
+def standardize_step(result: Any, num_envs: int) -> StepResult:
     """Convert a step that :func:`check_vec_env` accepted to the promised form: reward [N] float, done [N] bool."""
-    obs, reward, done, extras = result
-    num_envs = len(reward)
+    obs, reward, done, extras = unpack_step(result, num_envs)
     return StepResult(obs, reward.reshape(num_envs).to(torch.float32), done.reshape(num_envs).bool(), extras)
 
 
@@ -106,7 +151,10 @@ class _ContractChecks:
             return
         limit = env.max_episode_length
         if isinstance(limit, Tensor):
-            if limit.shape not in ((), (env.num_envs,)) or not (limit.isfinite() & (limit > 0)).all():
+            unusable = describe_unusable(limit)
+            if unusable:
+                self.error(f"max_episode_length {unusable}")
+            elif limit.shape not in ((), (env.num_envs,)) or not (limit.isfinite() & (limit > 0)).all():
                 self.error(f"max_episode_length is a tensor {list(limit.shape)}; give one positive number, or one each")
         elif isinstance(limit, bool) or not isinstance(limit, numbers.Real) or not 0 < limit < math.inf:
             self.error(f"max_episode_length={limit!r}; give a positive number of control steps, or a tensor of them")
@@ -137,6 +185,8 @@ class _ContractChecks:
         for name in obs.keys():  # noqa: SIM118
             if self.tensor(obs[name], f"{source}['{name}']"):
                 shapes[str(name)] = obs[name].shape
+                if obs[name].numel() == 0 and (name in self.required or not self.required):
+                    self.error(f"{source}['{name}'] has the shape {list(obs[name].shape)}; give at least one number")
                 self.finite(torch.isfinite(obs[name]).reshape(self.num_envs, -1).all(dim=1), f"{source}['{name}']")
         if self.groups is not None and shapes != self.groups and not self.errors:
             self.error(f"{source} gives {_sizes(shapes)} after {_sizes(self.groups)}; keep groups and shapes the same")
@@ -195,6 +245,8 @@ class _ContractChecks:
                 "extras['time_outs'] is set where done is not; it counts only where both are",
                 'extras["time_outs"] = timed_out & done',
             )
+        if "no_transition" in extras:
+            self.mask(extras["no_transition"], "extras['no_transition']")
         if "final_obs" in extras:
             self.final_observations(extras["final_obs"], obs, done & ~broken)
         for name in ("log", "episode"):
@@ -214,26 +266,37 @@ class _ContractChecks:
             label = f"extras['invalid'][{cause!r}]"
             if not isinstance(cause, str):
                 self.error(f"{label} is named by a {type(cause).__name__}; name the cause by a text")
-            elif not self.column(rows, label):
+            elif not self.mask(rows, label):
                 continue
-            elif rows.dtype != torch.bool:
-                self.error(f"{label} is {_dtype_name(rows)}; give bool")
             elif (rows & ~done).any():
                 self.error(f"{label} is set where done is not; reset what broke, and set done for it")
             else:
                 union = union | rows
         return union
 
+    def mask(self, x: Any, name: str) -> bool:
+        """Check for one bool per environment, [N]."""
+        if not self.column(x, name):
+            return False
+        if x.dtype != torch.bool:
+            self.error(f"{name} is {_dtype_name(x)}; give bool")
+            return False
+        return True
+
     def log(self, log: Any, label: str) -> None:
-        """Check for a dict of numbers or tensors."""
+        """Check for a dict of numbers or tensors; others are left out of the log."""
         if not isinstance(log, Mapping):
-            self.error(f"{label} is a {type(log).__name__}; give a dict of numbers or tensors")
+            self.correct(
+                f"{label} is a {type(log).__name__}, which is left out of the log",
+                f"{label} = {{'name': number}}",
+            )
             return
         for name, value in log.items():
-            try:
-                torch.as_tensor(value, dtype=torch.float32)
-            except (TypeError, ValueError, RuntimeError):
-                self.error(f"{label}[{name!r}] is a {type(value).__name__}; give a number or a tensor of numbers")
+            if as_numbers(value) is None:
+                self.correct(
+                    f"{label}[{name!r}] is a {type(value).__name__}, which is left out of the log",
+                    f"{label}[{name!r}] = number  # or a tensor of numbers",
+                )
 
     def error(self, sentence: str) -> None:
         """Add a violation that cannot be corrected, once."""
@@ -284,18 +347,17 @@ class _ContractChecks:
 
     def tensor(self, x: Any, name: str, floating: bool = False) -> bool:
         """Check for a tensor with N rows of real numbers on the environment's device."""
-        if not isinstance(x, Tensor):
-            self.error(f"{name} is a {type(x).__name__}; give a torch tensor")
-        elif x.device.type != torch.device(self.env.device).type:
+        unusable = describe_unusable(x)
+        if isinstance(x, Tensor) and x.device.type != torch.device(self.env.device).type:
             self.error(
                 f"{name} lies on {x.device} and env.device is {self.env.device}; keep every tensor on env.device"
             )
+        elif unusable:
+            self.error(f"{name} {unusable}")
         elif x.dim() == 0 or x.shape[0] != self.num_envs:
             self.error(f"{name} has the shape {list(x.shape)}; its first dimension must be num_envs={self.num_envs}")
         elif floating and not x.is_floating_point():
             self.error(f"{name} is {_dtype_name(x)}; give floating-point numbers")
-        elif x.is_complex():
-            self.error(f"{name} is {_dtype_name(x)}; give real numbers")
         else:
             return True
         return False

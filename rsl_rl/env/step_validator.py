@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.learn import SafetyConfig
-from rsl_rl.env.vec_env import Observations, StepResult
-from rsl_rl.utils.tensors import FirstOccurrence
+from rsl_rl.env.contract import ContractError, require_mask, unpack_step
+from rsl_rl.env.vec_env import Observations, StepResult, is_groups
+from rsl_rl.utils.config_io import short_repr
+from rsl_rl.utils.tensors import FirstOccurrence, describe_unusable
 
 PolicyInputs = Dict[str, Tensor]
 """Observation groups on the learner's device, with zeros in the rows of broken environments."""
@@ -73,11 +75,8 @@ class StepValidator:
         ``acted_on`` are the groups and ``actions`` [N, A] the actions before the step; ``step`` is its number in the
         rollout. They are recorded for fault reports.
         """
-        obs, reward, done, given = result
         size = self._all.shape
-        for name, x in (("reward", reward), ("done", done), ("extras['time_outs']", given.get("time_outs", done))):
-            if x.shape != size and x.shape != (*size, 1):
-                raise ValueError(f"{name} has the shape {list(x.shape)} in this step; give {list(size)} in every step")
+        obs, reward, done, given = unpack_step(result, len(self._all))
         reward, done = reward.reshape(size).to(self._device, torch.float32), done.reshape(size).to(self._device).bool()
         raw = self._read(obs)
         extras: Dict[str, Any] = {}
@@ -86,14 +85,13 @@ class StepValidator:
         if "final_obs" in given:
             extras["final_obs"] = self._read(given["final_obs"], of_finals=True)
         masks: Dict[str, Tensor] = {}
-        for cause, mask in given.get("invalid", {}).items():
-            if mask.shape != size:
-                raise ValueError(
-                    f"extras['invalid']['{cause}'] has the shape {list(mask.shape)} in this step; give {list(size)} in "
-                    "every step"
-                )
+        for cause, mask in _causes(given.get("invalid", {})).items():
+            require_mask(mask, f"extras['invalid'][{cause!r}]", len(self._all))
             masks[cause] = mask.to(self._device)
-        no_transition = given["no_transition"].to(self._device) if "no_transition" in given else self._none
+        no_transition = self._none
+        if "no_transition" in given:
+            require_mask(given["no_transition"], "extras['no_transition']", len(self._all))
+            no_transition = given["no_transition"].to(self._device)
         causes = tuple(dict.fromkeys((*masks, *OWN_CAUSES)))
         if causes not in self._counts:
             self._counts[causes] = torch.zeros(len(causes), device=self._device)
@@ -121,17 +119,25 @@ class StepValidator:
         ``of_finals``, all be there."""
         groups: PolicyInputs = {}
         where = "extras['final_obs']" if of_finals else "the observations"
+        if not is_groups(obs):
+            raise ContractError(
+                f"{where}: a {type(obs).__name__} in this step; give a dict of groups, such as {{'policy': obs}}, in "
+                "every step"
+            )
         for name in self._groups:
             if name not in obs.keys():  # noqa: SIM118  # a TensorDict has no other test
                 if of_finals:
                     continue
-                raise ValueError(
+                raise ContractError(
                     f"{where} have no group '{name}' in this step, but {', '.join(obs.keys()) or 'none'}; give every "
                     "group in every step"
                 )
+            unusable = describe_unusable(obs[name])
+            if unusable:
+                raise ContractError(f"the group '{name}' of {where} {unusable} in every step")
             expected = self._shapes.setdefault(name, obs[name].shape)
             if obs[name].shape != expected:
-                raise ValueError(
+                raise ContractError(
                     f"the group '{name}' of {where} has the shape {list(obs[name].shape)} in this step; give "
                     f"{list(expected)} as in the first one"
                 )
@@ -210,6 +216,15 @@ class StepValidator:
     def clear_resets(self) -> None:
         """Clear ``to_reset``, after these environments have been reset."""
         self.to_reset = torch.zeros_like(self.to_reset)
+
+
+def _causes(invalid: Any) -> Mapping[str, Any]:
+    """Return the masks of the causes of faults if they are a dict from texts."""
+    if not isinstance(invalid, Mapping) or not all(isinstance(cause, str) for cause in invalid):
+        raise ContractError(
+            f"extras['invalid']={short_repr(invalid)} in this step; give a dict from causes, as texts, to [N] bool"
+        )
+    return invalid
 
 
 def _clean(groups: PolicyInputs, broken: Tensor) -> PolicyInputs:

@@ -98,7 +98,7 @@ def record_rollout(env: VecEnv, policy: Any, actor_groups: Sequence[str], num_st
         rows["last_actions"].append(last_actions.cpu().clone())
         rows["actions"].append(actions.cpu().clone())
         memories.append(tuple(memory.cpu().clone() for memory in policy.memories()))
-        obs, _, done, _ = standardize_step(env.step(actions))
+        obs, _, done, _ = standardize_step(env.step(actions), env.num_envs)
         rows["joint_targets"].append((empty if robot is None else robot.joint_targets).cpu().clone())
         policy.reset(done)
         rows["done"].append(done.cpu().clone())

@@ -53,7 +53,7 @@ def episode_returns(
     lengths = torch.zeros(env.num_envs, dtype=torch.int64, device=device)
     running = torch.ones(env.num_envs, dtype=torch.bool, device=device)
     for _ in range(max_steps):
-        obs, reward, done, _ = standardize_step(env.step(act(obs).to(env.device)))
+        obs, reward, done, _ = standardize_step(env.step(act(obs).to(env.device)), env.num_envs)
         returns += torch.where(running, reward, torch.zeros_like(reward))
         lengths += running
         running &= ~done

@@ -8,6 +8,8 @@ from typing import Any, Deque, Dict, List, Mapping, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.utils.tensors import as_numbers
+
 
 class EpisodeStats:
     """Returns and lengths of finished episodes, and means of the environment's log, over one iteration."""
@@ -16,6 +18,7 @@ class EpisodeStats:
         self._device = device
         self._return = torch.zeros(num_envs, device=device)  # of the running episodes, [N]
         self._length = torch.zeros(num_envs, device=device)
+        self._left_out: Dict[str, str] = {}  # name in the log -> warning; empty once it is shown
         self._sums: Dict[Tuple[str, ...], Tensor] = {}  # names -> [len(names), 2]: sum and count of each
 
     def record(self, reward: Tensor, done: Tensor, valid: Tensor, log: Mapping[str, Any]) -> None:
@@ -35,13 +38,30 @@ class EpisodeStats:
         """Add values of equal size together, so that more terms need no more operations."""
         by_size: Dict[int, Dict[str, Tensor]] = {}
         for name, value in log.items():
-            value = torch.as_tensor(value, dtype=torch.float32, device=self._device).reshape(-1)
-            by_size.setdefault(len(value), {})[name] = value
+            numbers = as_numbers(value, self._device)
+            if numbers is None:
+                self.note_left_out(name, value)
+            else:
+                by_size.setdefault(len(numbers), {})[name] = numbers
         for values in by_size.values():
             names, block = tuple(values), torch.stack(list(values.values()))  # [len(names), size]
             finite = torch.isfinite(block)
             sums = torch.stack((block.masked_fill_(~finite, 0.0).sum(dim=1), finite.sum(dim=1)), dim=1)
             self._sums[names] = self._sums[names] + sums if names in self._sums else sums
+
+    def note_left_out(self, name: str, value: Any) -> None:
+        """Note an entry of the log that is no number and so is left out."""
+        if name not in self._left_out:
+            kind = type(value).__name__
+            self._left_out[name] = (
+                f"warning: {name} is a {kind} and is left out of the log; give numbers or tensors of them"
+            )
+
+    def pop_warnings(self) -> List[str]:
+        """Return a line for each entry that was left out of the log; each line is returned once."""
+        lines = list(filter(None, self._left_out.values()))
+        self._left_out = dict.fromkeys(self._left_out, "")
+        return lines
 
     def discard_episodes(self, mask: Tensor) -> None:
         """Discard the current episodes of the environments marked in mask [N]."""

@@ -27,6 +27,7 @@ LOGGERS = Registry(
         "wandb": "rsl_rl.loggers.weights_and_biases:WandbLogger",
         "none": "rsl_rl.loggers.logger:NoLogger",
     },
+    base="rsl_rl.loggers.logger:Logger",
 )
 """Logger classes, constructed as ``cls(log_dir, config)`` with the run folder and the complete config as a dict."""
 

@@ -81,4 +81,6 @@ ROBOTS = Registry(
         "go2": "rsl_rl.robots.go2:GO2",
         "h1": "rsl_rl.robots.h1:H1",
     },
+    base="rsl_rl.robots.robot:Robot",
+    instances=True,
 )

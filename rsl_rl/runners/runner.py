@@ -11,9 +11,9 @@ import torch
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.algorithms.build import zero_actions
 from rsl_rl.config.learn import LearnConfig
-from rsl_rl.distributed import Collective, join_process_group
+from rsl_rl.distributed import Collective, join_process_group, require_agreement, versions
 from rsl_rl.env.adapters import as_vec_env
-from rsl_rl.env.contract import check_vec_env
+from rsl_rl.env.contract import check_vec_env, require_attributes
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.exporters import export_torchscript
 from rsl_rl.loggers import Record
@@ -32,7 +32,7 @@ from rsl_rl.runners.iteration_record import IterationClock
 from rsl_rl.runners.rollback import Rollback, TrainingError
 from rsl_rl.runners.run_folder import RunLog, run_lock
 from rsl_rl.utils.checkpoints import read_checkpoint, write_checkpoint
-from rsl_rl.utils.config_io import from_dict
+from rsl_rl.utils.config_io import from_dict, to_dict
 
 
 class Runner:
@@ -55,6 +55,7 @@ class Runner:
     ):
         self.env = env
         self._vec_env = env = as_vec_env(env)
+        require_attributes(env)
         cfg = train_cfg if isinstance(train_cfg, LearnConfig) else from_dict(LearnConfig, train_cfg)
         self.train_cfg = cfg
         self._settings = cfg.runner
@@ -63,6 +64,7 @@ class Runner:
         self.env_corrections = check_vec_env(env, actions=zero_actions(cfg.policy, env), groups=cfg.policy.actor_groups)
         self.alg = self.build_algorithm(cfg, env)
         self.collective = join_process_group(self.device) if collective is None else collective
+        require_agreement(self.collective, {**versions(), **_shared_settings(cfg, env, self.alg)})
         self.alg.join(self.collective)
         self.num_updates = 0
         self.tot_timesteps = 0  # environment steps so far
@@ -190,6 +192,8 @@ class Runner:
         for callback in self.after_update:
             record.update(callback(iteration))
         self.write(record)
+        for warning in self.collector.stats.pop_warnings():
+            self.print_line(warning)
         self._faults.report_new(numbers.faults, iteration)
         may_keep = iteration % self._settings.save_interval == 0
         message = self._rollback.check(iteration, numbers.steps_taken, numbers.steps_skipped, may_keep)
@@ -284,3 +288,11 @@ class Runner:
         from rsl_rl.exporters.onnx import export_onnx  # imports an optional package
 
         return export_onnx(self.alg.inference_policy, Path(path) / filename, metadata)
+
+
+def _shared_settings(cfg: LearnConfig, env: VecEnv, alg: Algorithm) -> Dict[str, Any]:
+    """Return what must be the same on all ranks: settings besides the seed, sizes of observations and actions."""
+    settings, obs = to_dict(cfg), env.get_observations()
+    sizes = {f"observations.{name}": list(obs[name].shape[1:]) for name in alg.obs_groups}
+    sections = ("policy", "algorithm", "extensions", "runner", "acceleration", "safety")
+    return {**{name: settings[name] for name in sections}, **sizes, "num_actions": env.num_actions}

@@ -9,4 +9,5 @@ SIMS = Registry(
         "mujoco_warp": "rsl_rl.sim.mujoco_warp:MujocoWarpSim",
         "isaacgym": "rsl_rl.sim.isaacgym.engine:IsaacGymSim",
     },
+    base="rsl_rl.sim.base:Sim",
 )

@@ -55,6 +55,8 @@ def bind_term(
     if not callable(function):
         raise ValueError(f"{where} names a {type(function).__name__}; name a function")
     name = getattr(function, "__qualname__", repr(function))
+    if inspect.isbuiltin(function):  # such as input or torch.ones, which is for other arguments
+        raise ValueError(f"{where}: {name} is not written in Python; write a function that calls it")
     kinds = inspect.Parameter
     try:
         every = inspect.signature(function).parameters.values()

@@ -16,6 +16,15 @@ def is_regular_file(path: Path) -> bool:
     return os.path.lexists(str(path)) and stat.S_ISREG(os.lstat(str(path)).st_mode)
 
 
+def expand_user(text: str, where: str) -> Path:
+    """Return a path with ~ replaced by a home folder; an unknown user is a ValueError that starts with ``where``."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        user = Path(text).parts[0]
+        raise ValueError(f"{where} {text}: there is no home folder {user}; write the whole path") from error
+
+
 def atomic_write(path: Path, content: bytes) -> None:
     """Write a temporary file and rename it to ``path``, so that ``path`` has either the old or the new content.
 

@@ -123,18 +123,28 @@ class Launch(NamedTuple):
 
 
 def current_launch() -> Launch:
-    """Return what torchrun's environment variables say of this process."""
+    """Return what torchrun's environment variables say of this process; a value that cannot be is a ValueError."""
     if any(not os.environ.get(name) for name in _VARIABLES):
         return Launch()
 
-    def number(name: str, default: int) -> int:
-        return int(os.environ.get(name, default))
+    def number(name: str, default: int, low: int = 0, high: float = math.inf) -> int:
+        text = os.environ.get(name) or str(default)
+        if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+            limits = f"from {low} to {high}" if high < math.inf else f"of at least {low}"
+            raise ValueError(
+                f"the environment variable {name}={text[:80]!r}, which torchrun sets: give a whole number {limits}, or "
+                f"unset {', '.join(_VARIABLES)} for a training in one process"
+            )
+        return int(text)
+
+    size, local_size = number("WORLD_SIZE", 1, low=1), number("LOCAL_WORLD_SIZE", 1, low=1)
+    number("MASTER_PORT", 0, high=65535)
 
     return Launch(
-        number("RANK", 0),
-        number("WORLD_SIZE", 1),
-        number("LOCAL_RANK", 0),
-        number("LOCAL_WORLD_SIZE", 1),
+        number("RANK", 0, high=size - 1),
+        size,
+        number("LOCAL_RANK", 0, high=local_size - 1),
+        local_size,
         number("TORCHELASTIC_RESTART_COUNT", 0),
         number("TORCHELASTIC_MAX_RESTARTS", 0),
         has_group=True,

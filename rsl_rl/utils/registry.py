@@ -74,24 +74,40 @@ def import_object(path: Any) -> Any:
 class Registry:
     """Names of implementations of one kind, each with its ``"module:object"``.
 
-    A name with a colon is used as such a path, so that other packages need no registration.
+    A name with a colon is used as such a path, so that other packages need no registration. ``base`` is the path of
+    the class from which every implementation is derived; with ``instances`` they are instances of it.
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, str]):
+    def __init__(self, kind: str, entries: Mapping[str, str], base: str = "builtins:object", instances: bool = False):
         self.kind = kind
-        self._entries = dict(entries)
+        self._entries, self._base, self._instances = dict(entries), base, instances
 
     def names(self) -> List[str]:
         return sorted(self._entries)
 
     def load(self, name: str) -> Any:
-        """Import the object of a name; an unknown name is a ValueError that lists the known ones."""
+        """Import the object of a name; an unknown name, or one of something else, is a ValueError."""
         if ":" in name:
-            return import_object(name)
+            return self._checked(name, import_object(name))
         if name not in self._entries:
             known = ", ".join(self.names())
             raise ValueError(f"unknown {self.kind} '{name}'; known: {known}.{suggest(name, self._entries)}")
         return import_object(self._entries[name])
+
+    def _checked(self, name: str, found: Any) -> Any:
+        """Return what a path of another package names if it is of this kind."""
+        base = import_object(self._base)
+        if self._instances or base is object:
+            fits, wanted = isinstance(found, base), "an instance of"
+        else:
+            fits, wanted = isinstance(found, type) and issubclass(found, base), "a class derived from"
+        if not fits:
+            got = "the class " + found.__qualname__ if isinstance(found, type) else f"a {type(found).__name__}"
+            raise ValueError(
+                f"the {self.kind} '{name}' is {got}; name {wanted} {base.__module__}.{base.__qualname__}, or one of "
+                f"{', '.join(self.names())}"
+            )
+        return found
 
 
 def require_patterns(value: Any, where: str) -> None:

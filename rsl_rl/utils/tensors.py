@@ -6,10 +6,34 @@ Quaternions are in the order w x y z and turn body coordinates into the world.
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
+
+
+def describe_unusable(x: Any) -> str:
+    """Return what is wrong with something that is no dense tensor of real numbers, after its name, and what to give;
+    empty for such a tensor."""
+    if not isinstance(x, Tensor):
+        return f"is a {type(x).__name__}; give a torch tensor"
+    if x.is_complex() or x.is_quantized:
+        return f"is {str(x.dtype).replace('torch.', '')}; give real numbers"
+    if x.layout != torch.strided or x.is_nested:
+        return f"is a nested tensor or one of the layout {x.layout}; give a dense one"
+    if x.is_meta:
+        return "lies on the device meta, which holds no values; give a tensor with values"
+    return ""
+
+
+def as_numbers(value: Any, device: Union[str, torch.device, None] = None) -> Optional[Tensor]:
+    """Return a number or several, as a tensor of 32 bits in one row [n]; None for anything else."""
+    if isinstance(value, complex) or (isinstance(value, Tensor) and describe_unusable(value)):
+        return None
+    try:
+        return torch.as_tensor(value, dtype=torch.float32, device=device).reshape(-1)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
 
 
 def none_on_cpu(mask: Tensor) -> bool:

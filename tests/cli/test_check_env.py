@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from rsl_rl.cli.main import main
+
 CLIENT = """
 import torch
 
@@ -35,7 +37,14 @@ class Other:
     def step(self, actions):
         return None
 
+class Leaves(Other):
+    def __init__(self):
+        raise SystemExit(0)
+
 number = 7
+
+def text():
+    return "an environment"
 
 def make_point():
     from rsl_rl.config.task import ToyConfig
@@ -77,15 +86,36 @@ def test_check_env_environment_that_cannot_be_trained_exits_with_1(check):
     assert done.returncode == 1 and "error: " in done.stdout and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("my_client:Nothing", "has no 'Nothing'"),
-        ("my_clint:Env", "'my_clint', which is not there"),
-        ("my_client:number", "a int is not an environment"),
-        ("my_client:Other", "Other"),
-    ],
-)
-def test_check_env_of_what_is_no_environment_is_one_line(check, name, message):
-    done = check(name)
-    assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
+NO_ENVIRONMENTS = {
+    "my_client:Nothing": "has no 'Nothing'",
+    "my_clint:Env": "'my_clint', which is not there",
+    "my_client:number": "a int is not an environment",
+    "my_client:Other": "Other is not an environment known here",
+    "my_client:Leaves": "my_client:Leaves ends the process in place of returning an environment",
+    "my_client:text": "my_client:text returns a str without step(), which is not an environment",
+    "rsl_rl.tasks.toy:PointEnv": "cannot be called without arguments (missing a required argument: 'cfg'); name a",
+    "builtins:input": "builtins:input is a function of Python itself; name a function that returns an environment",
+    "sys:exit": "sys:exit is a function of Python itself",
+    "builtins:int": "builtins:int is a class without step()",
+    "toy": "toy is a task, whose environment each training checks: rsl-rl train --task toy",
+    "foo": "Gymnasium knows no environment foo; give package.module:make_env, or one of its ids",
+    "Pendulum-v": "Gymnasium knows no environment Pendulum-v; give package.module:make_env, or one of its ids. Did you",
+    "Nope/Point-v0": "Gymnasium cannot make Nope/Point-v0: Namespace Nope not found",
+    "": "Gymnasium knows no environment ''",
+}
+
+
+@pytest.mark.parametrize("name", NO_ENVIRONMENTS)
+def test_check_env_of_what_is_no_environment_is_one_line(name, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_client.py").write_text(CLIENT)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(sys, "argv", ["rsl-rl"])
+    monkeypatch.delitem(sys.modules, "my_client", raising=False)
+    assert main(["check-env", name]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rsl-rl check-env: error: ") and NO_ENVIRONMENTS[name] in line
+
+
+def test_check_env_of_what_is_no_environment_in_a_process_of_its_own_exits_with_2(check):
+    done = check("sys:exit")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from rsl_rl.cli.errors import usage_errors
+from rsl_rl.cli.errors import UsageError, usage_errors
 
 TASK = """
 from dataclasses import dataclass
@@ -111,7 +111,7 @@ def test_git_state_of_the_experiments_repository_is_in_the_run(rsl_rl, project):
     assert commit in state.read_text()
 
 
-def test_configs_outside_of_the_checkout_is_an_error_with_the_other_name(capsys):
-    with pytest.raises(SystemExit), usage_errors():
+def test_configs_outside_of_the_checkout_is_an_error_with_the_other_name():
+    with pytest.raises(UsageError) as caught, usage_errors():
         raise ModuleNotFoundError("No module named 'configs'", name="configs")
-    assert "write 'rsl_rl_configs' in place of 'configs'" in capsys.readouterr().err
+    assert "write 'rsl_rl_configs' in place of 'configs'" in caught.value.message

@@ -129,15 +129,6 @@ def test_resume_with_the_same_ranks_is_bit_equal_and_with_others_starts_new_epis
 
 
 @pytest.mark.slow
-def test_a_wrong_flag_is_one_line_for_all_ranks(logs):
-    ranks = Ranks(logs, *TOY, "--num_envs", "1")
-    assert ranks.wait() != 0
-    assert [line for line in ranks.failure_lines() if "env.num_envs=1 are fewer environments than the 2" in line] == (
-        ranks.failure_lines()
-    ), ranks.text
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("target", ["rank 0", "rank 1", "launcher"])
 def test_a_signal_to_one_rank_or_to_the_launcher_saves_and_ends_all(logs, target):
     ranks = Ranks(logs, *TOY, "--max_iterations", "100000")
@@ -173,7 +164,10 @@ import os, sys, time
 import torch
 import rsl_rl.tasks.toy as toy
 import rsl_rl.algorithms.ppo as ppo
-rank, calls, original = int(os.environ["RANK"]), 0, toy.PointEnv.step
+rank, calls = int(os.environ["RANK"]), 0
+if rank == 1:
+    {start}
+original = toy.PointEnv.step
 def step(self, actions):
     global calls
     calls += 1
@@ -192,24 +186,83 @@ FAULTS = {
 }
 
 
+STARTS = {  # what rank 1 does before it trains: the line in which all ranks end
+    "sys.argv += ['--algorithm.gama', '3']": "error: rank 1: Unrecognized options: --algorithm.gama",
+    "sys.argv += ['--algorithm.gamma', '0.5']": (
+        "error: rank 1 has algorithm.gamma=0.5 and rank 0 has algorithm.gamma=0.99; start all ranks with the same"
+    ),
+    "sys.argv += ['--resume']": "error: rank 1: ",  # there is no run
+    "sys.argv += ['--init_from', 'x.pt']": "error: rank 1 has --init_from='x.pt' and rank 0 has --init_from=''",
+    "import rsl_rl; rsl_rl.__version__ = '5.0'": "error: rank 1 has rsl_rl.__version__='5.0' and rank 0 has rsl_rl.__",
+    "torch.__version__ = '1.0'": "error: rank 1 has torch.__version__='1.0' and rank 0 has torch.__version__=",
+    "import rsl_rl.cli.train as train; train.prepare = None": "error: rank 1: TypeError: 'NoneType' object is not",
+    "toy.PointEnv.__init__ = lambda *a, **k: int('x')": "error: rank 1: invalid literal for int() with base 10: 'x'",
+    "toy.PointEnv.__init__ = lambda *a, **k: 1 / 0": "rank 1 failed: ZeroDivisionError: division by zero",
+    "import wide": (
+        "error: rank 1 has observations.policy=[2] and rank 0 has observations.policy=[1]; start all ranks with"
+    ),
+}
+WIDE = """
+import torch
+import rsl_rl.tasks.toy as toy
+class Wide(toy.PointEnv):
+    def get_observations(self):
+        return self.wide(super().get_observations())
+    def step(self, actions):
+        r = super().step(actions)
+        return r._replace(obs=self.wide(r.obs), extras={**r.extras, "final_obs": self.wide(r.obs)})
+    def wide(self, obs):
+        return {"policy": obs["policy"][:, :1].expand(-1, 2)}
+toy.PointEnv = Wide
+"""
+
+
 @pytest.fixture
 def driver(tmp_path):
-    """A module that trains with a fault in rank 1."""
+    """A module that trains with a fault in rank 1, in a step or at the start."""
 
-    def write(fault, call=8 * 3 + 5):
-        (tmp_path / "faulty.py").write_text(DRIVER.format(fault=FAULTS[fault], call=call))
+    def write(fault="exception", call=8 * 3 + 5, start="pass"):
+        (tmp_path / "faulty.py").write_text(DRIVER.format(fault=FAULTS[fault], call=call, start=start))
+        (tmp_path / "wide.py").write_text(WIDE)
         return {"module": "faulty", "env": {"PYTHONPATH": f"{tmp_path}:{ROOT}"}}
 
     return write
 
 
+def ended_by(ranks, line):
+    """Assert that all ranks have ended in one line, before torchrun has waited 30 s to kill any."""
+    assert ranks.wait(90) != 0
+    (said,) = ranks.failure_lines()
+    assert said.partition(": ")[2].startswith(line), ranks.text
+    assert "SIGKILL" not in ranks.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", STARTS)
+def test_a_rank_that_starts_otherwise_is_one_line_and_ends_all_ranks(logs, driver, start):
+    ended_by(Ranks(logs, *TOY, "--max_iterations", "2", **driver(start=start)), STARTS[start])
+    assert not list(logs.glob("*/*/model_*.pt"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ("--num_envs 1", "error: env.num_envs=1 are fewer environments than the 2 processes"),
+        ("--algorithm.gama 1", "error: Unrecognized options: --algorithm.gama"),
+        ("--logger tensorbord", "error: rank 0: unknown logger 'tensorbord'"),
+        ("--rank_timeout 1e30", "error: --rank_timeout 1e+30: give a time from above 0 to 1e+07 s"),
+        ("--seeds 1 2", "error: --seeds starts several trainings of one process each; start it without torchrun"),
+    ],
+)
+def test_a_wrong_flag_of_all_ranks_is_one_line(logs, flags, line):
+    ended_by(Ranks(logs, *TOY, *flags.split()), line)
+
+
 @pytest.mark.slow
 def test_an_environment_that_raises_ends_all_ranks_with_one_line(logs, driver):
     ranks = Ranks(logs, *TOY, "--max_iterations", "100000", **driver("exception"))
-    assert ranks.wait() != 0
-    assert [line.partition(": ")[2] for line in ranks.failure_lines()] == [
-        "rank 1 failed: ArithmeticError: wheel came off"
-    ], ranks.text
+    ended_by(ranks, "rank 1 failed: ArithmeticError: wheel came off")
     assert checkpoints_of(ranks.run) and all(map(is_whole, checkpoints_of(ranks.run)))
 
 

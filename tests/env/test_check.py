@@ -66,7 +66,7 @@ def test_check_env_of_a_gymnasium_id():
     assert report.groups == {"policy": (4,)} and report.num_actions == 2 and report.error == ""
 
 
-def test_check_env_of_an_unknown_id_is_gymnasiums_error():
-    gymnasium = pytest.importorskip("gymnasium")
-    with pytest.raises(gymnasium.error.Error):
-        check_env("NoSuchEnv-v0")
+def test_check_env_of_an_unknown_id_names_a_known_one():
+    pytest.importorskip("gymnasium")
+    with pytest.raises(ValueError, match=r"knows no environment CartPoles-v1; give .*\. Did you mean 'CartPole-v1'\?"):
+        check_env("CartPoles-v1")

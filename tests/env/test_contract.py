@@ -68,6 +68,11 @@ CORRECTED = {
         lambda r: r._replace(reward=torch.where(torch.arange(4) == 2, torch.inf, r.reward)),
         "reward holds values that are not finite in 1 of 4 environments",
     ),
+    "a log that is a list": (with_extras(log=[1.0]), r"extras\['log'\] is a list, which is left out of the log"),
+    "a log of words": (
+        with_extras(episode={"gait": "trot"}),
+        r"extras\['episode'\]\['gait'\] is a str, which is left out of the log",
+    ),
     "time_outs where nothing ended": (
         with_extras(time_outs=lambda r: torch.ones_like(r.done)),
         "is set where done is not; it counts only where both are",
@@ -139,8 +144,12 @@ REFUSED = {
         with_extras(invalid=lambda r: {"engine": ~r.done}),
         "'engine'. is set where done is not; reset what broke, and set done",
     ),
-    "a log that is a list": (with_extras(log=[1.0]), "'log'. is a list; give a dict"),
-    "a log of words": (with_extras(episode={"gait": "trot"}), "'episode'..'gait'. is a str; give a number"),
+    "sparse rewards": (lambda r: r._replace(reward=r.reward.to_sparse()), "reward is a nested tensor or one of"),
+    "starts that are counts": (with_extras(no_transition=torch.zeros(4)), r"no_transition'\] is float32; give bool"),
+    "observations of no width": (
+        lambda r: r._replace(obs={"policy": r.obs["policy"][:, :0]}),
+        r"step\(\).obs\['policy'\] has the shape \[4, 0\]; give at least one number",
+    ),
     "another device": (lambda r: r._replace(reward=r.reward.to("meta")), "keep every tensor on env.device"),
 }
 
@@ -367,7 +376,9 @@ def test_a_reused_extras_dict_is_noticed():
 
 
 def test_corrections_are_carried_out():
-    result = standardize_step(StepResult({}, torch.ones(3, 1, dtype=torch.float64), torch.tensor([[0], [1], [0]]), {}))
+    result = standardize_step(
+        StepResult({}, torch.ones(3, 1, dtype=torch.float64), torch.tensor([[0], [1], [0]]), {}), num_envs=3
+    )
     assert result.reward.shape == (3,) and result.reward.dtype == torch.float32
     assert result.done.tolist() == [False, True, False]
 

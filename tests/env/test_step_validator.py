@@ -1,16 +1,20 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from rsl_rl.config.learn import SafetyConfig
-from rsl_rl.env import StepResult
+from rsl_rl.env import ContractError, StepResult
 from rsl_rl.env.step_validator import StepValidator
 
 N = 4
 GROUPS = ("policy", "camera", "ids")
 NO_DONE = torch.zeros(N, dtype=torch.bool)
 OF_ENV_2 = torch.arange(N) == 2
+
+
+_NOTHING = object()
 
 
 @pytest.fixture(params=["cpu", "gpu"], autouse=True)
@@ -37,9 +41,9 @@ def put(group, value):
     return group
 
 
-def step_of(validator, obs=None, reward=None, done=NO_DONE, t=0, **extras):
-    reward = torch.ones(N) if reward is None else reward
-    result = StepResult(observe() if obs is None else obs, reward, done, extras)
+def step_of(validator, obs=_NOTHING, reward=_NOTHING, done=NO_DONE, t=0, **extras):
+    reward = torch.ones(N) if reward is _NOTHING else reward
+    result = StepResult(observe() if obs is _NOTHING else obs, reward, done, extras)
     return validator.validate_step(result, {name: observe()[name] for name in GROUPS}, torch.zeros(N, 2), t)
 
 
@@ -134,6 +138,53 @@ def test_final_observation_of_another_shape_is_refused():
         ValueError, match=r"'policy' of extras\['final_obs'\] has the shape \[4, 2\] in this step; give \[4, 3\]"
     ):
         step_of(validator_of(), final_obs=observe(policy=torch.ones(N, 2)))
+
+
+OTHERS = (None, "x", 3, [0.0] * N, np.zeros(N), torch.zeros(2), torch.zeros(N, 4), torch.zeros(N) + 1j)
+OTHERS += (torch.zeros(N, device="meta"), torch.zeros(N).to_sparse())
+"""What is no column [N] of real numbers, for any part of a step."""
+
+
+@pytest.mark.parametrize("part", ["reward", "done", "time_outs", "no_transition", "invalid"])
+@pytest.mark.parametrize("other", OTHERS, ids=lambda x: f"{type(x).__name__}-{getattr(x, 'dtype', '')}")
+def test_column_of_another_kind_is_a_contract_error_that_names_it(part, other):
+    given = {"invalid": {"engine": other}} if part == "invalid" else {part: other}
+    name = {"invalid": "extras['invalid']['engine']", "reward": "reward", "done": "done"}.get(part, f"extras['{part}']")
+    with pytest.raises(ContractError) as caught:
+        step_of(validator_of(), **given)
+    assert str(caught.value).startswith(f"{name} ") and "; give" in str(caught.value)
+
+
+@pytest.mark.parametrize("other", [None, "x", torch.ones(N, 3), {"policy": None}, {"policy": np.ones((N, 3))}, {}])
+def test_observations_of_another_kind_are_a_contract_error(other):
+    with pytest.raises(ContractError, match=r"the observations.*; give"):
+        step_of(validator_of(), obs=other)
+    with pytest.raises(ContractError, match=r"the observations.*; give"):
+        validator_of().validate_obs(other)
+
+
+@pytest.mark.parametrize("other", [None, "x", torch.ones(N, 3), {"policy": None}, {"policy": torch.ones(N, 3) + 1j}])
+def test_final_observations_of_another_kind_are_a_contract_error(other):
+    with pytest.raises(ContractError, match=r"extras\['final_obs'\].*; give"):
+        step_of(validator_of(), final_obs=other)
+
+
+@pytest.mark.parametrize("other", [None, "x", [OF_ENV_2], {3: OF_ENV_2}, OF_ENV_2])
+def test_causes_of_another_kind_are_a_contract_error(other):
+    with pytest.raises(ContractError, match=r"extras\['invalid'\]=.* in this step; give a dict from causes, as texts"):
+        step_of(validator_of(), invalid=other)
+
+
+@pytest.mark.parametrize("result", [None, 3, (), (observe(), torch.ones(N), NO_DONE), (*range(5),), {"obs": 1}])
+def test_result_of_another_form_is_a_contract_error(result):
+    with pytest.raises(ContractError, match=r"step\(\) gives .*; return StepResult"):
+        validator_of().validate_step(result, {}, torch.zeros(N, 2), 0)
+
+
+@pytest.mark.parametrize("extras", [None, "x", []])
+def test_extras_of_another_kind_are_a_contract_error(extras):
+    with pytest.raises(ContractError, match=r"extras is a .* in this step; return a fresh dict every step"):
+        validator_of().validate_step(StepResult(observe(), torch.ones(N), NO_DONE, extras), {}, torch.zeros(N, 2), 0)
 
 
 BOUNDS = {"policy": (torch.full((3,), -10.0), torch.full((3,), 10.0))}

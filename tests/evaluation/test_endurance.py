@@ -137,7 +137,7 @@ def test_standing_robots_freeze_as_often_as_commands_are_long_and_fast():
     commands = replace(CFG.commands, lin_vel_x=(0.8, 0.8), lin_vel_y=(0.0, 0.0), yaw_rate=(0.0, 0.0))
     task = for_endurance(replace(CFG, commands=commands, randomization=RandomizationConfig.none()), 8, 9.0)
     fast = CommandTerm("tests.evaluation.test_endurance:ConstantCommands")
-    task = replace(task, commands=replace(task.commands, terms={"velocity": fast}))
+    task = replace(task, commands=replace(task.commands, terms={**task.commands.terms, "velocity": fast}))
     policy = Still()
     result = measure_endurance(task.build(), policy, 9.0, num_recorded=3)
     assert result.robot_hours == pytest.approx(8 * 9.0 / 3600)

@@ -1,5 +1,6 @@
 """Parameters that are bound to the functions of terms, and checked."""
 
+import os
 from typing import Mapping, Optional, Sequence, Union
 
 import pytest
@@ -58,7 +59,8 @@ def test_bound_function_with_any_keywords_takes_all_params():
         (lambda: 0, {}, "takes 0 arguments by position; it gets 1"),
         (lambda state: 0, {"state": 1}, r"here\.params has 'state'; .* takes none"),
         (3.0, {}, "here names a float; name a function"),
-        (torch.ones, {}, "here: no signature found.*write a function that calls it"),
+        (torch.ones, {}, "here: .*ones is not written in Python; write a function that calls it"),
+        (os.system, {}, "here: system is not written in Python; write a function that calls it"),
     ],
 )
 def test_params_that_do_not_fit_the_signature_are_refused(function, params, message):

@@ -30,6 +30,36 @@ def test_a_bad_path_says_what_is_wrong(path, words):
         import_object(path)
 
 
+CLASSES = Registry("error", {"value": "builtins:ValueError"}, base="builtins:Exception")
+INSTANCES = Registry("number", {"pi": "math:pi"}, base="builtins:float", instances=True)
+
+
+def test_load_of_a_path_of_the_right_base_gives_it():
+    assert CLASSES.load("builtins:KeyError") is KeyError
+    assert INSTANCES.load("math:e") == importlib.import_module("math").e
+
+
+@pytest.mark.parametrize(
+    ("registry_of", "path", "words"),
+    [
+        (
+            CLASSES,
+            "os:system",
+            "the error 'os:system' is a builtin_function_or_method; name a class derived from builtins",
+        ),
+        (CLASSES, "builtins:int", "is the class int; name a class derived from builtins.Exception, or one of value"),
+        (
+            INSTANCES,
+            "builtins:float",
+            "the number 'builtins:float' is the class float; name an instance of builtins.float",
+        ),
+    ],
+)
+def test_load_of_a_path_of_another_kind_says_what_it_has_to_be(registry_of, path, words):
+    with pytest.raises(ValueError, match=words):
+        registry_of.load(path)
+
+
 def test_import_object_of_a_module_that_was_moved_finds_it_at_its_new_place(monkeypatch):
     monkeypatch.setattr(registry, "MOVED", {"old_math": "math"})
     assert import_object("old_math:pi") == COLOURS.load("red")

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rsl_rl.env.vec_env import Observations, StepResult, VecEnv
+from rsl_rl.env.contract import four_of
+from rsl_rl.env.vec_env import Observations, StepResult, VecEnv, is_groups
 
 NO_LIMIT = 2**31 - 1
 """Length of an episode [control steps] where an environment names none."""
@@ -61,15 +62,23 @@ class ForeignEnv(VecEnv):
             return NO_LIMIT
         if isinstance(limit, (numbers.Real, Tensor)):
             return limit
-        limit = torch.as_tensor(limit, device=self.device)
+        try:
+            limit = torch.as_tensor(limit, device=self.device)
+        except (TypeError, ValueError, RuntimeError):  # the checks of the contract report it
+            return limit
         return limit.item() if limit.numel() == 1 else limit
 
-    def _result(self, obs: Observations, reward: Tensor, done: Tensor, extras: Any) -> StepResult:
-        """Return a step with extras of our own, whose flags are on the environment's device."""
-        extras = dict(extras or {})
-        if isinstance(extras.get("time_outs"), Tensor):
+    def _result(self, obs: Observations, reward: Any, done: Any, extras: Any) -> StepResult:
+        """Return a step with floating-point rewards and extras of our own, whose flags are on the environment's device.
+
+        What is not of the promised kind is left to the checks of the contract.
+        """
+        extras = {} if extras is None else dict(extras) if is_groups(extras) else extras
+        if is_groups(extras) and isinstance(extras.get("time_outs"), Tensor):
             extras["time_outs"] = extras["time_outs"].to(self.device)
-        return StepResult(obs, reward if reward.is_floating_point() else reward.float(), done, extras)
+        if isinstance(reward, Tensor) and not (reward.is_floating_point() or reward.is_complex()):
+            reward = reward.float()
+        return StepResult(obs, reward, done, extras)
 
 
 class GroupsEnv(ForeignEnv):
@@ -88,4 +97,4 @@ class GroupsEnv(ForeignEnv):
         return self.client.get_observations()
 
     def step(self, actions: Tensor) -> StepResult:
-        return self._result(*self.client.step(actions))
+        return self._result(*four_of(self.client.step(actions)))

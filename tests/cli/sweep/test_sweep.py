@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("optuna")
 
+from rsl_rl.cli.errors import UsageError
 from rsl_rl.cli.sweep import command, study
 
 TINY = (
@@ -49,11 +50,10 @@ WRONG = {  # flags: words of the line
 
 
 @pytest.mark.parametrize("flags", WRONG)
-def test_wrong_flags_are_one_line_and_leave_no_folder(flags, tmp_path, capsys):
-    with pytest.raises(SystemExit) as caught:
+def test_wrong_flags_are_one_line_and_leave_no_folder(flags, tmp_path):
+    with pytest.raises(UsageError) as caught:
         command.main([*TINY, "--log_root", str(tmp_path), *flags.split()])
-    (line,) = capsys.readouterr().err.splitlines()
-    assert caught.value.code == 2 and WRONG[flags] in line
+    assert caught.value.code == 2 and WRONG[flags] in caught.value.message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -75,23 +75,23 @@ def test_flags_of_the_sweep_are_kept_from_the_trainings():
     assert command.argv_of(own) == expected.split()
 
 
-def test_processes_of_torchrun_start_no_sweep(monkeypatch, capsys):
+def test_processes_of_torchrun_start_no_sweep(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(SystemExit):
+    with pytest.raises(UsageError) as caught:
         command.main(TINY)
-    assert "WORLD_SIZE=2 says that torchrun started this one" in capsys.readouterr().err
+    assert "WORLD_SIZE=2 says that torchrun started this one" in caught.value.message
 
 
-def test_sweep_with_other_flags_is_another_sweep(tmp_path, monkeypatch, capsys):
+def test_sweep_with_other_flags_is_another_sweep(tmp_path, monkeypatch):
     monkeypatch.setattr(study.SweepTrainer, "run", lambda self, assignment: os.kill(os.getpid(), signal.SIGTERM))
     arguments = [*TINY, "--log_root", str(tmp_path), "--space", "algorithm.gamma=0.9,0.99"]
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         assert command.main(arguments) == 143
         for more, name in ((["--seeds", "1", "2"], "seeds"), (["--algorithm.lam", "0.9"], "flags")):
-            with pytest.raises(SystemExit):
+            with pytest.raises(UsageError) as caught:
                 command.main([*arguments, *more])
-            assert f"recall_sweep holds a sweep with other {name}: " in capsys.readouterr().err
+            assert f"recall_sweep holds a sweep with other {name}: " in caught.value.message
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
