@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Dict, Mapping, Sequence, Type
+from typing import Any, Dict, Mapping, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor
@@ -34,6 +34,11 @@ class CommandSource(Stored, ABC):
         self.ranges = tuple(ranges)
         self._steps = max(1, round(resampling_time / task.control_dt))
         self._age = torch.zeros(task.num_envs, dtype=torch.long, device=task.device)
+
+    @property
+    def final_ranges(self) -> Tuple[Range, ...]:
+        """The ranges at the end of the training."""
+        return self.ranges
 
     @abstractmethod
     def sample(self) -> Tensor:
@@ -91,6 +96,12 @@ class VelocityCommands(CommandSource):
         self._sim = task.sim
         self._schedule = Schedule(task, schedule) if schedule != ScheduleConfig() else None
         self._heading = torch.full((task.num_envs,), math.nan, device=task.device)  # [rad]; NaN: a yaw rate
+        turning = max(schedule.end, 1.0) if heading_fraction else schedule.end  # headings have the whole range
+        self._final_factors = (schedule.end, schedule.end, turning)
+
+    @property
+    def final_ranges(self) -> Tuple[Range, ...]:
+        return tuple((factor * low, factor * high) for factor, (low, high) in zip(self._final_factors, self.ranges))
 
     def sample(self) -> Tensor:
         velocity, chance, *drawn = self._draw().tensor_split((3, 4, 5), dim=1)
