@@ -146,7 +146,7 @@ def read_simulation(description):
     if isinstance(simulation, dict):
         simulation = {"contact_links": [], "contact_force": 0.0, "max_tilt": math.pi, **simulation}
         numbers = [simulation.get(name) for name in ("standing_height", "contact_force", "max_tilt")]
-        are_numbers = all(type(value) in (int, float) and 0 <= value < math.inf for value in numbers)
+        are_numbers = all(isinstance(value, (int, float)) and 0 <= value < math.inf for value in numbers)
         links = simulation["contact_links"]
         are_names = isinstance(links, (list, tuple)) and all(isinstance(link, str) for link in links)
         if are_numbers and are_names and isinstance(simulation.get("model"), str):
@@ -261,7 +261,8 @@ def main():
         import mujoco
 
         check(args)
-        mujoco.set_mju_user_warning(lambda message: None)  # it writes a file for each simulation that diverges
+        # MuJoCo writes a file for each simulation that diverges
+        mujoco.set_mju_user_warning(lambda message: None)  # pyright: ignore[reportAttributeAccessIssue]
         walker = Walker(mujoco, args.policy, args.model, args.height)
         steps = max(1, round(args.seconds / walker.policy.control_period))
         segments = math.ceil(args.seconds / COMMAND_PERIOD)
