@@ -7,8 +7,12 @@ Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to th
         targets = policy(command=(0.5, 0.0, 0.0), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
 
 The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.
-A ValueError means that a reading, or the target computed from it, is outside the limits of the training; nothing has
-changed then, and the robot should stop, or keep its last targets for a short time.
+
+A reading that is missing (None), not finite or larger than any in training cannot be used, nor can an output of the
+network that is not finite. In the first call of an episode this is a ValueError: the robot should not start. Later the
+policy returns its last targets, in at most ``max_held`` calls in a row. Then it raises a PolicyStoppedError, in every
+call until reset(): the robot should set the stiffness of its joints to zero and keep their damping. Commands are
+clipped to the range of the training, and targets to policy.target_limits; policy.counts says how often.
 """
 
 import hashlib
@@ -23,69 +27,113 @@ Network = Callable[..., Sequence[np.ndarray]]
 Vector = Union[Sequence[float], np.ndarray, None]
 
 NEEDED = "inputs observations joint_names default_joint_pos action_scale action_clip stiffness damping torque_limits"
-PER_JOINT = ("default_joint_pos", "stiffness", "damping", "torque_limits")
+NEEDED += " control_period"
+MAX_HELD = 5
+"""Calls in a row in which a policy without usable readings returns its last targets."""
 _CHECKSUM = b'\x72\x4c\x0a\x06sha256\x12\x42"'  # begins the metadata entry sha256, with 64 digits between quotes
+_LARGEST = 1_000_000  # numbers in an input of the network
+_FLOAT_MAX = np.finfo(np.float32).max
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 """The observation terms that a robot can provide, and the frame of each."""
+_SOURCES = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
+
+
+class PolicyStoppedError(ValueError):
+    """The policy has had no usable readings for too many calls; it has stopped until it is reset."""
 
 
 class Policy:
     """A network with its description (policy.json); stores the last action, the last observation for terms with a
     history, and the network's recurrent states."""
 
-    def __init__(self, description: Mapping[str, Any], network: Network, joint_names: Optional[Sequence[str]] = None):
-        missing = [name for name in (*NEEDED.split(), "control_period") if name not in description]
-        if missing:
-            raise ValueError(f"the policy's description lacks {', '.join(missing)}; export the policy again")
-        _check_numbers(description)
-        own = list(description["joint_names"])
+    def __init__(
+        self,
+        description: Mapping[str, Any],
+        network: Network,
+        joint_names: Optional[Sequence[str]] = None,
+        max_held: int = MAX_HELD,
+    ):
+        own = _joint_names(description)
         self.joint_names: List[str] = list(own if joint_names is None else joint_names)
-        if sorted(own) != sorted(self.joint_names):
+        if sorted(own) != sorted(map(str, self.joint_names)):
             raise ValueError(f"got the joints {self.joint_names}; the policy moves {own}: name these, in any order")
-        self.description, self._network = description, network
-        self._terms = _check_terms(description)
+        self.description, self._network, self._max_held = description, network, max_held
         self._robot_index = [self.joint_names.index(name) for name in own]  # of each of the policy's joints
-        self._default = np.array(description["default_joint_pos"], np.float32)  # in the policy's order
-        self._scale = np.array(description["action_scale"], np.float32)  # a number, or one for each joint
-        self._clip = np.float32(description["action_clip"])
-        self._memory_shapes = [shape for name, shape in description["inputs"].items() if name != "obs"]
-        self.control_period: float = description["control_period"]
+        per_joint = (len(own),)
+        self._default = _field(description, "default_joint_pos", per_joint)  # in the policy's order
+        each = isinstance(description["action_scale"], list)
+        self._scale = _field(description, "action_scale", per_joint if each else (), "positive ")
+        self._clip = _field(description, "action_clip", (), "positive ")
+        _field(description, "control_period", (), "positive ")
+        self.control_period = float(description["control_period"])
         self.default_joint_pos = self._to_robot(self._default)
-        gains = (self._to_robot(np.array(description[name])) for name in ("stiffness", "damping", "torque_limits"))
-        self.stiffness, self.damping, self.torque_limits = gains  # [N m/rad], [N m s/rad], [N m]
-        self._input_limits: Mapping[str, float] = description.get("input_limits", {})
+        gains = (_field(description, name, per_joint, "non-negative ") for name in ("stiffness", "damping"))
+        self.stiffness, self.damping = map(self._to_robot, gains)  # [N m/rad], [N m s/rad]
+        self.torque_limits = self._to_robot(_field(description, "torque_limits", per_joint, "non-negative "))  # [N m]
+        self._memory_shapes = _memory_shapes(description)
+        self._terms = _terms(description)
+        self._input_limits = _input_limits(description)
+        self._command_range = _command_range(description)
         self._largest_change = _largest_change(description)  # of the command in a control step, [3]
         self._clock = _gait_clock(description)  # period [s] and the size of a command up to which the robot stands
         self._target_limits = _target_limits(description)
+        self.target_limits = np.stack([self._to_robot(x) for x in self._target_limits], axis=1)  # [J, 2] [rad]
+        self.counts = dict.fromkeys(("calls", "held_calls", "clipped_commands", "clamped_targets"), 0)
+        """Calls that returned targets; those of them that returned the last ones, or whose command was out of range;
+        joint targets out of their limits. A reset keeps the numbers."""
         self.reset()
 
     def reset(self) -> None:
-        """Start an episode: clear the last action, the histories and the recurrent states."""
+        """Start an episode: clear the last action, the histories, the recurrent states and a stop."""
         self.last_action = np.zeros(len(self._default), np.float32)  # in the policy's order of joints
         self._last_obs: Optional[np.ndarray] = None  # [D] of the call before
         self._time = 0.0  # of the gait clock [s]
         self._command = np.zeros(3, np.float32)  # that the network reads
         self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
+        self._targets: Optional[np.ndarray] = None  # of the last call, in the policy's order
+        self.held, self.problem = 0, ""  # calls in a row without usable readings, and the reason of the last of them
 
+    @np.errstate(over="ignore", invalid="ignore")  # the checks find what is too large
     def __call__(self, **state: Any) -> np.ndarray:
         """Return joint targets [rad] in the order of ``joint_names``; the arguments are those of :meth:`observe`.
 
-        Targets that are not finite, or beyond the joint limits by more than the torque limit can use, are a ValueError.
+        Without usable readings they are the last targets, then a PolicyStoppedError, see the top of this file.
         """
-        obs = self.observe(**state)
+        if self.held > self._max_held:
+            raise PolicyStoppedError(self.problem)
+        try:
+            self._targets = self._next_targets(**state)
+            self.held = 0
+        except ValueError as error:
+            if self._targets is None:
+                raise
+            self.held, self.problem = self.held + 1, str(error)
+            if self.held > self._max_held:
+                self.problem = f"stopped after {self.held} calls in a row without usable readings; the last: {error}"
+                raise PolicyStoppedError(self.problem) from error
+            self.counts["held_calls"] += 1
+        self.counts["calls"] += 1
+        self._time += self.control_period
+        return self._to_robot(self._targets)
+
+    def _next_targets(self, command: Vector = None, **state: Any) -> np.ndarray:
+        """Return the joint targets of the next action in the policy's order; an error changes nothing."""
+        obs = self.observe(command=command, **state)
         actions, *memories = self._network(obs[None], *self.memories)
         if actions.shape != (1, len(self._default)) or not all(np.isfinite(x).all() for x in (actions, *memories)):
-            raise ValueError(f"the network's actions {actions} are not {len(self._default)} finite numbers")
+            raise ValueError(f"the network's actions {_short(actions)} are not {len(self._default)} finite numbers")
         action = np.clip(actions[0], -self._clip, self._clip)
-        targets = self._default + self._scale * action
-        self._check_targets(targets)
+        wanted = self._default + self._scale * action
+        targets = np.clip(wanted, *self._target_limits)
         self.last_action, self.memories, self._last_obs = action, memories, obs
-        self._time += self.control_period
-        self._command = self._limited(state.get("command"))
-        return self._to_robot(targets)
+        if command is not None:
+            trained = self._trained(command)
+            self.counts["clipped_commands"] += int((trained != np.asarray(command, np.float32)).any())
+            self._command = self._limited(trained)
+        self.counts["clamped_targets"] += int((targets != wanted).sum())
+        return targets
 
-    @np.errstate(over="ignore", invalid="ignore")  # the checks find what is too large
     def observe(
         self,
         command: Vector = None,
@@ -103,22 +151,25 @@ class Policy:
         sine and cosine of the gait's phase; if omitted, it runs with the calls of the episode.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
-        The network reads the command after the limits of its acceleration, which starts at zero in each episode.
+        The network reads the command within the range of the training, after the limits of its acceleration, which
+        starts at zero in each episode.
         """
-        if base_quat is not None and (np.shape(base_quat) != (4,) or not abs(np.linalg.norm(base_quat) - 1.0) < 0.01):
-            raise ValueError(f"base_quat={base_quat} is not a rotation; give a unit quaternion w x y z")
-        if base_lin_vel is None and base_lin_vel_world is not None and base_quat is not None:
-            base_lin_vel = _to_base(base_quat, base_lin_vel_world)
-        command = self._limited(command)
+        quat = None if base_quat is None else _numbers(base_quat, (4,))
+        if base_quat is not None and (quat is None or not abs(np.linalg.norm(quat) - 1.0) < 0.01):
+            raise ValueError(f"base_quat={_short(base_quat)} is not a rotation; give a unit quaternion w x y z")
+        if base_lin_vel is None and base_lin_vel_world is not None and quat is not None:
+            velocity = _numbers(base_lin_vel_world, (3,))
+            base_lin_vel = base_lin_vel_world if velocity is None else _to_base(quat, velocity)
+        limited = None if command is None else self._limited(self._trained(command))
         values: Dict[str, Any] = {
             "base_lin_vel": base_lin_vel,
             "base_ang_vel": base_ang_vel,
-            "gravity": None if base_quat is None else _to_base(base_quat, (0.0, 0.0, -1.0)),
-            "command": command,
-            "joint_pos": None if joint_pos is None else self._from_robot(joint_pos) - self._default,
-            "joint_vel": None if joint_vel is None else self._from_robot(joint_vel),
+            "gravity": None if quat is None else _to_base(quat, np.array((0.0, 0.0, -1.0), np.float32)),
+            "command": limited,
+            "joint_pos": joint_pos,
+            "joint_vel": joint_vel,
             "action": self.last_action,
-            "gait_clock": self._gait(command, gait_clock),
+            "gait_clock": self._gait(limited, gait_clock),
         }
         parts, start = [], 0
         for name, size, scale, history in self._terms:
@@ -128,50 +179,43 @@ class Policy:
             start = end
         return np.concatenate(parts)
 
-    def _limited(self, command: Vector) -> Any:
-        """Return the command that the network reads next; an invalid command is returned unchanged."""
-        if self._largest_change is None or np.shape(command) != (3,):
-            return command
-        change = np.asarray(command, np.float32) - self._command
-        return self._command + np.clip(change, -self._largest_change, self._largest_change)
+    def _trained(self, command: Vector) -> np.ndarray:
+        """Return a command [3], clipped to the range of the training."""
+        array = _numbers(command, (3,))
+        if array is None:
+            raise ValueError(f"the policy senses command: give command, 3 finite numbers; got {_short(command)}")
+        return np.clip(array, *self._command_range)
 
-    def _gait(self, command: Vector, clock: Vector) -> Optional[np.ndarray]:
+    def _limited(self, command: np.ndarray) -> np.ndarray:
+        """Return the command that the network reads next."""
+        if self._largest_change is None:
+            return command
+        return self._command + np.clip(command - self._command, -self._largest_change, self._largest_change)
+
+    def _gait(self, command: Optional[np.ndarray], clock: Vector) -> Any:
         """Return sine and cosine of the gait's phase, or zeros for a command to stand."""
         if self._clock is None or command is None:
             return None
         period, dead_zone = self._clock
         angle = 2 * np.pi * self._time / period
-        phase = np.array((np.sin(angle), np.cos(angle)) if clock is None else clock, np.float32)
-        return phase * (float(np.square(np.asarray(command, np.float32)).sum()) > dead_zone**2)
+        phase = _numbers((np.sin(angle), np.cos(angle)) if clock is None else clock, (2,))
+        return clock if phase is None else phase * (float(np.square(command).sum()) > dead_zone**2)
 
-    def _scaled(self, value: Any, name: str, size: int, scale: np.float32) -> np.ndarray:
+    def _scaled(self, value: Any, name: str, size: int, scale: np.ndarray) -> np.ndarray:
         """Return a term of the observation; a value that is not finite, or larger than in training, is a ValueError."""
-        array = np.full(0, np.nan) if value is None else np.asarray(value, np.float32)
-        if array.shape != (size,) or not np.isfinite(array).all():
-            given = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
-            given["gait_clock"] = "command"
-            source = given.get(name, name)
-            raise ValueError(f"the policy senses {name}: give {source}, {size} finite numbers; got {value}")
+        array = None if value is None else _numbers(value, (size,))
+        if array is None:
+            source = "command" if name == "gait_clock" and value is None else _SOURCES.get(name, name)
+            raise ValueError(f"the policy senses {name}: give {source}, {size} finite numbers; got {_short(value)}")
+        if name in ("joint_pos", "joint_vel"):
+            array = array[self._robot_index] - (self._default if name == "joint_pos" else 0.0)
         scaled = array * scale
-        limits = self._input_limits
-        largest, largest_scaled = limits.get(name, np.inf), limits.get("observation", np.finfo(np.float32).max)
-        if np.abs(array).max() > largest or np.abs(scaled).max() > largest_scaled:
-            raise ValueError(f"{name}={value} is larger than any in training: check the sensor, its unit and its frame")
-        return scaled
-
-    def _check_targets(self, targets: np.ndarray) -> None:
-        low, high = self._target_limits
-        wrong = np.flatnonzero(~((targets >= low) & (targets <= high)))
-        if len(wrong):
-            i, own = wrong[0], self.description["joint_names"]
+        largest, largest_scaled = (self._input_limits.get(key, _FLOAT_MAX) for key in (name, "observation"))
+        if not (np.abs(array).max() <= largest and np.abs(scaled).max() <= largest_scaled):
             raise ValueError(
-                f"the target of {own[i]} would be {targets[i]:.3g} rad, outside {low[i]:.3g} to {high[i]:.3g}"
+                f"{name}={_short(value)} is larger than any in training: check the sensor, its unit and its frame"
             )
-
-    def _from_robot(self, joints: Union[Sequence[float], np.ndarray]) -> np.ndarray:
-        if np.shape(joints) != (len(self.joint_names),):
-            raise ValueError(f"{np.size(joints)} joint values; give one for each of {self.joint_names}")
-        return np.asarray(joints, np.float32)[self._robot_index]
+        return scaled
 
     def _to_robot(self, joints: np.ndarray) -> np.ndarray:
         ordered = np.empty_like(joints)
@@ -182,8 +226,8 @@ class Policy:
 class OnnxPolicy(Policy):
     """The policy in an ONNX file, which contains its description."""
 
-    def __init__(self, path: Union[str, Path], joint_names: Optional[Sequence[str]] = None):
-        super().__init__(*open_onnx(path), joint_names)
+    def __init__(self, path: Union[str, Path], joint_names: Optional[Sequence[str]] = None, max_held: int = MAX_HELD):
+        super().__init__(*open_onnx(path), joint_names, max_held)
 
 
 def open_onnx(path: Union[str, Path]) -> Tuple[Mapping[str, Any], Network]:
@@ -202,13 +246,16 @@ def open_onnx(path: Union[str, Path]) -> Tuple[Mapping[str, Any], Network]:
         raise ValueError(damaged)
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        names = [x.name for x in session.get_inputs()]
+        shapes = {x.name: x.shape for x in session.get_inputs()}
         description = _entries(session.get_modelmeta().custom_metadata_map)
     except Exception as error:  # onnxruntime's errors have no type in common
         raise ValueError(f"{path} is not an ONNX model: {' '.join(str(error).split())}") from error
     if "joint_limits" in description and not _is_intact(content):  # every export with this entry has a checksum
         raise ValueError(damaged)
-    return description, lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(names, inputs)))]
+    described = description.get("inputs", shapes)
+    if described != shapes or list(described) != list(shapes):
+        raise ValueError(f"inputs={_short(described)}; the network's are {shapes}: export the policy again")
+    return description, lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(shapes, inputs)))]
 
 
 def _is_intact(content: bytes) -> bool:
@@ -229,90 +276,174 @@ def _entries(metadata: Mapping[str, str]) -> Dict[str, Any]:
     return entries
 
 
-def _check_numbers(description: Mapping[str, Any]) -> None:
-    """Check format, names and numbers of a description; what no robot should move by is a ValueError."""
+def _numbers(value: Any, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
+    """Return finite numbers of a shape as float32; None for others, and for booleans and texts."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # such as lists of different lengths
+        return None
+    if array.shape != shape or array.dtype.kind not in "iuf" or _has_boolean(value):
+        return None
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float32)
+    return array if np.isfinite(array).all() else None
+
+
+def _has_boolean(value: Any) -> bool:
+    """Return whether lists of numbers have a boolean, which numpy takes for a number."""
+    return isinstance(value, (bool, np.bool_)) or (isinstance(value, (list, tuple)) and any(map(_has_boolean, value)))
+
+
+def _short(value: Any) -> str:
+    """Return a value of a description as one line of at most 100 letters."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def _joint_names(description: Mapping[str, Any]) -> List[str]:
+    """Return the names of the joints; a description of another format, or with fields missing, is a ValueError."""
+    missing = [name for name in NEEDED.split() if name not in description]
+    if missing:
+        raise ValueError(f"the policy's description lacks {', '.join(missing)}; export the policy again")
     if description.get("format", 1) != 1:
-        raise ValueError(f"the description has format {description['format']}; this file reads 1: use the newer one")
+        found = _short(description["format"])
+        raise ValueError(f"the description has format {found}; this file reads 1: use the newer one")
     names = description["joint_names"]
-    if not names or len(set(names)) != len(names):
-        raise ValueError(f"joint_names={names}; each joint must have a name of its own")
-    shapes = {name: (len(names),) for name in PER_JOINT}
-    shapes.update(dict.fromkeys(("action_clip", "control_period"), ()))
-    shapes["action_scale"] = (len(names),) if isinstance(description["action_scale"], list) else ()
-    if "joint_limits" in description:
-        shapes["joint_limits"] = (len(names), 2)
-    for name, shape in shapes.items():
-        try:
-            array = np.array(description[name], float)
-        except (TypeError, ValueError):
-            array = np.full(0, np.nan)
-        low = -np.inf if name in ("default_joint_pos", "joint_limits") else 0.0
-        if array.shape != shape or not np.isfinite(array).all() or (array < low).any():
-            raise ValueError(f"{name}={description[name]}; give finite numbers of shape {list(shape)}, none negative")
-    if any(low > high for low, high in description.get("joint_limits", ())):
-        raise ValueError(f"joint_limits={description['joint_limits']}; give the lowest first")
-    zero = [name for name in ("action_scale", "action_clip", "control_period") if not np.all(description[name])]
-    if zero:
-        raise ValueError(f"{', '.join(zero)} must be positive; export the policy again")
+    are_texts = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    if not names or not are_texts or len(set(names)) != len(names):
+        raise ValueError(f"joint_names={_short(names)}; each joint must have a name of its own")
+    return list(names)
+
+
+def _field(description: Mapping[str, Any], name: str, shape: Tuple[int, ...], sign: str = "") -> np.ndarray:
+    """Return the numbers of a field; ``sign`` is "", "positive " or "non-negative "."""
+    array = _numbers(description[name], shape)
+    if array is None or (sign and (array < 0).any()) or (sign == "positive " and not array.all()):
+        wanted = f"{sign}finite numbers of shape {list(shape)}" if shape else f"a {sign}finite number"
+        raise ValueError(f"{name}={_short(description[name])}; give {wanted}")
+    return array
+
+
+def _ranges(description: Mapping[str, Any], name: str, count: int) -> Tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and the highest values of a field, each [count]."""
+    low, high = _field(description, name, (count, 2)).T
+    if (low > high).any():
+        raise ValueError(f"{name}={_short(description[name])}; give the lowest first")
+    return low, high
+
+
+def _section(description: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an optional field that has fields of its own."""
+    section = description.get(name, {})
+    if not isinstance(section, Mapping):
+        raise ValueError(f"{name}={_short(section)}; give names with values")
+    return section
 
 
 def _target_limits(description: Mapping[str, Any]) -> Tuple[np.ndarray, np.ndarray]:
     """Return lowest and highest joint targets [J] [rad].
 
-    A target may lie beyond the joint's range as far as the PD loop needs for the whole torque.
+    Files without them have the ranges of the joints at most. There a target may lie beyond the joint's range as far as
+    the PD loop needs for the whole torque.
     """
+    count = len(description["joint_names"])
+    if "target_limits" in description:
+        return _ranges(description, "target_limits", count)
     if "joint_limits" not in description:
-        largest = np.full(len(description["joint_names"]), np.finfo(np.float32).max)
+        largest = np.full(count, _FLOAT_MAX)
         return -largest, largest
-    low, high = np.array(description["joint_limits"], float).T
-    stiffness = np.maximum(np.array(description["stiffness"], float), 1e-9)
-    margin = np.array(description["torque_limits"], float) / stiffness
+    low, high = _ranges(description, "joint_limits", count)
+    stiffness, torque = (_field(description, name, (count,)) for name in ("stiffness", "torque_limits"))
+    margin = torque / np.maximum(stiffness, np.float32(1e-9))
     return low - margin, high + margin
 
 
-def _check_terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.float32, int]]:
+def _command_range(description: Mapping[str, Any]) -> Tuple[np.ndarray, np.ndarray]:
+    """Return lowest and highest command [3]: those of the training, and zero, which stops every robot."""
+    if "command_ranges" not in description:
+        return np.full(3, -_FLOAT_MAX), np.full(3, _FLOAT_MAX)
+    low, high = _ranges(description, "command_ranges", 3)
+    return np.minimum(low, 0), np.maximum(high, 0)
+
+
+def _input_limits(description: Mapping[str, Any]) -> Dict[str, np.ndarray]:
+    """Return the largest magnitude of observation terms in SI units, and as "observation" of all scaled numbers."""
+    limits = _section(description, "input_limits")
+    try:
+        return {name: _field(limits, name, (), "positive ") for name in limits}
+    except ValueError as error:
+        raise ValueError(f"input_limits: {error}") from error
+
+
+def _memory_shapes(description: Mapping[str, Any]) -> List[List[int]]:
+    """Return the shapes of the recurrent states, in the order of the network's inputs."""
+    inputs = _section(description, "inputs")
+    for name, shape in inputs.items():
+        counts = shape if isinstance(shape, (list, tuple)) and len(shape) <= 4 else [0]
+        if not all(_is_count(count) for count in counts) or int(np.prod(counts)) > _LARGEST:
+            raise ValueError(f"inputs: {name}={_short(shape)}; give the sizes of at most {_LARGEST:,} numbers")
+    if len(inputs.get("obs", ())) != 2:
+        raise ValueError(f"inputs={_short(inputs)}; give obs the shape [1, numbers of the observation]")
+    return [shape for name, shape in inputs.items() if name != "obs"]
+
+
+def _is_count(value: Any, largest: int = _LARGEST) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
+
+
+def _terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.ndarray, int]]:
     """Return name, size, scale and history of the observation terms; a term that is not in FRAMES is a ValueError."""
     described = description["observations"]
-    terms = [(term["name"], term["size"], np.float32(term["scale"]), term.get("history", 1)) for term in described]
-    if not all(isinstance(history, int) and history >= 1 for *_, history in terms):
-        raise ValueError(f"histories of observations are not numbers of steps: {terms}; export the policy again")
-    if not all(np.isfinite(scale) for _, _, scale, _ in terms):
-        raise ValueError(f"scales of observations are not finite: {terms}; export the policy again")
-    unknown = [name for name, *_ in terms if name not in FRAMES]
+    listed = described if isinstance(described, (list, tuple)) and described else [None]
+    names = [str(term.get("name", "")) if isinstance(term, Mapping) else "" for term in listed]
+    if not all(names):
+        raise ValueError(f"observations={_short(described)}; give terms with name, size, scale and frame")
+    unknown = [name for name in names if name not in FRAMES]
     if unknown:
         raise ValueError(f"no robot senses {', '.join(unknown)}; train a policy on some of {', '.join(FRAMES)}")
-    wrong = [term["name"] for term in described if term["frame"] != FRAMES[term["name"]]]
-    size, expected = sum(size * history for _, size, _, history in terms), description["inputs"]["obs"][-1]
-    if wrong or size != expected:
-        raise ValueError(f"frames of {wrong} are others than {FRAMES}, or the sizes' sum {size} is not {expected}")
+    terms = []
+    for name, term in zip(names, described):
+        frame, scale, history = FRAMES[name], _numbers(term.get("scale"), ()), term.get("history", 1)
+        size = len(description["joint_names"]) if frame == "joint" else 2 if name == "gait_clock" else 3
+        fits = (term.get("size"), term.get("frame")) == (size, frame) and _is_count(history, 1000)
+        if not fits or scale is None:
+            wanted = f"the size {size}, the frame {frame}, a finite scale and a history of 1 to 1000 steps"
+            raise ValueError(f"observations: {_short(term)}; give {name} {wanted}")
+        terms.append((name, size, scale, history))
+    total, expected = sum(size * history for _, size, _, history in terms), description["inputs"]["obs"][-1]
+    if total != expected:
+        raise ValueError(f"observations: the sizes' sum {total} is not {expected}, the size of the network's input")
     return terms
 
 
 def _largest_change(description: Mapping[str, Any]) -> Optional[np.ndarray]:
     """Return the largest change of the command in a control step, [3]; None without limits."""
-    limit = description.get("commands", {}).get("velocity", {})
-    if not limit:
+    limit = _section(_section(description, "commands"), "velocity")
+    names = ("max_lin_acc", "max_yaw_acc")
+    if not any(name in limit for name in names):
         return None
-    lin, yaw = limit.get("max_lin_acc"), limit.get("max_yaw_acc")
-    if not all(isinstance(value, (int, float)) and 0 <= value < np.inf for value in (lin, yaw)):
-        raise ValueError(f"the limits of the command are {limit}; give max_lin_acc and max_yaw_acc, 0 for none")
-    rates = np.array([lin or np.inf, lin or np.inf, yaw or np.inf], np.float32)
-    return rates * np.float32(description["control_period"])
+    rates = [_numbers(limit.get(name), ()) for name in names]
+    if any(rate is None or rate < 0 for rate in rates):
+        raise ValueError(f"the limits of the command are {_short(limit)}; give max_lin_acc and max_yaw_acc, 0 for none")
+    lin, yaw = (rate or np.inf for rate in rates)
+    return np.array([lin, lin, yaw], np.float32) * np.float32(description["control_period"])
 
 
 def _gait_clock(description: Mapping[str, Any]) -> Optional[Tuple[float, float]]:
     """Return period and dead zone of the gait clock; None without one."""
     if all(term["name"] != "gait_clock" for term in description["observations"]):
         return None
-    clock = description.get("commands", {}).get("gait_clock", {})
-    period, dead_zone = clock.get("period"), clock.get("dead_zone")
-    if not (isinstance(period, float) and 0 < period < np.inf and isinstance(dead_zone, float) and dead_zone >= 0):
-        raise ValueError(f"the gait clock is {clock}; give a period and a dead_zone, or export the policy again")
-    return period, dead_zone
+    clock = _section(_section(description, "commands"), "gait_clock")
+    period, dead_zone = (_numbers(clock.get(name), ()) for name in ("period", "dead_zone"))
+    if period is None or dead_zone is None or period <= 0 or dead_zone < 0:
+        raise ValueError(
+            f"the gait clock is {_short(clock)}; give a period and a dead_zone, or export the policy again"
+        )
+    return clock["period"], clock["dead_zone"]
 
 
-def _to_base(quat: Any, vector: Any) -> np.ndarray:
+def _to_base(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """Turn a vector from the world frame into the base frame by a quaternion w x y z."""
-    w, axis, v = np.float32(quat[0]), np.asarray(quat[1:], np.float32), np.asarray(vector, np.float32)
-    twice_cross = 2 * np.cross(axis, v)
-    return v - w * twice_cross + np.cross(axis, twice_cross)
+    w, axis = quat[0], quat[1:]
+    twice_cross = 2 * np.cross(axis, vector)
+    return vector - w * twice_cross + np.cross(axis, twice_cross)

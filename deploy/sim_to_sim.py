@@ -3,8 +3,12 @@
     python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 32
 
 Needs numpy, onnxruntime and mujoco. The last line is JSON: fall_rate (falls per robot), lin_vel_error [m/s] and
-yaw_rate_error [rad/s], as in scripts/evaluate.py; each robot gets a new command every 10 s and after a fall. All robots
-have the parameters of the model by default; --friction, --payload and --gains randomise them as in evaluate.py.
+yaw_rate_error [rad/s], as in scripts/evaluate.py; each robot gets a new command every 10 s and after a fall. Model,
+height and what counts as a fall are in the policy's file. All robots have the parameters of the model by default;
+--friction, --payload and --gains randomise them as in evaluate.py.
+
+A robot whose simulation diverges, or whose policy stops, counts as fallen. The JSON has the numbers of both, and those
+of policy.counts. The exit code is 1 if a simulation diverged, and 2 for wrong usage.
 """
 
 import argparse
@@ -15,23 +19,43 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from onnx_policy import OnnxPolicy
+from onnx_policy import Policy, PolicyStoppedError, open_onnx
 
-MODEL = Path(__file__).resolve().parent.parent / "rsl_rl" / "robots" / "go2" / "go2.xml"
+GO2 = {
+    "model": "rsl_rl/robots/go2/go2.xml",
+    "standing_height": 0.32,
+    "contact_links": ["trunk", "head"],
+    "contact_force": 1.0,
+    "max_tilt": 1.0,
+}
+"""Simulation of policies whose file does not have one, which are older."""
 COMMAND_PERIOD = 10.0  # [s]
-MAX_TILT = 1.0  # [rad]
-FORBIDDEN_CONTACTS = ("trunk_contact", "head_contact")  # sensors; more than 1 N is a fall
+MAX_HEIGHT = 10.0  # [m]
 
 
 class Walker:
     """One robot in MuJoCo: a free joint, then hinges, each with a position actuator."""
 
-    def __init__(self, mujoco, model_path, policy_path, height):
-        self._mujoco, self._height = mujoco, height
-        self.model = mujoco.MjModel.from_xml_path(str(model_path))
+    def __init__(self, mujoco, policy_path, model_path=None, height=None):
+        description, network = open_onnx(policy_path)
+        simulation = read_simulation(description)
+        path = find_model(simulation) if model_path is None else model_path
+        self._mujoco = mujoco
+        self._height = simulation["standing_height"] if height is None else height
+        self.model = mujoco.MjModel.from_xml_path(str(path))
         self.data = mujoco.MjData(self.model)
         joints = self.model.actuator_trnid[:, 0]
-        self.policy = OnnxPolicy(policy_path, [self.model.joint(i).name for i in joints])
+        self.policy = Policy(description, network, [self.model.joint(i).name for i in joints])
+        self._lowest_cosine = math.cos(simulation["max_tilt"])
+        self._contacts = [f"{link}_contact" for link in simulation["contact_links"]]  # sensors
+        self._contact_force = simulation["contact_force"]
+        sensors = {self.model.sensor(i).name for i in range(self.model.nsensor)}
+        missing = [name for name in self._contacts if name not in sensors]
+        if missing:
+            raise ValueError(f"{path} has no sensor {missing[0]}, whose contact is a fall; give the policy's --model")
+        bad = mujoco.mjtWarning
+        self._divergence = [bad.mjWARN_BADQPOS, bad.mjWARN_BADQVEL, bad.mjWARN_BADQACC]
+        self.counts = {"diverged": 0, "stopped": 0}  # simulations; policies
         self._pos, self._vel = self.model.jnt_qposadr[joints], self.model.jnt_dofadr[joints]
         self._substeps = round(self.policy.control_period / self.model.opt.timestep)
         limits = self.policy.torque_limits
@@ -69,8 +93,20 @@ class Walker:
         self.policy.reset()
 
     def step(self, command):
-        """Simulate one control step with the policy's action."""
-        targets = self.policy(
+        """Simulate one control step with the policy's action; return whether the policy stopped or the simulation
+        diverged, after which it has to be reset."""
+        try:
+            self._simulate(self._targets(command))
+        except PolicyStoppedError:
+            self.counts["stopped"] += 1
+            return True
+        diverged = any(self.data.warning[kind].number for kind in self._divergence)  # MuJoCo has reset the robot
+        self.counts["diverged"] += diverged
+        return diverged
+
+    def _targets(self, command):
+        """Return the policy's joint targets."""
+        return self.policy(
             command=command,
             base_quat=self.data.qpos[3:7],
             base_lin_vel_world=self.data.qvel[:3],
@@ -78,6 +114,9 @@ class Walker:
             joint_pos=self.data.qpos[self._pos],
             joint_vel=self.data.qvel[self._vel],
         )
+
+    def _simulate(self, targets):
+        """Simulate one control step with joint targets."""
         if self._motor is None:
             self.data.ctrl[:] = targets
             self._mujoco.mj_step(self.model, self.data, self._substeps)
@@ -95,21 +134,47 @@ class Walker:
         base_to_world = np.empty(9)
         self._mujoco.mju_quat2Mat(base_to_world, self.data.qpos[3:7])
         rotation = base_to_world.reshape(3, 3)
-        forces = [np.linalg.norm(self.data.sensor(name).data) for name in FORBIDDEN_CONTACTS]
-        fallen = rotation[2, 2] < math.cos(MAX_TILT) or max(forces) > 1.0
+        forces = [np.linalg.norm(self.data.sensor(name).data) for name in self._contacts]
+        fallen = rotation[2, 2] < self._lowest_cosine or any(force > self._contact_force for force in forces)
         vx, vy, _ = rotation.T @ self.data.qvel[:3]
         return np.array((vx, vy, self.data.qvel[5])), fallen
+
+
+def read_simulation(description):
+    """Return the entry "simulation" of a policy; a task without one of the shipped terminations has no such falls."""
+    simulation = description.get("simulation", GO2)
+    if isinstance(simulation, dict):
+        simulation = {"contact_links": [], "contact_force": 0.0, "max_tilt": math.pi, **simulation}
+        numbers = [simulation.get(name) for name in ("standing_height", "contact_force", "max_tilt")]
+        are_numbers = all(isinstance(value, (int, float)) and 0 <= value < math.inf for value in numbers)
+        links = simulation["contact_links"]
+        are_names = isinstance(links, (list, tuple)) and all(isinstance(link, str) for link in links)
+        if are_numbers and are_names and isinstance(simulation.get("model"), str):
+            return simulation
+    raise ValueError(f"simulation={simulation} of the policy is not as play.py writes it; export the policy again")
+
+
+def find_model(simulation):
+    """Return the model file of a policy: an absolute path, or one beside this folder."""
+    path = Path(__file__).resolve().parent.parent / simulation["model"]
+    if not path.is_file():
+        raise ValueError(f"the policy's model {path} is not on this machine; give its MJCF file with --model")
+    return path
 
 
 def dc_motor(description, joint_names):
     """Return stall torque [N m] and no-load speed [rad/s] of the joints, or None for ideal PD loops."""
     actuator = description.get("actuator", {"type": "pd"})
-    if actuator["type"] == "pd":
+    kind = actuator.get("type") if isinstance(actuator, dict) else actuator
+    if kind == "pd":
         return None
-    if actuator["type"] != "dc_motor":
-        raise ValueError(f"the policy's actuator is '{actuator['type']}'; this script simulates pd and dc_motor")
+    if kind != "dc_motor":
+        raise ValueError(f"the policy's actuator is '{kind}'; this script simulates pd and dc_motor")
     order = [description["joint_names"].index(name) for name in joint_names]
-    return tuple(np.array(actuator[name])[order] for name in ("stall_torque", "no_load_speed"))
+    numbers = [np.array(actuator.get(name)) for name in ("stall_torque", "no_load_speed")]
+    if not all(x.shape == (len(order),) and x.dtype.kind in "if" and (x > 0).all() for x in numbers):
+        raise ValueError(f"the policy's actuator is {actuator}; give stall_torque and no_load_speed of each joint")
+    return tuple(x[order] for x in numbers)
 
 
 def draw_commands(ranges, seed):
@@ -130,17 +195,20 @@ def vary(walker, args, generator):
 def walk(walker, commands, steps):
     """Run a robot with an iterator of commands [3], each until a time or a fall; return falls and mean errors.
 
-    A new command after a fall prevents that the robot falls again in the same way.
+    A new command after a fall prevents that the robot falls again in the same way. A stop of the policy and a
+    simulation that diverges are falls, and their steps are not in the errors.
     """
     falls, errors = 0, np.zeros(2)
     per_command = round(COMMAND_PERIOD / walker.policy.control_period)
     command, age = next(commands), 0
     walker.reset()
     for _ in range(steps):
-        walker.step(command)
+        failed = walker.step(command)
         age += 1
         velocity, fallen = walker.velocities()
-        errors += np.hypot(*(velocity - command)[:2]), abs(velocity[2] - command[2])
+        fallen = fallen or failed
+        if not failed:
+            errors += np.hypot(*(velocity - command)[:2]), abs(velocity[2] - command[2])
         if fallen:
             falls += 1
             walker.reset()
@@ -152,8 +220,8 @@ def walk(walker, commands, steps):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("policy", type=Path, help="policy.onnx as play.py writes it")
-    parser.add_argument("--model", type=Path, default=MODEL, help="MJCF file of the robot on a floor")
-    parser.add_argument("--height", type=float, default=0.32, help="of the trunk at the start [m]")
+    parser.add_argument("--model", type=Path, help="MJCF file of the robot on a floor; the policy's own without it")
+    parser.add_argument("--height", type=float, help="of the trunk at the start [m]; the robot's own without it")
     parser.add_argument("--robots", type=int, default=32, help="how many walk, one after the other")
     parser.add_argument("--seconds", type=float, default=20.0, help="time that each walks [s]")
     parser.add_argument("--seed", type=int, default=0, help="of commands and robots")
@@ -173,8 +241,10 @@ def check(args):
     """Raise a ValueError for numbers that no robot can have."""
     if args.robots < 1 or not 0 < args.seconds < math.inf:
         raise ValueError(f"--robots {args.robots} and --seconds {args.seconds}: give positive numbers")
-    if args.seed < 0 or not 0 < args.height < math.inf:
-        raise ValueError(f"--seed {args.seed} and --height {args.height:g}: give a seed from 0 and a positive height")
+    if args.seed < 0:
+        raise ValueError(f"--seed {args.seed}: give a seed from 0")
+    if args.height is not None and not 0 < args.height <= MAX_HEIGHT:
+        raise ValueError(f"--height {args.height:g}: give a height from 0 to {MAX_HEIGHT:g} m")
     least = {"friction": 0.0, "payload": -math.inf, "gains": 0.0}
     for name, lowest in least.items():
         low, high = getattr(args, name) or (0.0, 0.0)
@@ -193,7 +263,9 @@ def main():
         mujoco.set_mju_user_warning(lambda message: None)  # it would write a log file into the working directory
 
         check(args)
-        walker = Walker(mujoco, args.model, args.policy, args.height)
+        # MuJoCo writes a file for each simulation that diverges
+        mujoco.set_mju_user_warning(lambda message: None)  # pyright: ignore[reportAttributeAccessIssue]
+        walker = Walker(mujoco, args.policy, args.model, args.height)
         steps = max(1, round(args.seconds / walker.policy.control_period))
         segments = math.ceil(args.seconds / COMMAND_PERIOD)
         if min(args.payload) <= -walker.trunk_mass:
@@ -218,11 +290,17 @@ def main():
         vary(walker, args, generator)
         try:
             results.append(walk(walker, followed, steps))
-        except ValueError as error:  # a state or a target outside the limits of the policy
-            return fail(f"the policy stopped robot {len(results)}: {error}")
+        except ValueError as error:  # a start that the policy cannot use
+            return fail(f"robot {len(results)} cannot start: {error}")
     fall_rate, lin_vel_error, yaw_rate_error = np.mean(results, axis=0)
     numbers = {"fall_rate": fall_rate, "lin_vel_error": lin_vel_error, "yaw_rate_error": yaw_rate_error}
-    print(json.dumps({**numbers, "robots": len(commands), "seconds": args.seconds, "policy": str(args.policy)}))
+    counts = {**walker.counts, **walker.policy.counts}
+    print(
+        json.dumps({**numbers, "robots": len(commands), "seconds": args.seconds, "policy": str(args.policy), **counts})
+    )
+    if walker.counts["diverged"]:
+        print(f"sim_to_sim.py: the simulation diverged {walker.counts['diverged']} times", file=sys.stderr)
+        return 1
     return 0
 
 

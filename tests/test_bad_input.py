@@ -189,6 +189,9 @@ RUNS = {
     "run to play": ("play --task go2_flat --load_run yesterday", "there is no run yesterday"),
     "command of one number": ("play --task go2_flat --command 0.5", "--command"),
     "command that is no number": ("play --task go2_flat --command nan 0 0", "--command[0]=nan: give a finite number"),
+    "command far beyond the training": (
+        "play --task go2_flat --command 1e30 0 0", "--command: vx=1e+30 and the training had -1 to 1 m/s; give at most",
+    ),
 }  # fmt: skip
 
 CONFIGS = {  # what a run's config.yaml is changed to: words of the line

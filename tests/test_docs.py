@@ -367,6 +367,10 @@ def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
     steps = {kind: [env.step(torch.randn(4, 12)) for _ in range(3)] for kind, env in envs.items()}
     for kind in TERM_KINDS:
         assert all(group.isfinite().all() for step in steps[kind] for group in step.obs.values())
+        mirrors = envs[kind].mirrors()  # which the policy of go2_flat needs
+        assert {name: len(index) for name, (index, _) in mirrors.items() if name != "actions"} == {
+            name: group.shape[1] for name, group in steps[kind][0].obs.items()
+        }
     assert "rew_smooth_knees" in steps["reward"][0].extras["log"]
     mirrored = envs["observation"].mirrors()["critic"][0]
     assert steps["observation"][0].obs["policy"].shape == (4, 50 + 2 * 12)
@@ -377,6 +381,48 @@ def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
     friction = envs["event"].state.friction.clone()
     envs["event"].reset([2])
     assert (envs["event"].state.friction != friction).tolist() == [False, False, True, False]
+
+
+OWN_TASK = """
+from dataclasses import dataclass, field
+
+from configs.go2_flat import Go2Flat
+from {module} import my_task
+from rsl_rl.config.task import LeggedRobotConfig
+
+
+@dataclass(frozen=True)
+class Own(Go2Flat):
+    task: str = "own_{module}:Own"
+    env: LeggedRobotConfig = field(default_factory=my_task)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TERM_KINDS)
+def test_each_program_of_own_terms_is_trained_evaluated_exported_and_simulated(kind, run_script, root, tmp_path):
+    pytest.importorskip("onnxruntime")
+    write_titled_blocks(root, tmp_path)
+    module, experiment = f"{kind}_term", f"docs-{uuid.uuid4().hex[:8]}"
+    (tmp_path / f"own_{module}.py").write_text(OWN_TASK.format(module=module))
+    steps = {
+        "train": ONCE,
+        "evaluate": ("--num_envs", "4", "--seconds", "2", "--report", str(tmp_path / "report.html")),
+        "play": (*NO_FILM, "--command", "0.5", "0", "0"),
+    }
+    try:
+        for name, flags in steps.items():
+            flags = ("--task", f"own_{module}:Own", "--experiment_name", experiment, *flags)
+            done = run_script(f"scripts/{name}.py", *flags, PYTHONPATH=f"{tmp_path}:{root}")
+            assert done.returncode == 0, f"{name}: {done.stdout[-2000:]}{done.stderr}"
+        assert "touches the floor" in (tmp_path / "report.html").read_text()
+        (policy,) = (root / "logs" / experiment).glob("*/exported/policy.onnx")
+        done = run_script("deploy/sim_to_sim.py", str(policy), "--robots", "1", "--seconds", "1")
+        if kind == "observation":  # joint positions with a history
+            assert '"history": 3' in (policy.parent / "policy.json").read_text()
+        assert done.returncode == 0, done.stderr
+    finally:
+        shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
 
 
 def test_programs_of_actuators_and_randomisation_give_tasks(saved_programs):
@@ -482,14 +528,25 @@ def test_on_the_robot_moves_the_joints_of_a_driver(saved_programs, monkeypatch):
         joint_names = names
         base_quat, gyro, velocity = (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         joint_pos = joint_vel = (0.0,) * 12
-        targets = ()
+        targets, stiffness = (), ()
 
         def hold(self, targets, stiffness, damping):
-            self.targets = (*self.targets, targets)
+            self.targets, self.stiffness = (*self.targets, targets), (*self.stiffness, stiffness[0])
 
+    walk = importlib.import_module("on_the_robot").walk
     driver = Driver()
-    importlib.import_module("on_the_robot").walk(driver, seconds=0.005)
+    walk(driver, seconds=0.005)
     assert np.allclose(driver.targets, 0.5) and len(driver.targets) == 5
+
+    class LosesItsGyro(Driver):
+        @property
+        def gyro(self):
+            return None if len(self.targets) >= 2 else (0.0, 0.0, 0.0)
+
+    driver = LosesItsGyro()
+    with pytest.raises(onnx_policy.PolicyStoppedError, match="senses base_ang_vel"):
+        walk(driver, seconds=1.0)
+    assert driver.stiffness == (30.0,) * (2 + onnx_policy.MAX_HELD) + (0.0,)
 
 
 # Text

@@ -86,7 +86,7 @@ def play(args: Arguments) -> int:
         from rsl_rl.cli.export import export
         from rsl_rl.config.task import LeggedRobotConfig
         from rsl_rl.evaluation.conditions import on_terrain
-        from rsl_rl.evaluation.playback import for_playback, run_playback, write_playback
+        from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
@@ -97,17 +97,20 @@ def play(args: Arguments) -> int:
         has_robot = isinstance(cfg.env, LeggedRobotConfig)
         if has_robot:
             task = on_terrain(cfg.env, flags.terrain, flags.level)
+            note = check_command(task.commands, flags.command)
             env_cfg = for_playback(task, flags.num_envs, flags.seconds, flags.command)
         else:
             no_robot = f"{type(cfg.env).__name__} is not the config of a legged robot, so there is nothing to show"
             reject_changed_flags(flags, no_robot, "num_envs", "seconds", "command", "terrain", "level")
-            env_cfg = cfg.env
+            env_cfg, note = cfg.env, ""
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
         folder = run / "exported"
         require_writable(folder)
 
     print(f"playing {loaded.checkpoint}")
+    if note:
+        print(note)
     equal = export(loaded, cfg, folder)
     if has_robot:
         recording = run_playback(env, loaded.policy, flags.seconds)
@@ -121,6 +124,7 @@ def run_teleop(args: Arguments) -> int:
     flags, cfg, run = args.flags, args.cfg, args.existing_run
     with usage_errors():
         from rsl_rl.evaluation.conditions import on_terrain
+        from rsl_rl.evaluation.playback import check_command
         from rsl_rl.evaluation.teleop import for_teleop, open_native_viewer, open_web_viewer, teleoperate
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.seeding import require_device
@@ -132,12 +136,15 @@ def run_teleop(args: Arguments) -> int:
         )
         require_device("sim_device", cfg.sim_device)
         env = for_teleop(on_terrain(cfg.env, flags.terrain, flags.level)).build(cfg.sim_device, seed=cfg.seed)
+        note = check_command(cfg.env.commands, flags.command)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
         command = flags.command or (0.0, 0.0, 0.0)
         display, usage = open_web_viewer(env, command, flags.port) if flags.viewer else open_native_viewer(env, command)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it by default
     try:
         print(f"playing {loaded.checkpoint}")
+        if note:
+            print(note)
         print(usage, flush=True)
         teleoperate(env, loaded.policy, display)
     except KeyboardInterrupt:

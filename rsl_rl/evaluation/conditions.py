@@ -7,7 +7,7 @@ from typing import Dict, Iterator, Mapping, Optional, Protocol, Sequence
 
 from torch import Tensor
 
-from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig, ScheduleConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainType
 from rsl_rl.env.vec_env import Observations
@@ -117,7 +117,7 @@ def with_constant_command(cfg: CommandConfig, command: Sequence[float]) -> Comma
     """Return commands with one velocity: forward and left [m/s], and yaw rate [rad/s]."""
     vx, vy, yaw_rate = ((value, value) for value in command)
     others = {name: term for name, term in cfg.terms.items() if name != "velocity"}
-    return replace(cfg, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw_rate, terms=others)
+    return replace(cfg, lin_vel_x=vx, lin_vel_y=vy, yaw_rate=yaw_rate, schedule=ScheduleConfig(), terms=others)
 
 
 def for_standing(cfg: LeggedRobotConfig) -> LeggedRobotConfig:

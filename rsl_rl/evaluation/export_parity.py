@@ -40,6 +40,7 @@ class Rollout(NamedTuple):
     last_actions: Tensor  # [T, N, A] the action of the step before, clipped; zeros at the start of an episode
     sensors: Dict[str, Tensor]  # [T, N, k] each, at the time of obs; SI units
     joint_targets: Tensor  # [T, N, J] input of the simulation [rad]
+    target_limits: Tensor  # [J, 2] of an exported policy [rad]
     done: Tensor  # [T, N] bool: the episode ended with this step
     memories: Tuple[Tensor, ...]  # recurrent states after the step, each [T, L, N, H]; empty without memory
 
@@ -48,6 +49,11 @@ class Rollout(NamedTuple):
         if step == 0 or self.done[step - 1, robot]:
             return tuple(torch.zeros_like(memory[0, :, robot, None]) for memory in self.memories)
         return tuple(memory[step - 1, :, robot, None] for memory in self.memories)
+
+    @property
+    def clamped_targets(self) -> Tensor:
+        """The joint targets within their limits, as an exported policy gives them, [T, N, J]."""
+        return self.joint_targets.clamp(*self.target_limits.unbind(dim=1))
 
     @property
     def num_resets(self) -> int:
@@ -108,6 +114,7 @@ def record_rollout(env: VecEnv, policy: Any, actor_groups: Sequence[str], num_st
         tuple(names),
         images=tuple(map(torch.stack, zip(*images))),
         sensors={name: torch.stack(x) for name, x in sensors.items()},
+        target_limits=torch.empty(0, 2) if robot is None else robot.target_limits.cpu(),
         memories=tuple(map(torch.stack, zip(*memories))),
         **stacked,
     )
@@ -125,6 +132,8 @@ class Controller(Protocol):
     """A function from the sensor readings of one robot, by name, to joint targets [J] [rad]."""
 
     last_action: np.ndarray  # [A] its own last action
+    held: int  # calls in a row whose readings it refused
+    problem: str  # why
     memories: Sequence[np.ndarray]  # recurrent states of its network, each [L, 1, H]
 
     def __call__(self, **sensors: np.ndarray) -> np.ndarray: ...
@@ -153,8 +162,10 @@ class ParityResult(NamedTuple):
     """Largest differences between an exported file and the policy."""
 
     actions: float  # largest difference over the rollout
-    joint_targets: Optional[float]  # the same [rad]; None without a controller
+    joint_targets: Optional[float]  # the same [rad], within the limits of targets; None without a controller
     mismatch: Optional[Mismatch]
+    clamped_targets: int = 0  # joint targets of the simulation that the controller clamps to their limits
+    refused: str = ""  # why the controller refused a step, of the first one
 
 
 def open_torchscript(path: Path) -> Network:
@@ -185,13 +196,16 @@ def compare(rollout: Rollout, exported: ExportedPolicy) -> ParityResult:
 
     Each step starts from the recorded recurrent state, so that rounding errors do not accumulate.
     """
-    found = _network_differences(rollout, exported)
+    found, refused, clamped = _network_differences(rollout, exported), "", 0
     if exported.controller is not None:
-        found.update(_controller_differences(rollout, exported.controller))
+        differences, refused = _controller_differences(rollout, exported.controller)
+        found.update(differences)
+        clamped = int((rollout.clamped_targets != rollout.joint_targets).sum())
     mismatches = [_first_mismatch(what, x, rollout.joint_names) for what, x in found.items()]
     first = min((m for m in mismatches if m is not None), key=lambda m: m.step, default=None)
     targets = found.get("joint_targets")
-    return ParityResult(float(found["actions"].max()), None if targets is None else float(targets.max()), first)
+    largest = None if targets is None else float(targets.max())
+    return ParityResult(float(found["actions"].max()), largest, first, clamped, refused)
 
 
 def _network_differences(rollout: Rollout, exported: ExportedPolicy) -> Dict[str, np.ndarray]:
@@ -214,12 +228,16 @@ def _concatenated(rollout: Rollout) -> np.ndarray:
     return torch.cat([empty, *(memory.transpose(1, 2).flatten(2) for memory in rollout.memories)], dim=2).numpy()
 
 
-def _controller_differences(rollout: Rollout, controller: Callable[[], Controller]) -> Dict[str, np.ndarray]:
+def _controller_differences(
+    rollout: Rollout, controller: Callable[[], Controller]
+) -> Tuple[Dict[str, np.ndarray], str]:
     """Return the differences between the controller and the policy for the recorded sensor readings: joint targets
-    [T, N, J], NaN where it refuses a step, last actions [T, N, A] and recurrent states [T, N, units].
+    [T, N, J], NaN where it refuses the readings, last actions [T, N, A] and recurrent states [T, N, units]; and why it
+    refused the first of them.
 
     Each step starts from the recorded last action and recurrent state, so that rounding errors do not accumulate.
     """
+    refusals: Dict[int, str] = {}  # by step
     sensors = {name: value.numpy() for name, value in rollout.sensors.items()}
     last_actions, done = rollout.last_actions.numpy(), rollout.done.numpy()
     targets, own_actions = np.empty(rollout.joint_targets.shape, np.float32), np.empty_like(last_actions)
@@ -231,17 +249,23 @@ def _controller_differences(rollout: Rollout, controller: Callable[[], Controlle
             own_actions[step, robot] = policy.last_action
             memories[step, robot] = np.abs(_row(policy.memories) - _row(before))
             policy.last_action, policy.memories = last_actions[step, robot], before
+            problem = ""
             try:
                 targets[step, robot] = policy(**{name: value[step, robot] for name, value in sensors.items()})
-            except ValueError:  # a reading or a target outside the limits of the robot
+                problem = policy.problem if policy.held else ""
+            except ValueError as error:
+                problem = str(error)
+            if problem:
+                refusals.setdefault(step, problem)
                 targets[step, robot] = np.nan
             if done[step, robot]:
                 policy.reset()
-    return {
-        "joint_targets": np.abs(targets - rollout.joint_targets.numpy()),
+    differences = {
+        "joint_targets": np.abs(targets - rollout.clamped_targets.numpy()),
         "last_actions": np.abs(own_actions - last_actions),
         "kept_memories": memories,
     }
+    return differences, refusals[min(refusals)] if refusals else ""
 
 
 def _row(memories: Sequence[np.ndarray]) -> np.ndarray:
@@ -284,11 +308,16 @@ def describe_parity(name: str, result: ParityResult) -> str:
     """Return a line on the differences of a format."""
     if result.mismatch is None:
         targets = "" if result.joint_targets is None else f", joint targets to {result.joint_targets:.1e} rad"
-        return f"{name} acts like the policy: actions to {result.actions:.1e}{targets}"
+        count = result.clamped_targets
+        clamped = f"; the runner clamps {count} joint targets to target_limits" if count else ""
+        return f"{name} acts like the policy: actions to {result.actions:.1e}{targets}{clamped}"
     what, step, robot, joint, difference = result.mismatch
-    if what == "joint_targets" and math.isinf(difference):
-        return f"{name} does NOT act like the policy: step {step} of robot {robot} is outside the limits of its runner"
+    failed, place = f"{name} does NOT act like the policy", f"step {step}, robot {robot}"
+    if what == "joint_targets" and math.isnan(difference):
+        return f"{failed}: its runner refuses {place}: {result.refused}"
+    if math.isnan(difference):
+        return f"{failed}: {what.replace('_', ' ')} are not finite first in {place}, at {joint}"
     return (
-        f"{name} does NOT act like the policy: {what.replace('_', ' ')} differ first in step {step}, robot {robot}, "
+        f"{failed}: {what.replace('_', ' ')} differ first in {place}, "
         f"most at {joint}, by {difference:.3g} (allowed: {TOLERANCE:g})"
     )

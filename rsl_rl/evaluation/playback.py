@@ -10,7 +10,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.conditions import ActingPolicy, for_evaluation, run, with_constant_command
 from rsl_rl.evaluation.endurance import FAILURES, FailureJudge
@@ -32,6 +32,22 @@ def for_playback(
     if command is not None:
         commands = with_constant_command(commands, command)
     return replace(cfg, commands=commands, randomization=_without_disturbances(cfg.randomization))
+
+
+def check_command(cfg: CommandConfig, command: Optional[Tuple[float, float, float]]) -> str:
+    """Return a note on a command beyond those of the training, which exported policies clip, or ""; one beyond twice
+    their range is a ValueError."""
+    if command is None or "velocity" in cfg.terms:  # ranges of one's own
+        return ""
+    ranges, beyond = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.yaw_rate), []
+    for name, unit, value, (low, high) in zip(("vx", "vy", "yaw rate"), ("m/s", "m/s", "rad/s"), command, ranges):
+        lowest, highest = cfg.schedule.end * min(low, 0.0), cfg.schedule.end * max(high, 0.0)
+        trained = f"the training had {lowest:g} to {highest:g} {unit}"
+        if not 2 * lowest <= value <= 2 * highest:
+            raise ValueError(f"--command: {name}={value:g} and {trained}; give at most twice that")
+        if not lowest <= value <= highest:
+            beyond.append(f"{name}={value:g} and {trained}")
+    return f"note: --command is beyond those of the training: {'; '.join(beyond)}" if beyond else ""
 
 
 def _without_disturbances(cfg: RandomizationConfig) -> RandomizationConfig:

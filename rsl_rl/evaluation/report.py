@@ -158,8 +158,8 @@ def _falls(eval_results: Sequence[EvalResult]) -> str:
     causes = dict.fromkeys(cause for one in eval_results for cause in one.falls)
     rows = [["falls per robot", *_names(eval_results)]]
     for cause in causes:
-        link, is_contact, _ = cause.partition("_contact")
-        meaning = f"the {link} touches the floor" if is_contact else _CAUSES[cause]
+        is_contact = cause.endswith("_contact")
+        meaning = f"the {cause[: -len('_contact')]} touches the floor" if is_contact else _CAUSES.get(cause, cause)
         rows.append([html_text(meaning), *(f"{one.falls.get(cause, math.nan):.4f}" for one in eval_results)])
     return table_html(rows) + '<p class="note">A fall is counted under the first matching cause.</p>'
 

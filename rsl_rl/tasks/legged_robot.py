@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import torch
@@ -62,6 +63,16 @@ class StepLog:
         per_second = (episode_sums / self._episode_length).masked_fill_(not_counted, math.nan)
         fall_rate = (~time_outs).float().masked_fill_(not_counted, math.nan)
         return {**dict(zip(self._names, per_second.unbind())), "fall_rate": fall_rate, **errors}
+
+
+def _place_of(path: Path) -> str:
+    """Return a path from the folder in which this package is, or an absolute one of a file that is not in the package.
+
+    The path of a shipped robot is then the same on another machine.
+    """
+    package = Path(__file__).resolve().parents[1]
+    path = path.resolve()
+    return (path.relative_to(package.parent) if package in path.parents else path).as_posix()
 
 
 class LeggedRobot(VecEnv):
@@ -251,6 +262,16 @@ class LeggedRobot(VecEnv):
             "actions": (torch.tensor(index, device=self.device), torch.tensor(sign, device=self.device)),
         }
 
+    @property
+    def target_limits(self) -> Tensor:
+        """Return the lowest and highest joint target of an exported policy, [J, 2] [rad].
+
+        A target beyond a joint's range by torque_limit / stiffness asks for the whole torque, and one further away for
+        no more. In the simulation the targets are not clamped.
+        """
+        margin = self.sim.torque_limits / self.context.per_joint("stiffness")
+        return self.sim.joint_limits + torch.stack((-margin, margin), dim=1)
+
     def describe_interface(self, actor_groups: Sequence[str]) -> Dict[str, Any]:
         """Return the interface of a policy that reads these groups, for deployment: SI units, radians, joint order."""
         control, largest, scale = self.cfg.control, self.cfg.terminations, self.cfg.control.action_scale
@@ -258,7 +279,7 @@ class LeggedRobot(VecEnv):
         limits.update(dict.fromkeys(("base_ang_vel", "joint_vel"), largest.max_turning_speed))
         return {
             "control_period": self.cfg.sim.control_dt,
-            "command_ranges": [list(bounds) for bounds in self.commands.sources["velocity"].ranges],
+            "command_ranges": [list(bounds) for bounds in self.commands.sources["velocity"].final_ranges],
             "commands": self.commands.describe(),
             "observations": [term for group in actor_groups for term in self._groups[group].describe()],
             "joint_names": list(self.sim.joint_names),
@@ -270,5 +291,11 @@ class LeggedRobot(VecEnv):
             "damping": list(self.context.values_of_joints("damping")),
             "torque_limits": self.sim.torque_limits.tolist(),
             "joint_limits": self.sim.joint_limits.tolist(),
+            "target_limits": self.target_limits.tolist(),
             "input_limits": limits,  # of absolute values, in SI units
+            "simulation": {
+                "model": _place_of(self.robot.model_path),
+                "standing_height": self.robot.standing_height,
+                **self._terminations.describe(),
+            },
         }

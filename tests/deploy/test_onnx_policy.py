@@ -1,13 +1,16 @@
 """The robot's runner, on paper: what it builds of raw states, and what it makes of actions."""
 
 import ast
+import copy
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from deploy.onnx_policy import OnnxPolicy, Policy, open_onnx
+from deploy.onnx_policy import MAX_HELD, OnnxPolicy, Policy, PolicyStoppedError, open_onnx
 from rsl_rl.modules import ActorCritic
 
 JOINTS = ["hip", "knee"]
@@ -138,7 +141,7 @@ def test_what_is_not_sensed_may_be_left_out():
         ({"base_quat": (float("nan"), 0.0, 0.0, 0.0)}, "unit quaternion w x y z"),
         ({"base_ang_vel": (0.0, float("nan"), 0.0)}, "senses base_ang_vel"),
         ({"command": (0.0, 0.0)}, "senses command: give command, 3 finite numbers"),
-        ({"joint_vel": (0.0, 0.0, 0.0)}, "3 joint values; give one for each of"),
+        ({"joint_vel": (0.0, 0.0, 0.0)}, "senses joint_vel: give joint_vel, 2 finite numbers; got"),
         ({"base_quat": (1.0, 0.0, 0.0)}, "unit quaternion w x y z"),
         ({"base_quat": (1.0, 0.0, 0.0, 0.0, 0.0)}, "unit quaternion w x y z"),
         ({"command": (2e38, 0.0, 0.0)}, "command=.* is larger than any in training"),
@@ -146,6 +149,17 @@ def test_what_is_not_sensed_may_be_left_out():
         ({"base_ang_vel": (0.0, 0.0, 501.0)}, "base_ang_vel=.* larger than any in training: check the sensor"),
         ({"joint_vel": (0.0, -501.0)}, "joint_vel=.* larger than any in training"),
         ({"joint_pos": (0.0, 2e6)}, "joint_pos=.* larger than any in training"),
+        ({"command": (float("inf"), 0.0, 0.0)}, "senses command: give command, 3 finite numbers"),
+        ({"command": ("0.5", "0", "0")}, "senses command: give command, 3 finite numbers"),
+        ({"command": (True, 0.0, 0.0)}, "senses command: give command, 3 finite numbers"),
+        ({"joint_pos": np.array((True, False))}, "senses joint_pos: give joint_pos, 2 finite numbers"),
+        ({"joint_pos": ["0.1", "0.2"]}, "senses joint_pos: give joint_pos, 2 finite numbers"),
+        ({"joint_vel": [0.1, True]}, "senses joint_vel: give joint_vel, 2 finite numbers"),
+        ({"base_ang_vel": [0.1, None, 0.2]}, "senses base_ang_vel: give base_ang_vel, 3 finite numbers"),
+        ({"base_ang_vel": [[0.1], [0.1, 0.2], 0.0]}, "senses base_ang_vel: give base_ang_vel, 3 finite numbers"),
+        ({"base_quat": "1000"}, "unit quaternion w x y z"),
+        ({"base_quat": (True, False, False, False)}, "unit quaternion w x y z"),
+        ({"base_lin_vel_world": ("1", "0", "0")}, "senses base_lin_vel: give base_lin_vel, or"),
     ],
 )
 def test_a_state_that_does_not_do_is_refused(changes, message):
@@ -167,32 +181,152 @@ def test_actions_that_are_not_finite_or_too_few_are_refused_and_change_nothing(o
         policy(**STATE)
 
 
-def test_targets_beyond_what_the_torque_limit_can_use_are_refused_and_change_nothing():
+def test_targets_beyond_their_limits_are_clamped_and_counted():
+    policy = Policy(describe(target_limits=[[-3.0, 3.0], [-0.25, 0.2]]), counting, ["knee", "hip"])
+    for calls in (1, 2):
+        np.testing.assert_allclose(policy(**STATE), [0.2, 0.35], atol=1e-6)  # the network wants 0.3 of the knee
+        assert (policy.counts["calls"], policy.counts["clamped_targets"]) == (calls, calls)
+    np.testing.assert_allclose(policy.target_limits, [[-0.25, 0.2], [-3.0, 3.0]])
+    np.testing.assert_array_equal(policy.last_action, [1, 2])  # what the network reads is its action, as in training
+
+
+def test_target_limits_of_a_file_without_them_are_what_the_torque_limit_can_use():
     margin = 45.0 / 40.0  # [rad] of the knee
-    for high, refused in ((0.31 - margin, False), (0.29 - margin, True)):  # the knee's target is 0.3
+    for high, target in ((0.31 - margin, 0.3), (0.29 - margin, 0.29)):  # the network wants 0.3
         policy = Policy(describe(joint_limits=[[-3.0, 3.0], [-3.0, high]]), counting)
-        if refused:
-            with pytest.raises(ValueError, match=r"the target of knee would be 0.3 rad, outside -4.12 to 0.29"):
-                policy(**STATE)
-            assert np.all(policy.last_action == 0) and np.all(policy.memories[0] == 0)
-        else:
-            np.testing.assert_allclose(policy(**STATE), [0.35, 0.3], atol=1e-6)
+        np.testing.assert_allclose(policy(**STATE), [0.35, target], atol=1e-6)
+        assert policy.counts["clamped_targets"] == (target < 0.3)
+
+
+BAD_READINGS = [
+    {"joint_pos": None},
+    {"base_ang_vel": (0.0, float("nan"), 0.0)},
+    {"joint_vel": (0.0, -501.0)},
+    {"base_quat": (0.0, 0.0, 0.0, 0.0)},
+    {"command": (float("nan"), 0.0, 0.0)},
+    {"joint_vel": (1.0,)},
+]
+
+
+@pytest.mark.parametrize("bad", BAD_READINGS)
+def test_policy_without_usable_readings_in_mid_stride_holds_its_targets_and_then_stops(bad):
+    policy = Policy(describe(input_limits={"joint_vel": 500.0}), counting)
+    walking = policy(**STATE)
+    walking_on = walking.copy()
+    for calls in range(1, MAX_HELD + 1):
+        held = policy(**{**STATE, **bad})
+        np.testing.assert_array_equal(held, walking_on)
+        held += 1.0  # a driver may change what it gets
+        assert (policy.held, policy.counts["held_calls"]) == (calls, calls) and next(iter(bad)) in policy.problem
+    assert np.all(policy.memories[0] == 1)  # the network has not run
+    for state in ({**STATE, **bad}, STATE):  # a stop lasts until the reset
+        with pytest.raises(PolicyStoppedError, match=f"stopped after {MAX_HELD + 1} calls in a row without usable"):
+            policy(**state)
+    policy.reset()
+    np.testing.assert_array_equal(policy(**STATE), walking_on)
+    assert policy.counts["held_calls"] == MAX_HELD
+
+
+def test_policy_goes_on_after_a_short_loss_of_readings():
+    policy = Policy(describe(), counting, max_held=2)
+    policy(**STATE)
+    for _ in range(3):
+        for _ in range(2):
+            policy(**{**STATE, "joint_pos": None})
+        policy(**STATE)
+        assert policy.held == 0
+    assert np.all(policy.memories[0] == 4) and policy.counts["held_calls"] == 6 and policy.counts["calls"] == 10
+
+
+def test_gait_clock_runs_on_while_targets_are_held():
+    clock = {"gait_clock": {"period": 0.08, "dead_zone": 0.1}}
+    policy = Policy(describe(observations=CLOCK, commands=clock, inputs={"obs": [1, 20], "h_in": [1, 1, 4]}), counting)
+    policy(**STATE)
+    policy(**{**STATE, "joint_pos": None})
+    np.testing.assert_allclose(policy.observe(**STATE)[-2:], (0, -1), atol=1e-6)
+
+
+def test_outputs_of_the_network_that_are_not_finite_hold_the_targets():
+    outputs = iter([0.0, np.nan, 1.0])
+    network = lambda obs, memory: (np.full((1, 2), next(outputs), np.float32), memory + 1)  # noqa: E731
+    policy = Policy(describe(), network)
+    first = policy(**STATE)
+    np.testing.assert_array_equal(policy(**STATE), first)
+    assert "are not 2 finite numbers" in policy.problem
+    np.testing.assert_allclose(policy(**STATE), first + 0.25)
+
+
+@pytest.mark.parametrize("limits", [{}, {"velocity": {"max_lin_acc": 0.0, "max_yaw_acc": 0.0}}])
+def test_commands_beyond_the_training_are_clipped_and_counted(limits):
+    ranges = [[0.3, 1.0], [-0.5, 0.5], [0.0, 0.0]]
+    policy = Policy(describe(command_ranges=ranges, commands=limits), counting)
+    for command, read, clipped in (
+        ((1e6, -9.0, 0.1), (1.0, -0.5, 0.0), 1),
+        ((0.4, 0.1, 0.0), (0.4, 0.1, 0.0), 1),
+        ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 1),  # a command to stop is one, whatever the ranges
+        ((-1.0, 0.0, 0.0), (0.0, 0.0, 0.0), 2),
+    ):
+        state = {**STATE, "command": command}
+        np.testing.assert_allclose(policy.observe(**state)[9:12], 2.0 * np.float32(read), rtol=1e-6)
+        policy(**state)
+        assert policy.counts["clipped_commands"] == clipped
+
+
+def test_an_acceleration_limit_does_not_let_a_command_pass_the_range():
+    limits = {"velocity": {"max_lin_acc": 2.0, "max_yaw_acc": 4.0}}
+    policy = Policy(describe(command_ranges=[[-1.0, 1.0]] * 3, commands=limits), counting)
+    read = []
+    for _ in range(100):
+        read.append(policy.observe(**{**STATE, "command": (1e6, 0.0, 0.0)})[9] / 2.0)
+        policy(**{**STATE, "command": (1e6, 0.0, 0.0)})
+    assert np.allclose(np.diff(read[:24]), 0.04, atol=1e-6) and max(read) == read[-1] == 1.0
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"format": 99}, "the description has format 99; this file reads 1"),
-        ({"action_scale": float("nan")}, "action_scale=nan; give finite numbers"),
-        ({"action_scale": "0.25 rad"}, "action_scale=0.25 rad; give finite numbers"),
-        ({"action_scale": 0}, "action_scale must be positive"),
-        ({"control_period": -0.02}, "control_period=-0.02; give finite numbers"),
+        ({"action_scale": float("nan")}, "action_scale=nan; give a positive finite number"),
+        ({"action_scale": "0.25"}, "action_scale=0.25; give a positive finite number"),
+        ({"action_scale": 0}, "action_scale=0; give a positive finite number"),
+        ({"action_scale": True}, "action_scale=True; give a positive finite number"),
+        ({"control_period": -0.02}, "control_period=-0.02; give a positive finite number"),
         ({"joint_names": ["knee", "knee"]}, "each joint must have a name of its own"),
-        ({"stiffness": [30.0]}, r"stiffness=\[30.0\]; give finite numbers of shape \[2\], none negative"),
+        ({"stiffness": [30.0]}, r"stiffness=\[30.0\]; give non-negative finite numbers of shape \[2\]"),
+        ({"damping": [1.0, True]}, r"damping=\[1.0, True\]; give non-negative finite numbers"),
+        ({"torque_limits": [1e300, 1.0]}, r"torque_limits=\[1e\+300, 1.0\]"),
+        ({"torque_limits": [10**400, 1.0]}, "torque_limits=.1000.*; give non-negative"),
+        ({"joint_names": "ab"}, "joint_names=ab; each joint"),
+        ({"joint_names": [1, 2]}, r"joint_names=\[1, 2\]; each joint"),
+        ({"joint_names": None}, "joint_names=None; each joint"),
         ({"default_joint_pos": [0.0, float("inf")]}, "default_joint_pos"),
         ({"joint_limits": [[0.0, 1.0]]}, r"joint_limits.* of shape \[2, 2\]"),
         ({"joint_limits": [[0.0, 1.0], [1.0, 0.0]]}, r"joint_limits.*lowest first"),
-        ({"observations": [{"name": "action", "size": 2, "scale": float("nan"), "frame": "joint"}]}, "not finite"),
+        ({"target_limits": [[0.0, 1.0], [1.0, 0.0]]}, r"target_limits.*lowest first"),
+        ({"target_limits": None}, "target_limits=None"),
+        ({"command_ranges": [[0.0, 1.0]] * 2}, r"command_ranges.* of shape \[3, 2\]"),
+        ({"command_ranges": [[0.0, float("nan")]] * 3}, "command_ranges"),
+        ({"input_limits": {"joint_vel": float("nan")}}, "input_limits: joint_vel=nan; give a positive finite number"),
+        ({"input_limits": {"observation": "1e6"}}, "input_limits: observation=1e6; give a positive finite number"),
+        ({"input_limits": [1.0]}, r"input_limits=\[1.0\]; give names with values"),
+        ({"inputs": {"obs": [1, 18], "h_in": [1, 10**6, 10**6]}}, r"inputs: h_in=.*; give the sizes of at most"),
+        ({"inputs": {"obs": [1, 18], "h_in": [1, -1, 4]}}, "inputs: h_in="),
+        ({"inputs": {"obs": [1, 18], "h_in": "4"}}, "inputs: h_in=4"),
+        ({"inputs": {"h_in": [1, 1, 4]}}, "inputs=.*give obs the shape"),
+        ({"inputs": 18}, "inputs=18; give names with values"),
+        ({"commands": None}, "commands=None; give names with values"),
+        ({"commands": {"velocity": 2.0}}, "velocity=2.0; give names with values"),
+        ({"commands": {"velocity": {"max_lin_acc": True, "max_yaw_acc": 1.0}}}, "the limits of the command are"),
+        ({"commands": {"velocity": {"max_lin_acc": 1.0}}}, "the limits of the command are"),
+        ({"observations": None}, "observations=None; give terms with name"),
+        ({"observations": [{"size": 2}]}, "observations=.*; give terms with name"),
+        ({"observations": [{"name": "action"}]}, "observations: .*; give action the size 2, the frame joint"),
+        ({"observations": [{"name": "action", "size": 2, "frame": "joint", "scale": float("nan")}]}, "finite scale"),
+        ({"observations": [{"name": "action", "size": 2, "frame": "joint", "scale": "1"}]}, "finite scale"),
+        (
+            {"observations": [{"name": "action", "size": 2, "frame": "joint", "scale": 1.0, "history": 10**12}]},
+            "history of 1 to 1000 steps",
+        ),
     ],
 )
 def test_a_description_that_would_move_joints_wrongly_is_refused(changes, message):
@@ -247,7 +381,7 @@ def test_a_policy_that_does_not_do_is_refused():
     ]
     with pytest.raises(ValueError, match="no robot senses friction, payload; train a policy on some of base_lin_vel"):
         Policy(describe(observations=privileged), counting)
-    with pytest.raises(ValueError, match="frames of \\['base_lin_vel'\\]"):
+    with pytest.raises(ValueError, match="give base_lin_vel the size 3, the frame base"):
         Policy(describe(observations=[{**terms[0], "frame": "world"}, *terms[1:]]), counting)
     with pytest.raises(ValueError, match="the sizes' sum 18 is not 20"):
         Policy(describe(inputs={"obs": [1, 20]}), counting)
@@ -269,7 +403,7 @@ def test_without_a_file_or_onnxruntime_the_error_says_what_to_do(tmp_path, monke
 
 def test_the_file_is_short_and_needs_numpy_and_onnxruntime_alone(root):
     path = root / "deploy" / "onnx_policy.py"
-    assert len(path.read_text().splitlines()) <= 320
+    assert len(path.read_text().splitlines()) <= 450
     imported = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -279,3 +413,64 @@ def test_the_file_is_short_and_needs_numpy_and_onnxruntime_alone(root):
     assert imported - set(sys.stdlib_module_names) == {"numpy", "onnxruntime"}
     code = "import sys, onnx_policy; sys.exit('onnxruntime' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=path.parent, check=False).returncode == 0
+
+
+def test_commands_of_a_source_that_describes_other_facts_have_no_limits():
+    policy = Policy(describe(commands={"velocity": {"units": "m/s"}}), counting)
+    policy(**STATE)
+    np.testing.assert_allclose(policy.observe(**STATE)[9:12], [1.0, 0.2, -0.4], atol=1e-6)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=6,
+)
+COMPLETE = describe(
+    observations=CLOCK,
+    inputs={"obs": [1, 20], "h_in": [1, 1, 4]},
+    commands={"velocity": {"max_lin_acc": 2.0, "max_yaw_acc": 4.0}, "gait_clock": {"period": 0.5, "dead_zone": 0.1}},
+    command_ranges=[[-1.0, 1.0]] * 3,
+    joint_limits=[[-1.0, 1.0]] * 2,
+    target_limits=[[-2.0, 2.0]] * 2,
+    input_limits={"joint_vel": 500.0, "observation": 1e6},
+    format=1,
+)
+
+
+def places(value, path=()):
+    """The paths of all values of a description."""
+    yield path
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from places(value[key], (*path, key))
+
+
+PLACES = [path for path in places(COMPLETE) if path]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(PLACES), JSON)
+def test_a_description_with_any_value_in_any_place_is_refused_by_a_value_error_or_gives_finite_targets(path, value):
+    description = copy.deepcopy(COMPLETE)
+    place = description
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    try:
+        policy = Policy(description, counting)
+    except ValueError as error:
+        assert "\n" not in str(error) and any(str(key) in str(error) for key in (*path, "clock", "command", "senses"))
+        return
+    try:
+        assert np.isfinite(policy(**STATE)).all()
+    except ValueError as error:
+        assert path[0] in ("input_limits", "observations", "default_joint_pos"), error
+
+
+def test_inputs_that_are_not_those_of_the_network_are_refused(tmp_path):
+    pytest.importorskip("onnxruntime")
+    onnx_export = pytest.importorskip("rsl_rl.exporters.onnx")
+    policy = ActorCritic(4, 4, 2, actor_hidden_dims=(8,), critic_hidden_dims=(8,))
+    path = onnx_export.export_onnx(policy, tmp_path / "policy.onnx", {"inputs": {"obs": [1, 5]}})
+    with pytest.raises(ValueError, match=r"inputs={'obs': \[1, 5\]}; the network's are {'obs': \[1, 4\]}"):
+        open_onnx(path)

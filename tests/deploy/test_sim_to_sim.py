@@ -117,10 +117,8 @@ def test_dc_motors_are_simulated_as_in_the_package(script, monkeypatch):
     sensed = env.get_observations()["policy"].shape[1]
     description = {**env.describe_interface(["policy"]), "inputs": {"obs": [1, sensed]}}
     actions = iter(np.random.default_rng(0).normal(size=(20, 1, 12)).astype(np.float32))
-    policy = importlib.import_module("onnx_policy").Policy
-    names = description["joint_names"]
-    monkeypatch.setattr(script, "OnnxPolicy", lambda *_: policy(description, lambda obs: [next(actions)], names))
-    walker = script.Walker(mujoco, script.MODEL, "", 0.32)
+    monkeypatch.setattr(script, "open_onnx", lambda path: (description, lambda obs: [next(actions)]))
+    walker = script.Walker(mujoco, "policy.onnx")
     walker.set_body(0.8, 0.0)
     walker.reset()
     start = torch.from_numpy(np.concatenate((walker.data.qpos, walker.data.qvel, walker.data.qacc_warmstart)))
@@ -138,12 +136,109 @@ def test_actuator_that_the_script_cannot_simulate_is_refused(script):
 
 
 def test_the_friction_asked_for_is_that_of_every_contact(exported, script):
-    walker = script.Walker(mujoco, script.MODEL, exported[1], height=0.32)
+    walker = script.Walker(mujoco, exported[1])
     walker.set_body(friction=0.3, payload=0.0)
     walker.reset()
     for _ in range(10):
         walker.step([0.0, 0.0, 0.0])
     assert walker.data.ncon >= 2 and (walker.data.contact.friction[:, :2] == 0.3).all()
+
+
+def test_simulation_that_diverges_is_a_fall_and_a_failure(exported, root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ("--robots", 1, "--seconds", 1, "--payload", 1e200, 1e200)
+    done = run_without(("torch", "rsl_rl"), root / "deploy" / "sim_to_sim.py", exported[1], *flags)
+    result = json.loads(done.stdout)
+    assert done.returncode == 1 and result["fall_rate"] >= result["diverged"] > 0
+    assert done.stderr == f"sim_to_sim.py: the simulation diverged {result['diverged']} times\n"
+    assert all(np.isfinite(result[name]) for name in GATE) and not list(tmp_path.iterdir())
+
+
+def test_walk_in_a_simulation_that_diverges_at_once_counts_a_fall(exported, script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for MuJoCo's log
+    walker = script.Walker(mujoco, exported[1], height=1e30)
+    falls, *errors = script.walk(walker, itertools.repeat(np.zeros(3)), 3)
+    assert falls == walker.counts["diverged"] == 3 and errors == [0.0, 0.0]
+
+
+def test_policy_that_stops_is_a_fall(exported, script):
+    walker = script.Walker(mujoco, exported[1])
+    walker.policy._input_limits = {"joint_vel": np.float32(1e-3)}  # the robot stands in the first step only
+    falls, *errors = script.walk(walker, itertools.repeat(np.zeros(3)), 16)
+    calls = 1 + walker.policy.counts["held_calls"] // 2  # before each stop
+    assert falls == walker.counts["stopped"] == 16 // (calls + 1) == 2 and np.isfinite(errors).all()
+
+
+def test_commands_beyond_the_training_are_counted(exported, root, tmp_path):
+    (tmp_path / "commands.json").write_text("[[[9.0, 0.0, 0.0]]]")
+    flags = ("--seconds", 0.1, "--commands", tmp_path / "commands.json")
+    done = run_without(("torch", "rsl_rl"), root / "deploy" / "sim_to_sim.py", exported[1], *flags)
+    assert (json.loads(done.stdout)["clipped_commands"], done.returncode) == (5, 0)
+
+
+OWN_ROBOT = """
+from dataclasses import replace
+from pathlib import Path
+
+from rsl_rl.robots.go2 import GO2
+
+ROBOT = replace(GO2, model_path=Path(__file__).parent / "dog.xml", standing_height=0.36)
+"""
+
+
+@pytest.mark.parametrize("robot", ["h1", "own"])
+def test_a_robot_other_than_the_go2_walks_with_its_own_model_height_and_contacts(robot, root, tmp_path, monkeypatch):
+    if robot == "own":
+        model = (root / "rsl_rl/robots/go2/go2.xml").read_text()
+        (tmp_path / "dog.xml").write_text(model.replace('name="trunk_contact"', 'name="base_contact"'))
+        (tmp_path / "own_dog.py").write_text(OWN_ROBOT)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        base = flat_task()
+        links = replace(base.terminations, contact_links=("base", "head"), contact_force=2.0)
+        terms = base.rewards.with_params("collision", collision_links=("base",))
+        task = replace(base, robot="own_dog:ROBOT", terminations=links, rewards=terms)
+    else:
+        task = EXPERIMENTS.load("h1_flat")().env
+    env = replace(task, num_envs=2).build(seed=1)
+    policy = ActorCriticConfig(actor_hidden_dims=(8,), critic_hidden_dims=(8,))
+    runner = OnPolicyRunner(env, TrainConfig(policy=policy, env=env.cfg))
+    content = {**describe_module(policy_module(runner.alg.policy)), **env.describe_interface(["policy"])}
+    path = runner.export_policy_to_onnx(tmp_path / "exported", metadata=content)
+    flags = ("--robots", 1, "--seconds", 0.2)
+    done = run_without(("torch", "rsl_rl"), root / "deploy" / "sim_to_sim.py", path, *flags)
+    assert done.returncode == 0, done.stderr
+    if robot == "own":
+        assert content["simulation"] == {
+            "model": str(tmp_path.resolve() / "dog.xml"), "standing_height": 0.36,
+            "contact_links": ("base", "head"), "contact_force": 2.0, "max_tilt": 1.0,
+        }  # fmt: skip
+        (tmp_path / "dog.xml").rename(tmp_path / "moved.xml")
+        done = run_without(("torch", "rsl_rl"), root / "deploy" / "sim_to_sim.py", path, *flags)
+        assert done.returncode == 2 and done.stderr.endswith(
+            "dog.xml is not on this machine; give its MJCF file with --model\n"
+        )
+        flags = (*flags, "--model", tmp_path / "moved.xml")
+        assert run_without(("torch",), root / "deploy" / "sim_to_sim.py", path, *flags).returncode == 0
+        sys.modules.pop("own_dog")
+
+
+def test_falls_are_those_of_the_policys_task(script):
+    links = {**script.GO2, "contact_links": ["FL_calf"]}
+    own = {name: script.GO2[name] for name in ("model", "standing_height")}  # all terminations of one's own
+    assert script.read_simulation({}) == script.GO2
+    assert script.read_simulation({"simulation": links}) == links
+    assert script.read_simulation({"simulation": own})["contact_links"] == []
+    for wrong in (None, {}, {**links, "model": 3}, {**links, "max_tilt": "1"}, {**links, "contact_links": [1]}):
+        with pytest.raises(ValueError, match=r"of the policy is not as play\.py writes it"):
+            script.read_simulation({"simulation": wrong})
+
+
+@pytest.mark.parametrize(
+    "actuator", [{"type": "dc_motor"}, {"type": "dc_motor", "stall_torque": [1.0], "no_load_speed": ["fast"]}]
+)
+def test_motors_without_their_numbers_are_refused(script, actuator):
+    with pytest.raises(ValueError, match="give stall_torque and no_load_speed of each joint"):
+        script.dc_motor({"actuator": actuator, "joint_names": ["knee"]}, ["knee"])
 
 
 def test_a_robot_that_fell_is_given_its_next_command(script):
@@ -200,15 +295,23 @@ def test_what_is_missing_is_one_line(root, tmp_path):
         (("--gains", 1, "inf"), "--gains 1 inf: give two finite numbers"),
         (("--payload", 1, 0), "--payload 1 0: give two finite numbers, the lower one first"),
         (("--seconds", "nan"), "--robots 32 and --seconds nan: give positive numbers"),
-        (("--height", "nan"), "--height nan: give a seed from 0 and a positive height"),
+        (("--height", "nan"), "--height nan: give a height from 0 to 10 m"),
+        (("--height", "1e30"), "--height 1e+30: give a height from 0 to 10 m"),
         (("--seed", -1), "--seed -1"),
         (("--commands", "COMMANDS"), "--commands has the shape (1, 2); give [robots, 2, 3]"),
         (("--model", "none.xml"), "none.xml"),
+        (
+            ("--model", "OTHER"),
+            "other.xml has no sensor trunk_contact, whose contact is a fall; give the policy's --model",
+        ),
     ],
 )
 def test_a_wrong_flag_is_one_line(flags, message, root, exported, tmp_path):
     (tmp_path / "commands.json").write_text("[[0, 0]]")
-    flags = [tmp_path / "commands.json" if flag == "COMMANDS" else flag for flag in flags]
+    own = (root / "rsl_rl/robots/go2/go2.xml").read_text()
+    (tmp_path / "other.xml").write_text(own.replace('name="trunk_contact"', 'name="contact"'))
+    files = {"COMMANDS": tmp_path / "commands.json", "OTHER": tmp_path / "other.xml"}
+    flags = [files.get(flag, flag) for flag in flags]
     done = run_without(("torch", "rsl_rl"), root / "deploy" / "sim_to_sim.py", exported[1], *flags)
     assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 

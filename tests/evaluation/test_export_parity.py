@@ -207,11 +207,34 @@ def test_what_is_no_number_is_a_difference_and_json_can_write_it(walker, tmp_pat
     broken = file._replace(network=lambda obs: [np.full((1, 12), np.nan, np.float32)], controller=None)
     result = compare(rollout, broken)
     assert result.mismatch.what == "actions" and result.joint_targets is None
+    assert describe_parity("x", result).endswith(
+        f"actions are not finite first in step 0, robot 0, at {rollout.joint_names[0]}"
+    )
     path = write_parity(tmp_path / "parity.json", rollout, {"TorchScript": result})
     content = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert content["formats"]["TorchScript"]["actions"] is None
     assert content["formats"]["TorchScript"]["mismatch"]["step"] == 0
     assert (content["control_steps"], content["robots"]) == (30, 2) and content["resets"] == rollout.num_resets
+
+
+def test_readings_that_the_runner_refuses_are_a_mismatch_with_the_reason(walker, tmp_path):
+    runner, description, rollout = walker
+    small = {**description, "input_limits": {"joint_vel": 1e-3}}  # robots start at rest
+    result = compare(rollout, opened(exported(runner, small, tmp_path, "torchscript"), rollout))
+    assert result.mismatch.what == "joint_targets" and result.mismatch.step <= 1
+    line = describe_parity("ONNX", result)
+    assert "NOT act like the policy: its runner refuses step" in line and "joint_vel=[" in line and "\n" not in line
+
+
+def test_targets_are_compared_within_the_limits_of_the_simulation(walker, tmp_path):
+    runner, description, rollout = walker
+    narrow = rollout.joint_targets.mean(dim=(0, 1)).unsqueeze(1) + torch.tensor([-0.01, 0.01])
+    for limits, is_equal in ((rollout.target_limits, True), (narrow, False)):
+        told = {**description, "target_limits": limits.tolist()}
+        file = opened(exported(runner, told, tmp_path, "torchscript"), rollout)
+        assert (compare(rollout, file).mismatch is None) == is_equal
+        result = compare(rollout._replace(target_limits=limits), file)
+        assert result.mismatch is None and (result.clamped_targets > 0) != is_equal
 
 
 def test_the_verdict_names_format_step_and_joint():

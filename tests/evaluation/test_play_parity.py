@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
@@ -52,6 +53,17 @@ def test_play_says_how_far_the_files_are(played, tmp_path, capsys, root):
     content = json.loads((folder / "parity.json").read_text())
     assert set(content["formats"]) == {"TorchScript", "ONNX"} and content["tolerance"] == 1e-5
     assert (folder / "onnx_policy.py").read_text() == (root / "deploy" / "onnx_policy.py").read_text()
+
+
+def test_play_of_a_policy_whose_targets_leave_the_limits_is_equal_and_counts_them(played, tmp_path, capsys):
+    runner = small_run(tmp_path)
+    with torch.no_grad():
+        runner.alg.policy.actor[-1].bias.add_(10.0)  # 2.5 rad, more than any torque needs
+    code, folder = played(runner)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "parity: ONNX" in line]
+    result = json.loads((folder / "parity.json").read_text())["formats"]["ONNX"]
+    assert code == 0 and result["clamped_targets"] > 100 and result["mismatch"] is None
+    assert lines[0].endswith(f"; the runner clamps {result['clamped_targets']} joint targets to target_limits")
 
 
 def test_play_where_exported_is_a_file_is_one_line(tmp_path, capsys):

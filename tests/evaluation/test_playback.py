@@ -11,9 +11,16 @@ from matplotlib.figure import Figure
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.cli.play import split_commas
-from rsl_rl.config.mdp import EventTerm, RandomizationConfig
+from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig, ScheduleConfig
 from rsl_rl.evaluation import plots
-from rsl_rl.evaluation.playback import describe_robots, for_playback, make_clip, run_playback, write_playback
+from rsl_rl.evaluation.playback import (
+    check_command,
+    describe_robots,
+    for_playback,
+    make_clip,
+    run_playback,
+    write_playback,
+)
 
 
 class Nodding:
@@ -65,6 +72,25 @@ def test_playback_has_no_payload_and_no_start_velocity_under_any_name_of_the_eve
     terms = playback_events(**own).randomization.terms
     assert terms["mass"].params["payload"] == (0.0, 0.0) and terms["mass"].params["friction"] == (0.4, 1.25)
     assert terms["start_state"].params["initial_velocity"] == 0.0
+
+
+def test_playback_gives_the_command_asked_for_whatever_the_schedule_of_the_training():
+    commands = replace(Go2Flat().env.commands, schedule=ScheduleConfig(steps=10, end=1.5))
+    env = for_playback(replace(Go2Flat().env, commands=commands), 2, 0.4, (0.5, -0.2, 0.1)).build("cpu", seed=0)
+    torch.testing.assert_close(env.state.requested_command[0], torch.tensor((0.5, -0.2, 0.1)))
+
+
+def test_command_within_the_training_has_no_note_one_beyond_has_and_one_far_beyond_is_refused():
+    ranges = CommandConfig(lin_vel_x=(0.3, 1.0), lin_vel_y=(0.0, 0.0), schedule=ScheduleConfig(steps=10, end=1.5))
+    for command in (None, (1.5, 0.0, -1.5), (0.0, 0.0, 0.0)):
+        assert check_command(ranges, command) == ""
+    assert check_command(ranges, (2.0, 0.0, 3.0)) == (
+        "note: --command is beyond those of the training: vx=2 and the training had 0 to 1.5 m/s; yaw rate=3 and the "
+        "training had -1.5 to 1.5 rad/s"
+    )
+    for command in ((3.1, 0.0, 0.0), (-0.1, 0.0, 0.0), (0.0, 0.1, 0.0), (0.0, 0.0, -1e30), (float("nan"), 0.0, 0.0)):
+        with pytest.raises(ValueError, match=r"and the training had .* to .*; give at most twice that"):
+            check_command(ranges, command)
 
 
 def test_a_recording_has_what_the_plots_show(recorded):

@@ -93,6 +93,14 @@ def test_a_run_name_with_markup_of_any_kind_is_shown_as_it_is(capsys, monkeypatc
     assert all(name in out for name in names) and "/logs/run_[seed=3].pt" in out
 
 
+def test_a_report_names_terminations_of_ones_own():
+    one = eval_result("own", [0.1])
+    falls = {"too_low": 0.25, "hip_contact": 0.5, "late_contacts": 0.0, "other": 0.0}
+    page = report_html("go2", "", [replace(one, seed_results=[one.seed_results[0]._replace(falls=falls)])])
+    for meaning in ("too_low</td><td>0.2500", "the hip touches the floor</td><td>0.5000", "late_contacts</td><td>0.0"):
+        assert f"<tr><td>{meaning}" in page
+
+
 def test_a_report_needs_nothing_else():
     page = report_html("go2", "", [eval_result("a", [0.1])])
     assert not re.search(r"https?:|//|<script|<link|@import|url\(", re.sub(r'base64,[^"]+', "", page))

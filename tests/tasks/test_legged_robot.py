@@ -17,6 +17,7 @@ from rsl_rl.config.mdp import (
     RandomizationConfig,
     RewardConfig,
     RewardTerm,
+    TerminationTerm,
 )
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.sim.base import RobotPoseVel
@@ -485,6 +486,22 @@ def test_gains_and_action_scale_by_pattern_reach_engine_targets_and_interface():
         make(2, control=replace(CFG.control, damping={".*_(hip|calf)_joint": 1.0}))
 
 
+def never(state):
+    return torch.zeros_like(state.timed_out)
+
+
+def test_a_termination_of_ones_own_in_place_of_a_shipped_one_is_not_described():
+    term = TerminationTerm(f"{__name__}:never")
+    env = make(
+        1,
+        terminations=replace(
+            CFG.terminations, terms={"forbidden_contact": term, "tilt": TerminationTerm(params={"max_tilt": 0.5})}
+        ),
+    )
+    simulation = env.describe_interface(["policy"])["simulation"]
+    assert "contact_links" not in simulation and simulation["max_tilt"] == 0.5
+
+
 def test_the_interface_tells_the_robot_what_it_needs():
     described = make(1).describe_interface(["policy"])
     assert [(term["name"], term["size"]) for term in described["observations"]] == [
@@ -492,6 +509,14 @@ def test_the_interface_tells_the_robot_what_it_needs():
         ("joint_pos", 12), ("joint_vel", 12), ("action", 12),
     ]  # fmt: skip
     assert described["control_period"] == pytest.approx(0.02) and described["joint_names"][0] == "FL_hip_joint"
+    assert described["simulation"] == {
+        "model": "rsl_rl/robots/go2/go2.xml", "standing_height": 0.32,
+        "contact_links": ("trunk", "head"), "contact_force": 1.0, "max_tilt": 1.0,
+    }  # fmt: skip
+    limits, stiffness = described["joint_limits"], described["stiffness"]
+    margins = [torque / gain for torque, gain in zip(described["torque_limits"], stiffness)]
+    expected = [(low - margin, high + margin) for (low, high), margin in zip(limits, margins)]
+    torch.testing.assert_close(torch.tensor(described["target_limits"]), torch.tensor(expected))
     assert len(make(1).describe_interface(["policy", "critic"])["observations"]) == 7 + len(
         CFG.observations["critic"].terms
     )

@@ -35,6 +35,11 @@ class CommandSource(Stored, ABC):
         self._steps = max(1, round(resampling_time / task.control_dt))
         self._age = torch.zeros(task.num_envs, dtype=torch.long, device=task.device)
 
+    @property
+    def final_ranges(self) -> Tuple[Range, ...]:
+        """The ranges at the end of the training."""
+        return self.ranges
+
     @abstractmethod
     def sample(self) -> Tensor:
         """Return new commands of all robots, [N, k]; it is called in every step."""
@@ -91,6 +96,12 @@ class VelocityCommands(CommandSource):
         self._sim = task.sim
         self._schedule = Schedule(task, schedule) if schedule != ScheduleConfig() else None
         self._heading = torch.full((task.num_envs,), math.nan, device=task.device)  # [rad]; NaN: a yaw rate
+        turning = max(schedule.end, 1.0) if heading_fraction else schedule.end  # headings have the whole range
+        self._final_factors = (schedule.end, schedule.end, turning)
+
+    @property
+    def final_ranges(self) -> Tuple[Range, ...]:
+        return tuple((factor * low, factor * high) for factor, (low, high) in zip(self._final_factors, self.ranges))
 
     def sample(self) -> Tensor:
         velocity, chance, *drawn = self._draw().tensor_split((3, 4, 5), dim=1)

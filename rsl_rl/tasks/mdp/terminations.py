@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Callable, Dict, Tuple, Union
+from typing import Any, Callable, Dict, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -55,6 +55,17 @@ class Terminations:
             result = term(state)
             causes.update(result if isinstance(result, dict) else {name.rpartition(":")[2]: result})
         return causes
+
+    def describe(self) -> Dict[str, Any]:
+        """Return the parameters of the shipped terminations of the task, for the simulation of an exported policy."""
+        shipped = {"forbidden_contact": ("contact_links", "contact_force"), "tilt": ("max_tilt",)}
+        bound = {getattr(term, "func", None): getattr(term, "keywords", {}) for term in self._terms.values()}
+        return {
+            setting: bound[TERMS[name]][setting]
+            for name, settings in shipped.items()
+            for setting in settings
+            if TERMS[name] in bound
+        }
 
     def __call__(self, state: RobotState) -> Tensor:
         """Return which robots fail, [N] bool."""

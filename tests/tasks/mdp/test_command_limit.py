@@ -9,7 +9,7 @@ import torch
 from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from deploy.onnx_policy import Policy
-from rsl_rl.config.mdp import CommandLimitConfig
+from rsl_rl.config.mdp import CommandLimitConfig, ScheduleConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.evaluate import Recorder, evaluate
@@ -136,6 +136,18 @@ def test_the_description_tells_of_limits_only_where_there_are_some():
         own.observe(**{**sensed(make(), 0), "command": (0.0, float("nan"), 0.0)})
     with pytest.raises(ValueError, match=r"env.commands.limit.max_lin_acc=-1.0"):
         CommandLimitConfig(max_lin_acc=-1.0)
+
+
+def test_the_description_tells_of_the_ranges_at_the_end_of_a_schedule():
+    def ranges(**commands):
+        env = replace(CFG, commands=replace(CFG.commands, **commands)).build()
+        return env.describe_interface(["policy"])["command_ranges"]
+
+    schedule = ScheduleConfig(steps=10, start=0.2, end=1.5)
+    assert ranges() == [[-1.0, 1.0], [-0.5, 0.5], [-1.0, 1.0]]
+    assert ranges(schedule=schedule) == [[-1.5, 1.5], [-0.75, 0.75], [-1.5, 1.5]]
+    half = ScheduleConfig(steps=10, end=0.5)
+    assert ranges(schedule=half, heading_fraction=0.5) == [[-0.5, 0.5], [-0.25, 0.25], [-1.0, 1.0]]
 
 
 def test_every_shipped_task_of_a_legged_robot_has_the_limits():
