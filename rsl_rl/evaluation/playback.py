@@ -14,6 +14,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.evaluate import ActingPolicy, Recorder, for_evaluation, run, with_constant_command
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.files import make_folder
 from rsl_rl.utils.tensors import heading
 from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
 
@@ -54,7 +55,7 @@ def write_playback(
     recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: bool, plot: bool
 ) -> Iterator[str]:
     """Write plots and a video, if asked for; yield a line for each file that is written or cannot be written."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if plot:
         yield from _write_plots(recording, env, folder)
     if video:
