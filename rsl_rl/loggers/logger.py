@@ -7,7 +7,7 @@ import json
 import math
 from collections import deque
 from pathlib import Path
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple, Type
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from rsl_rl.utils.files import AppendFile
 from rsl_rl.utils.registry import Registry
@@ -54,7 +54,7 @@ class Logger:
         """Close files; ``start`` may follow."""
 
 
-def load_logger(name: str) -> Type[Logger]:
+def load_logger(name: str) -> Callable[..., Logger]:
     """Return the class of a logger by its name, or by "package.module:Class"; anything else is a ValueError."""
     cls = LOGGERS.load(name)
     if not (isinstance(cls, type) and issubclass(cls, Logger)):
