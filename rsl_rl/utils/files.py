@@ -25,7 +25,7 @@ def is_regular_file(path: Path) -> bool:
 
 def refuse_link(path: Path) -> None:
     """Raise a LinkError unless a path is a folder, a file with this name only, or nothing."""
-    if os.path.lexists(str(path)):
+    with contextlib.suppress(FileNotFoundError):  # another process may delete it at any moment
         _refuse(path, os.lstat(str(path)))
 
 
