@@ -582,6 +582,7 @@ TENSORS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # quantized tensors are deprecated
 @pytest.mark.parametrize("kind", TENSORS)
 @pytest.mark.parametrize("part", ["model_state_dict", "optimizer_state_dict"])
 def test_load_of_tensors_that_hold_no_plain_numbers_is_one_clear_error(small_cfg, tmp_path, kind, part):
