@@ -33,7 +33,7 @@ EXTRAS = {
     "gymnasium": ["gymnasium>=1.1"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
-        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "gymnasium>=1.1",
+        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "GitPython", "gymnasium>=1.1",
         "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",
     ],
 }  # fmt: skip
@@ -57,7 +57,6 @@ setup(
         "torch>=2.1",
         "numpy",
         "tensorboard",
-        "GitPython",
         "rich",
         "tyro",
         "PyYAML",

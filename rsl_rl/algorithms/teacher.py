@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Dict, Mapping
 
-import torch
 from torch import Tensor
 
 from rsl_rl.algorithms.build import build_policy
@@ -15,7 +14,7 @@ from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.env.vec_env import VecEnv, require_group
 from rsl_rl.modules.networks import CRITIC_PARTS
 from rsl_rl.modules.policy import ActorCritic
-from rsl_rl.utils.checkpoints import config_of, find_checkpoint, iteration_of, read_checkpoint
+from rsl_rl.utils.checkpoints import config_of, find_checkpoint, first_unusable, iteration_of, read_checkpoint
 from rsl_rl.utils.config_io import from_dict, read_yaml
 from rsl_rl.utils.files import expand_user
 
@@ -51,9 +50,9 @@ def load_teacher(cfg: DistillationConfig, env: VecEnv) -> ActorCritic:
     teacher = build_policy(replace(network, actor_groups=groups, critic_groups=groups), env, obs)
     state = read_checkpoint(path)
     weights = state.get("average", state)["model_state_dict"]
-    broken = [name for name, value in weights.items() if not torch.isfinite(value).all()]
-    if broken:
-        raise ValueError(f"the teacher {path} holds weights that are not finite, in {broken[0]}; take another one")
+    unusable = first_unusable(weights, "model_state_dict")
+    if unusable:
+        raise ValueError(f"the teacher {path} holds {unusable}; take another one")
     try:
         load_actor(teacher, weights)
     except ValueError as error:

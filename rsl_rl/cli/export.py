@@ -1,7 +1,6 @@
 """Export a trained policy in all formats, and compare each file with the policy."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
@@ -23,6 +22,7 @@ from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.loading import LoadedPolicy
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.utils.files import atomic_write
 
 PARITY_SECONDS = 20.0
 """Length of the rollout of robots for the comparison of exported files [s]."""
@@ -46,7 +46,7 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path) -> bool:
         interface["input_limits"]["observation"] = cfg.safety.max_observation  # of each number, after scaling
     content = {"format": 1, "task": cfg.task, **module, **interface}
     description = folder / "policy.json"
-    description.write_text(json.dumps(content, indent=2) + "\n")
+    atomic_write(description, (json.dumps(content, indent=2) + "\n").encode())
     print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
     try:
         formats["ONNX"] = runner.export_policy_to_onnx(folder, metadata=content)
@@ -54,8 +54,9 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path) -> bool:
     except ImportError as error:
         print(f"no ONNX file: {error}; install the extra: pip install 'rsl-rl-lib[export]'")
     if isinstance(env, LeggedRobot):
-        program = import_shipped("rsl_rl_deploy.onnx_policy").__file__
-        print(f"runner: {shutil.copy(str(program), folder)} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
+        program = Path(str(import_shipped("rsl_rl_deploy.onnx_policy").__file__))
+        atomic_write(folder / program.name, program.read_bytes())
+        print(f"runner: {folder / program.name} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
     return check_parity(formats, loaded.policy, env, groups)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.errors import UsageError, print_error, program, usage_errors
 from rsl_rl.utils.config_io import to_dict
+from rsl_rl.utils.files import atomic_write, is_regular_file
 from rsl_rl.utils.host import Launch, current_launch, launcher_name, parent_death_signal, take_share_of_cpus
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _settings(args: Arguments) -> Dict[str, Any]:
 
 def mark_run(run: Path) -> None:
     """Note in a run folder which torchrun trains there."""
-    (run / MARK).write_text(launcher_name(), encoding="utf-8")
+    atomic_write(run / MARK, launcher_name().encode())
 
 
 def unmark_run(run: Path) -> None:
@@ -107,7 +108,8 @@ def arguments_after_restart(experiment: Path, run: Optional[Path]) -> List[str]:
     """Return further flags with which restarted processes continue the run of the processes before them; empty if there
     is no checkpoint yet. ``run`` is the folder of --resume."""
     if run is None:
-        marks = [path for path in experiment.glob(f"*/{MARK}") if path.read_text(encoding="utf-8") == launcher_name()]
+        marks = [path for path in experiment.glob(f"*/{MARK}") if is_regular_file(path)]
+        marks = [path for path in marks if path.read_bytes() == launcher_name().encode()]
         run = max((path.parent for path in marks), key=lambda folder: folder.name, default=None)
     if run is None or not any(run.glob("model_*.pt")):
         return []

@@ -22,7 +22,7 @@ from rich.text import Text
 from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, handle_signals
-from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.files import atomic_write, open_file
 from rsl_rl.utils.host import parent_death_signal
 from rsl_rl.utils.text import markdown_cell, one_line
 
@@ -98,7 +98,9 @@ class TrainProcesses:
         program = [sys.argv[0]] if sys.argv[0].endswith(".py") else ["-m", "rsl_rl", "train"]  # that of this process
         command, stopped = [sys.executable, *program, *arguments], False
         with contextlib.ExitStack() as stack:
-            printed = None if output is None else stack.enter_context(output.open("ab"))
+            printed = None
+            if output is not None:
+                printed = stack.enter_context(os.fdopen(open_file(output, os.O_WRONLY | os.O_APPEND), "ab"))
             self._process = process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -281,7 +283,7 @@ def _train_seed(
     if resume and earlier is not None:
         arguments += ["--resume", "--load_run", earlier.name]
         cfg = parse_flags(arguments).cfg  # that of the run, with these flags
-        with wait_for_lock(earlier, lambda: not processes.interrupted) as free:
+        with usage_errors(), wait_for_lock(earlier, lambda: not processes.interrupted) as free:
             metrics = final_metrics(earlier, cfg) if free else None
         if metrics is not None:
             print_line(f"seed {seed}: finished before, in {earlier}")

@@ -17,7 +17,7 @@ from rsl_rl.modules.cnn import CNN as OurCNN  # noqa: N811
 from rsl_rl.modules.memory import reset_states
 from rsl_rl.modules.mlp import MLP as OurMLP  # noqa: N811
 from rsl_rl.modules.mlp import get_activation
-from rsl_rl.utils.git_state import write_git_state
+from rsl_rl.utils.git_state import read_git_state, write_git_state
 from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
 
@@ -265,5 +265,5 @@ def compile_model(model: nn.Module, mode: Optional[str] = None) -> nn.Module:
 def store_code_state(logdir: str, repositories: Sequence[str]) -> List[str]:
     """Write commit and uncommitted changes of repositories into ``logdir/git``; return the files."""
     folder = Path(logdir) / "git"
-    write_git_state([Path(path) for path in repositories], folder)
+    write_git_state(read_git_state(repositories), folder)
     return sorted(str(path) for path in folder.glob("*.diff"))

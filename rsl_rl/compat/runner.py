@@ -131,9 +131,10 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         alg = self.alg
         convert = alg.converted if isinstance(alg, ClientCalls) else partial(fitted, alg=alg)
         file = read_checkpoint(Path(path), alg.device, partial(convert, load_cfg=load_cfg, strict=strict))
-        state = load_algorithm(alg, Path(path), file, load_optimizer)
-        if not wants(load_cfg, "iteration"):
-            state.pop("iter", None)
+        with_iteration = wants(load_cfg, "iteration")
+        state = load_algorithm(alg, Path(path), file if with_iteration else {**file, "iter": 0}, load_optimizer)
+        if not with_iteration:
+            del state["iter"]
         return self.restore(state, load_optimizer, load_env)
 
     def get_inference_policy(self, device: Union[str, torch.device, None] = None) -> InferencePolicy:

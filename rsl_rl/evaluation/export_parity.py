@@ -22,6 +22,7 @@ from rsl_rl.env.protocols import Resettable, supports
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.evaluation.evaluate import finite
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.utils.files import atomic_write
 
 TOLERANCE = 1e-5
 """Largest difference of an action, and of a joint target [rad]."""
@@ -300,7 +301,7 @@ def write_parity(path: Path, rollout: Rollout, results: Mapping[str, ParityResul
             for name, result in results.items()
         },
     }
-    path.write_text(json.dumps(finite(content), indent=2) + "\n")
+    atomic_write(path, (json.dumps(finite(content), indent=2) + "\n").encode())
     return path
 
 

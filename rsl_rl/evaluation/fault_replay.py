@@ -23,6 +23,7 @@ from rsl_rl.tasks.actuators import ExplicitActuator
 from rsl_rl.tasks.faults import broken_state
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain import build_terrain
+from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.registry import import_object, suggest
 from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
@@ -349,7 +350,9 @@ def plot_fault(dump: FaultDump, replay: FaultReplay, path: Path) -> None:
     by_label = dict(zip(*joints.get_legend_handles_labels()[::-1]))  # each once
     figure.legend(by_label.values(), by_label.keys(), loc="lower center", ncols=5, fontsize=8)
     figure.tight_layout(rect=(0, 0.08, 1, 1))
-    figure.savefig(path, dpi=110)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=110)
+    atomic_write(path, picture.getvalue())
 
 
 def _draw(axis: Axes, seconds: np.ndarray, values: np.ndarray, names: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from rsl_rl.evaluation.endurance import FAILURES, FailureJudge
 from rsl_rl.evaluation.evaluate import Recorder
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.files import make_folder
 from rsl_rl.utils.tensors import heading
 from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
 
@@ -96,7 +97,7 @@ def write_playback(
 ) -> Iterator[str]:
     """Write plots and a video, if asked for; yield a line for each robot, and for each file that is written or cannot
     be written."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     yield from describe_robots(recording, env.cfg.sim.control_dt)
     if plot:
         yield from _write_plots(recording, env, folder)

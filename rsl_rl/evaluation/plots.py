@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rsl_rl.evaluation.evaluate import EvalResult
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin
+from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.height_field import HeightField
 
 _LABELS = {"lin_vel_x": "forward $v_x$ [m/s]", "lin_vel_y": "left $v_y$ [m/s]", "yaw_rate": "yaw rate [rad/s]"}
@@ -25,9 +26,9 @@ _SHOWN_SECONDS = 3.0
 """Length of the recording that gait diagrams and plots of joints show, short enough to see single steps [s]."""
 
 
-def _png(figure: Figure) -> bytes:
+def _png(figure: Figure, dpi: int = 110) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    figure.savefig(buffer, format="png", dpi=dpi)
     return buffer.getvalue()
 
 
@@ -194,7 +195,7 @@ def plot_motion(recording: Mapping[str, Tensor], control_dt: float, foot_names: 
     axes[5].set_xlim(0.0, seconds[-1])
     figure.align_ylabels(axes)
     _legend(figure, axes[0])
-    figure.savefig(path, dpi=110)
+    atomic_write(path, _png(figure))
 
 
 def _draw_stances(axis: Axes, seconds: np.ndarray, contact: np.ndarray, foot_names: Sequence[str]) -> None:
@@ -255,7 +256,7 @@ def plot_joints(
         f"Robot 1, last {len(seconds[shown]) * control_dt:g} s: joint positions against targets, torques against limits"
     )
     _legend(figure, axes[0, 0], axes[rows, 0])
-    figure.savefig(path, dpi=80)
+    atomic_write(path, _png(figure, dpi=80))
 
 
 def _grid(num_joints: int, num_legs: int) -> Tuple[int, int]:
@@ -290,7 +291,7 @@ def draw_terrain(ground: HeightField, origins: np.ndarray, names: Sequence[str],
     axis.set_yticks(origins[:, 0, 0], [f"level {i}" if levels else f"{i}" for i in range(len(origins))])
     axis.set_xticks(origins[0, :, 1], names, rotation=60, ha="right")
     axis.set_title(f"{length:g} x {width:g} m, heights from {low:.2f} to {high:.2f} m; x points up, y to the right")
-    figure.savefig(path, dpi=110)
+    atomic_write(path, _png(figure))
 
 
 def draw_levels(iterations: Sequence[int], levels: Mapping[str, Sequence[Any]], path: Path) -> None:
@@ -304,4 +305,4 @@ def draw_levels(iterations: Sequence[int], levels: Mapping[str, Sequence[Any]], 
     axis.set_ylabel("mean level")
     axis.set_ylim(bottom=0.0)
     axis.legend(fontsize="small", loc="upper left")
-    figure.savefig(path, dpi=110)
+    atomic_write(path, _png(figure))

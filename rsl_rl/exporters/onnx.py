@@ -14,7 +14,7 @@ import torch
 
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules.policy import ActorCritic
-from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.files import atomic_write, make_folder
 
 if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
     raise ImportError(f"ONNX export needs torch 2.6 or later, and this is {torch.__version__}")
@@ -31,7 +31,7 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
     """
     module = policy_module(policy)
     inputs = example_inputs(module)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     try:
@@ -52,8 +52,7 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
     assert program is not None
     for name, value in (metadata or {}).items():
         program.model.metadata_props[name] = json.dumps(value)
-    program.save(str(path), external_data=False)
-    content = path.read_bytes()
+    content = program.model_proto.SerializeToString()
     atomic_write(path, content + _checksum_entry(content))
     return path
 

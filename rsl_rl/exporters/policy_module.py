@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import warnings
 from pathlib import Path
 from typing import Dict, List, Tuple, cast
@@ -20,6 +21,7 @@ from rsl_rl.modules.distributions import (
     StateDependentGaussianFamily,
 )
 from rsl_rl.modules.policy import ActorCritic
+from rsl_rl.utils.files import atomic_write, make_folder
 
 
 class Mean(nn.Module):
@@ -170,14 +172,16 @@ def describe_module(module: FeedForwardPolicy) -> Dict[str, Dict[str, List[int]]
 
 def export_torchscript(policy: ActorCritic, path: Path) -> Path:
     """Write a policy as a TorchScript file that needs no Python; inputs and outputs are those of its policy module."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    content = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # of torch.nn.GRU's own checks
         module = policy_module(policy)
         inputs = tuple(example_inputs(module).values())
         if isinstance(module, ImagePolicy):
-            torch.jit.save(torch.jit.trace(module, inputs), str(path))
+            torch.jit.save(torch.jit.trace(module, inputs), content)
         else:
-            torch.jit.script(module).save(str(path))
+            torch.jit.save(torch.jit.script(module), content)
+    atomic_write(path, content.getvalue())
     return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections import deque
@@ -54,6 +55,21 @@ class Logger:
         """Close files; ``start`` may follow."""
 
 
+def load_logger(name: str) -> Callable[..., Logger]:
+    """Return the class of a logger by its name, or by "package.module:Class"; anything else is a ValueError."""
+    cls = LOGGERS.load(name)
+    if not (isinstance(cls, type) and issubclass(cls, Logger)):
+        raise ValueError(
+            f"runner.logger={name} is not a subclass of rsl_rl.loggers.Logger; name one, or one of "
+            f"{', '.join(LOGGERS.names())}"
+        )
+    try:
+        inspect.signature(cls).bind(Path(), {})
+    except TypeError as error:
+        raise ValueError(f"runner.logger={name} cannot be called with (log_dir, config): {error}") from error
+    return cls
+
+
 class NoLogger(Logger):
     """Write nothing."""
 
@@ -95,11 +111,33 @@ class JsonlLogger(FileLogger):
         self.append(json.dumps(finite).encode() + b"\n")
 
 
+def parse_record(line: bytes) -> Dict[str, Any]:
+    """Return the record of a line of metrics.jsonl; a damaged one is a ValueError."""
+    try:
+        record = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
+    if not isinstance(record, dict) or not isinstance(record.get("iteration"), int):
+        raise ValueError("it is no object with an iteration")
+    wrong = [name for name, value in record.items() if not isinstance(value, (int, float, type(None)))]
+    if wrong:
+        raise ValueError(f"its '{wrong[0]}' is no number")
+    return record
+
+
 def read_metrics(run: Path) -> List[Dict[str, Any]]:
-    """Return the records of a run's metrics.jsonl, without a last line that is still being written."""
+    """Return the records of a run's metrics.jsonl, without a last line that is still being written; a damaged line is a
+    ValueError."""
     path = run / METRICS
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    content = path.read_bytes() if path.is_file() else b""
+    records = []
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        try:
+            records.append(parse_record(line))
+        except ValueError as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"line {number} of {path} is damaged: {reason}; delete or correct this line") from error
+    return records
 
 
 class RetryingLogger(Logger):

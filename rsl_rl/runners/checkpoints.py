@@ -19,7 +19,7 @@ from rsl_rl.runners.rollback import TrainingError
 from rsl_rl.utils.checkpoints import (
     FORMAT,
     CheckpointError,
-    first_not_finite,
+    first_unusable,
     prune_checkpoints,
     write_checkpoint,
 )
@@ -127,15 +127,22 @@ def training_state(
 def load_algorithm(alg: Algorithm, path: Path, file: Dict[str, Any], load_optimizer: bool) -> Dict[str, Any]:
     """Load the algorithm from the content of a checkpoint file, and return what the content has for this rank.
 
-    Weights that are not finite or do not fit are a :class:`CheckpointError`, which names ``path``.
+    Weights that are not finite or do not fit, and with ``load_optimizer`` no iteration, are a :class:`CheckpointError`,
+    which names ``path``.
     """
     _check_counts(path, file)
+    if load_optimizer and "iter" not in file:
+        raise CheckpointError(
+            f"{path} has no iteration (iter), from which a training goes on; use another checkpoint, or load only its "
+            "weights, with load_optimizer=False (--init_from)"
+        )
     state = state_of_rank(file, alg.collective)
     learned = ("rollback", *alg.state_dict())
+    is_complex = any(isinstance(x, Tensor) and x.is_complex() for x in alg.policy.state_dict().values())
     for part in learned if load_optimizer else ("model_state_dict", "average"):
-        name = first_not_finite(state.get(part), part)
-        if name:
-            raise CheckpointError(f"{path} holds numbers that are not finite, in {name}; use an earlier one")
+        unusable = first_unusable(state.get(part), part, is_complex)
+        if unusable:
+            raise CheckpointError(f"{path} holds {unusable}; use an earlier one")
     alg.reset()  # before loading, because extensions load recurrent states
     try:
         alg.load_state_dict(state, load_optimizer)

@@ -13,7 +13,7 @@ from torch import Tensor
 from rsl_rl.env.protocols import ReportsFaults, supports
 from rsl_rl.env.step_validator import StepValidator
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.files import atomic_write, make_folder
 from rsl_rl.utils.text import file_name
 
 _PREFIX = "faults/"
@@ -78,7 +78,7 @@ class FaultReporter:
             return
         stem = f"{file_name(cause)}_{iteration}{self._suffix}"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             packed = io.BytesIO()
             torch.save(dump, packed)
             atomic_write(self._folder / f"{stem}.pt", packed.getvalue())

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from rsl_rl.loggers.logger import read_metrics
-from rsl_rl.utils.checkpoints import CheckpointError, best_path, read_checkpoint
+from rsl_rl.utils.checkpoints import CheckpointError, best_iteration, best_path, read_checkpoint
 
 
 class BestCheckpoint:
@@ -29,11 +29,11 @@ class BestCheckpoint:
     def _score_on_disk(self, iteration: int) -> Optional[float]:
         """Return the score of the file, if it is undamaged and not of a later iteration than the resumed one."""
         try:
-            state = read_checkpoint(self._path)
-        except CheckpointError:
+            if best_iteration(self._path.parent) > iteration:
+                return None
+            return float(read_checkpoint(self._path)["infos"]["evaluation"]["score"])
+        except (CheckpointError, LookupError, TypeError):  # it is missing or damaged
             return None
-        infos = state.get("infos") or {}
-        return infos.get("evaluation", {}).get("score") if state.get("iter", 0) <= iteration else None
 
     def save_if_better(self, iteration: int, metrics: Mapping[str, float]) -> None:
         """Save the current policy if ``metrics["score"]``, the largest ratio of a metric to its limit, is lower than

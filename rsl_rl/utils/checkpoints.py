@@ -114,17 +114,33 @@ def verify_checksum(content: bytes) -> None:
             raise ValueError(f"the checksum of {broken} is wrong")
 
 
-def first_not_finite(value: Any, name: str) -> str:
-    """Return the name of the first number in a tensor, or in nested dicts, lists and tuples, that is not finite; an
-    empty string if there is none. ``name`` is that of ``value``."""
+def first_unusable(value: Any, name: str, allow_complex: bool = False) -> str:
+    """Return what no learner can load in a tensor or number, or in nested dicts, lists and tuples; an empty string if
+    there is nothing. An example is "numbers that are not finite, in actor.0.bias". ``name`` is that of ``value``."""
     if isinstance(value, Mapping):
         items = [(str(key), item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
         items = [(str(i), item) for i, item in enumerate(value)]
     else:
-        number = torch.as_tensor(value) if isinstance(value, (Tensor, float, complex)) else torch.zeros(())
-        return "" if torch.isfinite(number).all() else name
-    return next(filter(None, (first_not_finite(item, f"{name}.{key}") for key, item in items)), "")
+        fault = _fault(value, allow_complex)
+        return f"{fault}, in {name}" if fault else ""
+    return next(filter(None, (first_unusable(item, f"{name}.{key}", allow_complex) for key, item in items)), "")
+
+
+def _fault(value: Any, allow_complex: bool) -> str:
+    """Return why a tensor or number cannot be loaded; an empty string if it can, and for other values."""
+    if not isinstance(value, (Tensor, float, complex)):
+        return ""
+    number = torch.as_tensor(value)
+    if number.is_meta:
+        return "a tensor without values (device meta)"
+    if number.is_quantized:
+        return "a quantized tensor"
+    if number.layout != torch.strided or number.is_nested:
+        return "a sparse or nested tensor"
+    if number.is_complex() and not allow_complex:
+        return "complex numbers"
+    return "" if torch.isfinite(number).all() else "numbers that are not finite"
 
 
 def is_whole(path: Path) -> bool:
@@ -166,8 +182,13 @@ def best_path(run: Path) -> Path:
 
 
 def best_iteration(run: Path) -> int:
-    """Return the iteration of a run's best checkpoint; a missing one is a :class:`CheckpointError`."""
-    return read_checkpoint(find_checkpoint(run, BEST)).get("iter", 0)
+    """Return the iteration of a run's best checkpoint; a missing one, or one without it, is a
+    :class:`CheckpointError`."""
+    path = find_checkpoint(run, BEST)
+    iteration = read_checkpoint(path).get("iter")
+    if not isinstance(iteration, int):
+        raise CheckpointError(f"{path} has no number of its iteration (iter); use another checkpoint")
+    return iteration
 
 
 def find_checkpoint(run: Path, which: Which = -1) -> Path:

@@ -1,7 +1,8 @@
-"""Write files so that a full disk or a killed process leaves no partial file."""
+"""Write files so that a full disk or a killed process leaves no partial file, and a link leads to no other file."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -9,6 +10,12 @@ from pathlib import Path
 from typing import Optional
 
 _PART = ".part"
+
+_KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+
+
+class LinkError(OSError):
+    """A link, pipe or device in the place of a file or folder; writing to it would change something else."""
 
 
 def is_regular_file(path: Path) -> bool:
@@ -25,14 +32,54 @@ def expand_user(text: str, where: str) -> Path:
         raise ValueError(f"{where} {text}: there is no home folder {user}; write the whole path") from error
 
 
-def atomic_write(path: Path, content: bytes) -> None:
+def refuse_link(path: Path) -> None:
+    """Raise a LinkError unless a path is a folder, a file with this name only, or nothing."""
+    with contextlib.suppress(FileNotFoundError):  # another process may delete it at any moment
+        _refuse(path, os.lstat(str(path)))
+
+
+def _refuse(path: Path, status: os.stat_result) -> None:
+    is_file = stat.S_ISREG(status.st_mode)
+    if stat.S_ISDIR(status.st_mode) or (is_file and status.st_nlink <= 1):
+        return
+    kind = "a hard link" if is_file else _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
+    raise LinkError(
+        f"{path} is {kind}, through which something else would be changed; delete it, or put a copy of the file or "
+        "folder in its place"
+    )
+
+
+def open_file(path: Path, flags: int) -> int:
+    """Open or create a file and return its descriptor; a link, a pipe or a device is a LinkError."""
+    refuse_link(path)
+    protected = flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # it may have changed since
+    descriptor = os.open(str(path), protected | os.O_CREAT, 0o666)
+    try:
+        _refuse(path, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def make_folder(folder: Path) -> Path:
+    """Create a folder, and those around it, if there is none, and return it; a link to a folder is a LinkError."""
+    refuse_link(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def atomic_write(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a temporary file and rename it to ``path``, so that ``path`` has either the old or the new content.
 
-    After an OSError the old file is unchanged and there is no temporary file.
+    After an OSError the old file is unchanged and there is no temporary file. A link is replaced and not followed. The
+    bits of ``mode`` that the process masks are left out.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
     try:
-        with temporary.open("wb") as file:
+        if os.path.lexists(str(temporary)):  # of a killed process with the same number
+            temporary.unlink()
+        with open(str(temporary), "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -45,8 +92,7 @@ def atomic_write(path: Path, content: bytes) -> None:
 
 def require_writable(folder: Path) -> None:
     """Create a folder if there is none; an OSError says why no file can be written in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=str(folder)):
+    with tempfile.TemporaryFile(dir=str(make_folder(folder))):
         pass
 
 
@@ -61,16 +107,17 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Delete temporary files of processes that were killed in :func:`atomic_write`."""
+    """Delete temporary files of processes that were killed in :func:`atomic_write`, as far as that is possible."""
     for path in folder.glob(f".*{_PART}"):
-        path.unlink()
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 class AppendFile:
     """A file that is only appended to."""
 
     def __init__(self, path: Path):
-        self._file = path.open("ab", buffering=0)
+        self._file = os.fdopen(open_file(path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0)
 
     def append(self, content: bytes) -> None:
         """Append bytes; after an OSError the file is unchanged."""

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from rsl_rl.utils.files import make_folder
 from rsl_rl.utils.height_field import HeightField
 
 _DRIVER_REMEDY = (
@@ -248,7 +249,7 @@ class VideoQueue:
 
     def _make(self, path: Path, clip: VideoClip) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             write_video(path, clip, renderer=self._renderer)
         except (OSError, DiskFullError) as error:  # a full disk; there may be space for the next video
             self._messages.put(f"warning: no video {path.name} ({error}); the next one is tried")

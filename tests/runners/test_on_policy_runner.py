@@ -376,7 +376,7 @@ def test_going_back_in_one_process_leaves_no_checkpoints_of_the_other_branch(sma
         kept = {path.name for path in tmp_path.glob("model_*.pt")}
         assert kept == {f"model_{i}.pt" for i in (0, 2, 4, 5) if i <= back_to} | {f"model_{back_to + 1}.pt"}
     superseded = {
-        folder.name: {path.name for path in folder.iterdir() if "events" not in path.name}
+        folder.name: {path.name for path in folder.iterdir() if not path.name.startswith(("events", "git"))}
         for folder in (tmp_path / "superseded").iterdir()
     }
     assert superseded == {
@@ -572,6 +572,42 @@ def test_load_of_a_malformed_checkpoint_is_one_clear_error(small_cfg, tmp_path, 
     with pytest.raises(CheckpointError, match=message) as caught:
         OnPolicyRunner(toy(), small_cfg).load(path)
     assert "\n" not in str(caught.value)
+
+
+TENSORS = {
+    "a tensor without values": lambda x: x.to("meta"),
+    "a sparse or nested tensor": lambda x: x.to_sparse(),
+    "a quantized tensor": lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+    "complex numbers": lambda x: x + 1j,
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # quantized tensors are deprecated
+@pytest.mark.parametrize("kind", TENSORS)
+@pytest.mark.parametrize("part", ["model_state_dict", "optimizer_state_dict"])
+def test_load_of_tensors_that_hold_no_plain_numbers_is_one_clear_error(small_cfg, tmp_path, kind, part):
+    runner = OnPolicyRunner(toy(), small_cfg, tmp_path)
+    runner.learn(1)
+    state = read_checkpoint(tmp_path / "model_1.pt")
+    parent = state[part] if part == "model_state_dict" else state[part]["state"][0]
+    key = "actor.0.weight" if part == "model_state_dict" else "exp_avg"
+    parent[key] = TENSORS[kind](parent[key])
+    write_checkpoint(tmp_path / "changed.pt", state)
+    with pytest.raises(CheckpointError, match=rf"changed.pt holds {kind}.*, in {part}.*{key}; use an") as caught:
+        OnPolicyRunner(toy(), small_cfg).load(tmp_path / "changed.pt")
+    assert "\n" not in str(caught.value)
+
+
+def test_load_without_an_iteration_gives_weights_only(small_cfg, tmp_path):
+    OnPolicyRunner(toy(), small_cfg, tmp_path).learn(1)
+    state = read_checkpoint(tmp_path / "model_1.pt")
+    del state["iter"]
+    write_checkpoint(tmp_path / "changed.pt", state)
+    runner = OnPolicyRunner(toy(), small_cfg)
+    with pytest.raises(CheckpointError, match=r"changed.pt has no iteration \(iter\).*--init_from"):
+        runner.load(tmp_path / "changed.pt")
+    runner.load(tmp_path / "changed.pt", load_optimizer=False)
+    assert torch.equal(runner.alg.policy.state_dict()["actor.0.weight"], state["model_state_dict"]["actor.0.weight"])
 
 
 @pytest.mark.parametrize("threads", [None, 1, 3])

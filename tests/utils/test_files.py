@@ -2,7 +2,15 @@ import os
 
 import pytest
 
-from rsl_rl.utils.files import AppendFile, atomic_write, is_regular_file, remove_temporary_files, require_writable
+from rsl_rl.utils.files import (
+    AppendFile,
+    LinkError,
+    atomic_write,
+    is_regular_file,
+    make_folder,
+    remove_temporary_files,
+    require_writable,
+)
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):
@@ -26,6 +34,30 @@ def test_is_regular_file_of_what_a_rename_would_replace_is_false(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     names = ("file", "link", "dangling", "pipe", ".", "nowhere")
     assert [name for name in names if is_regular_file(tmp_path / name)] == ["file"]
+
+
+def test_atomic_write_replaces_links_and_follows_none(tmp_path):
+    (tmp_path / "elsewhere").write_text("mine")
+    names = ("a", f".a.{os.getpid()}.part")  # also one that somebody has put in place of the temporary file
+    for name in names:
+        (tmp_path / name).symlink_to("elsewhere")
+    atomic_write(tmp_path / "a", b"new", mode=0o600)
+    assert (tmp_path / "elsewhere").read_text() == "mine" and not os.path.lexists(tmp_path / names[1])
+    assert is_regular_file(tmp_path / "a") and (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+def test_append_file_and_make_folder_refuse_links(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    for name, target in (("a", "file"), ("b", "folder"), ("c", "nowhere")):
+        (tmp_path / name).symlink_to(target)
+        for opens in (AppendFile, make_folder, require_writable):
+            with pytest.raises(LinkError, match=f"{tmp_path}/{name} is a symbolic link"):
+                opens(tmp_path / name)
+    os.link(tmp_path / "file", tmp_path / "d")
+    with pytest.raises(LinkError, match=f"{tmp_path}/d is a hard link"):
+        AppendFile(tmp_path / "d")
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_require_writable_of_a_folder_creates_it_and_leaves_nothing(tmp_path):

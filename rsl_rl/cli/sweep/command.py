@@ -17,6 +17,7 @@ from rsl_rl.cli.sweep.search_space import Interval, parse_space
 from rsl_rl.cli.trainings import ResultTable, TrainProcesses, reject_launcher, require_seeds, summarize, wait_for_lock
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.utils.config_io import read_yaml, write_yaml
+from rsl_rl.utils.files import refuse_link
 
 if TYPE_CHECKING:
     from rsl_rl.cli.sweep.study import SweepSettings, TrialResult
@@ -192,6 +193,7 @@ def join_sweep(folder: Path, space: Sequence[str], settings: SweepSettings, argv
     folder.mkdir(parents=True, exist_ok=True)
     with wait_for_lock(folder):
         path = folder / "sweep.yaml"
+        refuse_link(path)
         if not path.exists():
             write_yaml(values, path)
         known = read_yaml(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import statistics
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
@@ -31,7 +32,7 @@ from rsl_rl.config.aliases import is_former_name
 from rsl_rl.loggers.logger import read_metrics
 from rsl_rl.runners import TrainingError
 from rsl_rl.runners.run_folder import run_lock
-from rsl_rl.utils.files import require_writable
+from rsl_rl.utils.files import make_folder, refuse_link, require_writable
 
 SAMPLERS = {"tpe": TPESampler, "random": RandomSampler}
 
@@ -92,18 +93,10 @@ class SweepStudy:
 
     def __init__(self, folder: Path, settings: SweepSettings):
         self._folder, self.settings = folder, settings
-        require_writable(folder / "trials")
+        require_writable(make_folder(folder) / "trials")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with wait_for_lock(folder):
-            path = folder / "study.journal"
-            _remove_partial_line(path)
-            self._study = optuna.create_study(
-                storage=JournalStorage(JournalFileBackend(str(path), lock_obj=_HeldElsewhere(str(path)))),
-                study_name="sweep",
-                direction="minimize" if settings.minimize else "maximize",
-                load_if_exists=True,
-                pruner=optuna.pruners.MedianPruner(n_startup_trials=4),
-            )
+            self._study = _open_study(folder / "study.journal", settings)
             self._names = _names_in_journal(self._study.get_trials(deepcopy=False), settings.space)
             choices = [parameter.values for parameter in settings.space if isinstance(parameter, Choices)]
             for values in itertools.product(*choices) if settings.trials == 0 else ():
@@ -123,7 +116,9 @@ class SweepStudy:
             yield assignment
 
     def _claim_next(self, stack: contextlib.ExitStack) -> Optional[Assignment]:
-        for frozen in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        for frozen in self._running():
+            self._settle(frozen)  # a process that was killed may not have done it
+        for frozen in self._running():
             trial = Trial(self._study, frozen._trial_id)
             values = self._suggest(trial)  # a process that was killed may not have done it
             for seed in self._open_seeds(frozen):
@@ -140,12 +135,15 @@ class SweepStudy:
         assignment = Assignment(trial.number, self.settings.seeds[0], self._suggest(trial))
         return assignment if self._lock(assignment, stack) else None
 
+    def _running(self) -> List[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+
     def _num_waiting(self) -> int:
         return len(self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
 
     def _lock(self, assignment: Assignment, stack: contextlib.ExitStack) -> bool:
         try:
-            stack.enter_context(run_lock(self.output_folder(assignment)))
+            stack.enter_context(run_lock(make_folder(self.output_folder(assignment))))
         except TrainingError:  # another process holds it
             return False
         return True
@@ -183,25 +181,32 @@ class SweepStudy:
     def record_target(self, assignment: Assignment, target: float) -> None:
         """Record the target of a finished training; the last seed completes the trial with the mean."""
         with wait_for_lock(self._folder):
-            if self._write(assignment, target):
-                attributes = self._frozen(assignment).user_attrs
-                targets = [attributes[_name(seed)] for seed in self.settings.seeds if _name(seed) in attributes]
-                if len(targets) == len(self.settings.seeds):
-                    self._study.tell(assignment.trial, statistics.fmean(targets))
+            self._record(assignment, target)
 
     def record_end(self, assignment: Assignment, message: str, pruned: bool = False) -> None:
         """Record a training that failed or was pruned, and so its trial."""
         with wait_for_lock(self._folder):
-            if self._write(assignment, message):
-                self._study.tell(assignment.trial, state=TrialState.PRUNED if pruned else TrialState.FAIL)
+            self._record(assignment, message, pruned)
 
-    def _write(self, assignment: Assignment, result: Any) -> bool:
-        """Write the result of a training; return whether its trial is still running."""
+    def _record(self, assignment: Assignment, result: Any, pruned: bool = False) -> None:
+        """Write the result of a training, unless that of another seed has ended the trial."""
         frozen = self._frozen(assignment)
-        if frozen.state != TrialState.RUNNING:  # the training of another seed has ended it
-            return False
-        Trial(self._study, frozen._trial_id).set_user_attr(_name(assignment.seed), result)
-        return True
+        if frozen.state == TrialState.RUNNING:
+            trial = Trial(self._study, frozen._trial_id)
+            if pruned:
+                trial.set_user_attr(_PRUNED, True)
+            trial.set_user_attr(_name(assignment.seed), result)
+            self._settle(self._frozen(assignment))
+
+    def _settle(self, frozen: FrozenTrial) -> None:
+        """End a running trial if the results of its trainings say so."""
+        results = [frozen.user_attrs.get(_name(seed)) for seed in self.settings.seeds]
+        targets = [result for result in results if isinstance(result, float)]
+        if any(isinstance(result, str) for result in results):
+            state = TrialState.PRUNED if frozen.user_attrs.get(_PRUNED) else TrialState.FAIL
+            self._study.tell(frozen.number, state=state)
+        elif len(targets) == len(results):
+            self._study.tell(frozen.number, statistics.fmean(targets))
 
     def _frozen(self, assignment: Assignment) -> FrozenTrial:
         return self._study.get_trials(deepcopy=False)[assignment.trial]
@@ -231,6 +236,47 @@ def _name(seed: int) -> str:
     return f"seed_{seed}"
 
 
+_PRUNED = "pruned"
+"""Attribute of a trial that is to be pruned."""
+
+
+def _open_study(path: Path, settings: SweepSettings) -> optuna.Study:
+    """Open the study in a journal, or begin one; a damaged journal is a ValueError."""
+    refuse_link(path)
+    if path.exists():
+        _remove_partial_line(path)
+        _require_lines(path)
+    try:
+        study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(path), lock_obj=_HeldElsewhere(str(path)))),
+            study_name="sweep",
+            direction="minimize" if settings.minimize else "maximize",
+            load_if_exists=True,
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=4),
+        )
+        study.get_trials(deepcopy=False)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged file can cause any error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ValueError(f"{path} is damaged ({reason}); {_REMEDY}") from error
+    return study
+
+
+_REMEDY = "restore it from a copy, or start another sweep with --experiment_name"
+
+
+def _require_lines(path: Path) -> None:
+    """Raise a ValueError for a line of a journal that is not an operation."""
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            is_operation = isinstance(json.loads(line), dict)
+        except (ValueError, RecursionError):
+            is_operation = False
+        if not is_operation:
+            raise ValueError(f"line {number} of {path} is damaged; {_REMEDY}")
+
+
 def _names_in_journal(trials: Sequence[FrozenTrial], space: Sequence[Parameter]) -> Dict[str, str]:
     """Return for each field the name that the trials have for it: a former one in the journal of an older version."""
     known = {name for trial in trials for name in (*trial.params, *trial.system_attrs.get("fixed_params", {}))}
@@ -243,7 +289,7 @@ def _names_in_journal(trials: Sequence[FrozenTrial], space: Sequence[Parameter])
 
 def _remove_partial_line(path: Path) -> None:
     """Remove a last line without its end, which a process killed while writing has left."""
-    content = path.read_bytes() if path.exists() else b""
+    content = path.read_bytes()
     if content and not content.endswith(b"\n"):
         with path.open("r+b") as file:
             file.truncate(content.rfind(b"\n") + 1)

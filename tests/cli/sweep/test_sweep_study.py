@@ -223,3 +223,52 @@ def test_table_has_the_best_trial_first_and_the_interval_over_its_seeds(tmp_path
     assert float(rows[0]["95 % from"]) <= means[0] <= float(rows[0]["to"])
     lines = (tmp_path / "sweep.md").read_text().splitlines()
     assert len(lines) == 6 and "seed 1: no &#124; memory" in lines[-1]
+
+
+@pytest.mark.parametrize("end", ["complete", "failed", "pruned"])
+def test_trial_of_a_process_killed_before_it_could_end_it_is_ended_by_the_next(tmp_path, monkeypatch, end):
+    cfg = settings(trials=1, seeds=(1,))
+    study = SweepStudy(tmp_path, cfg)
+
+    def killed(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(study._study, "tell", killed)
+    with study.claim() as assignment, pytest.raises(KeyboardInterrupt):
+        if end == "complete":
+            study.record_target(assignment, 3.0)
+        else:
+            study.record_end(assignment, "the reason", pruned=end == "pruned")
+    later = SweepStudy(tmp_path, cfg)
+    assert [trial.state for trial in later.results()] == ["running"]
+    assert work(later) == []
+    (trial,) = later.results()
+    assert (trial.state, trial.message) == (end, "" if end == "complete" else "seed 1: the reason")
+    if end == "complete":
+        assert later._study.best_value == 3.0
+
+
+@pytest.mark.parametrize(
+    "line", [b"[" * 20_000, b"\xff\xfe", b"{}", b'{"op_code": 5, "worker_id": "x", "trial_id": 77}']
+)
+def test_damaged_journal_is_named(tmp_path, line):
+    work(SweepStudy(tmp_path, settings(trials=1)))
+    journal = tmp_path / "study.journal"
+    lines = journal.read_bytes().splitlines()
+    journal.write_bytes(b"\n".join([*lines[:2], line, *lines[2:]]) + b"\n")
+    with pytest.raises(ValueError, match=f"{journal} is damaged.*restore it from a copy") as caught:
+        SweepStudy(tmp_path, settings(trials=1))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["study.journal", "trials", "trials/0000_seed_1"])
+def test_link_in_the_folder_of_a_sweep_is_refused_and_leads_to_no_other_file(tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "sweep" / "trials").mkdir(parents=True)
+    elsewhere.mkdir() if "trials" in name else elsewhere.write_text("mine")
+    if name == "trials":
+        (tmp_path / "sweep" / "trials").rmdir()
+    (tmp_path / "sweep" / name).symlink_to(elsewhere)
+    with pytest.raises(OSError, match=f"{name} is a symbolic link"), SweepStudy(tmp_path / "sweep", settings()).claim():
+        pass
+    assert list(elsewhere.iterdir()) == [] if elsewhere.is_dir() else elsewhere.read_text() == "mine"
