@@ -260,8 +260,6 @@ def main():
     try:
         import mujoco
 
-        mujoco.set_mju_user_warning(lambda message: None)  # it would write a log file into the working directory
-
         check(args)
         # MuJoCo writes a file for each simulation that diverges
         mujoco.set_mju_user_warning(lambda message: None)  # pyright: ignore[reportAttributeAccessIssue]

@@ -133,9 +133,9 @@ def _first_observations(env: Any) -> Any:
 
 
 def _with_extras(obs: Tensor, extras: Any) -> Dict[str, Tensor]:
-    others = extras.get("observations") if is_groups(extras) else None
-    names = others.keys() if is_groups(others) else ()
-    return {"policy": obs, **{name: others[name] for name in names if name != "policy"}}
+    found = extras.get("observations") if is_groups(extras) else None
+    others = found if is_groups(found) else {}
+    return {"policy": obs, **{name: others[name] for name in others.keys() if name != "policy"}}
 
 
 def _with_privileged(obs: Tensor, privileged: Any) -> Dict[str, Tensor]:
