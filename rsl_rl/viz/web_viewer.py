@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import time
-from typing import List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import mujoco
 import numpy as np
@@ -19,7 +19,8 @@ import trimesh
 import viser
 
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.viz.request_guard import HOST, RequestGuard, guarded_servers
+from rsl_rl.viz.client_messages import refusal_of_message
+from rsl_rl.viz.request_guard import HOST, RequestGuard, guarded_servers, report
 from rsl_rl.viz.scene import height_to_look_at, scale_of
 
 _CAMERA = (0.9, -1.1, 0.45)  # initial position of the camera for a Go2, from where it looks [m]
@@ -49,17 +50,17 @@ class WebViewer:
         self._model = mujoco.MjModel.from_xml_path(str(model_path))
         self._data = mujoco.MjData(self._model)
         guard = RequestGuard()
-        with contextlib.redirect_stdout(io.StringIO()), guarded_servers(guard):  # the caller prints the address
-            self.server = viser.ViserServer(host=HOST, port=port, label="rsl_rl", verbose=False)
+        with contextlib.redirect_stdout(io.StringIO()), guarded_servers(guard, refusal_of_message):
+            self.server = viser.ViserServer(host=HOST, port=port, label="rsl_rl", verbose=False)  # prints the address
+        self.server.get_event_loop().set_exception_handler(_report_task)
+        self.server.gui.configure_theme(show_share_button=False)  # it opens a tunnel to the internet
         self.address = f"http://{HOST}:{self.server.get_port()}/?token={guard.token}"
         self._ground, self._floor_height = ground, 0.0
         self._draw_scene()
         self._build_panel(ranges, command)
-        self.server.on_client_connect(self._place_camera)
-
-    def _place_camera(self, client: viser.ClientHandle) -> None:
         target = np.array([0.0, 0.0, height_to_look_at(self._model)])
-        client.camera.position, client.camera.look_at = target + scale_of(self._model) * np.array(_CAMERA), target
+        camera = self.server.initial_camera
+        camera.position, camera.look_at = target + scale_of(self._model) * np.array(_CAMERA), target
 
     def _draw_scene(self) -> None:
         scene, model = self.server.scene, self._model
@@ -174,6 +175,11 @@ class WebViewer:
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks))
         loop.close()
+
+
+def _report_task(loop: asyncio.AbstractEventLoop, context: Dict[str, Any]) -> None:
+    """Report an error of a task of the server, such as a text for a slider, in one line."""
+    report(repr(context.get("exception", context["message"])))
 
 
 def ground_mesh(ground: HeightField) -> Tuple[np.ndarray, np.ndarray]:
