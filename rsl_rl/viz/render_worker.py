@@ -20,9 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
-from rsl_rl.viz.scene import add_dots, height_to_look_at, scale_of
-
-_SPACING = 1.5  # between the robots' starting points [m]
+from rsl_rl.viz.scene import add_dots, height_to_look_at, places_of, scale_of
 
 
 def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
@@ -39,8 +37,7 @@ def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
         ground = HeightField(recorded["heights"], float(recorded["cell"]), (x, y))
     model = load_model(str(recorded["model_path"]), ground)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
-    side = int(np.ceil(np.sqrt(len(robots))))
-    offsets = _SPACING * np.array([(i // side, i % side) for i in range(len(robots))], dtype=float) * (ground is None)
+    offsets = places_of(len(robots)) * (ground is None)
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
     camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
     if ground is not None:  # from higher, so that hills do not hide the robot
