@@ -56,6 +56,7 @@ class Terminations:
             causes.update(result if isinstance(result, dict) else {name.rpartition(":")[2]: result})
         return causes
 
-    def __call__(self, state: RobotState) -> Tensor:
-        """Return which robots fail, [N] bool."""
-        return functools.reduce(torch.logical_or, self.causes(state).values())
+
+def any_of(causes: Dict[str, Tensor]) -> Tensor:
+    """Return which robots fail by any cause, [N] bool."""
+    return functools.reduce(torch.logical_or, causes.values())
