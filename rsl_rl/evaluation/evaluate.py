@@ -6,6 +6,7 @@ import math
 import statistics
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
@@ -47,6 +48,11 @@ STANDING_METRICS = {
 
 SETTLING_TIME, DRIFT_TIME = 2.0, 10.0
 """Time before the measurement of the drift, and its length [s]."""
+
+SATURATION_LIMIT = 0.05
+"""Torque saturation above which a report warns: on a robot, little torque is left to react with."""
+
+_NAMED_JOINTS = 3  # in a warning
 
 _COLUMNS = 4
 """Columns of tiles of one type, and rows of one level."""
@@ -220,6 +226,7 @@ class SeedResult(NamedTuple):
     falls: Dict[str, float]  # per robot, by cause; their sum is fall_rate
     tracking: List[CommandBin]
     recording: Dict[str, Tensor]  # of the first robot, see Recorder
+    saturation: Mapping[str, float] = MappingProxyType({})  # share of time at the torque limit, by joint
 
 
 def evaluate(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, float]:
@@ -236,7 +243,8 @@ def evaluate_seed(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> See
         pass
     env.observers.remove(metrics)
     env.observers.remove(recorder)
-    return SeedResult(metrics.result(), metrics.falls(), metrics.tracking(), recorder.result())
+    numbers = metrics.result(), metrics.falls(), metrics.tracking()
+    return SeedResult(*numbers, recorder.result(), metrics.saturation())
 
 
 @dataclass(frozen=True)
@@ -282,6 +290,20 @@ class EvalResult:
     def unmet(self) -> List[str]:
         """Success criteria that it does not meet, as sentences."""
         return unmet_criteria([seed_result.metrics for seed_result in self.seed_results], self.env_cfg.gate)
+
+    @property
+    def warnings(self) -> List[str]:
+        """What is worth knowing even if the criteria are met, as sentences."""
+        share = self.metrics.get("torque_saturation", 0.0)
+        if not share > SATURATION_LIMIT:
+            return []
+        joints = _means([seed_result.saturation for seed_result in self.seed_results])
+        most = sorted(joints, key=lambda name: joints[name], reverse=True)[:_NAMED_JOINTS]
+        named = ", ".join(f"{name} {joints[name]:.0%}" for name in most)
+        return [
+            f"torque_saturation {share:.3f} > {SATURATION_LIMIT:g}: joints are at their torque limit for {share:.1%} "
+            f"of the time{f' (most: {named})' if named else ''}, and cannot react there; penalise torques"
+        ]
 
 
 def differences(eval_results: Sequence[EvalResult]) -> List[str]:
