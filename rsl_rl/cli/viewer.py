@@ -69,7 +69,11 @@ class Stage:
 
     def __init__(self, args: Arguments):
         flags = args.flags
-        self._cfg, self._run, self._num_robots = args.cfg, args.existing_run, flags.num_envs or 1
+        self._cfg, self._run, self._num_robots = (
+            args.cfg,
+            args.existing_run,
+            1 if flags.num_envs is None else flags.num_envs,
+        )
         self._next_look, self._files, self._ground = 0.0, self._list_checkpoints(), ("", ALL_LEVELS)
         self.choice = Choice(NEWEST if flags.follow else str(flags.checkpoint), flags.terrain, flags.level)
         path = self._load(self.choice)
