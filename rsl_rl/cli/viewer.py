@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, List, Tuple
 
 from rsl_rl.cli.command_line import Arguments, reject_changed_flags
 from rsl_rl.cli.errors import print_line, usage_errors
-from rsl_rl.viz.frame import ALL_LEVELS, NEWEST, Choice
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.evaluate import ActingPolicy
     from rsl_rl.evaluation.teleop import TeleopDisplay
     from rsl_rl.tasks.legged_robot import LeggedRobot
+    from rsl_rl.viz.frame import Choice
 
 _POLL_PERIOD = 1.0  # time between two looks into the run folder [s]
 
@@ -68,6 +68,8 @@ class Stage:
     policy: ActingPolicy
 
     def __init__(self, args: Arguments):
+        from rsl_rl.viz.frame import ALL_LEVELS, NEWEST, Choice
+
         flags = args.flags
         self._cfg, self._run, self._num_robots = (
             args.cfg,
@@ -86,6 +88,7 @@ class Stage:
         from rsl_rl.evaluation.teleop import MAX_ROBOTS, for_teleop
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.checkpoints import BEST
+        from rsl_rl.viz.frame import NEWEST
 
         if not 1 <= self._num_robots <= MAX_ROBOTS:
             raise ValueError(f"--num_envs {self._num_robots}: the viewer shows 1 to {MAX_ROBOTS} robots")
@@ -112,6 +115,8 @@ class Stage:
 
         New files in the run folder are offered to the user.
         """
+        from rsl_rl.viz.frame import NEWEST
+
         if display.choice != self.choice:
             return True
         if time.monotonic() < self._next_look:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Mapping, NamedTuple, Tuple
+from typing import Mapping, NamedTuple, Tuple
 
-if TYPE_CHECKING:
-    import numpy as np  # --help does without it
+import numpy as np
 
 Command = Tuple[float, float, float]
 """Forward and left velocity [m/s], yaw rate [rad/s]."""
