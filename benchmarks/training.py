@@ -109,7 +109,7 @@ def measure(cfg: Training) -> Dict[str, Any]:
 
 def _require_gate(cfg: Training) -> None:
     """Raise a ValueError for a task that cannot be evaluated, before the training."""
-    from rsl_rl.evaluation.evaluate import for_evaluation  # imports torch, which --help has no time for
+    from rsl_rl.evaluation.conditions import for_evaluation  # imports torch, which --help has no time for
 
     task: Any = Experiments().load(cfg.task)().env
     env_cfg = for_evaluation(task, cfg.num_robots, cfg.seconds)

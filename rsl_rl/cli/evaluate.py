@@ -229,6 +229,8 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
 
 
 def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
+    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT
+
     names, limits = [one.name for one in eval_results], eval_results[0].env_cfg.gate
     spread = ", means over the seeds with 95 % intervals" if eval_results[0].intervals else ""
     subject = eval_results[0].checkpoint if len(names) == 1 else "side by side"
@@ -241,7 +243,9 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
     for number in eval_results[0].metrics:
         spreads = ["\n{:.3f}..{:.3f}".format(*one.intervals[number]) if one.intervals else "" for one in eval_results]
         values = [f"{one.metrics[number]:.4f}{spread}" for one, spread in zip(eval_results, spreads)]
-        whole.add_row(number, *values, f"<= {limits[number]}" if number in limits else "")
+        warned = number == "torque_saturation" and any(one.warnings for one in eval_results)
+        note = f"<= {limits[number]}" if number in limits else f"warning: > {SATURATION_LIMIT:g}" if warned else ""
+        whole.add_row(number, *values, note)
     for cause in (cause for cause in eval_results[0].falls if any(one.falls.get(cause) for one in eval_results)):
         whole.add_row(f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), "")
     for rows in zip(*(one.tracking for one in eval_results)):
@@ -270,7 +274,7 @@ def joystick_tables(eval_results: Sequence["EvalResult"]) -> List[Table]:
 
 
 def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
-    """Print a line for each checkpoint: whether it passes the gate, and what it misses."""
+    """Print a line for each checkpoint: whether it passes the gate, and what it misses; and its warnings."""
     from rsl_rl.evaluation.evaluate import differences
     from rsl_rl.evaluation.report import DIFFERENT
 
@@ -279,6 +283,8 @@ def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
     for one in eval_results:
         whose = f"{one.name}: " if len(eval_results) > 1 else ""
         print(f"{whose}gate passed" if not one.unmet else f"{whose}gate missed: {'; '.join(one.unmet)}")
+        for warning in one.warnings:
+            print(f"warning: {whose}{warning}")
         if one.not_measured:
             print(f"note: {whose}not measured: {', '.join(one.not_measured)}; add --joystick")
 
@@ -308,6 +314,7 @@ def as_json(eval_results: Sequence["EvalResult"]) -> Dict[str, Any]:
             "checkpoint": one.checkpoint,
             **({"disturbance": one.disturbance} if one.disturbance else {}),
             "gate_passed": not one.unmet,
+            "warnings": one.warnings,
             "num_seeds": len(one.seed_results),
             "intervals": one.intervals,
             "falls": one.falls,

@@ -5,12 +5,12 @@ Writes a video (play.mp4), plots of commands and motion (play.png, play_joints.p
 file is compared with the policy over a rollout (parity.json); if one differs, the exit code is 1. A task without a
 legged robot is exported and compared too, without video and plots.
 
-With --viewer or --keyboard you steer one robot in real time instead, and no file is written.
+With --viewer or --keyboard you steer robots in real time instead, and no file is written; with --follow too, they
+always have the newest policy of a training that is running.
 
 With --fault_dump it shows instead how a robot broke in training, by simulating its last control steps again.
 """
 
-import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Iterable, List, Literal, Optional, Sequence, Tuple, Union
 
@@ -20,6 +20,7 @@ from rich.text import Text
 
 from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
+from rsl_rl.cli.viewer import show_viewer
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.fault_replay import StepSummary
@@ -33,8 +34,8 @@ class Flags:
     """Folder of the run; -1 for the newest."""
     checkpoint: Union[int, Literal["best"]] = -1
     """Iteration to play; -1 for the newest, best for the best one of a training with --evaluate_interval."""
-    num_envs: int = 4
-    """Robots in the video."""
+    num_envs: Optional[int] = None
+    """Robots in the video, 4 by default, or in the viewer, 1 by default."""
     seconds: float = 10.0
     """Length of the video [s]."""
     command: Optional[Tuple[float, float, float]] = None
@@ -49,7 +50,9 @@ class Flags:
     plot: bool = True
     """Write the plots: velocities, base height, action rate and gait; joint positions and torques."""
     viewer: bool = False
-    """Serve a web page with the robot in 3D, sliders for its command and its reward terms, until Ctrl-C."""
+    """Serve a web page with robots in 3D, until Ctrl-C: commands, pushes, forces, choice of checkpoint and ground."""
+    follow: bool = False
+    """In the viewer, load each new checkpoint of the run, such as of a training that is running."""
     port: int = 8080
     """Port of the web page, or the next free one."""
     keyboard: bool = False
@@ -59,6 +62,9 @@ class Flags:
     fault_dump: Optional[str] = None
     """Fault dump to show instead of the policy: a file, or its name in the run's postmortem/ folder."""
 
+
+DEFAULT_ROBOTS = 4
+"""Robots in a video."""
 
 STEP_COLUMNS = (
     "time left [s]",
@@ -80,7 +86,7 @@ def play(args: Arguments) -> int:
     if args.flags.fault_dump is not None:
         return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:
-        return run_teleop(args)
+        return show_viewer(args)
     flags, cfg, run = args.flags, args.cfg, args.existing_run
     with usage_errors():
         from rsl_rl.cli.export import export
@@ -91,14 +97,16 @@ def play(args: Arguments) -> int:
         from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
 
-        if flags.num_envs < 1 or flags.seconds <= 0:
-            raise ValueError(f"--num_envs {flags.num_envs} and --seconds {flags.seconds}: give positive numbers")
+        num_envs = DEFAULT_ROBOTS if flags.num_envs is None else flags.num_envs
+        if num_envs < 1 or flags.seconds <= 0:
+            raise ValueError(f"--num_envs {num_envs} and --seconds {flags.seconds}: give positive numbers")
+        reject_changed_flags(flags, "--follow belongs to --viewer and --keyboard", "follow")
         require_device("sim_device", cfg.sim_device)
         has_robot = isinstance(cfg.env, LeggedRobotConfig)
         if has_robot:
             task = on_terrain(cfg.env, flags.terrain, flags.level)
             note = check_command(task.commands, flags.command)
-            env_cfg = for_playback(task, flags.num_envs, flags.seconds, flags.command)
+            env_cfg = for_playback(task, num_envs, flags.seconds, flags.command)
         else:
             no_robot = f"{type(cfg.env).__name__} is not the config of a legged robot, so there is nothing to show"
             reject_changed_flags(flags, no_robot, "num_envs", "seconds", "command", "terrain", "level")
@@ -119,41 +127,6 @@ def play(args: Arguments) -> int:
     return 0 if equal else 1
 
 
-def run_teleop(args: Arguments) -> int:
-    """Run one robot in real time with the user's command, until the window is closed or Ctrl-C."""
-    flags, cfg, run = args.flags, args.cfg, args.existing_run
-    with usage_errors():
-        from rsl_rl.evaluation.conditions import on_terrain
-        from rsl_rl.evaluation.playback import check_command
-        from rsl_rl.evaluation.teleop import for_teleop, open_native_viewer, open_web_viewer, teleoperate
-        from rsl_rl.runners.loading import load_policy
-        from rsl_rl.utils.seeding import require_device
-
-        if flags.viewer and flags.keyboard:
-            raise ValueError("--viewer and --keyboard each show the robot; use only one of them")
-        reject_changed_flags(
-            flags, "--viewer and --keyboard show one robot until they are closed", "num_envs", "seconds"
-        )
-        require_device("sim_device", cfg.sim_device)
-        env = for_teleop(on_terrain(cfg.env, flags.terrain, flags.level)).build(cfg.sim_device, seed=cfg.seed)
-        note = check_command(cfg.env.commands, flags.command)
-        loaded = load_policy(cfg, env, run, flags.checkpoint)
-        command = flags.command or (0.0, 0.0, 0.0)
-        display, usage = open_web_viewer(env, command, flags.port) if flags.viewer else open_native_viewer(env, command)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it by default
-    try:
-        print(f"playing {loaded.checkpoint}")
-        if note:
-            print(note)
-        print(usage, flush=True)
-        teleoperate(env, loaded.policy, display)
-    except KeyboardInterrupt:
-        print()
-    finally:
-        display.close()
-    return 0
-
-
 def show_fault_dump(args: Arguments) -> int:
     """Simulate the last steps of a robot that broke in training again; show a table, a plot and a video."""
     flags, cfg, run = args.flags, args.cfg, args.existing_run
@@ -169,7 +142,7 @@ def show_fault_dump(args: Arguments) -> int:
         )
         from rsl_rl.utils.seeding import require_device
 
-        unused = ("checkpoint", "num_envs", "seconds", "command", "viewer", "keyboard")
+        unused = ("checkpoint", "num_envs", "seconds", "command", "viewer", "follow", "keyboard")
         reject_changed_flags(flags, "--fault_dump shows a recorded fault", *unused)
         require_device("sim_device", cfg.sim_device)
         path = find_fault_dump(run, flags.fault_dump)

@@ -134,8 +134,8 @@ def _first_observations(env: Any) -> Any:
 
 def _with_extras(obs: Tensor, extras: Any) -> Dict[str, Tensor]:
     found = extras.get("observations") if is_groups(extras) else None
-    others = found if is_groups(found) else {}
-    return {"policy": obs, **{name: others[name] for name in others.keys() if name != "policy"}}
+    others: Any = found if is_groups(found) else {}
+    return {"policy": obs, **{name: value for name, value in others.items() if name != "policy"}}
 
 
 def _with_privileged(obs: Tensor, privileged: Any) -> Dict[str, Tensor]:

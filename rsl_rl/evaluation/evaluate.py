@@ -6,6 +6,7 @@ import math
 import statistics
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -28,6 +29,11 @@ STANDING_METRICS = {
     "standing_falls": "share of robots that fell while they were to stand",
 }
 """Description and unit of each metric of :func:`measure_drift`."""
+
+SATURATION_LIMIT = 0.05
+"""Torque saturation above which a report warns: on a robot, little torque is left to react with."""
+
+_NAMED_JOINTS = 3  # in a warning
 
 
 class Recorder:
@@ -68,6 +74,7 @@ class SeedResult(NamedTuple):
     falls: Dict[str, float]  # per robot, by cause; their sum is fall_rate
     tracking: List[CommandBin]
     recording: Dict[str, Tensor]  # of the first robot, see Recorder
+    saturation: Mapping[str, float] = MappingProxyType({})  # share of time at the torque limit, by joint
     joystick: Optional[JoystickResult] = None  # if it was asked for; its metrics are in ``metrics`` too
 
     def with_joystick(self, joystick: JoystickResult) -> SeedResult:
@@ -89,7 +96,8 @@ def evaluate_seed(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> See
         pass
     env.observers.remove(metrics)
     env.observers.remove(recorder)
-    return SeedResult(metrics.result(), metrics.falls(), metrics.tracking(), recorder.result())
+    numbers = metrics.result(), metrics.falls(), metrics.tracking()
+    return SeedResult(*numbers, recorder.result(), metrics.saturation())
 
 
 @dataclass(frozen=True)
@@ -151,6 +159,20 @@ class EvalResult:
     def unmet(self) -> List[str]:
         """Success criteria that it does not meet, as sentences."""
         return unmet_criteria([seed_result.metrics for seed_result in self.seed_results], self.env_cfg.gate)
+
+    @property
+    def warnings(self) -> List[str]:
+        """What is worth knowing even if the criteria are met, as sentences."""
+        share = self.metrics.get("torque_saturation", 0.0)
+        if not share > SATURATION_LIMIT:
+            return []
+        joints = _means([seed_result.saturation for seed_result in self.seed_results])
+        most = sorted(joints, key=lambda name: joints[name], reverse=True)[:_NAMED_JOINTS]
+        named = ", ".join(f"{name} {joints[name]:.0%}" for name in most)
+        return [
+            f"torque_saturation {share:.3f} > {SATURATION_LIMIT:g}: joints are at their torque limit for {share:.1%} "
+            f"of the time{f' (most: {named})' if named else ''}, and cannot react there; penalise torques"
+        ]
 
 
 def differences(eval_results: Sequence[EvalResult]) -> List[str]:

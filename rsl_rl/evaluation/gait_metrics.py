@@ -88,7 +88,7 @@ def merge_bins(results: Sequence[Sequence[CommandBin]]) -> List[CommandBin]:
 class GaitMetrics:
     """An observer of :class:`LeggedRobot` that sums over all robots and steps on the device.
 
-    ``result``, ``falls`` and ``tracking`` are read once at the end.
+    ``result``, ``falls``, ``tracking`` and ``saturation`` are read once at the end.
     """
 
     DESCRIPTIONS: ClassVar[Dict[str, str]] = {
@@ -123,6 +123,8 @@ class GaitMetrics:
             self._last_change = torch.zeros_like(state.action)  # of the target, one control step ago [rad]
             scale = values_by_name(self._cfg.control.action_scale, state.sim.joint_names, "env.control.action_scale")
             self._action_scale = torch.tensor(scale, device=state.action.device)  # [J] [rad] per unit of action
+            self._joint_names = tuple(state.sim.joint_names)
+            self._saturated = torch.zeros(len(scale), dtype=torch.float64, device=state.action.device)  # [J] steps
         self._steps += 1
         self._num_envs, self._num_joints = state.action.shape
         fallen = done & ~state.timed_out
@@ -133,7 +135,7 @@ class GaitMetrics:
         self._add_actions(state, done)
         self._add_feet(state)
         self._add("torque", state.joint_torque.abs())
-        self._add("saturated", state.joint_torque.abs() >= 0.999 * state.sim.torque_limits)
+        self._saturated += (state.joint_torque.abs() >= 0.999 * state.sim.torque_limits).sum(dim=0)
         self._add("work", (state.joint_torque * state.joint_vel).abs() * state.control_dt)
         self._add("distance", state.base_lin_vel[:, :2].norm(dim=1) * state.control_dt)
         self._add("weight", state.sim.total_mass * _GRAVITY / self._num_envs)
@@ -190,7 +192,7 @@ class GaitMetrics:
             "action_rate": (total["action_change"] / samples / self._num_joints) ** 0.5,
             "action_jerk": (total["action_jerk"] / samples / self._num_joints) ** 0.5,
             "mean_torque": total["torque"] / samples / self._num_joints,
-            "torque_saturation": total["saturated"] / samples / self._num_joints,
+            "torque_saturation": float(self._saturated.sum()) / samples / self._num_joints,
             "foot_slip": total["slip"] / max(total["contact"], 1.0),
             "swing_height": total["swing_height"] / max(total["touchdowns"], 1.0),
             "step_frequency": total["touchdowns"] / feet / seconds,
@@ -208,6 +210,11 @@ class GaitMetrics:
         """
         causes = ("engine", "state", *self._causes, "other")
         return {cause: float(self._sums.get(f"falls by {cause}", 0.0)) / self._num_envs for cause in causes}
+
+    def saturation(self) -> Dict[str, float]:
+        """Return the share of time that each joint is at its torque limit; their mean is torque_saturation."""
+        shares = self._saturated / (self._steps * self._num_envs)
+        return dict(zip(self._joint_names, shares.tolist()))
 
     def tracking(self) -> List[CommandBin]:
         """Return the tracking errors of each command bin."""

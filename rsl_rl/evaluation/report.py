@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import base64
 import math
+import tempfile
+from pathlib import Path
 from typing import Iterator, List, Sequence
+
+import numpy as np
 
 from rsl_rl.evaluation.conditions import JOYSTICK_METRICS
 from rsl_rl.evaluation.curriculum import LEVEL_METRICS
 from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
+from rsl_rl.robots import ROBOTS
+from rsl_rl.terrain import build_terrain
 from rsl_rl.utils.text import html_text
+from rsl_rl.viz.video import Picture, VideoError, write_pictures
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 1080px; margin: 2em auto; padding: 0 1em; }
@@ -21,10 +28,13 @@ th:first-child, td:first-child, .words th, .words td { text-align: left; }
 td small { color: #777; display: block; }
 code { overflow-wrap: anywhere; font-size: 0.85em; }
 td.miss { background: #fbdcdc; white-space: nowrap; } td.pass { background: #dff3df; }
+td.warn, p.warn { background: #fdf0cf; } p.warn { padding: 0.5em 0.8em; }
 img { max-width: 100%; } p.note { color: #555; } summary { cursor: pointer; color: #555; }
 """
 
 DIFFERENT = "The runs differ in {}; each is evaluated with the config that it was trained with."
+
+_FRAMES, _FRAME_COLUMNS = 6, 3  # of the film
 
 _DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **STANDING_METRICS, **LEVEL_METRICS, **JOYSTICK_METRICS}
 
@@ -41,10 +51,16 @@ def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult],
     the falls by cause."""
     parts = [
         f"<h1>{html_text(title)}</h1>",
-        f"<p>{html_text(conditions)} {_on_intervals(eval_results)}</p>",
         "<h2>Gate</h2>",
         _gate(eval_results),
+        *(
+            f'<p class="warn">Warning: {html_text(f"{one.name}: {text}")}</p>'
+            for one in eval_results
+            for text in one.warnings
+        ),
+        *map(_frames, eval_results),
         "<h2>Numbers</h2>",
+        f"<p>{html_text(conditions)} {_on_intervals(eval_results)}</p>",
         _numbers(eval_results),
         *more,
         "<h2>Falls by cause</h2>",
@@ -133,7 +149,7 @@ def _number(eval_result: EvalResult, name: str) -> str:
     interval = "<small>[{:.4f}, {:.4f}]</small>".format(*eval_result.intervals[name]) if eval_result.intervals else ""
     text = f"{value:.4f}{interval}"
     if limit is None:
-        return text
+        return f"warn|{text}" if name == "torque_saturation" and eval_result.warnings else text
     missed = any(not one.metrics[name] <= limit for one in eval_result.seed_results)
     return f"{'miss' if missed else 'pass'}|{text}"
 
@@ -180,6 +196,30 @@ def _plots(eval_results: Sequence[EvalResult]) -> Iterator[str]:
         yield _image("Falls", plots.plot_falls(eval_results), "")
     for one in eval_results:
         yield _image(f"One robot of {one.name}", plots.plot_walk(one), "The first robot of the first seed.")
+
+
+def _frames(eval_result: EvalResult) -> str:
+    """Return frames of the first robot of the first seed, or a note on why there are none."""
+    recording, dt = eval_result.seed_results[0].recording, eval_result.env_cfg.sim.control_dt
+    steps = np.linspace(0, len(recording["pose"]) - 1, _FRAMES).astype(int)
+    captions = [
+        "{:.1f} s: vx {:+.2f}, commanded {:+.2f} m/s".format(
+            step * dt, float(recording["velocity"][step, 0, 0]), float(recording["command"][step, 0, 0])
+        )
+        for step in steps
+    ]
+    poses = recording["pose"][steps, 0].double().numpy()
+    pictures = [Picture(pose, caption) for pose, caption in zip(poses, captions)]
+    terrain = build_terrain(eval_result.env_cfg.terrain)
+    model_path = ROBOTS.load(eval_result.env_cfg.robot).model_path
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "frames.png"
+        try:
+            write_pictures(path, model_path, pictures, _FRAME_COLUMNS, None if terrain is None else terrain.ground)
+        except VideoError as error:
+            return f'<p class="note">No frames of {html_text(eval_result.name)}: {html_text(str(error))}</p>'
+        note = "The first robot of the first seed, through the whole evaluation."
+        return _image(f"Film of {eval_result.name}", path.read_bytes(), note)
 
 
 def _image(title: str, png: bytes, note: str) -> str:

@@ -1,10 +1,10 @@
-"""Teleoperation: a robot that follows a user's velocity command in real time."""
+"""Teleoperation: robots that follow a user's velocity command in real time."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Dict, Mapping, Protocol, Sequence, Tuple
+from typing import Callable, Dict, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -17,19 +17,28 @@ from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import CommandSource
 from rsl_rl.tasks.mdp.rewards import bind_rewards
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.terrain.types import TYPES
+from rsl_rl.utils.height_field import HeightField
+from rsl_rl.utils.tensors import heading, turn
+from rsl_rl.viz.frame import Choice, Command, Frame
 
-Command = Tuple[float, float, float]
-"""Forward and left velocity [m/s], yaw rate [rad/s]."""
+MAX_ROBOTS = 16
+"""Robots that a page can draw in real time."""
 
 _FRAME_RATE = 25.0  # of the display [1/s]
 _MAX_DELAY = 0.1  # longest delay that is made up for by faster steps [s]
 
 
 class TeleopDisplay(Protocol):
-    """Display of a robot with controls for its command."""
+    """Display of robots with controls for their command."""
 
     @property
     def command(self) -> Command: ...
+
+    @property
+    def choice(self) -> Choice:
+        """Policy and ground that the user wants."""
+        ...
 
     @property
     def paused(self) -> bool: ...
@@ -40,37 +49,52 @@ class TeleopDisplay(Protocol):
         """Return whether a reset was requested since the last call."""
         ...
 
-    def show(
-        self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float], points: np.ndarray
-    ) -> None:
-        """Show a pose [7 + J], the measured velocity in the order of the command, the reward terms [1/s], and points of
-        the height scan [K, 3], which are none on a plane."""
+    def wanted_push(self) -> Optional[Tuple[float, float]]:
+        """Return the change of velocity, forward and left [m/s], that was requested since the last call, if any."""
         ...
+
+    def offer(self, checkpoints: Sequence[str]) -> None:
+        """Show the checkpoints to choose from."""
+        ...
+
+    def present(self, status: str, ground: Optional[HeightField]) -> None:
+        """Show a line on the policy, and another ground; None is a plane."""
+        ...
+
+    def show(self, frame: Frame) -> None: ...
 
     def close(self) -> None: ...
 
 
-def open_web_viewer(env: LeggedRobot, command: Command, port: int) -> Tuple[TeleopDisplay, str]:
-    """Serve a web page with sliders; return it and a line for the user."""
+def open_web_viewer(
+    env: LeggedRobot, command: Command, port: int, choice: Choice, terrains: Sequence[str] = ()
+) -> Tuple[TeleopDisplay, str]:
+    """Serve a web page with sliders, and a menu of ``terrains``; return it and a line for the user."""
     try:
         from rsl_rl.viz.web_viewer import WebViewer
     except ModuleNotFoundError as error:
         raise ValueError(f"--viewer: {error}; install the extra: pip install 'rsl-rl-lib[viewer]'") from error
-    page = WebViewer(env.robot.model_path, _ranges(env), command, port, ground=env.sim.ground)
+    page = WebViewer(env.robot.model_path, _ranges(env), command, port, env.sim.ground, env.num_envs)
+    page.add_menus(choice, terrains, env.cfg.terrain.num_levels)
     return page, f"viewer: {page.address} (Ctrl-C ends it)"
 
 
-def open_native_viewer(env: LeggedRobot, command: Command) -> Tuple[TeleopDisplay, str]:
+def open_native_viewer(env: LeggedRobot, command: Command, choice: Choice) -> Tuple[TeleopDisplay, str]:
     """Open MuJoCo's viewer; return it and a line for the user."""
     try:
         from rsl_rl.viz.native_viewer import HELP, NativeViewer
     except ModuleNotFoundError as error:
         raise ValueError(f"--keyboard: {error}; install the extra: pip install 'rsl-rl-lib[sim]'") from error
-    return NativeViewer(env.robot.model_path, _ranges(env), command, env.sim.ground), HELP
+    return NativeViewer(env.robot.model_path, _ranges(env), command, choice, env.sim.ground), HELP
 
 
 def _ranges(env: LeggedRobot) -> Tuple[Tuple[float, float], ...]:
     return env.commands.sources["velocity"].ranges
+
+
+def terrains_of(cfg: LeggedRobotConfig) -> Tuple[str, ...]:
+    """Return the types of ground that a task can be shown on."""
+    return tuple(dict.fromkeys((*cfg.terrain.all_types, *TYPES)))
 
 
 class TeleopCommands(CommandSource):
@@ -100,36 +124,64 @@ class RewardRecorder:
             self.rewards[name] = self._weights[name] * float(term(state)[0])
 
 
-def for_teleop(cfg: LeggedRobotConfig) -> LeggedRobotConfig:
-    """Return the task with one robot, without disturbances and without a time limit."""
-    return replace(for_playback(cfg, num_envs=1, seconds=1.0, command=None), episode_length=1e6)
+def for_teleop(cfg: LeggedRobotConfig, num_robots: int = 1) -> LeggedRobotConfig:
+    """Return the task with some robots, without disturbances and without a time limit."""
+    return replace(for_playback(cfg, num_envs=num_robots, seconds=1.0, command=None), episode_length=1e6)
 
 
 @torch.no_grad()
-def teleoperate(env: LeggedRobot, policy: ActingPolicy, display: TeleopDisplay) -> None:
-    """Run a policy in real time with the command of a display, until the display is closed."""
-    dt, state, sim = env.cfg.sim.control_dt, env.state, env.sim
+def teleoperate(
+    env: LeggedRobot,
+    policy: ActingPolicy,
+    display: TeleopDisplay,
+    changed: Callable[[], bool] = lambda: False,
+) -> None:
+    """Run a policy in real time with the command of a display, until the display is closed or ``changed`` returns true
+    after a frame."""
+    dt = env.cfg.sim.control_dt
     stride = max(1, round(1 / (_FRAME_RATE * dt)))
     commands, recorder = TeleopCommands(env, display.command), RewardRecorder(env)
     env.commands.sources["velocity"] = commands
     env.observers.append(recorder)
     obs = env.reset()
     policy.reset()
-    step, next_time, no_points = 0, time.perf_counter(), np.zeros((0, 3))
+    step, next_time = 0, time.perf_counter()
     while display.is_open():
         commands.command = display.command
+        push = display.wanted_push()
         if display.wants_reset():
             obs = env.reset()
             policy.reset()
         if not display.paused:
+            if push is not None:
+                push_robots(env, push)
             obs, _, done, _ = env.step(policy(obs))
             policy.reset(done)
         if step % stride == 0:
-            pose = torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1)[0]
-            points = scan_points(state, pose.unsqueeze(0))[0].cpu().numpy() if sim.ground else no_points
-            vx, vy, yaw_rate = (*state.base_lin_vel[0, :2].tolist(), float(state.base_ang_vel[0, 2]))
-            display.show(pose.double().cpu().numpy(), (vx, vy, yaw_rate), recorder.rewards, points)
+            display.show(frame_of(env, recorder.rewards))
+            if changed():
+                break
         step += 1
         next_time = max(next_time + dt, time.perf_counter() - _MAX_DELAY)
         time.sleep(max(0.0, next_time - time.perf_counter()))
     env.observers.remove(recorder)
+
+
+def push_robots(env: LeggedRobot, change: Tuple[float, float]) -> None:
+    """Change the velocity of all trunks, forward and left [m/s]."""
+    sim = env.sim
+    direction = heading(sim.root_quat)
+    lin_vel = sim.root_lin_vel.clone()
+    lin_vel[:, :2] += turn(direction, lin_vel.new_tensor(change).expand_as(direction))
+    sim.set_root_velocity(torch.ones_like(sim.diverged), lin_vel, sim.root_ang_vel.clone())
+    env.state.refresh_pose()
+
+
+def frame_of(env: LeggedRobot, rewards: Dict[str, float]) -> Frame:
+    """Return what is to be shown of the last step."""
+    state, sim = env.state, env.sim
+    poses = torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1)
+    points = scan_points(state, poses[:1])[0].cpu().numpy() if sim.ground else np.zeros((0, 3))
+    velocity = (*state.base_lin_vel[0, :2].tolist(), float(state.base_ang_vel[0, 2]))
+    feet, forces = (x[0].double().cpu().numpy() for x in (state.foot_pos, state.foot_force))
+    return Frame(poses.double().cpu().numpy(), velocity, rewards, points, feet, forces)

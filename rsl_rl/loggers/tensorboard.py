@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Dict, Optional
 
-from tensorboard.compat.proto import event_pb2, summary_pb2
+import yaml
+from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2, types_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from rsl_rl.loggers.logger import FileLogger, Record
@@ -46,6 +47,10 @@ _FOLDERS = {
 }
 
 
+CONFIG_TAG = "config/text_summary"
+"""Tag of the config, which TensorBoard shows under Text."""
+
+
 def tag_for(name: str) -> Optional[str]:
     """Return the tag of a metric, or None for metrics that are not written."""
     for prefix, folder in _FOLDERS.items():
@@ -56,14 +61,14 @@ def tag_for(name: str) -> Optional[str]:
 
 
 class TensorBoardLogger(FileLogger):
-    """Write each record immediately, as scalars at its iteration.
+    """Write each record immediately, as scalars at its iteration, and the config as text at the start.
 
     torch's SummaryWriter writes events in a thread some seconds later; a killed run loses some of them, and a full disk
     ends the thread.
     """
 
     def __init__(self, log_dir: Path, config: Dict):
-        self._log_dir = log_dir
+        self._log_dir, self._config = log_dir, config
 
     def start(self, first_iteration: int, last_iteration: int) -> None:
         numbers = itertools.count()
@@ -74,6 +79,7 @@ class TensorBoardLogger(FileLogger):
         self._append(
             event_pb2.Event(file_version="brain.Event:2"),
             event_pb2.Event(step=first_iteration + 1, session_log=restart),
+            event_pb2.Event(step=first_iteration, summary=summary_pb2.Summary(value=[_config_text(self._config)])),
         )
 
     def write(self, record: Record) -> None:
@@ -92,3 +98,15 @@ class TensorBoardLogger(FileLogger):
             event.wall_time = time.time()
             writer.write(event.SerializeToString())
         self.append(packed.getvalue())
+
+
+def _config_text(config: Dict) -> summary_pb2.Summary.Value:
+    """Return a config as YAML in Markdown, in which indented lines are code."""
+    lines = yaml.safe_dump(config, sort_keys=False, default_flow_style=None, width=120).splitlines()
+    text = "\n".join(f"    {line}" for line in lines).encode()
+    plugin = summary_pb2.SummaryMetadata.PluginData(plugin_name="text")
+    return summary_pb2.Summary.Value(
+        tag=CONFIG_TAG,
+        metadata=summary_pb2.SummaryMetadata(plugin_data=plugin),
+        tensor=tensor_pb2.TensorProto(dtype=types_pb2.DT_STRING, string_val=[text]),
+    )

@@ -22,7 +22,7 @@ from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.events import Events
 from rsl_rl.tasks.mdp.observations import ObservationTable, mirrors_by_type, observation_groups
 from rsl_rl.tasks.mdp.rewards import WeightedRewards
-from rsl_rl.tasks.mdp.terminations import Terminations
+from rsl_rl.tasks.mdp.terminations import Terminations, any_of
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain import build_levels, build_terrain
 from rsl_rl.utils.host import single_thread_if_small
@@ -34,20 +34,27 @@ class StepLog:
     """Compute metrics to be averaged, each [N], with NaN for robots without a value in this step.
 
     ``rew_<term>`` is the sum of a reward term over a finished episode, divided by ``episode_length`` [s];
-    ``fall_rate`` is 1 for an episode that ended before its time limit. ``lin_vel_error`` [m/s] and ``yaw_rate_error``
-    [rad/s] are the tracking errors.
+    ``fall_rate`` is 1 for an episode that ended before its time limit, and ``termination_<cause>`` for one that ended
+    with that cause, maybe among others. ``lin_vel_error`` [m/s] and ``yaw_rate_error`` [rad/s] are the tracking errors.
     """
 
-    def __init__(self, rewards: Iterable[str], episode_length: float):
+    def __init__(self, rewards: Iterable[str], causes: Iterable[str], episode_length: float):
         self._names = [f"rew_{name.rpartition(':')[2]}" for name in rewards]
+        self._cause_names = [f"termination_{cause}" for cause in causes]
         self._episode_length = episode_length
 
     def __call__(
-        self, state: RobotState, episode_sums: Tensor, done: Tensor, time_outs: Tensor, broken: Optional[Tensor]
+        self,
+        state: RobotState,
+        episode_sums: Tensor,
+        causes: Iterable[Tensor],
+        done: Tensor,
+        time_outs: Tensor,
+        broken: Optional[Tensor],
     ) -> Dict[str, Tensor]:
         """Return the metrics of the last step; ``episode_sums`` of rewards are [terms, N], masks [N].
 
-        ``broken`` is None if no robot broke.
+        ``causes`` are the robots that fail by each cause. ``broken`` is None if no robot broke.
         """
         errors = {
             "lin_vel_error": torch.hypot(*(state.command[:, :2] - state.base_lin_vel[:, :2]).unbind(dim=1)),
@@ -55,14 +62,15 @@ class StepLog:
         }
         if none_on_cpu(done):
             no_value = torch.full_like(errors["yaw_rate_error"], math.nan)
-            return {**dict.fromkeys((*self._names, "fall_rate"), no_value), **errors}
+            return {**dict.fromkeys((*self._names, "fall_rate", *self._cause_names), no_value), **errors}
         not_counted = ~done
         if broken is not None:
             not_counted |= broken
             errors = {name: error.masked_fill_(broken, math.nan) for name, error in errors.items()}
         per_second = (episode_sums / self._episode_length).masked_fill_(not_counted, math.nan)
-        fall_rate = (~time_outs).float().masked_fill_(not_counted, math.nan)
-        return {**dict(zip(self._names, per_second.unbind())), "fall_rate": fall_rate, **errors}
+        ends = torch.stack((~time_outs, *causes)).float().masked_fill_(not_counted, math.nan)
+        names = (*self._names, "fall_rate", *self._cause_names)
+        return {**dict(zip(names, (*per_second.unbind(), *ends.unbind()))), **errors}
 
 
 def _place_of(path: Path) -> str:
@@ -110,7 +118,7 @@ class LeggedRobot(VecEnv):
         self._events.startup()
         self._terminations = Terminations(cfg.terminations, self.state)
         self._rewards = WeightedRewards(cfg.rewards, self.state, cfg.sim.control_dt)
-        self._step_log = StepLog(cfg.rewards.terms, cfg.episode_length)
+        self._step_log = StepLog(cfg.rewards.terms, self._terminations.causes(self.state), cfg.episode_length)
         self._groups = observation_groups(cfg, self.state, self._generator)
         self._observation_table = ObservationTable(self._groups, self.state)
         self._observations: Dict[str, Tensor] = {}
@@ -153,18 +161,19 @@ class LeggedRobot(VecEnv):
         self._observation_table.draw_noise()
         final_obs = self._observation_table(state, self._observations)
         found, broken = faults.find_faults(state, cfg.terminations, reward, final_obs)
-        terminated = self._terminations(state)
+        causes = self._terminations.causes(state)
+        terminated = any_of(causes)
         if broken is not None:
             rows = {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
             self._recorder.after_step(torch.stack(tuple(found.values())), rows)
             reward = terms.masked_fill_(broken, 0.0).sum(dim=0)  # broken robots get no reward
-            terminated |= broken
+            terminated = terminated | broken
         reward = reward.clamp(min=0.0) if cfg.rewards.only_positive else reward
         self._rewards.episode_sums += terms
         over = (self.episode_length_buf >= self.max_episode_length) | self.levels.at_edge(self.sim.root_pos)
         time_outs = state.timed_out = over & ~terminated
         done = terminated | time_outs
-        log = self._step_log(state, self._rewards.episode_sums, done, time_outs, broken)
+        log = self._step_log(state, self._rewards.episode_sums, causes.values(), done, time_outs, broken)
         log.update(self.levels.step(self.sim.root_pos, self.sim.root_quat, state.command, done, time_outs))
         log.update(self._events.log(), **self.commands.log())
         for observer in self.observers:

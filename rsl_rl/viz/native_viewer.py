@@ -8,24 +8,23 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 import mujoco
 import mujoco.viewer
-import numpy as np
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.viz.frame import STEP, Choice, Command, Frame
 from rsl_rl.viz.scene import add_dots, scale_of
 
-_STEP = 0.1  # by which a key changes the command [m/s] or [rad/s]
 _KEYS: Dict[int, Tuple[int, float]] = {  # GLFW key code: index in the command, and its change
-    265: (0, _STEP),  # up
-    264: (0, -_STEP),  # down
-    263: (2, _STEP),  # left
-    262: (2, -_STEP),  # right
-    ord(","): (1, _STEP),
-    ord("."): (1, -_STEP),
+    265: (0, STEP),  # up
+    264: (0, -STEP),  # down
+    263: (2, STEP),  # left
+    262: (2, -STEP),  # right
+    ord(","): (1, STEP),
+    ord("."): (1, -STEP),
 }
 _TIMEOUT = 5.0  # for closing the window [s]
 _ENTER, _SPACE, _BACKSPACE = 257, 32, 259
@@ -39,7 +38,8 @@ class NativeViewer:
         self,
         model_path: Union[str, os.PathLike],
         ranges: Sequence[Tuple[float, float]],  # of vx, vy [m/s] and yaw rate [rad/s]
-        command: Sequence[float],  # to begin with
+        command: Command,  # to begin with
+        choice: Choice,  # for all time
         ground: Optional[HeightField] = None,  # None: that of the model
     ):
         if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
@@ -47,7 +47,7 @@ class NativeViewer:
         self._model = load_model(Path(model_path), ground)
         self._data = mujoco.MjData(self._model)
         self._ranges, self._command = ranges, list(command)
-        self.paused, self._reset = False, False
+        self.paused, self._reset, self.choice = False, False, choice
         others = set(threading.enumerate())
         self._window = mujoco.viewer.launch_passive(
             self._model, self._data, key_callback=self.on_key, show_left_ui=False, show_right_ui=False
@@ -71,7 +71,7 @@ class NativeViewer:
             self._reset = True
 
     @property
-    def command(self) -> Tuple[float, float, float]:
+    def command(self) -> Command:
         vx, vy, yaw_rate = self._command
         return vx, vy, yaw_rate
 
@@ -82,22 +82,28 @@ class NativeViewer:
         wanted, self._reset = self._reset, False
         return wanted
 
-    def show(
-        self, pose: np.ndarray, velocity: Sequence[float], rewards: Mapping[str, float], points: np.ndarray
-    ) -> None:
-        """Show a pose [7 + J], points [K, 3] and, in the corner, commanded against measured velocity and the reward
-        terms."""
+    def wanted_push(self) -> Optional[Tuple[float, float]]:
+        """Return None: there is no key for a push."""
+
+    def offer(self, checkpoints: Sequence[str]) -> None:
+        """Ignore the checkpoints of the run: there is no menu."""
+
+    def present(self, status: str, ground: Optional[HeightField]) -> None:
+        """Ignore a policy that was loaded; the caller prints it."""
+
+    def show(self, frame: Frame) -> None:
+        """Show the first robot and, in the corner, commanded against measured velocity and the reward terms."""
         with self._window.lock():
-            self._data.qpos[:] = pose
+            self._data.qpos[:] = frame.poses[0]
             mujoco.mj_forward(self._model, self._data)
             scene = self._window.user_scn
-            if len(points) and scene is not None:
+            if len(frame.points) and scene is not None:
                 scene.ngeom = 0
-                add_dots(scene, points)
+                add_dots(scene, frame.points)
         names = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
-        left: List[str] = ["", *names, *rewards]
-        right = ["commanded, measured", *(f"{c:+.2f} {v:+.2f}" for c, v in zip(self._command, velocity))]
-        right += [f"{value:+.3f}" for value in rewards.values()]
+        left: List[str] = ["", *names, *frame.rewards]
+        right = ["commanded, measured", *(f"{c:+.2f} {v:+.2f}" for c, v in zip(self._command, frame.velocity))]
+        right += [f"{value:+.3f}" for value in frame.rewards.values()]
         position = mujoco.mjtGridPos.mjGRID_TOPLEFT
         self._window.set_texts((mujoco.mjtFontScale.mjFONTSCALE_100, position, "\n".join(left), "\n".join(right)))
         self._window.sync()

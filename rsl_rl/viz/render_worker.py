@@ -20,9 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
-from rsl_rl.viz.scene import add_dots, height_to_look_at, scale_of
-
-_SPACING = 1.5  # between the robots' starting points [m]
+from rsl_rl.viz.scene import add_dots, height_to_look_at, places_of, scale_of
 
 
 def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
@@ -33,14 +31,10 @@ def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
     import imageio
     import imageio_ffmpeg
 
-    ground, points, poses = None, recorded.get("points"), recorded["poses"]
-    if recorded["ground"]:
-        x, y = recorded["origin"]
-        ground = HeightField(recorded["heights"], float(recorded["cell"]), (x, y))
+    ground, points, poses = ground_of(recorded), recorded.get("points"), recorded["poses"]
     model = load_model(str(recorded["model_path"]), ground)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
-    side = int(np.ceil(np.sqrt(len(robots))))
-    offsets = _SPACING * np.array([(i // side, i % side) for i in range(len(robots))], dtype=float) * (ground is None)
+    offsets = places_of(len(robots)) * (ground is None)
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
     camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
     if ground is not None:  # from higher, so that hills do not hide the robot
@@ -80,6 +74,14 @@ def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
     contact_sheet(chosen).save(path.with_name(f"{path.stem}_frames.png"))
 
 
+def ground_of(recorded: Any) -> Optional[HeightField]:
+    """Return the ground of a recording, None for that of the model."""
+    if not recorded["ground"]:
+        return None
+    x, y = recorded["origin"]
+    return HeightField(recorded["heights"], float(recorded["cell"]), (x, y))
+
+
 def evenly_spaced(num_frames: int) -> List[int]:
     """Return the indices of six evenly spaced frames; with few frames, some are repeated."""
     return [int(i) for i in np.linspace(0, num_frames - 1, 6)]
@@ -96,7 +98,8 @@ def contact_sheet(chosen: Sequence[Image.Image]) -> Image.Image:
 
 def render_pictures(recorded: Any, path: Path) -> None:
     """Render one robot in several poses [pictures, nq], each from its own direction, as one PNG."""
-    model = load_model(str(recorded["model_path"]))
+    ground = ground_of(recorded)
+    model = load_model(str(recorded["model_path"]), ground)
     data = mujoco.MjData(model)
     width, height = (int(x) for x in recorded["size"])
     columns = int(recorded["columns"])
@@ -114,7 +117,7 @@ def render_pictures(recorded: Any, path: Path) -> None:
             low, high = points.min(axis=0), points.max(axis=0)
             camera.lookat[:] = (low + high) / 2
             camera.distance = 2.0 * float(np.linalg.norm(high - low)) + 0.1
-            camera.azimuth, camera.elevation = azimuth, -16.0
+            camera.azimuth, camera.elevation = azimuth, -16.0 if ground is None else -30.0
             renderer.update_scene(data, camera)
             image = Image.fromarray(renderer.render())
             ImageDraw.Draw(image, "RGBA").rectangle((0, height - 24, width, height), fill=(255, 255, 255, 200))

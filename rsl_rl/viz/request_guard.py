@@ -1,12 +1,14 @@
-"""Refuse requests to a local web server that do not come from the user's own browser."""
+"""Refuse requests to a local web server that do not come from the user's own browser, and malformed messages."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
+import sys
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, Optional, Union
 from urllib.parse import parse_qs, unquote, urlsplit
 
 HOST = "127.0.0.1"
@@ -16,6 +18,12 @@ _LOCAL_HOSTS = ("localhost", HOST, "::1")
 
 ProcessRequest = Callable[[Any, Any], Any]
 """Handler of the package websockets: connection and request -> response, or None to open a WebSocket."""
+
+RefusalOfMessage = Callable[[Union[str, bytes]], Optional[str]]
+"""Return why a message of a WebSocket is refused; None if it is not."""
+
+_MAX_MESSAGE = 2**16  # of a browser [bytes]
+_REFUSED = 1008  # code of a WebSocket that is closed because of a message
 
 
 class RequestGuard:
@@ -76,15 +84,58 @@ def _hostname(url: str) -> Optional[str]:
         return None
 
 
+def report(problem: str) -> None:
+    """Print one line on a problem with a browser; the viewer goes on."""
+    print("viewer:", " ".join(ascii(problem)[1:-1].split()), file=sys.stderr, flush=True)
+
+
+class OneLineHandler(logging.Handler):
+    """Report errors of a server in one line; a handshake that fails is that of a stranger or a closed tab."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.ERROR and record.getMessage() != "opening handshake failed":
+            error = record.exc_info[1] if record.exc_info else None
+            report(record.getMessage() + (f" ({error!r})" if error else ""))
+
+
+def _quiet_logger() -> logging.Logger:
+    logger = logging.Logger("rsl_rl.viewer")
+    logger.addHandler(OneLineHandler())
+    return logger
+
+
+def _checked_connection(refusal_of: RefusalOfMessage) -> type:
+    """Return a class of connections that close at the first message that is refused."""
+    from websockets.asyncio.server import ServerConnection
+
+    class CheckedConnection(ServerConnection):
+        async def recv(self, decode: Optional[bool] = None) -> Any:
+            message = await super().recv(decode)
+            reason = refusal_of(message)
+            if reason is None:
+                return message
+            report(f"a browser sent a malformed message and is disconnected: {reason}")
+            await self.close(_REFUSED, reason)
+            while True:  # until it raises ConnectionClosed
+                await super().recv(decode)
+
+    return CheckedConnection
+
+
 @contextlib.contextmanager
-def guarded_servers(guard: RequestGuard) -> Iterator[None]:
-    """Let servers of the package websockets that start in this context use the guard."""
+def guarded_servers(guard: RequestGuard, refusal_of: RefusalOfMessage) -> Iterator[None]:
+    """Let servers of the package websockets that start in this context use the guard, and check messages."""
     import websockets.asyncio.server as server
 
     serve = server.serve
 
     def guarded_serve(*args: Any, process_request: Optional[ProcessRequest] = None, **settings: Any) -> Any:
-        return serve(*args, process_request=guard.wrap(process_request), **settings)
+        own = {
+            "create_connection": _checked_connection(refusal_of),
+            "logger": _quiet_logger(),
+            "max_size": _MAX_MESSAGE,
+        }
+        return serve(*args, process_request=guard.wrap(process_request), **{**settings, **own})
 
     server.serve = guarded_serve  # type: ignore[assignment, misc]
     try:

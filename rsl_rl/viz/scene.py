@@ -13,6 +13,8 @@ _EXTENT, _HEIGHT = 1.5, 0.3  # of the <statistic> of go2.xml [m]
 
 _RADIUS = 0.012  # [m]
 
+_SPACING = 1.5  # between the starting points of robots on a plane [m]
+
 COLOR = (0.9, 0.25, 0.1)
 """Red, green and blue."""
 
@@ -34,3 +36,9 @@ def scale_of(model: Any) -> float:
 def height_to_look_at(model: Any) -> float:
     """Return the height that a camera looks at [m]: 0.25 for a Go2, by the centre of the <statistic>."""
     return 0.25 * float(model.stat.center[2]) / _HEIGHT
+
+
+def places_of(count: int) -> np.ndarray:
+    """Return how far to move robots that start at one place on a plane, so that they stand apart, [count, 2]."""
+    side = int(np.ceil(np.sqrt(count)))
+    return _SPACING * np.array([(i // side, i % side) for i in range(count)], dtype=float)

@@ -63,10 +63,15 @@ class VideoClip(NamedTuple):
 
     def arrays(self) -> Dict[str, Any]:
         """Return the contents of a file for the render process."""
-        content = {**self._asdict(), "model_path": str(self.model_path), "ground": self.ground is not None}
-        if self.ground is not None:
-            content.update(heights=self.ground.heights, cell=self.ground.cell, origin=self.ground.origin)
+        content = {**self._asdict(), "model_path": str(self.model_path), **_ground_arrays(self.ground)}
         return {name: value for name, value in content.items() if value is not None}
+
+
+def _ground_arrays(ground: Optional[HeightField]) -> Dict[str, Any]:
+    """Return a ground as contents of a file for the render process."""
+    if ground is None:
+        return {"ground": False}
+    return {"ground": True, "heights": ground.heights, "cell": ground.cell, "origin": ground.origin}
 
 
 class Picture(NamedTuple):
@@ -150,7 +155,9 @@ def write_video(
     return path
 
 
-def write_pictures(path: Path, model_path: Path, pictures: Sequence[Picture], columns: int) -> None:
+def write_pictures(
+    path: Path, model_path: Path, pictures: Sequence[Picture], columns: int, ground: Optional[HeightField] = None
+) -> None:
     """Write pictures as one PNG, ``columns`` in a row; a missing OpenGL driver is a VideoError."""
     with tempfile.TemporaryDirectory() as folder:
         recording = Path(folder) / "pictures.npz"
@@ -162,6 +169,7 @@ def write_pictures(path: Path, model_path: Path, pictures: Sequence[Picture], co
             azimuths=np.array([picture.azimuth for picture in pictures]),
             columns=columns,
             size=_PICTURE_SIZE,
+            **_ground_arrays(ground),
         )
         render(Renderer(), recording, path, len(pictures), "pictures")
 

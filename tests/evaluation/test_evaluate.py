@@ -231,6 +231,7 @@ def test_each_number_of_a_gait_has_its_paper_answer():
         meter(state, NOBODY)
     result = meter.result()
     assert result["torque_saturation"] == pytest.approx(1 / 24)
+    assert list(meter.saturation().values()) == pytest.approx([0.5, *[0.0] * 11])  # by joint: one robot of two
     assert result["mean_torque"] == pytest.approx((23 * 2 + 20) / 24)
     power = (23 * 2 + 20) * 3 / 2  # [W] a robot
     assert result["cost_of_transport"] == pytest.approx(power / (15 * 9.81 * 0.5), rel=1e-5)

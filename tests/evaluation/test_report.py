@@ -13,11 +13,13 @@ import torch
 
 import rsl_rl.evaluation
 from configs.go2_flat import Go2Flat
-from rsl_rl.cli.evaluate import print_tables, report_path
-from rsl_rl.evaluation import plots
+from rsl_rl.cli.evaluate import as_json, print_gate_results, print_tables, report_path
+from rsl_rl.evaluation import plots, report
 from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin, GaitMetrics
 from rsl_rl.evaluation.report import report_html
+from rsl_rl.robots.go2 import GO2
+from rsl_rl.viz.video import VideoError
 
 CFG = Go2Flat().env
 
@@ -47,6 +49,7 @@ def seed_result(error, falls, steps=50):
         "fall_rate": falls,
     }
     recording = {
+        "pose": torch.tensor([0.0, 0, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos]).expand(steps, 1, -1),
         "command": torch.ones(steps, 1, 3),
         "velocity": torch.zeros(steps, 1, 3),
         "foot_contact": torch.arange(steps).reshape(-1, 1, 1).expand(-1, 1, 4) % 10 < 5,
@@ -58,6 +61,19 @@ def seed_result(error, falls, steps=50):
 def eval_result(name, errors, falls=0.0, cfg=CFG):
     feet = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
     return EvalResult(name, f"/logs/{name}.pt", 12345, cfg, feet, [seed_result(error, falls) for error in errors])
+
+
+@pytest.fixture(autouse=True)
+def frames(monkeypatch):
+    """Return what is to be rendered, without rendering it."""
+    asked = []
+
+    def write(path, model_path, pictures, columns, ground):
+        asked.append((model_path, pictures, ground))
+        path.write_bytes(b"\x89PNG" + bytes(6000))
+
+    monkeypatch.setattr(report, "write_pictures", write)
+    return asked
 
 
 def images(page):
@@ -78,7 +94,7 @@ def test_a_report_of_two_says_who_passed_and_by_how_much():
     assert "-1.00 to +0.00 m/s forward</td><td>0.110, 0.220</td><td>0.200, 0.400</td>" in page
     for name in GaitMetrics.NAMES:
         assert name in page and GaitMetrics.DESCRIPTIONS[name].split(",")[0] in page
-    assert len(images(page)) == 6 and all(png.startswith(b"\x89PNG") and len(png) > 5000 for png in images(page))
+    assert len(images(page)) == 8 and all(png.startswith(b"\x89PNG") and len(png) > 5000 for png in images(page))
 
 
 def test_a_run_name_with_markup_of_any_kind_is_shown_as_it_is(capsys, monkeypatch):
@@ -104,7 +120,7 @@ def test_a_report_names_terminations_of_ones_own():
 def test_a_report_needs_nothing_else():
     page = report_html("go2", "", [eval_result("a", [0.1])])
     assert not re.search(r"https?:|//|<script|<link|@import|url\(", re.sub(r'base64,[^"]+', "", page))
-    assert page.count("src=") == len(images(page)) == 3  # nobody fell, and there is nothing to compare
+    assert page.count("src=") == len(images(page)) == 4  # nobody fell, and there is nothing to compare
 
 
 def test_one_seed_has_no_interval():
@@ -120,12 +136,71 @@ def test_runs_that_were_judged_differently_are_not_passed_over():
     assert "sets no limits" in report_html("go2", "", [eval_result("b", [0.1], cfg=slow)])
 
 
+def saturated(name, share, joints):
+    result = eval_result(name, [0.1, 0.1])
+    seeds = [one._replace(saturation=joints) for one in result.seed_results]
+    for one in seeds:
+        one.metrics["torque_saturation"] = share
+    return replace(result, seed_results=seeds)
+
+
+def without_plots(monkeypatch):
+    monkeypatch.setattr(report, "_plots", lambda eval_results: ())
+
+
+def test_report_begins_with_verdict_limits_warnings_and_frames(monkeypatch):
+    without_plots(monkeypatch)
+    page = report_html("go2", "Some conditions.", [saturated("a", 0.17, {"knee": 0.6, "hip": 0.1})])
+    parts = ["Limits, for every seed: fall_rate", "passed</td>", "Warning: a: torque", "Film of a", "Some conditions."]
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places) and places[-1] < page.index("Falls by cause")
+
+
+def test_saturation_above_its_limit_is_a_warning_in_report_table_and_result(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    without_plots(monkeypatch)
+    joints = {"hip": 0.01, "knee": 0.62, "ankle": 0.3, "toe": 0.2}
+    high, low = saturated("high", 0.0501, joints), saturated("low", 0.05, joints)
+    (warning,) = high.warnings
+    assert warning.startswith("torque_saturation 0.050 > 0.05: joints are at their torque limit for 5.0% of the time")
+    assert "(most: knee 62%, ankle 30%, toe 20%)" in warning and not low.warnings
+    page = report_html("go2", "", [high, low])
+    assert page.count('class="warn">Warning') == 1 and page.count('td class="warn"') == 1
+    assert as_json([high])["warnings"] == [warning] and as_json([low])["warnings"] == []
+    print_tables([high, low], "")
+    print_gate_results([high, low])
+    out = capsys.readouterr().out
+    assert "warning: > 0.05" in out and f"warning: high: {warning}" in out and "warning: low" not in out
+
+
+def test_frames_are_spread_over_the_walk_and_on_its_ground(frames, monkeypatch):
+    without_plots(monkeypatch)
+    report_html("go2", "", [eval_result("a", [0.1])])
+    ((model_path, pictures, ground),) = frames
+    assert model_path == GO2.model_path and ground is None
+    assert [picture.caption[:5] for picture in pictures] == ["0.0 s", "0.2 s", "0.4 s", "0.6 s", "0.8 s", "1.0 s"]
+    rough = replace(CFG, terrain=replace(CFG.terrain, types={"stairs_up": 1.0}, num_columns=1, num_levels=2))
+    report_html("go2", "", [eval_result("a", [0.1], cfg=rough)])
+    heights = frames[-1][2].heights
+    assert heights.max() - heights.min() > 0.1
+
+
+def test_frames_that_cannot_be_rendered_are_a_note(monkeypatch):
+    def fail(*_):
+        raise VideoError("no pictures: no <driver>; install one")
+
+    without_plots(monkeypatch)
+    monkeypatch.setattr(report, "write_pictures", fail)
+    page = report_html("go2", "", [eval_result("a", [0.1])])
+    assert "No frames of a: no pictures: no &lt;driver&gt;; install one" in page and "passed</td>" in page
+
+
 def test_without_matplotlib_there_are_tables_and_a_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.plots")
     monkeypatch.delattr(rsl_rl.evaluation, "plots")
     page = report_html("go2", "", [eval_result("a", [0.1])])
-    assert not images(page) and "No plots: " in page and "pip install &quot;rsl-rl-lib[sim]&quot;" in page
+    assert len(images(page)) == 1 and "No plots: " in page and "pip install &quot;rsl-rl-lib[sim]&quot;" in page
     assert "0.1000" in page
 
 

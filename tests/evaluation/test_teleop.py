@@ -22,13 +22,28 @@ import torch
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.evaluation import teleop
-from rsl_rl.evaluation.teleop import TeleopCommands, for_teleop, open_native_viewer, open_web_viewer, teleoperate
+from rsl_rl.evaluation.teleop import (
+    TeleopCommands,
+    for_teleop,
+    open_native_viewer,
+    open_web_viewer,
+    push_robots,
+    teleoperate,
+    terrains_of,
+)
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.utils.height_field import HeightField
+from rsl_rl.viz.frame import ALL_LEVELS, NEWEST, Choice, Frame
 
 RANGES = ((-1.0, 1.0), (-0.5, 0.5), (-1.0, 1.0))
 NO_POINTS = np.zeros((0, 3))
+NO_FEET = np.zeros((4, 3))
+CHOICE = Choice("4", "", ALL_LEVELS)
 POSE = np.array([3.3, -2.6, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])
+
+
+def moment(pose=POSE, velocity=(0.0, 0.0, 0.0), rewards=None, points=NO_POINTS, forces=NO_FEET):
+    return Frame(np.atleast_2d(pose), velocity, rewards or {}, points, NO_FEET, forces)
 
 
 class Standing:
@@ -49,8 +64,10 @@ class Standing:
 class Script:
     """A screen that follows a script: for each tick a command, whether paused, whether reset."""
 
-    def __init__(self, *ticks):
-        self._ticks, self._now, self.shown = list(ticks), ticks[0], []
+    choice = CHOICE
+
+    def __init__(self, *ticks, pushes=()):
+        self._ticks, self._now, self.shown, self._pushes = list(ticks), ticks[0], [], list(pushes)
 
     def is_open(self):
         if not self._ticks:
@@ -64,9 +81,12 @@ class Script:
     def wants_reset(self):
         return self._now[2]
 
-    def show(self, pose, velocity, rewards, points):
-        assert points.shape == (0, 3)  # on a plane
-        self.shown.append((pose, velocity, dict(rewards)))
+    def wanted_push(self):
+        return self._pushes.pop(0) if self._pushes else None
+
+    def show(self, frame):
+        assert frame.points.shape == (0, 3)  # on a plane
+        self.shown.append(frame._replace(rewards=dict(frame.rewards)))
 
 
 @pytest.fixture
@@ -81,7 +101,8 @@ def page():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    viewer = WebViewer(GO2.model_path, RANGES, (0.2, 0.0, 0.0), port)
+    viewer = WebViewer(GO2.model_path, RANGES, (0.2, 0.0, 0.0), port, num_robots=3)
+    viewer.add_menus(CHOICE, ("stairs_up", "waves"), 3)
     yield viewer
     viewer.close()
 
@@ -153,7 +174,7 @@ def test_a_paused_robot_stands_still_and_a_reset_starts_anew(env):
     policy, display = Standing(env), Script(*[go] * 10, *[pause] * 10, again, again, *[pause] * 4)
     teleoperate(env, policy, display)
     assert policy.steps == 10 and policy.resets == 3  # one at the start
-    poses = [shown[0] for shown in display.shown]
+    poses = [shown.poses[0] for shown in display.shown]
     assert (poses[6] == poses[9]).all() and not (poses[0] == poses[4]).all()
     assert not (poses[9][3:] == poses[-1][3:]).all()
 
@@ -163,7 +184,7 @@ def test_the_reward_terms_shown_are_the_environments(env):
     sums = []
     env.observers.append(lambda state, done: sums.append(env._rewards.compute().flatten() / env.cfg.sim.control_dt))
     teleoperate(env, policy, display)
-    shown = display.shown[-1][2]
+    shown = display.shown[-1].rewards
     assert list(shown) == list(env.cfg.rewards.terms)
     np.testing.assert_allclose(list(shown.values()), sums[-1], rtol=1e-4, atol=1e-6)
     assert len(env.observers) == 1  # it leaves nothing behind
@@ -188,8 +209,8 @@ def test_every_geom_is_drawn_in_its_size(page):
 
 
 def test_the_robot_stays_in_the_middle_and_the_grid_moves(page):
-    page.show(POSE, (0.1, 0.0, 0.0), {"a_term": 0.25}, NO_POINTS)
-    np.testing.assert_allclose(page._bodies[1].position, (0.0, 0.0, 0.3), atol=1e-9)
+    page.show(moment(velocity=(0.1, 0.0, 0.0), rewards={"a_term": 0.25}))
+    np.testing.assert_allclose(page._bodies[0][1].position, (0.0, 0.0, 0.3), atol=1e-9)
     np.testing.assert_allclose(page._grid.position, (-0.3, -0.4, 0.0), atol=1e-6)
     assert "| a_term | +0.250 |" in page._text.content and "+0.20 | +0.10" in page._text.content
 
@@ -207,11 +228,119 @@ def test_the_ground_and_the_scan_move_around_the_robot():
     assert (normals[:, 2] > 0).all()
     viewer = WebViewer(GO2.model_path, RANGES, (0.2, 0.0, 0.0), 18124, ground=ground)
     points = np.array([[0.5, 0.5, 0.5], [0.1, 0.0, 0.5]])
-    viewer.show(POSE, (0.1, 0.0, 0.0), {}, points)
+    viewer.show(moment(points=points))
     here = -np.array(viewer._floor.position)
     np.testing.assert_allclose(here[:2], POSE[:2])
     np.testing.assert_allclose(viewer._points.points, points - here, atol=2e-3)  # sent as float16
     viewer.close()
+
+
+def test_show_several_robots_on_a_plane_puts_them_side_by_side(page):
+    page.show(moment(np.stack([POSE, POSE, POSE])))
+    places = np.array([bodies[1].position for bodies in page._bodies])
+    distances = np.linalg.norm(places[:, None] - places, axis=2)[np.triu_indices(3, 1)]
+    np.testing.assert_allclose(places[0], (0.0, 0.0, 0.3), atol=1e-9)
+    assert (distances > 1.0).all() and (places[:, 2] == 0.3).all()
+
+
+def test_arrows_of_a_turned_robot_show_velocities_and_forces_in_the_world():
+    from rsl_rl.viz.web_viewer import arrows_of
+
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    pose = np.array([1.0, 2.0, 0.3, math.sqrt(0.5), 0, 0, math.sqrt(0.5), *GO2.default_joint_pos])  # to the left
+    weight = 9.81 * model.body_mass.sum()
+    forces = np.array([[0, 0, weight], [0, 0, 0.0], [0, 0, 0], [0, 0.5 * weight, 0]])
+    arrows = arrows_of(moment(pose, (0.0, 1.0, 0.0), forces=forces), (1.0, 0.0, 2.0), model)
+    vectors = {name: both[:, 1] - both[:, 0] for name, both in arrows.items()}
+    np.testing.assert_allclose(vectors["commanded velocity"], [[0, 0.5, 0]], atol=1e-9)
+    np.testing.assert_allclose(vectors["measured velocity"], [[-0.5, 0, 0]], atol=1e-9)
+    np.testing.assert_allclose(vectors["contact forces"], [[0, 0, 0.4], [0, 0.2, 0]], atol=1e-9)
+    np.testing.assert_allclose(arrows["commanded velocity"][0, 0, :2], [1.0, 2.0])
+    assert not len(arrows_of(moment(pose), (0.0, 0.0, 2.0), model)["commanded velocity"])  # no arrow without length
+
+
+def test_show_with_an_unchecked_box_draws_no_arrows_of_its_kind(page):
+    page._shown["contact forces"].value = False
+    page.show(moment(velocity=(0.5, 0.0, 0.0), forces=np.full((4, 3), 100.0)))
+    shown = {name: len(node.points) for name, node in page._arrows.items()}
+    assert shown == {"commanded velocity": 1, "measured velocity": 1, "contact forces": 0}
+
+
+def test_keys_change_the_command_within_its_range(page):
+    for _ in range(12):
+        page._change(0, 0.1, None)
+    page._change(1, -0.1, None)
+    assert page.command == pytest.approx((1.0, -0.1, 0.0))
+    page._zero()
+    assert page.command == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("value", ["../../secret", "", 3, None, math.nan])
+def test_choice_of_a_value_that_is_not_in_the_menu_changes_nothing(page, value):
+    page.offer(["2", "4", "best"])
+    for menu in (page._checkpoint, page._terrain, page._level):
+        menu._impl.value = value  # as a message of a WebSocket sets it
+    assert page.choice == CHOICE
+    page._checkpoint._impl.value, page._terrain._impl.value, page._level._impl.value = NEWEST, "waves", "2"
+    assert page.choice == Choice(NEWEST, "waves", 2)
+    page.offer(["5"])
+    assert page.choice == Choice(NEWEST, "waves", 2) and page._checkpoint.options[0] == NEWEST
+
+
+@pytest.mark.parametrize("value", [math.nan, "a", 1e30, None])
+def test_push_of_any_value_is_finite_and_limited(page, value):
+    assert page.wanted_push() is None
+    page._push_speed._impl.value = page._push_angle._impl.value = value
+    page._wants_push.set()
+    assert math.hypot(*page.wanted_push()) <= 3.0 + 1e-9 and page.wanted_push() is None
+
+
+def test_push_is_forward_and_left_of_each_robot():
+    env = for_teleop(Go2Flat().env, 2).build("cpu", seed=0)
+    half = math.sqrt(0.5)
+    turned = env.sim.pose_vel()._replace(root_quat=torch.tensor([[1.0, 0, 0, 0], [half, 0, 0, half]]))
+    env.sim.reset(torch.ones(2, dtype=torch.bool), turned)
+    before = env.sim.root_lin_vel.clone(), env.sim.root_ang_vel.clone()
+    push_robots(env, (1.0, 0.5))
+    change = env.sim.root_lin_vel - before[0]
+    torch.testing.assert_close(change, torch.tensor([[1.0, 0.5, 0.0], [-0.5, 1.0, 0.0]]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(env.sim.root_ang_vel, before[1], atol=1e-5, rtol=0)
+
+
+def test_teleoperate_with_a_push_moves_the_robot(env):
+    stand = ((0.0, 0.0, 0.0), False, False)
+    speeds = []
+    for pushes in ((), ((0.0, 2.0),)):
+        display = Script(*[stand] * 6, pushes=(None, None, *pushes))
+        teleoperate(env, Standing(env), display)
+        speeds.append(max(shown.velocity[1] for shown in display.shown))
+    assert speeds[1] > speeds[0] + 1.0
+
+
+def test_teleoperate_ends_after_the_frame_in_which_another_choice_is_made(env):
+    display = Script(*[((0.0, 0.0, 0.0), False, False)] * 20)
+    teleoperate(env, Standing(env), display, changed=lambda: len(display.shown) == 3)
+    assert len(display.shown) == 3 and display.is_open() and not env.observers
+
+
+def test_terrains_of_a_task_have_its_own_types_and_all_others_once():
+    names = terrains_of(Go2Flat().env)
+    assert "stairs_up" in names and len(names) == len(set(names))
+
+
+def test_present_another_ground_replaces_the_last_one_and_shows_the_status_without_markup(page):
+    from rsl_rl.viz.web_viewer import WebViewer
+
+    assert isinstance(page, WebViewer)
+    ground = HeightField(np.zeros((5, 5), dtype=np.float32), 0.5, (-1.0, -1.0))
+    page.present("playing [a](b)", ground)
+    page.show(moment(np.stack([POSE] * 3), points=np.zeros((2, 3))))
+    assert page._grid is None and page._status.content == r"playing \[a\]\(b\)"
+    assert np.ptp([bodies[1].position for bodies in page._bodies], axis=0).max() == 0  # where they are
+    page.present("", None)
+    page.show(moment(np.stack([POSE] * 3)))
+    assert page._floor is None and page._points is None
+    np.testing.assert_allclose(page._grid.position, (-0.3, -0.4, 0.0), atol=1e-6)
 
 
 def test_a_command_beyond_the_tasks_ranges_widens_a_slider(page):
@@ -255,7 +384,7 @@ def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
     for tab in (first, second):
         tab.goto(page.address)
         tab.get_by_text("pause", exact=True).wait_for(timeout=30_000)
-    page.show(POSE, (0.0, 0.0, 0.0), {"a_term": 0.25}, NO_POINTS)
+    page.show(moment(rewards={"a_term": 0.25}))
     first.get_by_text("a_term").wait_for(timeout=20_000)
     until(lambda: robot_in(first, tmp_path))
 
@@ -274,7 +403,7 @@ def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
     second.get_by_text("stop (all sliders to zero)").click()
     until(lambda: page.command == (0.0, 0.0, 0.0))
     second.close()
-    page.show(POSE, (0.0, 0.0, 0.0), {}, NO_POINTS)
+    page.show(moment())
 
 
 def robot_in(tab, folder) -> bool:
@@ -291,13 +420,13 @@ def test_missing_parts_are_one_line_each(env, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with pytest.raises(ValueError, match=r"^--keyboard needs a display .*--viewer"):
-        open_native_viewer(env, (0.0, 0.0, 0.0))
+        open_native_viewer(env, (0.0, 0.0, 0.0), CHOICE)
     with pytest.raises(ValueError, match=r"^--port 0: give a number from 1 to 65535"):
-        open_web_viewer(env, (0.0, 0.0, 0.0), 0)
+        open_web_viewer(env, (0.0, 0.0, 0.0), 0, CHOICE)
     monkeypatch.delitem(sys.modules, "rsl_rl.viz.web_viewer", raising=False)
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(ValueError, match=r"^--viewer: .*viser.*pip install 'rsl-rl-lib\[viewer\]'$"):
-        open_web_viewer(env, (0.0, 0.0, 0.0), 8080)
+        open_web_viewer(env, (0.0, 0.0, 0.0), 8080, CHOICE)
 
 
 def test_a_key_changes_the_command_within_the_ranges():
@@ -315,15 +444,24 @@ def test_a_key_changes_the_command_within_the_ranges():
     assert window.command == (0.0, 0.0, 0.0)
 
 
-def test_the_page_is_served_until_ctrl_c(run_script, root):
+@pytest.mark.slow
+def test_viewer_that_follows_loads_what_a_training_saves_until_ctrl_c(run_script, root):
     experiment = f"viewer-{uuid.uuid4().hex[:8]}"
     arguments = ("--task", "go2_flat", "--experiment_name", experiment)
     try:
         tiny = ("--num_envs", "16", "--runner.num_steps_per_env", "8", "--max_iterations", "1")
         assert run_script("scripts/train.py", *arguments, *tiny).returncode == 0
-        done = run_script("scripts/play.py", *arguments, "--viewer", "--num_envs", "2")
-        assert done.returncode == 2 and "leave out --num_envs" in done.stderr and done.stderr.count("\n") == 1
-        command = [sys.executable, "scripts/play.py", *arguments, "--viewer", "--port", "18321", "--command", "0.5,0,0"]
+        for wrong, problem in (
+            (("--viewer", "--seconds", "2"), "leave out --seconds"),
+            (("--viewer", "--num_envs", "17"), "--num_envs 17: the viewer shows 1 to 16 robots"),
+            (("--keyboard", "--num_envs", "2"), "leave out --num_envs"),
+            (("--viewer", "--follow", "--checkpoint", "1"), "leave out --checkpoint 1"),
+            (("--follow",), "leave out --follow"),
+        ):
+            done = run_script("scripts/play.py", *arguments, *wrong)
+            assert done.returncode == 2 and problem in done.stderr and done.stderr.count("\n") == 1
+        flags = ("--viewer", "--follow", "--num_envs", "2", "--port", "18321", "--command", "0.5,0,0")
+        command = [sys.executable, "scripts/play.py", *arguments, *flags]
         with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True, env={**os.environ}) as process:
             try:
                 lines = iter(process.stdout.readline, "")
@@ -331,6 +469,9 @@ def test_the_page_is_served_until_ctrl_c(run_script, root):
                 assert urllib.request.urlopen(address, timeout=10).status == 200
                 with pytest.raises(urllib.error.HTTPError, match="403"):
                     urllib.request.urlopen(address.partition("?")[0], timeout=10)
+                done = run_script("scripts/train.py", *arguments, *tiny[:-1], "2", "--resume")
+                assert done.returncode == 0, done.stderr
+                assert any("model_2.pt" in line for line in lines)  # the viewer has loaded it
                 process.send_signal(signal.SIGINT)
                 assert process.wait(20) == 0
             finally:

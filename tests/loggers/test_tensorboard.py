@@ -1,7 +1,8 @@
 import pytest
+import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rsl_rl.loggers.tensorboard import TensorBoardLogger
+from rsl_rl.loggers.tensorboard import CONFIG_TAG, TensorBoardLogger
 
 
 def curve(folder, tag="Loss/kl"):
@@ -33,3 +34,22 @@ def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(tmp_path):
     write(tmp_path, [1, 2, 3, 4], first=0).close()
     write(tmp_path, [3, 4, 5], first=2).close()
     assert [step for step, _ in curve(tmp_path)] == [1, 2, 3, 4, 5]
+
+
+def texts(folder):
+    events = EventAccumulator(str(folder), size_guidance={"tensors": 0})
+    events.Reload()
+    assert events.SummaryMetadata(CONFIG_TAG).plugin_data.plugin_name == "text"
+    return [(event.step, event.tensor_proto.string_val[0].decode()) for event in events.Tensors(CONFIG_TAG)]
+
+
+def test_start_writes_the_config_as_text_at_each_start(tmp_path):
+    for first, rate in ((0, 1e-3), (2, 5e-4)):
+        config = {"algorithm": {"learning_rate": rate, "note": "a: <b> *c*"}, "env": {"types": [1, 2]}}
+        logger = TensorBoardLogger(tmp_path, config)
+        logger.start(first, 10)
+        logger.close()
+    found = texts(tmp_path)
+    assert [step for step, _ in found] == [0, 2]
+    assert all(line.startswith("    ") for line in found[-1][1].splitlines())  # code in Markdown
+    assert yaml.safe_load("\n".join(line[4:] for line in found[-1][1].splitlines())) == config

@@ -287,6 +287,33 @@ def test_episode_sums_are_logged_per_term_when_episodes_end():
     assert torch.isnan(extras["log"]["rew_track_lin_vel"]).all()  # nobody finished: nothing to say
 
 
+def test_log_of_a_fall_names_its_causes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the engine writes a log
+    env = make(num_envs=3, randomization=RandomizationConfig.none())
+    names = [f"termination_{cause}" for cause in ("trunk_contact", "head_contact", "tilt")]
+    log = env.step(torch.zeros(3, 12)).extras["log"]
+    assert [name for name in log if name.startswith("termination_")] == names
+    assert all(torch.isnan(log[name]).all() for name in names)  # no episode has ended
+
+    pose = env.sim.pose_vel()
+    high = pose.root_pos + torch.tensor([0.0, 0.0, 3.0])  # no contact
+    upside_down = pose._replace(root_pos=high, root_quat=torch.tensor([[0.0, 1, 0, 0]]).expand(3, 4).clone())
+    env.sim.reset(torch.tensor([True, False, True]), upside_down)
+    env.sim.set_root_velocity(torch.tensor([False, False, True]), torch.full((3, 3), 1e12), torch.zeros(3, 3))
+    result = env.step(torch.zeros(3, 12))
+    log = result.extras["log"]
+    assert result.done[0] and not result.done[1]
+    assert [log[name][0].item() for name in names] == [0.0, 0.0, 1.0] and log["fall_rate"][0] == 1.0
+    assert result.extras["invalid"]["engine"][2]  # a robot that broke is not counted
+    assert all(torch.isnan(log[name][1:]).all() for name in names)
+
+
+def test_log_of_a_time_out_has_no_cause():
+    env = make(episode_length=0.02, randomization=RandomizationConfig.none())
+    log = env.step(torch.zeros(8, 12)).extras["log"]
+    assert [float(log[f"termination_{cause}"].sum()) for cause in ("trunk_contact", "head_contact", "tilt")] == [0] * 3
+
+
 def test_the_reward_is_the_weighted_sum_of_the_terms():
     weights = {"track_yaw_rate": 2.0, "torques": -0.01}
     cfg = RewardConfig(only_positive=False).with_weights(weights)

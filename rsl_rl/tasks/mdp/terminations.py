@@ -67,6 +67,7 @@ class Terminations:
             if TERMS[name] in bound
         }
 
-    def __call__(self, state: RobotState) -> Tensor:
-        """Return which robots fail, [N] bool."""
-        return functools.reduce(torch.logical_or, self.causes(state).values())
+
+def any_of(causes: Dict[str, Tensor]) -> Tensor:
+    """Return which robots fail by any cause, [N] bool."""
+    return functools.reduce(torch.logical_or, causes.values())
