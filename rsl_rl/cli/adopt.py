@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Sequence
 
+from rsl_rl.cli.audit import audit_package
 from rsl_rl.cli.errors import FlagParser, print_line, program, usage_errors
 
 
@@ -44,7 +45,13 @@ def main(argv: Sequence[str]) -> int:
             remarks = write_report(robot, part, pictures=not flags.no_pictures)
             os.replace(part, folder)
     task = f"{name}.flat:{class_name(name)}"
-    for line in (*summary(robot), *remarks, f"config: {folder / 'flat.py'}", f"report: {folder / 'report.html'}"):
+    for line in (
+        *summary(robot),
+        *remarks,
+        *audit_package(folder, task),
+        f"config: {folder / 'flat.py'}",
+        f"report: {folder / 'report.html'}",
+    ):
         print_line(line)
     if flags.train:
         from rsl_rl.cli import train
