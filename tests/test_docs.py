@@ -142,6 +142,10 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     'pip install -c constraints.txt ".[sim,video]"': "tests/test_readme.py",
     'pip install -c constraints.txt ".[sweep]"': "tests/test_readme.py",
     'pip install -c constraints.txt ".[gymnasium,sim]"': "tests/test_readme.py, slow",
+    "rsl-rl audit --task go2_flat": "tests/evaluation/test_audit.py",
+    "rsl-rl audit --task go2_flat --load_run -1": "tests/evaluation/test_audit.py",
+    "rsl-rl audit --task go2_flat --report audit.html": "tests/evaluation/test_audit.py",
+    "rsl-rl train --task go2_flat --audit": "tests/evaluation/test_audit.py",
     "rsl-rl check-env Pendulum-v1": "tests/env/test_check.py",
     "rsl-rl train --task go2_flat --seeds 1 2 3": "tests/cli/test_train_seeds.py",
     "rsl-rl train --task go2_flat --seeds 1 2 3 --resume": "tests/cli/test_train_seeds.py",
@@ -358,7 +362,7 @@ def test_every_program_is_run(root):
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
         *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
-        *("motors.py", "randomised_task.py", "limited_ppo.py"),
+        *("motors.py", "randomised_task.py", "limited_ppo.py", "audit_go2.py"),
     }
 
 
@@ -450,6 +454,11 @@ def mean_reward(env, policy, num_steps=64):
         policy.reset(done)
         total += reward.mean().item() / num_steps
     return total
+
+
+def test_audit_go2_prints_the_dead_zones(saved_programs, capsys):
+    importlib.import_module("audit_go2")
+    assert capsys.readouterr().out.startswith("{'forward': ")
 
 
 def test_rail_learns_with_camera_memory_curiosity_auxiliary_loss_and_symmetry(saved_programs):

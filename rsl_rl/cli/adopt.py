@@ -19,6 +19,7 @@ import unicodedata
 from pathlib import Path
 from typing import Iterator, List, Sequence
 
+from rsl_rl.cli.audit import audit_package
 from rsl_rl.cli.errors import FlagParser, fail, print_line, program, usage_errors
 from rsl_rl.cli.signals import exit_on_signals
 from rsl_rl.utils.host import parent_death_signal
@@ -49,7 +50,8 @@ def main(argv: Sequence[str]) -> int:
             lines = prepare(Path(flags.model), temporary / name, not flags.no_pictures)
             os.replace(temporary / name, folder)
     task = f"{name}.flat:{class_name(name)}"
-    for line in (*lines, f"config: {folder / 'flat.py'}", f"report: {folder / 'report.html'}"):
+    audited = audit_package(folder, task)
+    for line in (*lines, *audited, f"config: {folder / 'flat.py'}", f"report: {folder / 'report.html'}"):
         print_line(line)
     parent = str(folder.parent.resolve())
     if flags.train:

@@ -187,7 +187,6 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
 def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[Path]:
     """Return the path of the report, or None for no report; an unusable path is a ValueError."""
     from rsl_rl.utils.checkpoints import checkpoint_id
-    from rsl_rl.utils.files import is_regular_file
 
     if name == "none":
         return None
@@ -195,6 +194,13 @@ def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[
         first = found[0][1]
         stem = "comparison" if len(found) > 1 else f"evaluation_{checkpoint_id(first)}"
         return first.with_name(f"{stem}.html")
+    return report_file(name)
+
+
+def report_file(name: str) -> Path:
+    """Return the path of a report that --report names; an unusable one is a ValueError."""
+    from rsl_rl.utils.files import is_regular_file
+
     path = Path(name)
     if not path.parent.is_dir() or ((path.exists() or path.is_symlink()) and not is_regular_file(path)):
         raise ValueError(f"--report {name} is not a file in an existing folder; give a name such as report.html")

@@ -11,6 +11,7 @@ from rsl_rl.cli.experiments import Experiments, find_checkout
 COMMANDS = {
     "train": "train a policy",
     "play": "show and export a trained policy",
+    "audit": "say what the rewards of a task pay, before any training",
     "evaluate": "measure how good trained policies are",
     "sweep": "search hyper-parameters, with several seeds",
     "benchmark": "measure speed, alone or against another library",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 from rsl_rl.cli import trainings
+from rsl_rl.cli.audit import audit_lines
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import fail, print_line, program, usage_errors
 from rsl_rl.cli.experiments import file_of
@@ -58,6 +59,8 @@ class Flags:
     """Train once with each of these seeds, one after the other, and print a table of the results."""
     init_from: str = ""
     """Start with the weights of this checkpoint file, or of the newest checkpoint in this run folder."""
+    audit: bool = False
+    """Say first what the rewards of the task pay, as `rsl-rl audit` does."""
     log_root: str = ""
     """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     headless: bool = True
@@ -107,6 +110,8 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     if engine == "mujoco_warp" and is_first:
         print_line("MuJoCo Warp compiles its kernels, which takes about a minute if they are not cached")
     with usage_errors():
+        for line in audit_lines(cfg.env) if args.flags.audit and is_first else ():
+            print_line(line)
         runner, notes, videos = set_up(args, own, collective)
     run = runner.log_dir
     assert run is not None  # the runner was given one

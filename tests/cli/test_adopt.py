@@ -46,6 +46,7 @@ def test_adopted_quadruped_trains_and_mirrors(here, capsys, small_cfg):
     assert adopt("Dog.urdf") == 0
     printed = capsys.readouterr().out
     assert "train it: rsl-rl train --task dog.flat:DogFlat" in printed and "standing: yes" in printed
+    assert "audit: predicted dead zone: forward" in printed
     assert sorted(path.name for path in (here / "dog").iterdir()) == [
         "__init__.py",
         "dog.xml",
