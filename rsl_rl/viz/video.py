@@ -149,8 +149,11 @@ def write_video(
     return path
 
 
-def write_pictures(path: Path, model_path: Path, pictures: Sequence[Picture], columns: int) -> None:
-    """Write pictures as one PNG, ``columns`` in a row; a missing OpenGL driver is a VideoError."""
+def write_pictures(path: Path, model_path: Path, pictures: Sequence[Picture], columns: int, axes: bool = False) -> None:
+    """Write pictures as one PNG, ``columns`` in a row; a missing OpenGL driver is a VideoError.
+
+    The model is an MJCF file or MuJoCo's .mjb. ``axes`` draws those of its first body.
+    """
     with tempfile.TemporaryDirectory() as folder:
         recording = Path(folder) / "pictures.npz"
         np.savez(
@@ -160,6 +163,7 @@ def write_pictures(path: Path, model_path: Path, pictures: Sequence[Picture], co
             captions=[picture.caption for picture in pictures],
             azimuths=np.array([picture.azimuth for picture in pictures]),
             columns=columns,
+            axes=axes,
             size=_PICTURE_SIZE,
         )
         render(Renderer(), recording, path, len(pictures), "pictures")
