@@ -246,7 +246,7 @@ def main(argv: Sequence[str]) -> int:
             if flags.only not in f"{package}/{file}":
                 continue
             stem = f"{package.partition('=')[0]} {Path(file).name}"
-            name = next(name for name in (stem, f"{stem} ({Path(file).parts[-3]})") if name not in results)
+            name = f"{stem} ({'/'.join(Path(file).parts[-3:-1])})" if stem in results else stem
             picture = flags.pictures / f"{re.sub(r'[^A-Za-z0-9.]+', '_', name)}.png" if flags.pictures else Path()
             results[name] = measure(install(package, flags.folder) / file, picture)
             drawn += [picture] if picture.name and results[name]["verdict"] != "refused" else []
