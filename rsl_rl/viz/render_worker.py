@@ -112,10 +112,11 @@ def render_pictures(recorded: Any, path: Path) -> None:
         ):
             data.qpos[:] = pose
             mujoco.mj_forward(model, data)
-            centers, radii = data.geom_xpos[parts], model.geom_rbound[parts, None]
+            centers = np.concatenate([data.xpos[1:], data.geom_xpos[parts]])  # a source may have no shapes
+            radii = np.concatenate([np.zeros(model.nbody - 1), model.geom_rbound[parts]])[:, None]
             low, high = (centers - radii).min(axis=0), (centers + radii).max(axis=0)
-            size = float(np.linalg.norm(high - low))
-            camera.lookat[:], camera.distance = (low + high) / 2, 1.1 * size
+            size = float(np.linalg.norm(high - low)) + 0.01
+            camera.lookat[:], camera.distance = (low + high) / 2, 1.25 * size
             camera.azimuth, camera.elevation = azimuth, -16.0
             renderer.update_scene(data, camera)
             if recorded["axes"]:
