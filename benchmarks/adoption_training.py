@@ -21,16 +21,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.adoption import MODELS, install, print_header
 
 QUADRUPEDS = {  # name -> part of the model file's path
-    "anymal_b": "anymal_b_simple",
+    "anymal_b": "anymal_b_simple_description/robots/anymal.urdf",
     "anymal_c": "anymal_c_simple",
     "solo12": "solo12",
     "hyq": "hyq_no_sensors",
-    "go1": "go1.xml",
+    "go1": "unitree_go1/xmls/go1.xml",
     "mini_cheetah": "mini_cheetah.xml",
     "aliengo": "aliengo.xml",
     "b2": "b2.xml",
     "spot": "spot.xml",
-    "newton_quadruped": "quadruped.urdf",
+    "newton_quadruped": "newton/examples/assets/quadruped.urdf",
 }
 
 FORWARD = ["--env.commands.lin_vel_x", "0.5", "0.5", "--env.commands.lin_vel_y", "0", "0"]

@@ -135,9 +135,10 @@ def _filled(text: str, first: str, others: str) -> str:
 
 def _notes(robot: AdoptedRobot) -> str:
     """Return what is known of the source, as comments."""
-    notes = [*robot.notes]
+    notes = [*robot.warnings, *robot.notes]
     if not robot.stands:
-        notes.append("it does not keep standing with constant joint targets; the policy has to balance it")
+        reasons = "; ".join(robot.faults)
+        notes.append(f"it does not keep standing with constant joint targets ({reasons}); the policy has to balance it")
     lines = [_comment(f"Prepared from {robot.source.path.name}. Remarks on it:", 0)]
     return "\n".join([*lines, *(_filled(note, "# - ", "#   ") for note in notes or ["none"])])
 

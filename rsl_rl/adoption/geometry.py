@@ -21,6 +21,13 @@ _MAX_VERTICES = 400
 _SLENDER = 1.8
 """A shape longer than this times its width is a capsule, another one a box."""
 
+_COMPACT, _SPREAD = 0.05, 0.45
+"""Smallest and largest radius of gyration of a body: as a fraction of the distance from its centre to its corners, and
+of the size of the robot."""
+
+_LIGHT, _WATER = 2e-3, 1000.0
+"""Mass below which the inertia of a body does not matter [kg]; density [kg/m^3]."""
+
 
 class Shape(NamedTuple):
     """A primitive shape in the frame of its body."""
@@ -111,6 +118,46 @@ def _box(points: np.ndarray, mat: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
     local = points @ mat
     low, high = local.min(axis=0), local.max(axis=0)
     return mat @ ((low + high) / 2), (high - low) / 2
+
+
+def mend_inertias(model: Any) -> List[str]:
+    """Replace inertias that cannot be those of the mass and the shape of a body; return the names of the bodies.
+
+    The inertia of a body with shapes becomes that of a solid box around them, that of another body the inertia of a
+    ball of water. Files without inertias have zeros there, which MuJoCo replaces by a smallest value, or ones.
+    """
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    robot_size = float(np.linalg.norm(np.ptp(data.xpos[1:], axis=0)))
+    names = []
+    for body in range(1, model.nbody):
+        mass = float(model.body_mass[body])
+        if mass < _LIGHT:
+            continue
+        points = [points_of(model, geom) for geom in geoms_of(model, body)]
+        cloud = np.concatenate([np.zeros((0, 3)), *points])
+        half, mat = np.full(3, (3 * mass / (4 * np.pi * _WATER)) ** (1 / 3)), np.eye(3)
+        solid = np.full(3, 0.4 * mass * half[0] ** 2)
+        if len(cloud) > 1 and np.ptp(cloud, axis=0).max() > 1e-3:
+            shape = fit(cloud)
+            half, mat = _half_extents(shape), shape.mat
+            solid = mass / 3 * ((half**2).sum() - half**2)
+        inertia = model.body_inertia[body]
+        gyration = np.sqrt(float(inertia.max()) / mass)
+        if gyration < _COMPACT * np.linalg.norm(half) or gyration > _SPREAD * robot_size or (inertia == 1.0).all():
+            quat = np.zeros(4)
+            mujoco.mju_mat2Quat(quat, np.ascontiguousarray(mat).reshape(9))
+            model.body_inertia[body], model.body_iquat[body] = solid, quat
+            names.append(model.body(body).name)
+    return names
+
+
+def _half_extents(shape: Shape) -> np.ndarray:
+    """Return half the lengths of the edges of the box around a fitted shape, [3] along its axes."""
+    if shape.kind == _GEOM.mjGEOM_CAPSULE:
+        radius, length = shape.size[:2]
+        return np.array([radius, radius, radius + length])
+    return np.array(shape.size)
 
 
 def inertia_box(model: Any, body: int) -> Shape:

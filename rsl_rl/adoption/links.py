@@ -1,7 +1,7 @@
 """Reduce a third-party model to the links that move in walking: a base and legs, with primitive shapes.
 
-Joints that belong to no leg, such as those of arms, are locked at zero or the nearest angle within their range; what is
-fixed to a link becomes part of it. A foot is a ball at the end of a leg, or a box with a flat sole.
+Joints that belong to no leg, such as those of arms, are locked; what is fixed to a link becomes part of it. A foot is
+a ball at the end of a leg, or a box with a flat sole.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import mujoco
 import numpy as np
@@ -26,7 +26,7 @@ from rsl_rl.adoption.geometry import (
     shape_of,
 )
 from rsl_rl.adoption.reading import SourceModel
-from rsl_rl.adoption.structure import ANKLE_JOINTS, Leg, Skeleton, link_points, members, posed
+from rsl_rl.adoption.structure import ANKLE_JOINTS, Leg, Parts, Skeleton, find_parts, link_points, posed
 
 _BALL, _BOX = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_BOX)
 _CAPSULE = int(mujoco.mjtGeom.mjGEOM_CAPSULE)
@@ -118,34 +118,43 @@ class LinkTree:
 def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
     """Return the links of a robot."""
     model, base = source.model, source.base
-    qpos = source.poses[0].copy()
-    for leg in skeleton.legs:
-        qpos[model.jnt_qposadr[list(leg.joints)]] = 0.0
-    data = posed(model, qpos)
+    data = posed(model, locked_pose(source, skeleton))
     legs = _name_legs(source, data, skeleton)
-    owner = _owners(model, base, skeleton)
-    frames = {base: (data.xpos[base], data.xmat[base].reshape(3, 3) @ skeleton.frame)}
-    frames.update({link: (data.xpos[link], data.xmat[link].reshape(3, 3)) for link in set(owner.values()) - {base}})
-    up = frames[base][1]
-    links = [_link(model, data, base, None, frames, owner, None, (), base)]
+    parts = find_parts(model, base, skeleton.locked)
+    names = {link: link_name(model, skeleton.base if link == base else link) for link in parts}
+    frames = {link: (data.xpos[link], data.xmat[link].reshape(3, 3)) for link in parts}
+    up = data.xmat[skeleton.base].reshape(3, 3) @ skeleton.frame
+    frames[base] = data.xpos[skeleton.base], up
+    builder = _Builder(model, data, parts, frames, names)
+    links = [builder.link(base, None, (), None)]
     efforts = efforts_of(model)
     infos = []
     for name, leg in legs:
-        parent, names = base, []
+        parent, chain = base, []
         for link in sorted({int(model.jnt_bodyid[joint]) for joint in leg.joints}):
             hinges = tuple(_hinge(model, joint, efforts) for joint in leg.joints if model.jnt_bodyid[joint] == link)
-            foot = _find_foot(model, data, leg, up) if link == leg.link else None
-            links.append(_link(model, data, link, parent, frames, owner, foot, hinges, base))
-            names.append(link_name(model, link))
+            foot = _find_foot(model, data, leg, parts[link], up) if link == leg.link else None
+            links.append(builder.link(link, parent, hinges, foot))
+            chain.append(names[link])
             parent = link
-        infos.append(LegInfo(name, tuple(model.joint(joint).name for joint in leg.joints), tuple(names)))
-    locked = {model.joint(j).name: float(qpos[model.jnt_qposadr[j]]) for j in skeleton.other_joints}
+        infos.append(LegInfo(name, tuple(model.joint(joint).name for joint in leg.joints), tuple(chain)))
+    locked = {model.joint(joint).name: angle for joint, angle in skeleton.locked.items()}
     return LinkTree(tuple(links), tuple(infos), locked)
+
+
+def locked_pose(source: SourceModel, skeleton: Skeleton) -> np.ndarray:
+    """Return the pose [nq] of the source with its locked joints at their angles and those of the legs at zero."""
+    qpos, address = source.poses[0].copy(), source.model.jnt_qposadr
+    for joint, angle in skeleton.locked.items():
+        qpos[address[joint]] = angle
+    for leg in skeleton.legs:
+        qpos[address[list(leg.joints)]] = 0.0
+    return qpos
 
 
 def _name_legs(source: SourceModel, data: Any, skeleton: Skeleton) -> List[Tuple[str, Leg]]:
     """Return the legs with names, front before rear and left before right."""
-    base = source.base
+    base = skeleton.base
     to_base = (data.xmat[base].reshape(3, 3) @ skeleton.frame).T
     places = [(to_base @ (data.xanchor[list(leg.joints)].mean(axis=0) - data.xpos[base])) for leg in skeleton.legs]
     order = sorted(range(len(places)), key=lambda i: -places[i][0])
@@ -158,56 +167,44 @@ def _name_legs(source: SourceModel, data: Any, skeleton: Skeleton) -> List[Tuple
     return [pair for names, *pairs in zip(rows, left, right) for pair in zip(names, pairs)]
 
 
-def _owners(model: Any, base: int, skeleton: Skeleton) -> Dict[int, int]:
-    """Return the link that each body of the robot is part of."""
-    moving = {int(model.jnt_bodyid[joint]) for leg in skeleton.legs for joint in leg.joints}
-    owner = {base: base}
-    for body in range(base + 1, model.nbody):
-        if model.body_rootid[body] == base:
-            owner[body] = body if body in moving else owner[int(model.body_parentid[body])]
-    return owner
+class _Builder(NamedTuple):
+    """Build links from the bodies of a source in a pose."""
 
+    model: Any  # of the source
+    data: Any
+    parts: Parts
+    frames: Dict[int, Tuple[np.ndarray, np.ndarray]]  # place [3] and axes [3, 3] of each link in the world
+    names: Dict[int, str]
 
-def _link(
-    model: Any,
-    data: Any,
-    link: int,
-    parent: Optional[int],
-    frames: Dict[int, Tuple[np.ndarray, np.ndarray]],
-    owner: Dict[int, int],
-    foot: Optional[Foot],
-    hinges: Tuple[Hinge, ...],
-    base: int,
-) -> Link:
-    origin, mat = frames[link]
-    above, turned = frames[parent] if parent is not None else (origin, mat)
-    bodies = [body for body, own in owner.items() if own == link]
-    mass = float(model.body_mass[bodies].sum())
-    com = (model.body_mass[bodies] @ data.xipos[bodies]) / mass
-    inertia = np.zeros((3, 3))
-    for body in bodies:
-        axes, away = data.ximat[body].reshape(3, 3), data.xipos[body] - com
-        inertia += axes @ np.diag(model.body_inertia[body]) @ axes.T
-        inertia += model.body_mass[body] * (away @ away * np.eye(3) - np.outer(away, away))
-    total = float(model.body_subtreemass[base])
-    if foot is not None and foot.is_flat:
-        shapes: List[Shape] = []
-    elif foot is not None:
-        shapes = [_shank_shape(foot, hinges[-1].pos)]
-    else:
-        shapes = [s for body in bodies for s in _shapes(model, data, body, origin, mat, _HEAVY * total)]
-    return Link(
-        name=link_name(model, link),
-        parent="" if parent is None else link_name(model, parent),
-        pos=turned.T @ (origin - above),
-        mat=turned.T @ mat,
-        mass=mass,
-        com=mat.T @ (com - origin),
-        inertia=mat.T @ inertia @ mat,
-        joints=hinges,
-        shapes=tuple(shapes),
-        foot=foot,
-    )
+    def link(self, link: int, parent: Optional[int], hinges: Tuple[Hinge, ...], foot: Optional[Foot]) -> Link:
+        """Return a link with its inertia and its shapes."""
+        model, data, bodies = self.model, self.data, self.parts[link]
+        origin, mat = self.frames[link]
+        above, turned = self.frames[link if parent is None else parent]
+        mass = float(model.body_mass[bodies].sum())
+        com = (model.body_mass[bodies] @ data.xipos[bodies]) / mass
+        inertia = np.zeros((3, 3))
+        for body in bodies:
+            axes, away = data.ximat[body].reshape(3, 3), data.xipos[body] - com
+            inertia += axes @ np.diag(model.body_inertia[body]) @ axes.T
+            inertia += model.body_mass[body] * (away @ away * np.eye(3) - np.outer(away, away))
+        if foot is None:
+            heavy = _HEAVY * float(model.body_subtreemass[min(self.parts)])
+            shapes = [shape for body in bodies for shape in _shapes(model, data, body, origin, mat, heavy)]
+        else:
+            shapes = [] if foot.is_flat else [_shank_shape(foot, hinges[-1].pos)]
+        return Link(
+            name=self.names[link],
+            parent="" if parent is None else self.names[parent],
+            pos=turned.T @ (origin - above),
+            mat=turned.T @ mat,
+            mass=mass,
+            com=mat.T @ (com - origin),
+            inertia=mat.T @ inertia @ mat,
+            joints=hinges,
+            shapes=tuple(shapes),
+            foot=foot,
+        )
 
 
 def _shapes(model: Any, data: Any, body: int, origin: np.ndarray, mat: np.ndarray, heavy: float) -> List[Shape]:
@@ -261,24 +258,27 @@ def efforts_of(model: Any) -> Dict[int, float]:
     return {joint: min(limits) for joint, limits in found.items() if min(limits) > 0}
 
 
-def _find_foot(model: Any, data: Any, leg: Leg, frame: np.ndarray) -> Foot:
-    """Return the foot of a leg. ``frame`` are forward, left and up in the world, and ``data`` has zero joint angles."""
+def _find_foot(model: Any, data: Any, leg: Leg, bodies: Sequence[int], frame: np.ndarray) -> Foot:
+    """Return the foot of a leg, of the bodies of its last link.
+
+    ``frame`` are forward, left and up in the world, and ``data`` has zero joint angles.
+    """
     origin, mat = data.xpos[leg.link], data.xmat[leg.link].reshape(3, 3)
     anchor = data.xanchor[leg.joints[-1]]
     if len(leg.joints) >= ANKLE_JOINTS:
-        foot = _flat_foot(link_points(model, data, leg.link), anchor, frame)
+        foot = _flat_foot(link_points(model, data, bodies), anchor, frame)
     else:
-        foot = _ball_foot(model, data, leg.link, anchor)
+        foot = _ball_foot(model, data, bodies, anchor)
     shape = foot.shape
     return Foot(shape._replace(pos=mat.T @ (shape.pos - origin), mat=mat.T @ shape.mat), foot.height)
 
 
-def _ball_foot(model: Any, data: Any, link: int, anchor: np.ndarray) -> Foot:
+def _ball_foot(model: Any, data: Any, bodies: Sequence[int], anchor: np.ndarray) -> Foot:
     """Return a ball at the point of the link that is farthest from its joint, in world coordinates."""
-    points = link_points(model, data, link)
+    points = link_points(model, data, bodies)
     reach = np.linalg.norm(points - anchor, axis=1)
     length = float(reach.max())
-    own = _round_end(model, data, link, anchor, length)
+    own = _round_end(model, data, bodies, anchor, length)
     if own is None:
         tip = points[reach > 0.92 * length]
         along = tip.mean(axis=0) - anchor
@@ -293,11 +293,11 @@ def _ball_foot(model: Any, data: Any, link: int, anchor: np.ndarray) -> Foot:
 
 
 def _round_end(
-    model: Any, data: Any, link: int, anchor: np.ndarray, length: float
+    model: Any, data: Any, bodies: Sequence[int], anchor: np.ndarray, length: float
 ) -> Optional[Tuple[np.ndarray, float]]:
     """Return centre and radius of a ball or of a capsule's end that the source has at the end of the link."""
     found = []
-    for body in members(model, link):
+    for body in bodies:
         for geom in geoms_of(model, body):
             kind, size = int(model.geom_type[geom]), model.geom_size[geom]
             if kind not in (_BALL, _CAPSULE):

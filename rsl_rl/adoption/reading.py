@@ -358,7 +358,7 @@ def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
         body.name = body.name or f"link_{i}"
         if body.mass < 0:
             raise ValueError(f"{path}: the link '{body.name}' has a mass of {body.mass:g} kg; give a positive one")
-        _mend_inertia(body, notes)
+        _drop_impossible_inertia(body)
     for i, joint in enumerate(spec.joints):
         joint.name = joint.name or f"joint_{i}"
     roots = list(spec.worldbody.bodies)
@@ -382,8 +382,8 @@ def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
     return root.name
 
 
-def _mend_inertia(body: Any, notes: List[str]) -> None:
-    """Replace an inertia that no rigid body has; MuJoCo refuses a model with one."""
+def _drop_impossible_inertia(body: Any) -> None:
+    """Make an inertia that no rigid body has tiny: MuJoCo refuses such models, and ``mend_inertias`` replaces it."""
     if not body.explicitinertial:
         return
     xx, yy, zz, xy, xz, yz = body.fullinertia
@@ -393,11 +393,7 @@ def _mend_inertia(body: Any, notes: List[str]) -> None:
     if np.linalg.eigvalsh(tensor).min() > 1e-12:
         return
     body.fullinertia = [np.nan] + [0.0] * 5
-    mass = max(float(body.mass), _TINY_MASS)
-    sphere = 0.4 * mass * (mass / 1000 * 3 / (4 * np.pi)) ** (2 / 3)  # of water
-    body.mass, body.inertia = mass, [max(sphere, _TINY_INERTIA)] * 3
-    if mass > _TINY_MASS:
-        notes.append(f"link '{body.name}' has an impossible inertia; that of a sphere of water is used")
+    body.mass, body.inertia = max(float(body.mass), _TINY_MASS), [_TINY_INERTIA] * 3
 
 
 def _poses(model: Any) -> Tuple[np.ndarray, ...]:

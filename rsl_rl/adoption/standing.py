@@ -31,6 +31,9 @@ _LIMIT_MARGIN = 0.85
 
 _ITERATIONS, _STARTS = 60, 12
 
+SECONDS = 5.0
+"""Time that a robot has to stand with constant joint targets."""
+
 _SAMPLE, _CLEARANCE = 10, 0.005
 """Physics steps between two samples of the history; height above the floor at the start [m]."""
 
@@ -257,7 +260,7 @@ class Settled(NamedTuple):
     history: np.ndarray  # [T, 3] time [s], height [m] and tilt [rad] of the base
 
 
-def settle(model: Any, tree: LinkTree, stance: Stance, seconds: float = 5.0) -> Settled:
+def settle(model: Any, tree: LinkTree, stance: Stance, seconds: float = SECONDS) -> Settled:
     """Simulate a robot that stands with its stance as joint targets."""
     data = mujoco.MjData(model)
     data.qpos[:7] = [0, 0, stance.height + _CLEARANCE, 1, 0, 0, 0]

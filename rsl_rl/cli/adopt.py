@@ -8,7 +8,9 @@ without a robot are refused.
 import argparse
 import contextlib
 import importlib.util
+import json
 import keyword
+import math
 import os
 import re
 import shlex
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
-from typing import Iterator, List, Sequence
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from rsl_rl.cli.audit import audit_package
 from rsl_rl.cli.errors import FlagParser, fail, print_line, program, usage_errors
@@ -36,6 +38,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--folder", default=".", help="where to write the folder (default: here)")
     parser.add_argument("--no-pictures", "--no_pictures", action="store_true", help="write the report without pictures")
     parser.add_argument("--train", action="store_true", help="train it afterwards")
+    found = parser.add_argument_group("what is found in the model, where the guess is wrong")
+    found.add_argument("--feet", type=_names, default=(), metavar="A,B,...", help="last link of each leg")
+    found.add_argument("--legs", type=int, default=0, metavar="N", help="number of legs, those that reach lowest")
+    found.add_argument("--base", default="", metavar="LINK", help="link that is the trunk")
+    found.add_argument(
+        "--lock", type=_angle, action="append", default=[], metavar="JOINT=ANGLE", help="joint that is held [rad]"
+    )
     flags = parser.parse_args(argv)
     exit_on_signals(when="before the robot was prepared; nothing is written")
     with usage_errors():
@@ -46,8 +55,9 @@ def main(argv: Sequence[str]) -> int:
         folder = Path(flags.folder) / name
         require_free(name, folder)
         print_line(f"reading {flags.model}")
+        hints = {"feet": flags.feet, "base": flags.base, "legs": flags.legs, "lock": dict(flags.lock)}
         with temporary_folder(folder) as temporary:
-            lines = prepare(Path(flags.model), temporary / name, not flags.no_pictures)
+            lines = prepare(Path(flags.model), temporary / name, not flags.no_pictures, hints)
             os.replace(temporary / name, folder)
     task = f"{name}.flat:{class_name(name)}"
     audited = audit_package(folder, task)
@@ -62,6 +72,21 @@ def main(argv: Sequence[str]) -> int:
     away = "" if parent == str(Path.cwd()) else f"PYTHONPATH={shlex.quote(parent)} "
     print_line(f"train it: {away}rsl-rl train --task {task}")
     return 0
+
+
+def _names(text: str) -> Tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _angle(text: str) -> Tuple[str, float]:
+    name, _, angle = text.rpartition("=")
+    try:
+        number = float(angle)
+    except ValueError:
+        number = float("nan")
+    if not name or not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"{text!r} is not JOINT=ANGLE with an angle in rad, such as left_elbow=0.5")
+    return name, number
 
 
 def require_free(name: str, folder: Path) -> None:
@@ -104,14 +129,17 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def prepare(model: Path, folder: Path, pictures: bool) -> List[str]:
-    """Write the package of a robot in a process of its own, and return the lines that it printed."""
+def prepare(model: Path, folder: Path, pictures: bool, hints: Dict[str, Any]) -> List[str]:
+    """Write the package of a robot in a process of its own, and return the lines that it printed.
+
+    ``hints`` are what the user says of the robot, see ``rsl_rl.adoption.structure.Hints``.
+    """
     from rsl_rl.cli.trainings import describe_exit
 
     module = [sys.executable, "-m", "rsl_rl.cli.adopt_worker"]
     try:
         result = subprocess.run(
-            [*module, str(model), str(folder), "pictures" if pictures else ""],
+            [*module, str(model), str(folder), "pictures" if pictures else "", json.dumps(hints)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=TIME_LIMIT,

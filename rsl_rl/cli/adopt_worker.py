@@ -4,6 +4,7 @@ MuJoCo may need any time and memory for a file, or end the process; the command 
 """
 
 import importlib
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,15 @@ from typing import Any, Sequence
 
 from rsl_rl.adoption.adopt import adopt_model
 from rsl_rl.adoption.config_file import class_name, write_config
+from rsl_rl.adoption.structure import Hints
 from rsl_rl.cli.errors import print_line, usage_errors
 from rsl_rl.evaluation.adoption_report import write_report
 
 
-def write_package(model: Path, folder: Path, pictures: bool) -> Sequence[str]:
+def write_package(model: Path, folder: Path, pictures: bool, hints: Hints) -> Sequence[str]:
     """Write the package of a robot into a new folder, whose name is that of the robot; return lines on it."""
     name = folder.name
-    robot = adopt_model(model, name)
+    robot = adopt_model(model, name, hints)
     folder.mkdir()
     (folder / "__init__.py").write_text(f'"""The robot {name}; see flat.py."""\n', encoding="utf-8")
     (folder / "flat.py").write_text(write_config(robot), encoding="utf-8")
@@ -50,13 +52,15 @@ def require_task(folder: Path) -> None:
 def summary(robot: Any) -> Sequence[str]:
     """Return lines on what was found."""
     tree, settled = robot.tree, robot.settled
+    stands = "yes" if robot.stands else f"no, {'; '.join(robot.faults)}"
     lines = [f"note: {note}" for note in robot.notes]
+    lines += [f"warning: {warning}" for warning in robot.warnings]
     symmetric = f"largest error {1000 * robot.symmetry.error:.1f} mm" if robot.symmetry.holds else "no"
     lines += [
         f"robot: {tree.mass:.1f} kg, base {tree.links[0].name}, legs {', '.join(leg.name for leg in tree.legs)} with "
         f"{', '.join(str(len(leg.joints)) for leg in tree.legs)} joints, {len(tree.locked)} joints locked",
         f"left-right symmetry: {symmetric}",
-        f"standing: {'yes' if robot.stands else 'no'}; after 5 s height {settled.height:.3f} m, tilt "
+        f"standing: {stands}; after 5 s height {settled.height:.3f} m, tilt "
         f"{settled.tilt:.3f} rad, drift {settled.drift:.3f} m",
     ]
     return lines
@@ -65,5 +69,6 @@ def summary(robot: Any) -> Sequence[str]:
 if __name__ == "__main__":
     sys.argv[0] = "rsl-rl adopt"  # for messages
     with usage_errors():
-        for line in write_package(Path(sys.argv[1]), Path(sys.argv[2]), pictures=sys.argv[3] == "pictures"):
+        given = Hints(**json.loads(sys.argv[4]))
+        for line in write_package(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "pictures", given):
             print_line(line)

@@ -1,16 +1,23 @@
-"""Write the report of an adopted robot: what was found, with pictures to check it by."""
+"""Write the report of an adopted robot: what was found, with pictures to check it by, in one file."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+import copy
+import tempfile
+from base64 import b64encode
 from html import escape
 from pathlib import Path
-from typing import List, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
+import mujoco
 import numpy as np
 
 from rsl_rl.adoption.adopt import AdoptedRobot
+from rsl_rl.adoption.geometry import geoms_of
+from rsl_rl.adoption.links import locked_pose
+from rsl_rl.adoption.structure import posed
 from rsl_rl.evaluation.report import page_html, table_html
 from rsl_rl.utils.text import html_text
 from rsl_rl.viz.video import Picture, VideoError, write_pictures
@@ -27,20 +34,30 @@ _BLUE, _RED = "#1f77b4", "#d62728"
 
 
 def write_report(robot: AdoptedRobot, folder: Path, pictures: bool = True) -> List[str]:
-    """Write report.html with its pictures and return remarks, such as that no picture could be rendered."""
-    made, remarks = [], set()
-    for name, draw in _DRAWINGS.items() if pictures else ():
-        try:
-            draw(robot, folder / f"{name}.png")
-            made.append(name)
-        except (VideoError, ModuleNotFoundError) as error:
-            remarks.add(f"pictures are missing from the report: {error}")
+    """Write report.html, which holds its pictures, and return remarks, such as that no picture could be rendered."""
+    made: Dict[str, bytes] = {}
+    remarks = set()
+    with tempfile.TemporaryDirectory() as temporary:
+        (Path(temporary) / f"{robot.name}.xml").write_text(robot.mjcf, encoding="utf-8")
+        for name, draw in _DRAWINGS.items() if pictures else ():
+            path = Path(temporary) / f"{name}.png"
+            try:
+                draw(robot, path)
+                made[name] = path.read_bytes()
+            except (VideoError, ModuleNotFoundError) as error:
+                remarks.add(f"pictures are missing from the report: {error}")
     parts = [f"<h1>{escape(robot.name)}</h1>", f"<p>Prepared from <code>{escape(str(robot.source.path))}</code>.</p>"]
+    if robot.warnings:
+        parts += ["<h2>Warnings</h2>", "<ul>", *(f"<li><b>{escape(text)}</b></li>" for text in robot.warnings), "</ul>"]
     if robot.notes:
         parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in robot.notes), "</ul>"]
     for title, text, names in _sections(robot):
         parts += [f"<h2>{title}</h2>", text]
-        parts += [f'<p><img src="{name}.png" alt="{name}"></p>' for name in names if name in made]
+        parts += [
+            f'<p><img src="data:image/png;base64,{b64encode(made[name]).decode()}" alt="{name}"></p>'
+            for name in names
+            if name in made
+        ]
     (folder / "report.html").write_text(page_html(robot.name, "\n".join(parts)), encoding="utf-8")
     return sorted(remarks)
 
@@ -52,7 +69,10 @@ def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
         foot = next(link.foot for link in tree.links if link.name == leg.links[-1])
         kind = "flat" if foot and foot.is_flat else "ball"
         legs.append([html_text(text) for text in (leg.name, ", ".join(leg.joints), ", ".join(leg.links), kind)])
-    stands = "It keeps standing" if robot.stands else "<b>It does not keep standing</b>"
+    stands = "It keeps standing"
+    if not robot.stands:
+        stands = f"<b>It does not keep standing</b> ({escape('; '.join(robot.faults))})"
+    axes = "<p>Red points forward, green to the left, blue up. Below it the source in the same pose.</p>"
     standing = (
         f"<p>{stands} for 5 s with constant joint targets: height {settled.height:.3f} m (wanted "
         f"{stance.height:.3f} m), tilt {np.degrees(settled.tilt):.1f} deg, drift {settled.drift:.3f} m.</p>"
@@ -67,7 +87,7 @@ def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
     )
     return [
         ("Parts", f"<p>{tree.mass:.2f} kg, base {escape(tree.links[0].name)}.</p>{table_html(legs)}", ()),
-        ("Standing", standing, ("standing", "settling")),
+        ("Standing", standing + axes, ("standing", "source", "settling")),
         ("Joints", gains, ("joints", "ranges")),
         ("Left-right symmetry", f"<p>{mirror}</p>", ("symmetry",)),
     ]
@@ -77,10 +97,45 @@ def _pose(angles: np.ndarray, height: float) -> np.ndarray:
     return np.array([0, 0, height, 1, 0, 0, 0, *angles])
 
 
-def _draw_standing(robot: AdoptedRobot, path: Path) -> None:
+def draw_standing(robot: AdoptedRobot, path: Path) -> None:
+    """Draw the standing robot; the folder of the picture holds its model."""
     pose = _pose(robot.settled.angles, robot.stance.height)
     pictures = [Picture(pose, f"standing, {where}", azimuth) for azimuth, where in _VIEWS]
-    write_pictures(path, path.parent / f"{robot.name}.xml", pictures, len(_VIEWS))
+    write_pictures(path, path.parent / f"{robot.name}.xml", pictures, len(_VIEWS), axes=True)
+
+
+def draw_source(robot: AdoptedRobot, path: Path) -> None:
+    """Draw the source with its own shapes in the pose of the standing robot."""
+    model = copy.copy(robot.source.model)
+    model.vis.headlight.ambient[:], model.vis.headlight.diffuse[:] = 0.5, 0.5  # the source's lights are left out
+    model.geom_rgba[:, :3] = 0.5 + 0.5 * model.geom_rgba[:, :3]
+    for body in range(1, model.nbody):
+        first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
+        colliding = set(geoms_of(model, body))
+        if 0 < len(colliding) < count and model.geom_contype[list(colliding)].any():  # the others are seen
+            model.geom_rgba[list(colliding), 3] = 0.0
+        elif count:
+            model.geom_group[first : first + count] = 0
+    mujoco.mj_saveModel(model, str(path.with_suffix(".mjb")), None)
+    pose = source_pose(robot)
+    pictures = [Picture(pose, f"source, {where}", azimuth) for azimuth, where in _VIEWS]
+    write_pictures(path, path.with_suffix(".mjb"), pictures, len(_VIEWS))
+
+
+def source_pose(robot: AdoptedRobot) -> np.ndarray:
+    """Return the pose [nq] of the source in which it stands as the adopted robot does, at the same place."""
+    model, skeleton = robot.source.model, robot.skeleton
+    qpos = locked_pose(robot.source, skeleton)
+    for i in range(1, robot.model.njnt):
+        qpos[model.joint(robot.model.joint(i).name).qposadr[0]] = robot.settled.angles[i - 1]
+    data = posed(model, qpos)
+    to_level = (data.xmat[skeleton.base].reshape(3, 3) @ skeleton.frame).T
+    free, root = int(model.jnt_qposadr[model.body_jntadr[robot.source.base]]), robot.source.base
+    place = to_level @ (data.xpos[root] - data.xpos[skeleton.base]) + [0.0, 0.0, robot.stance.height]
+    turn = np.ascontiguousarray(to_level @ data.xmat[root].reshape(3, 3)).reshape(9)
+    qpos[free : free + 3] = place
+    mujoco.mju_mat2Quat(qpos[free + 3 : free + 7], turn)
+    return qpos
 
 
 def _draw_ranges(robot: AdoptedRobot, path: Path) -> None:
@@ -154,10 +209,11 @@ def _draw_settling(robot: AdoptedRobot, path: Path) -> None:
 
 
 _DRAWINGS = {
-    "standing": _draw_standing,
+    "standing": draw_standing,
+    "source": draw_source,
     "settling": _draw_settling,
     "joints": _draw_joints,
     "ranges": _draw_ranges,
     "symmetry": _draw_symmetry,
 }
-"""Drawings of the report by the name of their file."""
+"""Drawings of the report by name."""

@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
-from rsl_rl.viz.scene import add_dots, height_to_look_at, places_of, scale_of
+from rsl_rl.viz.scene import add_axes, add_dots, height_to_look_at, places_of, scale_of
 
 
 def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
@@ -98,8 +98,9 @@ def contact_sheet(chosen: Sequence[Image.Image]) -> Image.Image:
 
 def render_pictures(recorded: Any, path: Path) -> None:
     """Render one robot in several poses [pictures, nq], each from its own direction, as one PNG."""
-    ground = ground_of(recorded)
-    model = load_model(str(recorded["model_path"]), ground)
+    ground, file = ground_of(recorded), Path(str(recorded["model_path"]))
+    model = mujoco.MjModel.from_binary_path(str(file)) if file.suffix == ".mjb" else load_model(file, ground)
+    parts = ~np.isin(model.geom_type, (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD))
     data = mujoco.MjData(model)
     width, height = (int(x) for x in recorded["size"])
     columns = int(recorded["columns"])
@@ -113,12 +114,15 @@ def render_pictures(recorded: Any, path: Path) -> None:
         ):
             data.qpos[:] = pose
             mujoco.mj_forward(model, data)
-            points = data.geom_xpos[1:]  # without the floor
-            low, high = points.min(axis=0), points.max(axis=0)
-            camera.lookat[:] = (low + high) / 2
-            camera.distance = 2.0 * float(np.linalg.norm(high - low)) + 0.1
+            centers = np.concatenate([data.xpos[1:], data.geom_xpos[parts]])  # a source may have no shapes
+            radii = np.concatenate([np.zeros(model.nbody - 1), model.geom_rbound[parts]])[:, None]
+            low, high = (centers - radii).min(axis=0), (centers + radii).max(axis=0)
+            size = float(np.linalg.norm(high - low)) + 0.01
+            camera.lookat[:], camera.distance = (low + high) / 2, 1.25 * size
             camera.azimuth, camera.elevation = azimuth, -16.0 if ground is None else -30.0
             renderer.update_scene(data, camera)
+            if recorded["axes"]:
+                add_axes(renderer.scene, data.xpos[1], data.xmat[1].reshape(3, 3), 0.3 * size)
             image = Image.fromarray(renderer.render())
             ImageDraw.Draw(image, "RGBA").rectangle((0, height - 24, width, height), fill=(255, 255, 255, 200))
             ImageDraw.Draw(image).text((8, height - 22), str(caption), fill=(20, 20, 20), font=font)

@@ -1,4 +1,4 @@
-"""Scenes of MuJoCo: how far a camera is from a robot, and dots, such as the points of a height scan."""
+"""Scenes of MuJoCo: how far a camera is from a robot, dots, such as the points of a height scan, and axes."""
 
 # pyright: reportAttributeAccessIssue=false
 # (the package mujoco fills its namespace at run time)
@@ -25,6 +25,18 @@ def add_dots(scene: mujoco.MjvScene, points: np.ndarray) -> None:
     color = np.array((*COLOR, 1.0), dtype=np.float32)
     for point in points[: scene.maxgeom - scene.ngeom]:
         mujoco.mjv_initGeom(scene.geoms[scene.ngeom], sphere, size, point.astype(np.float64), turn, color)
+        scene.ngeom += 1
+
+
+def add_axes(scene: mujoco.MjvScene, origin: np.ndarray, mat: np.ndarray, length: float) -> None:
+    """Add arrows along the axes of a body to a scene, x red, y green, z blue; ``mat`` is [3, 3] body to world."""
+    for i, axis in enumerate(mat.T):
+        if scene.ngeom == scene.maxgeom:
+            return
+        geom = scene.geoms[scene.ngeom]
+        color = np.append(np.eye(3)[i], 1.0).astype(np.float32)
+        mujoco.mjv_initGeom(geom, mujoco.mjtGeom.mjGEOM_ARROW, np.zeros(3), np.zeros(3), np.zeros(9), color)
+        mujoco.mjv_connector(geom, mujoco.mjtGeom.mjGEOM_ARROW, 0.02 * length, origin, origin + length * axis)
         scene.ngeom += 1
 
 

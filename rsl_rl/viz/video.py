@@ -156,9 +156,17 @@ def write_video(
 
 
 def write_pictures(
-    path: Path, model_path: Path, pictures: Sequence[Picture], columns: int, ground: Optional[HeightField] = None
+    path: Path,
+    model_path: Path,
+    pictures: Sequence[Picture],
+    columns: int,
+    ground: Optional[HeightField] = None,
+    axes: bool = False,
 ) -> None:
-    """Write pictures as one PNG, ``columns`` in a row; a missing OpenGL driver is a VideoError."""
+    """Write pictures as one PNG, ``columns`` in a row; a missing OpenGL driver is a VideoError.
+
+    The model is an MJCF file or MuJoCo's .mjb. ``axes`` draws those of its first body.
+    """
     with tempfile.TemporaryDirectory() as folder:
         recording = Path(folder) / "pictures.npz"
         np.savez(
@@ -168,6 +176,7 @@ def write_pictures(
             captions=[picture.caption for picture in pictures],
             azimuths=np.array([picture.azimuth for picture in pictures]),
             columns=columns,
+            axes=axes,
             size=_PICTURE_SIZE,
             **_ground_arrays(ground),
         )

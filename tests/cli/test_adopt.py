@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -89,6 +90,36 @@ def test_refused_file_leaves_one_line_and_nothing_else(here, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "stands on wheels (left_tire, right_tire)" in error
     assert [path.name for path in here.iterdir()] == ["roller.urdf"]
+
+
+def test_flags_say_what_the_model_does_not(here, capsys):
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    flags = ("--feet", "LF_FOOT,RF_FOOT,LH_FOOT,RH_FOOT", "--base", "trunk", "--lock", "neck=0.5", "--legs", "4")
+    assert adopt("dog.urdf", *flags) == 0
+    printed = capsys.readouterr().out
+    assert "base trunk, legs FL, FR, RL, RR" in printed and "neck at 0.5 rad" in printed
+    assert "neck 0.5" in (here / "dog" / "flat.py").read_text()
+
+
+@pytest.mark.parametrize("given", ["neck", "=1", "neck=", "neck=nan", "neck=1deg"])
+def test_lock_without_an_angle_is_refused(here, capsys, given):
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    with pytest.raises(SystemExit) as stop:
+        adopt("dog.urdf", "--lock", given)
+    error = capsys.readouterr().err
+    assert stop.value.code == 2 and "is not JOINT=ANGLE with an angle in rad" in error and error.count("\n") == 1
+
+
+def test_warnings_and_faults_are_printed_and_written(here, capsys):
+    text = re.sub(r'ixx="[^"]*" iyy="[^"]*" izz="[^"]*"', 'ixx="0" iyy="0" izz="0"', quadruped_urdf(effort=1.0))
+    (here / "dog.urdf").write_text(text)
+    assert adopt("dog.urdf") == 0
+    printed = capsys.readouterr().out
+    assert "warning: inertias that mass and shape cannot have" in printed
+    assert "standing: no, " in printed and "motors at their torque limit" in printed
+    report, config = ((here / "dog" / name).read_text() for name in ("report.html", "flat.py"))
+    assert "inertias that mass and shape cannot have" in report and "motors at their torque limit" in report
+    assert "inertias that mass and shape cannot have" in " ".join(config.split())
 
 
 def test_flag_train_trains_the_task_that_was_written(here, monkeypatch):
@@ -250,5 +281,7 @@ def test_commands_of_the_page_run_as_written(here, root):
     for _, name, *words in written:
         assert main([name, *words, *small.get(name, [])]) == 0
         importlib.invalidate_caches()
-    pictures = {path.stem for path in (here / "my_dog").glob("*.png")}
-    assert pictures == {"standing", "settling", "joints", "ranges", "symmetry"}
+    report = (here / "my_dog" / "report.html").read_text()
+    pictures = re.findall(r'src="data:image/png;base64,[^"]{1000,}" alt="(\w+)"', report)
+    assert pictures == ["standing", "source", "settling", "joints", "ranges", "symmetry"]
+    assert not list((here / "my_dog").glob("*.png"))
