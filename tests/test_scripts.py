@@ -31,12 +31,12 @@ def folder_of(root: Path, experiment: str) -> Path:
     return root / "logs" / experiment
 
 
-def test_help_answers_at_once_and_explains_every_setting(run_script):
+def test_help_of_all_flags_answers_at_once_and_explains_every_setting(run_script):
     run_script("scripts/train.py", "--help")  # the first call fills the disk's cache
     durations = []
     for _ in range(3):
         began = time.perf_counter()
-        done = run_script("scripts/train.py", "--help", "--task", "go2_flat")
+        done = run_script("scripts/train.py", "--help", "all", "--task", "go2_flat")
         durations.append(time.perf_counter() - began)
     assert done.returncode == 0
     print(f"--help took {min(durations):.2f} s")
@@ -46,7 +46,6 @@ def test_help_answers_at_once_and_explains_every_setting(run_script):
         "--env.rewards.terms.track_lin_vel.weight",
         "[nats]",
         "--resume",
-        "toy",
     ):
         assert words in done.stdout, words
 
