@@ -17,6 +17,8 @@ from configs.go2_flat import flat_task
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.task import ObservationGroupConfig, ToyConfig
+from rsl_rl.evaluation.conditions import for_evaluation
+from rsl_rl.evaluation.evaluate import evaluate
 from rsl_rl.runners import OnPolicyRunner
 from tests.docs_blocks import blocks, commands, pages, without_code
 
@@ -370,7 +372,7 @@ def test_every_program_is_run(root):
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
         *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
-        *("motors.py", "randomised_task.py", "limited_ppo.py"),
+        *("motors.py", "randomised_task.py", "limited_ppo.py", "own_metric.py"),
     }
 
 
@@ -390,6 +392,22 @@ def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
     friction = envs["event"].state.friction.clone()
     envs["event"].reset([2])
     assert (envs["event"].state.friction != friction).tolist() == [False, False, True, False]
+
+
+class Still:
+    """A policy that holds the standing pose."""
+
+    def __call__(self, obs):
+        return torch.zeros(len(obs["policy"]), 12)
+
+    def reset(self, dones=None):
+        pass
+
+
+def test_metric_of_own_task_is_evaluated_and_limited(saved_programs):
+    cfg = for_evaluation(importlib.import_module("own_metric").my_task(), 2, 0.1)
+    result = evaluate(cfg.build(seed=1), Still(), 0.1)
+    assert 0.05 < result["knee_height"] < 0.3 and cfg.gate["knee_height"] == 0.3
 
 
 def test_programs_of_actuators_and_randomisation_give_tasks(saved_programs):

@@ -53,7 +53,8 @@ def print_help(flags: Type, cfg: Any, shortcuts: Mapping[str, str], description:
     """Print the help of a command: of one section, of all flags, or the usual flags and the names of the sections."""
     sections = dict(sections_of(cfg))
     if section == ALL:
-        _print_flags(unnamed_fields(flags, cfg), description)
+        short_forms = "\n".join(f"--{name}  for  --{path}" for name, path in shortcuts.items())
+        _print_flags(unnamed_fields(flags, cfg), f"{description}\n\nShort forms:\n{short_forms}")
     elif section:
         if value_at(cfg, section) is None:
             known = ", ".join((*sections, ALL))

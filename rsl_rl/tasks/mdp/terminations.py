@@ -58,4 +58,5 @@ class Terminations:
 
     def __call__(self, state: RobotState) -> Tensor:
         """Return which robots fail, [N] bool."""
-        return functools.reduce(torch.logical_or, self.causes(state).values())
+        none = torch.zeros_like(state.timed_out)
+        return functools.reduce(torch.logical_or, self.causes(state).values(), none)
