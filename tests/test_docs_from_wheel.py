@@ -44,14 +44,33 @@ NamedJoints = experiment("NamedJoints", named_joints_task)
 """
 """The tasks that the pages build in functions, as experiments; own-task.md says how."""
 
-TASKS = (
-    *("low_walk:LowWalk", "my_robot:MyRobotFlat", "steep_walk:SteepWalk"),
-    *("examples:Reward", "examples:Observation", "examples:Termination", "examples:Command", "examples:Event"),
-    *("examples:Metric", "examples:Motors", "examples:Randomised", "examples:NamedJoints"),
+ON_ROBOTS = (
+    *("low_walk:LowWalk", "my_robot:MyRobotFlat", "examples:Reward", "examples:Observation", "examples:Termination"),
+    *("examples:Command", "examples:Event", "examples:Metric", "examples:Motors", "examples:Randomised"),
+    "examples:NamedJoints",
 )
+"""Tasks whose policy runs in plain MuJoCo, as on a robot."""
 
 COMMANDS = "0 0 0 0\n0.05 1.5 0 0\n0.1 -1 0 1\n"
 SIM_TO_SIM = ("--robots", "1", "--seconds", "0.1")
+EXPORTED = "logs/*/*/exported/policy.onnx"
+
+DRIVER = """
+import glob, json, sys
+from rsl_rl.cli.main import main
+
+for words in json.loads(sys.argv[1]):
+    words = [glob.glob(word)[0] if "*" in word and glob.glob(word) else word for word in words]
+    print("\\n$ rsl-rl", *words, flush=True)
+    try:
+        code = main(words)
+    except SystemExit as stop:
+        code = stop.code
+    sys.stdout.flush()
+    if code:
+        sys.exit(f"exit code {code} of rsl-rl {' '.join(words)}")
+"""
+"""Run several commands in one process: most of the time of a small command is the import of torch."""
 
 
 @pytest.fixture
@@ -64,57 +83,59 @@ def here(root, tmp_path):
 
 
 @pytest.fixture
-def rsl_rl(run_installed):
-    def run(*arguments):
-        done = run_installed("rsl-rl", *arguments)
-        assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout[-2000:]}{done.stderr}"
+def rsl_rl(run_installed, here):
+    """Run commands of the installed package one after the other and return the output of each."""
+
+    def run(*command_lines):
+        (here / "driver.py").write_text(DRIVER)
+        done = run_installed("python", "driver.py", json.dumps([list(words) for words in command_lines]))
+        assert done.returncode == 0, f"{done.stdout[-2000:]}{done.stderr[-5000:]}"
         assert "Traceback" not in done.stderr
-        return done.stdout
+        return done.stdout.split("\n$ rsl-rl ")[1:]
 
     return run
 
 
-def policy_of(here):
-    (path,) = here.glob("logs/*/*/exported/policy.onnx")
-    return str(path)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_task_of_a_page_is_trained_evaluated_played_and_run_in_plain_mujoco(rsl_rl, here, task):
-    rsl_rl("train", "--task", task, *ONCE)
-    result = json.loads(rsl_rl("evaluate", "--task", task, *SHORT).splitlines()[-1])
-    assert result["env_steps"] > 0
-    played = rsl_rl("play", "--task", task, *NO_FILM)
-    assert played.count("acts like the policy") == 2
-    if "not for robots" not in played:
-        assert json.loads(rsl_rl("sim-to-sim", policy_of(here), *SIM_TO_SIM).splitlines()[-1])["robots"] == 1
+@pytest.mark.parametrize("task", [*ON_ROBOTS, "steep_walk:SteepWalk"])
+def test_task_of_a_page_is_trained_evaluated_played_and_run_in_plain_mujoco(rsl_rl, task):
+    small = {"train": ONCE, "evaluate": SHORT, "play": NO_FILM}
+    lines = [(name, "--task", task, *flags) for name, flags in small.items()]
+    outputs = rsl_rl(*lines, *([("sim-to-sim", EXPORTED, *SIM_TO_SIM)] if task in ON_ROBOTS else []))
+    assert json.loads(outputs[1].splitlines()[-1])["env_steps"] > 0
+    assert outputs[2].count("acts like the policy") == 2
+    if task in ON_ROBOTS:
+        assert json.loads(outputs[3].splitlines()[-1])["robots"] == 1
 
 
 def test_commands_of_the_pages_run_as_written(rsl_rl, here, root):
-    rsl_rl("train", "--task", "go2_flat", *TINY, "--max_iterations", "2", "--save_interval", "1")
+    rsl_rl(("train", "--task", "go2_flat", *TINY, "--max_iterations", "2", "--save_interval", "1"))
     (run,) = (here / "logs" / "go2_flat").iterdir()
+    lines = []
     for i, (command, small) in enumerate(SCRIPTS.items()):
         shutil.copytree(run, here / "logs" / f"command_{i}" / run.name)
-        rsl_rl(*command.split()[1:], *small, *(() if "list" in command else ("--experiment_name", f"command_{i}")))
-    rsl_rl("play", "--task", "go2_flat", "--commands", "commands.txt", *NO_FILM)
-    rsl_rl("export", "--task", "go2_flat")
+        experiment = () if command == "rsl-rl list" else ("--experiment_name", f"command_{i}")
+        lines.append((*command.split()[1:], *small, *experiment))
+    lines += [("play", "--task", "go2_flat", "--commands", "commands.txt", *NO_FILM), ("export", "--task", "go2_flat")]
     written = {line for page in pages(root) for line in commands(page) if line.startswith("rsl-rl sim-to-sim")}
-    for command in written:
-        rsl_rl(*command.replace("<run>", run.name).split()[1:], *SIM_TO_SIM)
+    lines += [(*line.replace("<run>", run.name).split()[1:], *SIM_TO_SIM) for line in sorted(written)]
+    assert len(rsl_rl(*lines)) == len(lines) > len(SCRIPTS) + 2
 
 
-def test_commands_on_own_code_run_as_written(rsl_rl, here):
-    for command, small in OWN_CODE.items():
-        rsl_rl(*command.split()[1:], *small)
+def test_commands_on_own_code_run_as_written(rsl_rl):
+    rsl_rl(*((*command.split()[1:], *small) for command, small in OWN_CODE.items()))
 
 
-def test_adopted_robot_is_trained_evaluated_played_and_run_in_plain_mujoco(rsl_rl, here, root):
+def test_adopted_robot_is_trained_evaluated_played_and_run_in_plain_mujoco(run_installed, here, root):
     shutil.copy(root / "rsl_rl" / "robots" / "go2" / "go2.urdf", here / "my_dog.urdf")
     small = {"adopt": ["--no-pictures"], "train": ONCE, "evaluate": SHORT, "play": NO_FILM}
-    for command in (line for line in commands(root / "docs" / "own-robot.md") if "my_dog" in line):
-        _, name, *words = command.split()
-        rsl_rl(name, *words, *small[name])
-    rsl_rl("sim-to-sim", policy_of(here), "--model", "my_dog/my_dog.xml", *SIM_TO_SIM)
+    written = [line.split() for line in commands(root / "docs" / "own-robot.md") if "my_dog" in line]
+    assert [name for _, name, *_ in written] == list(small)
+    for program, name, *words in written:
+        done = run_installed(program, name, *words, *small[name])
+        assert done.returncode == 0, done.stdout + done.stderr
+    (policy,) = here.glob(EXPORTED)
+    done = run_installed("rsl-rl", "sim-to-sim", str(policy), "--model", "my_dog/my_dog.xml", *SIM_TO_SIM)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("module", ["rail", "small_start", "own_loop"])

@@ -73,7 +73,7 @@ def usage_errors(reports: Callable[[], bool] = is_first_on_machine) -> Iterator[
         remedy = "install it with pip, or with an extra of rsl-rl-lib (see README.md)"
         for package, folder in FOLDERS.items():
             if (error.name or "").partition(".")[0] == folder:
-                remedy = f"outside of the checkout write '{package}' in place of '{folder}'"
+                remedy = f"write '{package}' in place of '{folder}'"
         fail(str(error) if "install" in str(error) else f"{error}; {remedy}", reports)
 
 
