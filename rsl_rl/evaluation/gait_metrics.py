@@ -99,7 +99,7 @@ def merge_bins(results: Sequence[Sequence[CommandBin]]) -> List[CommandBin]:
 
 
 def own_metrics(cfg: LeggedRobotConfig, others: Collection[str] = ()) -> Dict[str, Callable[[RobotState], Tensor]]:
-    """Return the functions of ``env.metrics`` by name; a name of a shipped metric, or of ``others``, is a ValueError."""
+    """Return the functions of ``env.metrics`` by name; one that is shipped or in ``others`` is a ValueError."""
     taken = [name for name in cfg.metrics if name in GaitMetrics.NAMES or name in others]
     if taken:
         raise ValueError(f"env.metrics has '{taken[0]}', which every evaluation has; give it another name")
