@@ -1,7 +1,7 @@
 """go2_flat_blind by distillation: the student observes no velocity, the teacher has all observations of go2_flat.
 
-python scripts/train.py --task go2_flat_teacher
-python scripts/train.py --task go2_flat_distilled --algorithm.teacher_run logs/go2_flat_teacher/<run>
+rsl-rl train --task go2_flat_teacher
+rsl-rl train --task go2_flat_distilled --algorithm.teacher_run logs/go2_flat_teacher/<run>
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Unitree Go2 on rough ground: slopes, stairs, obstacles, stepping stones, gaps and waves, with a curriculum.
 
-The shipped size learns on two CPU cores in about 20 minutes: python scripts/train.py --task go2_rough
+The shipped size learns on two CPU cores in about 20 minutes: rsl-rl train --task go2_rough
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """go2_rough by distillation: the student is blind, the teacher knows the exact heights around it.
 
-python scripts/train.py --task go2_rough_teacher
-python scripts/train.py --task go2_rough_student --algorithm.teacher_run logs/go2_rough_teacher/<run>
+rsl-rl train --task go2_rough_teacher
+rsl-rl train --task go2_rough_student --algorithm.teacher_run logs/go2_rough_teacher/<run>
 """
 
 from __future__ import annotations

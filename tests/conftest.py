@@ -1,6 +1,8 @@
 """Fixtures shared by all tests."""
 
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +59,45 @@ def run_script(tmp_path: Path):
         env = {**os.environ, "COLUMNS": "200", **environment}
         return subprocess.run(
             [sys.executable, *command], capture_output=True, text=True, timeout=timeout, cwd=ROOT, env=env, check=False
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def installed_wheel(tmp_path_factory) -> Path:
+    """The folder into which the wheel of the checkout is installed, without its dependencies."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"  # a build writes into its source
+    for name in ("rsl_rl", "benchmarks", "configs", "deploy"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = (sys.executable, "-m", "pip")
+    build = (*pip, "wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", str(folder), str(source))
+    subprocess.run(build, check=True, capture_output=True, timeout=300)
+    (wheel,) = folder.glob("rsl_rl_lib-*.whl")
+    install = (*pip, "install", "--no-deps", "--no-index", "--target", str(folder / "installed"), str(wheel))
+    subprocess.run(install, check=True, capture_output=True, timeout=300)
+    return folder / "installed"
+
+
+@pytest.fixture
+def run_installed(installed_wheel: Path, tmp_path: Path):
+    """Run the installed command `rsl-rl`, or Python, in an empty folder, with an interpreter that knows the
+    dependencies and no checkout."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None and spec.origin is not None
+    dependencies = Path(spec.origin).parent.parent
+    without = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    env = {**without, "PYTHONPATH": f"{installed_wheel}{os.pathsep}{dependencies}", "COLUMNS": "200"}
+    python = getattr(sys, "_base_executable", sys.executable)  # reads no .pth file of the virtual environment
+    programs = {"rsl-rl": [python, str(installed_wheel / "bin" / "rsl-rl")], "python": [python]}
+
+    def run(program: str, *arguments: str, timeout: float = 900) -> subprocess.CompletedProcess:
+        command = [*programs[program], *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     return run

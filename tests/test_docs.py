@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import torch
 
 from benchmarks.pairing import PEER_PACKAGES
 from configs.go2_flat import flat_task
+from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.task import ObservationGroupConfig, ToyConfig
+from rsl_rl.evaluation.conditions import for_evaluation
+from rsl_rl.evaluation.evaluate import evaluate
 from rsl_rl.runners import OnPolicyRunner
 from tests.docs_blocks import blocks, commands, pages, without_code
 
@@ -27,77 +31,80 @@ SHORT = ("--num_envs", "2", "--seconds", "0.1")
 NO_FILM = ("--num_envs", "1", "--seconds", "0.1", "--no_video", "--no_plot")
 
 SCRIPTS = {  # command -> what makes it small; each starts with a run of two iterations in its experiment
-    "scripts/train.py --help": (),
-    "scripts/train.py --list": (),
-    "scripts/train.py --task go2_flat": ONCE,
-    "scripts/train.py --task go2_flat --num_envs 256 --algorithm.desired_kl 0.02": ONCE,
-    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.terms.torques.weight -2e-4": ONCE,
-    "scripts/train.py --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda": (
+    "rsl-rl list": (),
+    "rsl-rl train --help": (),
+    "rsl-rl train --task go2_flat --help": (),
+    "rsl-rl train --task go2_flat --help env.rewards": (),
+    "rsl-rl train --task go2_flat": ONCE,
+    "rsl-rl train --task go2_flat --num_envs 256 --algorithm.desired_kl 0.02": ONCE,
+    "rsl-rl train --task go2_flat --num_envs 256 --env.rewards.terms.torques.weight -2e-4": ONCE,
+    "rsl-rl train --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda": (
         *("--sim_device", "cpu", *ONCE),
     ),
-    "scripts/train.py --task go2_flat --sim mujoco --sim_device cpu --rl_device cpu": ONCE,
-    "scripts/train.py --task go2_flat --video_interval 40 --evaluate_interval 20": (
+    "rsl-rl train --task go2_flat --sim mujoco --sim_device cpu --rl_device cpu": ONCE,
+    "rsl-rl train --task go2_flat --video_interval 40 --evaluate_interval 20": (
         *(*ONCE, "--progress.video_seconds", "0.1", "--progress.video_robots", "1"),
         *("--progress.evaluate_robots", "2", "--progress.evaluate_seconds", "0.1"),
     ),
-    "scripts/train.py --task go2_flat --max_time 3500": ONCE,
-    "scripts/train.py --task go2_flat --resume": ("--max_iterations", "3"),
-    "scripts/train.py --task go2_flat --resume --max_iterations 400": ("--max_iterations", "3"),
-    "scripts/train.py --task go2_flat --resume --checkpoint 100": ("--checkpoint", "1", "--max_iterations", "2"),
-    "scripts/train.py --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100": ONCE,
-    "scripts/train.py --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3": ONCE,
-    "scripts/train.py --task go2_flat --deterministic": ONCE,
-    "scripts/train.py --task go2_flat --acceleration.no_fused": ONCE,
-    "scripts/train.py --task g1_flat": ONCE,
-    "scripts/train.py --task recall": ("--max_iterations", "1"),
-    "scripts/train.py --task target_sum": ("--max_iterations", "1"),
-    "scripts/train.py --task toy_grpo --num_envs 128 --algorithm.group_size 16": ("--max_iterations", "1"),
-    "scripts/train.py --task go2_flat_blind --policy.rnn_type lstm --algorithm.unroll_len 12 --algorithm.burn_in 4": (
+    "rsl-rl train --task go2_flat --max_time 3500": ONCE,
+    "rsl-rl train --task go2_flat --resume": ("--max_iterations", "3"),
+    "rsl-rl train --task go2_flat --resume --max_iterations 400": ("--max_iterations", "3"),
+    "rsl-rl train --task go2_flat --resume --checkpoint 100": ("--checkpoint", "1", "--max_iterations", "2"),
+    "rsl-rl train --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100": ONCE,
+    "rsl-rl train --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3": ONCE,
+    "rsl-rl train --task go2_flat --deterministic": ONCE,
+    "rsl-rl train --task go2_flat --acceleration.no_fused": ONCE,
+    "rsl-rl train --task g1_flat": ONCE,
+    "rsl-rl train --task recall": ("--max_iterations", "1"),
+    "rsl-rl train --task target_sum": ("--max_iterations", "1"),
+    "rsl-rl train --task toy_grpo --num_envs 128 --algorithm.group_size 16": ("--max_iterations", "1"),
+    "rsl-rl train --task go2_flat_blind --policy.rnn_type lstm --algorithm.unroll_len 12 --algorithm.burn_in 4": (
         *("--num_envs", "8", "--max_iterations", "1"),
     ),
-    "scripts/evaluate.py --task go2_flat --num_seeds 3": SHORT,
-    "scripts/evaluate.py --task go2_flat --pushes": SHORT,
-    "scripts/evaluate.py --task go2_flat --command_period 5": SHORT,
-    "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5": (
+    "rsl-rl evaluate --task go2_flat --num_seeds 3": SHORT,
+    "rsl-rl evaluate --task go2_flat --pushes": SHORT,
+    "rsl-rl evaluate --task go2_flat --command_period 5": SHORT,
+    "rsl-rl evaluate --task go2_flat --checkpoints 100 160 --num_seeds 5": (
         *("--checkpoints", "1", "2", "--num_seeds", "2", *SHORT),
     ),
-    "scripts/evaluate.py --task go2_flat --standing "
+    "rsl-rl evaluate --task go2_flat --standing "
     "--disturbance none heavy_trunk slippery delay weak_motors pushes heavy_trunk+pushes": SHORT,
-    "scripts/evaluate.py --task go2_flat --checkpoint best": ("--checkpoint", "-1", *SHORT),
-    "scripts/play.py --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
+    "rsl-rl evaluate --task go2_flat --checkpoint best": ("--checkpoint", "-1", *SHORT),
+    "rsl-rl play --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
+    "rsl-rl export --task go2_flat": (),
 }
 
 SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which other tests cover
-    "scripts/train.py --task go2_flat --num_envs 256 --env.rewards.terms.torques.weight -2e-4",
-    "scripts/train.py --task go2_flat --max_time 3500",
-    "scripts/train.py --task go2_flat --resume --max_iterations 400",
-    "scripts/train.py --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100",
-    "scripts/train.py --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3",
-    "scripts/train.py --task go2_flat --deterministic",
-    "scripts/train.py --task go2_flat --acceleration.no_fused",
-    "scripts/evaluate.py --task go2_flat --pushes",
-    "scripts/evaluate.py --task go2_flat --command_period 5",
-    "scripts/evaluate.py --task go2_flat --standing "
+    "rsl-rl train --task go2_flat --num_envs 256 --env.rewards.terms.torques.weight -2e-4",
+    "rsl-rl train --task go2_flat --max_time 3500",
+    "rsl-rl train --task go2_flat --resume --max_iterations 400",
+    "rsl-rl train --task go2_flat --save_interval 20 --runner.keep_last 3 --runner.keep_every 100",
+    "rsl-rl train --task go2_flat --safety.max_skipped_steps 20 --safety.max_rollbacks 3",
+    "rsl-rl train --task go2_flat --deterministic",
+    "rsl-rl train --task go2_flat --acceleration.no_fused",
+    "rsl-rl evaluate --task go2_flat --pushes",
+    "rsl-rl evaluate --task go2_flat --command_period 5",
+    "rsl-rl evaluate --task go2_flat --standing "
     "--disturbance none heavy_trunk slippery delay weak_motors pushes heavy_trunk+pushes",
-    "scripts/evaluate.py --task go2_flat --checkpoints 100 160 --num_seeds 5",
-    "scripts/train.py --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda",
+    "rsl-rl evaluate --task go2_flat --checkpoints 100 160 --num_seeds 5",
+    "rsl-rl train --task go2_flat --num_envs 4096 --sim mujoco_warp --sim_device cuda",
 }
 
 TERM_KINDS = ("reward", "observation", "termination", "command", "event")  # a program of own-task.md each
 
 OWN_CODE = {  # command of a page whose files it needs -> what makes it small; they run in this order
-    "scripts/train.py --task low_walk:LowWalk": ONCE,
-    "scripts/evaluate.py --task low_walk:LowWalk": SHORT,
-    "scripts/play.py --task low_walk:LowWalk": NO_FILM,
-    "scripts/train.py --task my_robot:MyRobotFlat": ONCE,
-    "scripts/train.py --task reach:ReachTask": ("--max_iterations", "1"),
-    "scripts/train.py --task toy --logger csv_logger:CsvLogger": ("--max_iterations", "1"),
-    "scripts/train.py --task limited_ppo:LimitedToy --algorithm.advantage_limit 2.0": ("--max_iterations", "1"),
-    "scripts/train.py --task near:NearTask": ("--max_iterations", "1"),
-    "scripts/train.py --task gym_hopper": ("--max_iterations", "1"),
-    "scripts/evaluate.py --task gym_hopper --episodes 100": ("--episodes", "2"),
+    "rsl-rl train --task low_walk:LowWalk": ONCE,
+    "rsl-rl evaluate --task low_walk:LowWalk": SHORT,
+    "rsl-rl play --task low_walk:LowWalk": NO_FILM,
+    "rsl-rl train --task my_robot:MyRobotFlat": ONCE,
+    "rsl-rl train --task reach:ReachTask": ("--max_iterations", "1"),
+    "rsl-rl train --task toy --logger csv_logger:CsvLogger": ("--max_iterations", "1"),
+    "rsl-rl train --task limited_ppo:LimitedToy --algorithm.advantage_limit 2.0": ("--max_iterations", "1"),
+    "rsl-rl train --task near:NearTask": ("--max_iterations", "1"),
+    "rsl-rl train --task gym_hopper": ("--max_iterations", "1"),
+    "rsl-rl evaluate --task gym_hopper --episodes 100": ("--episodes", "2"),
     **{
-        f"scripts/train.py --task gymnasium --env.id {id}": ("--max_iterations", "1")
+        f"rsl-rl train --task gymnasium --env.id {id}": ("--max_iterations", "1")
         for id in (
             "MountainCarContinuous-v0 --experiment_name mountain_car",
             "Acrobot-v1 --policy.distribution categorical --experiment_name acrobot",
@@ -107,24 +114,24 @@ OWN_CODE = {  # command of a page whose files it needs -> what makes it small; t
 
 SMALL_LEARNER = ("--num_envs", "8", "--hidden_dims", "8", "--rnn_hidden_size", "8", "--repeats", "1")
 BENCHMARKS = {  # command, with names of what the test gives it -> what makes it small
-    "scripts/benchmark.py learner --policy lstm --hidden_dims 256 128 --num_envs 1024 --peer peer": SMALL_LEARNER,
-    "scripts/benchmark.py learner --num_envs 256 1024 4096 --plot learner.png": SMALL_LEARNER,
-    "scripts/benchmark.py sim --task go2_flat --num_envs 256 1024 4096 --bare": (
+    "rsl-rl benchmark learner --policy lstm --hidden_dims 256 128 --num_envs 1024 --peer peer": SMALL_LEARNER,
+    "rsl-rl benchmark learner --num_envs 256 1024 4096 --plot learner.png": SMALL_LEARNER,
+    "rsl-rl benchmark sim --task go2_flat --num_envs 256 1024 4096 --bare": (
         *("--num_envs", "4", "--seconds", "0.05", "--repeats", "1"),
     ),
-    "scripts/benchmark.py train --task go2_flat --seeds 1 2 3": (
+    "rsl-rl benchmark train --task go2_flat --seeds 1 2 3": (
         *("--seeds", "1", "--every", "1", "--num_robots", "4", "--seconds", "0.1"),
         *("--overrides", "num_envs=8", "max_iterations=1"),
     ),
-    "scripts/benchmark.py faults --rates 1e-3 1e-2 --peer peer": (
+    "rsl-rl benchmark faults --rates 1e-3 1e-2 --peer peer": (
         *("--kinds", "reward nan", "--rates", "0.05", "--seeds", "1", "--num_envs", "64", "--iterations", "20"),
         *("--num_robots", "4", "--pairs", "1", "--warm_up", "1"),
     ),
-    "scripts/benchmark.py gpu --peer peer --folder gpu_benchmark": (
+    "rsl-rl benchmark gpu --peer peer --folder gpu_benchmark": (
         *("--device", "cpu", "--num_envs", "4", "--repeats", "1", "--parts", "iterations", "simulator"),
     ),
-    "scripts/benchmark.py collectives": ("--kilobytes", "1", "2", "--repeats", "1"),
-    "scripts/benchmark.py scaling --plot scaling.png": (),
+    "rsl-rl benchmark collectives": ("--kilobytes", "1", "2", "--repeats", "1"),
+    "rsl-rl benchmark scaling --plot scaling.png": (),
 }
 
 WEIGHTS = {  # command of CONTRIBUTING.md -> what makes it small
@@ -156,19 +163,19 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         "--trials 40 &": "tests/cli/sweep/test_sweep.py"
         for device in (0, 1)
     },
-    "rsl-rl adopt rsl_rl/robots/go2/go2.urdf --name my_dog": "tests/cli/test_adopt.py",
+    "rsl-rl adopt my_dog.urdf": "tests/cli/test_adopt.py",
     "rsl-rl train --task my_dog.flat:MyDogFlat": "tests/cli/test_adopt.py",
     "rsl-rl evaluate --task my_dog.flat:MyDogFlat": "tests/cli/test_adopt.py",
     "rsl-rl play --task my_dog.flat:MyDogFlat --command 0.5 0 0": "tests/cli/test_adopt.py",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
-    "python scripts/play.py --task go2_flat --viewer --num_envs 4": "tests/evaluation/test_teleop.py",
-    "python scripts/play.py --task go2_flat --viewer --follow": "tests/evaluation/test_teleop.py",
-    "python scripts/play.py --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
-    "python scripts/play.py --task go2_flat --fault_dump engine_12": "tests/evaluation/test_fault_replay.py",
-    "python -m venv robot && robot/bin/pip install -c constraints.txt numpy onnxruntime mujoco": "tests/deploy, slow",
-    "python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx": "tests/deploy/test_sim_to_sim.py",
-    "robot/bin/python deploy/sim_to_sim.py logs/go2_flat/<run>/exported/policy.onnx --robots 256 "
-    "--friction 0.4 1.25 --payload -1 2 --gains 0.9 1.1": "tests/deploy/test_sim_to_sim.py",
+    "rsl-rl play --task go2_flat --viewer --num_envs 4": "tests/evaluation/test_teleop.py",
+    "rsl-rl play --task go2_flat --viewer --follow": "tests/evaluation/test_teleop.py",
+    "rsl-rl play --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
+    "rsl-rl play --task go2_flat --fault_dump engine_12": "tests/evaluation/test_fault_replay.py",
+    "rsl-rl play --task go2_flat --commands commands.txt --num_envs 1": "tests/test_docs_from_wheel.py, slow",
+    "rsl-rl sim-to-sim logs/go2_flat/<run>/exported/policy.onnx": "tests/test_docs_from_wheel.py, slow",
+    "rsl-rl sim-to-sim logs/go2_flat/<run>/exported/policy.onnx --robots 256 "
+    "--friction 0.4 1.25 --payload -1 2 --gains 0.9 1.1": "tests/test_docs_from_wheel.py, slow",
     "git clone https://github.com/leggedrobotics/legged_gym.git && cd legged_gym": "a repository of others",
     "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512 "
@@ -185,11 +192,11 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         "gymapi-mujoco/tests/test_gymapi_client.py, with a client of ours"
     ),
     "python benchmarks/gym_interface.py --num_envs 512 4096": "by hand",
-    "python scripts/train.py --task go2_rough": "tests/cli/test_on_terrain.py",
-    "python scripts/evaluate.py --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_on_terrain.py",
-    "python scripts/play.py --task go2_rough --terrain stairs_up --level 5": "tests/cli/test_on_terrain.py",
-    "python scripts/train.py --task go2_rough_teacher": "tests/test_architecture.py",
-    "python scripts/train.py --task go2_rough_student --algorithm.teacher_run logs/go2_rough_teacher/<run>": (
+    "rsl-rl train --task go2_rough": "tests/cli/test_on_terrain.py",
+    "rsl-rl evaluate --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_on_terrain.py",
+    "rsl-rl play --task go2_rough --terrain stairs_up --level 5": "tests/cli/test_on_terrain.py",
+    "rsl-rl train --task go2_rough_teacher": "tests/test_architecture.py",
+    "rsl-rl train --task go2_rough_student --algorithm.teacher_run logs/go2_rough_teacher/<run>": (
         "tests/test_architecture.py"
     ),
     "make walk": "tests/test_walk.py, slow",
@@ -202,8 +209,7 @@ ELSEWHERE = {  # command -> the test or the job that runs it
 
 def test_every_command_of_the_pages_is_known(root):
     written = {command for page in pages(root) for command in commands(page)}
-    own = {f"python {command}" for command in (*SCRIPTS, *OWN_CODE, *BENCHMARKS)}
-    assert written == own | {*WEIGHTS, *ELSEWHERE}
+    assert written == {*SCRIPTS, *OWN_CODE, *BENCHMARKS, *WEIGHTS, *ELSEWHERE}
 
 
 def test_every_test_that_runs_a_command_exists(root):
@@ -212,6 +218,13 @@ def test_every_test_that_runs_a_command_exists(root):
 
 
 # Commands
+
+
+def arguments_of(command):
+    """Return the arguments of Python for a command `rsl-rl ...` of the checkout."""
+    program, *words = shlex.split(command)
+    assert program == "rsl-rl"
+    return ["-m", "rsl_rl", *words]
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +253,7 @@ def experiment(finished_run, root):
     "command", [pytest.param(command, marks=[pytest.mark.slow] if command in SLOW else []) for command in SCRIPTS]
 )
 def test_command_runs_as_written(run_script, experiment, command):
-    done = run_script(*command.split(), *SCRIPTS[command], "--experiment_name", experiment)
+    done = run_script(*arguments_of(command), *SCRIPTS[command], "--experiment_name", experiment)
     assert done.returncode == 0, done.stderr
 
 
@@ -250,8 +263,9 @@ def test_commands_on_own_code_run_as_written(run_script, root, tmp_path):
     experiment = f"docs-{uuid.uuid4().hex[:8]}"
     try:
         for command, small in OWN_CODE.items():
-            name = f"{experiment}/{command.split()[2]}".replace("/", "-").replace(":", "-")
-            done = run_script(*command.split(), *small, "--experiment_name", name, PYTHONPATH=f"{tmp_path}:{root}")
+            name = f"{experiment}/{command.split()[3]}".replace("/", "-").replace(":", "-")
+            run_words = (*arguments_of(command), *small, "--experiment_name", name)
+            done = run_script(*run_words, PYTHONPATH=f"{tmp_path}:{root}")
             assert done.returncode == 0, f"{command}\n{done.stderr}"
         (rewards,) = (root / "logs" / f"{experiment}-toy").glob("*/rewards.csv")
         assert rewards.read_text().startswith("1,")
@@ -267,7 +281,7 @@ def test_benchmark_runs_as_written(run_script, peer, tmp_path, command):
         "peer": str(peer),
         **{name: str(tmp_path / name) for name in ("learner.png", "scaling.png", "gpu_benchmark")},
     }
-    done = run_script(*(here.get(word, word) for word in command.split()), *BENCHMARKS[command])
+    done = run_script(*(here.get(word, word) for word in arguments_of(command)), *BENCHMARKS[command])
     assert done.returncode == 0, done.stderr
 
 
@@ -296,6 +310,7 @@ def write_titled_blocks(root, folder):
 def saved_programs(root, tmp_path, monkeypatch):
     """The programs of all pages, in the current folder and importable."""
     write_titled_blocks(root, tmp_path)
+    import_shipped("rsl_rl_configs")  # of this checkout, which another one may be installed beside
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.syspath_prepend(root / "deploy")
@@ -362,7 +377,7 @@ def test_every_program_is_run(root):
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
         *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
-        *("motors.py", "randomised_task.py", "limited_ppo.py", "audit_go2.py"),
+        *("motors.py", "randomised_task.py", "limited_ppo.py", "own_metric.py", "audit_go2.py"),
     }
 
 
@@ -428,6 +443,22 @@ def test_each_program_of_own_terms_is_trained_evaluated_exported_and_simulated(k
         assert done.returncode == 0, done.stderr
     finally:
         shutil.rmtree(root / "logs" / experiment, ignore_errors=True)
+
+
+class Still:
+    """A policy that holds the standing pose."""
+
+    def __call__(self, obs):
+        return torch.zeros(len(obs["policy"]), 12)
+
+    def reset(self, dones=None):
+        pass
+
+
+def test_metric_of_own_task_is_evaluated_and_limited(saved_programs):
+    cfg = for_evaluation(importlib.import_module("own_metric").my_task(), 2, 0.1)
+    result = evaluate(cfg.build(seed=1), Still(), 0.1)
+    assert 0.05 < result["knee_height"] < 0.3 and cfg.gate["knee_height"] == 0.3
 
 
 def test_programs_of_actuators_and_randomisation_give_tasks(saved_programs):

@@ -31,12 +31,12 @@ def folder_of(root: Path, experiment: str) -> Path:
     return root / "logs" / experiment
 
 
-def test_help_answers_at_once_and_explains_every_setting(run_script):
+def test_help_of_all_flags_answers_at_once_and_explains_every_setting(run_script):
     run_script("scripts/train.py", "--help")  # the first call fills the disk's cache
     durations = []
     for _ in range(3):
         began = time.perf_counter()
-        done = run_script("scripts/train.py", "--help", "--task", "go2_flat")
+        done = run_script("scripts/train.py", "--help", "all", "--task", "go2_flat")
         durations.append(time.perf_counter() - began)
     assert done.returncode == 0
     print(f"--help took {min(durations):.2f} s")
@@ -46,7 +46,6 @@ def test_help_answers_at_once_and_explains_every_setting(run_script):
         "--env.rewards.terms.track_lin_vel.weight",
         "[nats]",
         "--resume",
-        "toy",
     ):
         assert words in done.stdout, words
 
@@ -58,7 +57,8 @@ def test_the_other_scripts_help_too(run_script, script):
 
 
 def test_tasks_are_listed(run_script):
-    assert run_script("scripts/train.py", "--list").stdout.split() == EXPERIMENTS.names()
+    lines = run_script("scripts/train.py", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == EXPERIMENTS.names()
 
 
 def test_a_toy_is_trained_resumed_and_refused_when_done(run_script, root, experiment):

@@ -1,4 +1,4 @@
-"""Run benchmarks, alone or against another library: `python scripts/benchmark.py learner --peer PATH`.
+"""Run benchmarks, alone or against another library: `rsl-rl benchmark learner --peer PATH`.
 
 Prints a table; the last line is JSON. Run nothing else at the same time.
 """

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 import tyro
-from typing_extensions import Annotated
 
 from rsl_rl.cli.errors import FlagParser, one_line_errors, print_line, usage_errors
 from rsl_rl.cli.experiments import Experiments, default_log_root
+from rsl_rl.cli.flag_help import explain_unknown_flag, print_help, unnamed_fields
 from rsl_rl.config import aliases
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
 from rsl_rl.utils.files import expand_user
+from rsl_rl.utils.registry import suggest
 
 if TYPE_CHECKING:
     from rsl_rl.sim.base import Backend
@@ -65,24 +66,31 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
     own = {field.name for field in dataclasses.fields(flags)}
     argv = [_expand(_current_name(argument, own), own) for argument in argv]
     early, experiments = _parse_early_flags(argv), Experiments()
+    asks_for_help = early.help is not None
     if early.list:
-        print("\n".join(experiments.names()))
+        print("\n".join(experiments.lines()))
         raise SystemExit(0)
     with usage_errors():
-        if not early.task and not early.help:
-            raise ValueError(f"--task is missing; known tasks: {', '.join(experiments.names())}")
+        if not early.task and not asks_for_help:
+            mistyped = [f" Did you mean --task in place of {word}?" for word in argv if suggest(word, ["--task"])]
+            raise ValueError(
+                f"--task is missing; known tasks: {', '.join(experiments.names())}.{''.join(mistyped[:1])}"
+            )
         run, unavailable, cfg = None, "", TrainConfig()
         if early.task:  # whose class may inherit the name of another experiment
             cfg = dataclasses.replace(experiments.load(early.task)(), task=early.task)
+        if asks_for_help:
+            print_help(flags, cfg, SHORTCUTS, description, early.help)
+            raise SystemExit(0)
         log_root = expand_user(early.log_root, "--log_root").resolve() if early.log_root else default_log_root()
         import_isaac_gym(early, from_run)
-        if (from_run or early.resume) and not early.help:
+        if from_run or early.resume:
             run, cfg = _read_run(early, cfg, log_root, experiments)
             if not early.resume:
                 cfg, unavailable = fallback_to_available(cfg, early)
         if early.sim_backend and not hasattr(cfg.env, "sim"):
             raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
-        parsed = _parse_config(flags, cfg, description, _with_current_fields(argv, cfg), experiments.names())
+        parsed = _parse_config(flags, cfg, _with_current_fields(argv, cfg))
         for name, hint in declared_types(flags).items():
             convert(hint, getattr(parsed.flags, name), f"--{name}")
         cfg = resolve_auto(parsed.cfg)
@@ -157,7 +165,7 @@ def _parse_early_flags(argv: Sequence[str]) -> argparse.Namespace:
     parser = FlagParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--task")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--help", "-h", nargs="?", const="")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--load_run", default="-1")
     parser.add_argument("--checkpoint", default="-1")
@@ -190,19 +198,14 @@ def _read_run(
         raise ValueError(f"{path}: {error}") from error
 
 
-def _parse_config(flags: Type, cfg: Any, description: str, argv: Sequence[str], tasks: Sequence[str]) -> Any:
-    unnamed = tyro.conf.arg(name="")
-    combined = dataclasses.make_dataclass(
-        "Arguments",
-        [
-            ("flags", Annotated[flags, unnamed], dataclasses.field(default_factory=flags)),  # type: ignore[valid-type]
-            ("cfg", Annotated[type(cfg), unnamed], dataclasses.field(default=cfg)),
-        ],
-    )
-    shortcuts = "\n".join(f"--{short}  for  --{field}" for short, field in SHORTCUTS.items())
-    description = f"{description}\n\nShort forms:\n{shortcuts}\n\nTasks: {', '.join(tasks)}"
-    with one_line_errors():
-        return tyro.cli(combined, args=argv, description=description, use_underscores=True)
+def _parse_config(flags: Type, cfg: Any, argv: Sequence[str]) -> Any:
+    fields = unnamed_fields(flags, cfg)
+    try:
+        with one_line_errors():
+            return tyro.cli(dataclasses.make_dataclass("Arguments", fields), args=argv, use_underscores=True)
+    except ValueError as error:
+        is_unknown = str(error).startswith("Unrecognized options")
+        raise ValueError((is_unknown and explain_unknown_flag(argv, flags, cfg, SHORTCUTS)) or str(error)) from None
 
 
 def set_omp_spincount() -> None:
@@ -217,7 +220,7 @@ def set_omp_spincount() -> None:
 def import_isaac_gym(early: argparse.Namespace, from_run: bool) -> None:
     """Import Isaac Gym if it is installed and may be needed: it cannot be imported after torch."""
     may_be_needed = early.sim_backend == "isaacgym" or from_run or early.resume
-    if may_be_needed and not early.help and importlib.util.find_spec("isaacgym") is not None:
+    if may_be_needed and importlib.util.find_spec("isaacgym") is not None:
         with contextlib.suppress(ImportError):  # its backend reports the error if it is needed
             importlib.import_module("isaacgym")
 

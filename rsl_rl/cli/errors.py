@@ -84,7 +84,7 @@ def usage_errors() -> Iterator[None]:
         remedy = "install it with pip, or with an extra of rsl-rl-lib (see README.md)"
         for package, folder in FOLDERS.items():
             if (error.name or "").partition(".")[0] == folder:
-                remedy = f"outside of the checkout write '{package}' in place of '{folder}'"
+                remedy = f"write '{package}' in place of '{folder}'"
         fail(str(error) if "install" in str(error) else f"{error}; {remedy}")
 
 
@@ -105,8 +105,9 @@ def _as_one_line(box: str) -> str:
     """Return the text of a message in a box of lines or minus signs, without its title."""
     lines = [line.strip("│ ") for line in box.splitlines()[1:] if not set(line) <= set("│╰╯─- ")]
     words = re.sub(r"\s+", " ", " ".join(line for line in lines if not line.startswith("For full helptext")))
+    words = re.sub(r" Argument helptext: --\S+ (\S+).*", r"; give \1", words)
     found = re.match(r"Error parsing cfg\.?([\w.]*): (.*)", words)
     if found:  # most configs name the field themselves
         field, words = found.groups()
         words = words if words.startswith(field) else f"{field}.{words}"
-    return f"{words} (--help lists every flag)"
+    return f"{words} (`--help` lists the flags)"

@@ -257,7 +257,7 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
     for rows in zip(*(one.tracking for one in eval_results)):
         errors = [f"{row.lin_vel_error:.3f}, {row.yaw_rate_error:.3f}" for row in rows]
         bins.add_row(f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors)
-    for table in (whole, bins, *joystick_tables(eval_results)):
+    for table in (whole, *([bins] if bins.row_count else []), *joystick_tables(eval_results)):
         Console().print(table)
 
 

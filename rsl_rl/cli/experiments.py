@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Type
 
+from rsl_rl.cli.flag_help import first_sentence
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.registry import Registry
 
@@ -63,6 +64,17 @@ class Experiments:
 
     def names(self) -> List[str]:
         return sorted(self._paths)
+
+    def lines(self) -> List[str]:
+        """Return a line for each experiment: its name, and the first sentence of its class."""
+        width = max(map(len, self._paths), default=0)
+        return [f"{name:{width}}  {self._description(name)}".rstrip() for name in self.names()]
+
+    def _description(self, name: str) -> str:
+        try:
+            return first_sentence(self.load(name))
+        except Exception as error:  # of the module of another package
+            return f"cannot be imported: {' '.join(f'{type(error).__name__}: {error}'.split())}"
 
     def load(self, name: str) -> Type[TrainConfig]:
         """Import the class of an experiment; a name that is unknown or registered twice is a ValueError."""

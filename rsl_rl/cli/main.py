@@ -5,24 +5,32 @@ import os
 import sys
 from typing import List, Optional, Sequence
 
+from rsl_rl import __version__
 from rsl_rl.cli.errors import FlagParser, UsageError, discard_output, is_first_on_machine, print_error, program
 from rsl_rl.cli.experiments import Experiments, find_checkout
+from rsl_rl.utils.registry import suggest
 
 COMMANDS = {
     "train": "train a policy",
     "play": "show and export a trained policy",
     "audit": "say what the rewards of a task pay, before any training",
     "evaluate": "measure how good trained policies are",
+    "export": "write a trained policy as ONNX and TorchScript, for a robot",
+    "sim-to-sim": "run an exported policy in plain MuJoCo, without PyTorch",
     "sweep": "search hyper-parameters, with several seeds",
     "benchmark": "measure speed, alone or against another library",
-    "list": "print the names of the tasks",
+    "list": "print the tasks, with a line on each",
     "adopt": "prepare a robot model (URDF or MJCF) for training",
     "check-env": "check an environment of your own",
     "convert-checkpoint": "write a checkpoint for another version of rsl_rl",
 }
-"""Subcommands; each but list is a module of rsl_rl.cli with a function main."""
+"""Subcommands; each but list and export is a module of rsl_rl.cli with a function main."""
 
-USAGE = "usage: rsl-rl COMMAND [FLAGS]\n\n{}\n\n`rsl-rl COMMAND --help` explains the flags of a command.".format(
+USAGE = """usage: rsl-rl COMMAND [FLAGS]
+
+{}
+
+`rsl-rl COMMAND --help` explains the flags of a command. `rsl-rl --version` prints the version.""".format(
     "\n".join(f"  {name:18} {what}" for name, what in COMMANDS.items())
 )
 
@@ -33,10 +41,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if words else 2
+    if words[0] in ("-V", "--version"):
+        print(f"rsl-rl-lib {__version__}")
+        return 0
     name = words[0].replace("_", "-")
     if name not in COMMANDS:
         sys.argv[0] = "rsl-rl"  # for messages
-        print_error(f"unknown command '{words[0]}'; known: {', '.join(COMMANDS)}")
+        print_error(f"unknown command '{words[0]}'; known: {', '.join(COMMANDS)}.{suggest(name, COMMANDS)}")
         return 2
     sys.argv[0] = f"rsl-rl {name}"  # for messages
     if os.getcwd() not in sys.path:
@@ -58,6 +69,8 @@ def _run(name: str, argv: List[str]) -> int:
     try:
         if name == "list":
             code = print_tasks(argv)
+        elif name == "export":
+            code = importlib.import_module("rsl_rl.cli.play").export_main(argv)
         else:
             code = importlib.import_module(f"rsl_rl.cli.{name.replace('-', '_')}").main(argv)
         sys.stdout.flush()
@@ -72,8 +85,8 @@ def _run(name: str, argv: List[str]) -> int:
 
 
 def print_tasks(argv: Sequence[str]) -> int:
-    """Print the names of the tasks: `rsl-rl list`."""
-    description = "Print the names of the tasks, those of other installed packages too."
+    """Print the tasks: `rsl-rl list`."""
+    description = "Print the tasks with a line on each, those of other installed packages too."
     FlagParser(prog=program(), description=description).parse_args(argv)
-    print("\n".join(Experiments().names()))
+    print("\n".join(Experiments().lines()))
     return 0

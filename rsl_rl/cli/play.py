@@ -11,7 +11,9 @@ always have the newest policy of a training that is running.
 With --fault_dump it shows instead how a robot broke in training, by simulating its last control steps again.
 """
 
+import inspect
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, List, Literal, Optional, Sequence, Tuple, Union
 
 from rich.console import Console
@@ -36,11 +38,14 @@ class Flags:
     """Iteration to play; -1 for the newest, best for the best one of a training with --evaluate_interval."""
     num_envs: Optional[int] = None
     """Robots in the video, 4 by default, or in the viewer, 1 by default."""
-    seconds: float = 10.0
-    """Length of the video [s]."""
+    seconds: Optional[float] = None
+    """Length of the video [s]; default: 10, or with --commands until 3 s after the last command."""
     command: Optional[Tuple[float, float, float]] = None
     """Forward and left velocity [m/s] and yaw rate [rad/s] for all robots, separated by spaces or commas;
     default: random commands of the task."""
+    commands: str = ""
+    """File with a line "time vx vy yaw_rate" for each command, for all robots; a command holds until the next one, and
+    changes are abrupt."""
     terrain: str = ""
     """Type of ground for all robots, such as stairs_up; default: all types of the task."""
     level: int = -1
@@ -91,25 +96,30 @@ def play(args: Arguments) -> int:
     with usage_errors():
         from rsl_rl.cli.export import export
         from rsl_rl.config.task import LeggedRobotConfig
+        from rsl_rl.evaluation.command_script import read_commands
         from rsl_rl.evaluation.conditions import on_terrain
         from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
 
+        if flags.commands and flags.command is not None:
+            raise ValueError("--command and --commands each give the command; use only one of them")
+        script = read_commands(Path(flags.commands).expanduser()) if flags.commands else []
+        seconds = flags.seconds if flags.seconds is not None else script[-1].time + 3.0 if script else 10.0
         num_envs = DEFAULT_ROBOTS if flags.num_envs is None else flags.num_envs
-        if num_envs < 1 or flags.seconds <= 0:
-            raise ValueError(f"--num_envs {num_envs} and --seconds {flags.seconds}: give positive numbers")
+        if num_envs < 1 or seconds <= 0:
+            raise ValueError(f"--num_envs {num_envs} and --seconds {seconds}: give positive numbers")
         reject_changed_flags(flags, "--follow belongs to --viewer and --keyboard", "follow")
         require_device("sim_device", cfg.sim_device)
         has_robot = isinstance(cfg.env, LeggedRobotConfig)
         if has_robot:
             task = on_terrain(cfg.env, flags.terrain, flags.level)
             note = check_command(task.commands, flags.command)
-            env_cfg = for_playback(task, num_envs, flags.seconds, flags.command)
+            env_cfg = for_playback(task, num_envs, seconds, flags.command)
         else:
             no_robot = f"{type(cfg.env).__name__} is not the config of a legged robot, so there is nothing to show"
-            reject_changed_flags(flags, no_robot, "num_envs", "seconds", "command", "terrain", "level")
+            reject_changed_flags(flags, no_robot, "num_envs", "seconds", "command", "commands", "terrain", "level")
             env_cfg, note = cfg.env, ""
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
@@ -121,10 +131,46 @@ def play(args: Arguments) -> int:
         print(note)
     equal = export(loaded, cfg, folder)
     if has_robot:
-        recording = run_playback(env, loaded.policy, flags.seconds)
+        recording = run_playback(env, loaded.policy, seconds, script)
         for line in write_playback(recording, env, folder, flags.video, flags.plot):
             print(line)
     return 0 if equal else 1
+
+
+@dataclass(frozen=True)
+class ExportFlags:
+    """Flags of an export; all other flags are fields of the config."""
+
+    load_run: str = "-1"
+    """Folder of the run; -1 for the newest."""
+    checkpoint: Union[int, Literal["best"]] = -1
+    """Iteration to export; -1 for the newest, best for the best one of a training with --evaluate_interval."""
+    folder: str = ""
+    """Folder to write; default: exported/ in the run's folder."""
+    log_root: str = ""
+    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
+
+
+def export_main(argv: Sequence[str]) -> int:
+    """Export a trained policy: `rsl-rl export --task go2_flat`.
+
+    Writes the policy as TorchScript and ONNX, with a description of inputs and outputs, as `play` does, and no video.
+    Each file is compared with the policy over a rollout (parity.json); if one differs, the exit code is 1.
+    """
+    args = parse(ExportFlags, inspect.cleandoc(export_main.__doc__ or ""), from_run=True, argv=argv)
+    flags, cfg, run = args.flags, args.cfg, args.existing_run
+    with usage_errors():
+        from rsl_rl.cli.export import build_parity_env, export
+        from rsl_rl.runners.loading import load_policy
+        from rsl_rl.utils.files import require_writable
+        from rsl_rl.utils.seeding import require_device
+
+        require_device("sim_device", cfg.sim_device)
+        loaded = load_policy(cfg, build_parity_env(cfg), run, flags.checkpoint)
+        folder = Path(flags.folder).expanduser() if flags.folder else run / "exported"
+        require_writable(folder)
+    print(f"exporting {loaded.checkpoint}")
+    return 0 if export(loaded, cfg, folder) else 1
 
 
 def show_fault_dump(args: Arguments) -> int:
@@ -142,7 +188,7 @@ def show_fault_dump(args: Arguments) -> int:
         )
         from rsl_rl.utils.seeding import require_device
 
-        unused = ("checkpoint", "num_envs", "seconds", "command", "viewer", "follow", "keyboard")
+        unused = ("checkpoint", "num_envs", "seconds", "command", "commands", "viewer", "follow", "keyboard")
         reject_changed_flags(flags, "--fault_dump shows a recorded fault", *unused)
         require_device("sim_device", cfg.sim_device)
         path = find_fault_dump(run, flags.fault_dump)

@@ -46,7 +46,7 @@ class Flags:
     """Flags of a training; all other flags are fields of the config."""
 
     list: bool = False
-    """Print the names of the tasks and exit."""
+    """Print the tasks, with a line on each, and exit."""
     resume: bool = False
     """Continue an existing run in its folder, with its config, until max_iterations is reached."""
     load_run: str = "-1"

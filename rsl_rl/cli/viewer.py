@@ -30,7 +30,7 @@ def show_viewer(args: Arguments) -> int:
 
         if flags.viewer and flags.keyboard:
             raise ValueError("--viewer and --keyboard each show the robot; use only one of them")
-        reject_changed_flags(flags, "--viewer and --keyboard show robots until they are closed", "seconds")
+        reject_changed_flags(flags, "--viewer and --keyboard show robots until they are closed", "seconds", "commands")
         if flags.keyboard:
             reject_changed_flags(flags, "--keyboard shows one robot", "num_envs")
         if flags.follow and flags.checkpoint != -1:

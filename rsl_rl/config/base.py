@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Collection, Mapping, Sequence
 
 from rsl_rl.config.aliases import former_setting, with_current_names
 from rsl_rl.utils.config_io import convert, declared_types, short_repr
-from rsl_rl.utils.registry import import_object
+from rsl_rl.utils.registry import import_object, suggest
 
 MAX_COUNT = 1_000_000_000
 """Default limit of counts in a config."""
@@ -129,7 +129,8 @@ def _numbers(value: Any) -> Collection[float]:
 
 def require_choice(cfg: Settings, allowed: Sequence[str], *names: str) -> None:
     for name in names:
-        require_field(cfg, name, getattr(cfg, name) in allowed, f"; allowed: {', '.join(allowed)}")
+        value = getattr(cfg, name)
+        require_field(cfg, name, value in allowed, f"; allowed: {', '.join(allowed)}.{suggest(str(value), allowed)}")
 
 
 def require_unique(cfg: Settings, *names: str) -> None:

@@ -72,7 +72,7 @@ class RunnerConfig(Settings):
     logger: str = "tensorboard"
     """Logger in addition to metrics.jsonl: tensorboard, wandb, none, or "package.module:Class"."""
     init_at_random_ep_len: bool = True
-    """Let scripts/train.py start the first episodes with random lengths, so that they do not time out together."""
+    """Let rsl-rl train start the first episodes with random lengths, so that they do not time out together."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -122,10 +122,10 @@ class LearnConfig(Settings):
     """Settings of a training, apart from its environment."""
 
     seed: int = 1
-    """Seed of all random generators in scripts/train.py; other programs seed their process themselves. With torchrun
+    """Seed of all random generators in rsl-rl train; other programs seed their process themselves. With torchrun
     each rank derives its own from it."""
     deterministic: bool = False
-    """Let two runs of scripts/train.py on one machine give the same bits; slower on a GPU."""
+    """Let two runs of rsl-rl train on one machine give the same bits; slower on a GPU."""
     policy: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     algorithm: AlgorithmConfig = field(default_factory=PPOConfig)
     extensions: Tuple[ExtensionConfig, ...] = ()

@@ -10,7 +10,7 @@ of the config, such as ``env.terminations.max_tilt``; a parameter called ``cfg``
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Dict, Mapping, Tuple, TypeVar
+from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple, TypeVar
 
 from typing_extensions import Annotated
 
@@ -66,7 +66,7 @@ class Terms(Settings):
 
     def with_params(self: Section, name: str, **params: Any) -> Section:
         """Return the settings with other parameters of a term; an unknown name is a ValueError."""
-        if name not in self.terms:
+        if self.terms.get(name) is None:
             raise ValueError(f"there is no term '{name}'; give one of {', '.join(self.terms)}")
         term = self.terms[name]
         return self.with_terms({name: replace(term, params={**term.params, **params})})
@@ -169,6 +169,16 @@ class TerminationTerm(Term):
 
     func: str = ""
     """Function of rsl_rl.tasks.mdp.terminations, or "package.module:function"; empty: the name of the term."""
+    params: Dict[str, Any] = field(default_factory=dict)
+    """Parameters of the function by name."""
+
+
+@dataclass(frozen=True)
+class MetricTerm(Term):
+    """A number of each robot whose mean over robots and control steps an evaluation reports."""
+
+    func: str
+    """The function, "package.module:function"."""
     params: Dict[str, Any] = field(default_factory=dict)
     """Parameters of the function by name."""
 
@@ -346,8 +356,9 @@ class TerminationConfig(Terms):
     """Limit of the trunk's velocity [m/s]; a faster robot is broken: it is reset, and the transition is masked."""
     max_turning_speed: float = 500.0
     """Limit of angular velocity of the trunk and of joint velocities [rad/s], with the same effect."""
-    terms: Dict[str, TerminationTerm] = field(default_factory=dict)
-    """Further conditions by name. The terms "forbidden_contact" and "tilt" replace the shipped ones."""
+    terms: Dict[str, Optional[TerminationTerm]] = field(default_factory=dict)
+    """Further conditions by name. The terms "forbidden_contact" and "tilt" replace the shipped ones; None switches a
+    condition off."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -358,8 +369,9 @@ class TerminationConfig(Terms):
 
     @property
     def all_terms(self) -> Dict[str, TerminationTerm]:
-        """The shipped terms and ``terms``."""
-        return {"forbidden_contact": TerminationTerm(), "tilt": TerminationTerm(), **self.terms}
+        """The shipped terms and ``terms``, less those that are switched off."""
+        terms = {"forbidden_contact": TerminationTerm(), "tilt": TerminationTerm(), **self.terms}
+        return {name: term for name, term in terms.items() if term is not None}
 
 
 @dataclass(frozen=True)

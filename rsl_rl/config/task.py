@@ -12,6 +12,7 @@ from rsl_rl.config.mdp import (
     CommandTerm,
     ControlConfig,
     EventTerm,
+    MetricTerm,
     ObservationGroupConfig,
     ObservationTerm,
     RandomizationConfig,
@@ -92,7 +93,9 @@ class LeggedRobotConfig(TaskConfig):
     """Observation groups by name: "policy", "critic" for privileged observations (without it the critic reads the group
     "policy"), and others that policy.actor_groups and policy.critic_groups name."""
     gate: Dict[str, float] = field(default_factory=dict)
-    """Success criteria: largest allowed value of each metric of scripts/evaluate.py."""
+    """Success criteria: largest allowed value of each metric of rsl-rl evaluate."""
+    metrics: Dict[str, MetricTerm] = field(default_factory=dict)
+    """Further metrics of rsl-rl evaluate by name, for the report and for ``gate``."""
 
     def __post_init__(self):
         super().__post_init__()

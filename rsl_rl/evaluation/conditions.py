@@ -11,7 +11,7 @@ from rsl_rl.config.mdp import CommandConfig, EventTerm, RandomizationConfig, Sch
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainType
 from rsl_rl.env.vec_env import Observations
-from rsl_rl.evaluation.gait_metrics import GaitMetrics
+from rsl_rl.evaluation.gait_metrics import GaitMetrics, own_metrics
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.terrain.types import TYPES
 from rsl_rl.utils.registry import suggest
@@ -74,7 +74,7 @@ def for_evaluation(
         )
     if seconds < cfg.sim.control_dt:
         raise ValueError(f"seconds={seconds} is less than one control step of {cfg.sim.control_dt:g} s; give more")
-    known = (*GaitMetrics.NAMES, *JOYSTICK_METRICS)
+    known = (*GaitMetrics.NAMES, *JOYSTICK_METRICS, *own_metrics(cfg, JOYSTICK_METRICS))
     unknown = [name for name in cfg.gate if name not in known]
     if unknown:
         raise ValueError(f"gate names '{unknown[0]}'; known: {', '.join(known)}.{suggest(unknown[0], known)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Dict, List, NamedTuple, Sequence
+from typing import Callable, ClassVar, Collection, Dict, List, NamedTuple, Sequence
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from rsl_rl.robots import Robot
 from rsl_rl.tasks import faults
 from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.binding import bind_named
 from rsl_rl.utils.registry import values_by_name
 from rsl_rl.utils.tensors import none_on_cpu
 
@@ -60,7 +61,10 @@ class CommandBins:
         self._sums.index_add_(0, index.flatten(), values.flatten(0, 1))
 
     def result(self) -> List[CommandBin]:
-        """Return the bins of each component in order; one bin for a component with a constant value."""
+        """Return the bins of each component in order, one for a component with a constant value; none if the only
+        command is to stand."""
+        if all(bounds == (0.0, 0.0) for bounds in self._ranges):
+            return []
         bins = []
         for (axis, (low, high)), rows in zip(zip(AXES, self._ranges), self._sums.reshape(3, _BINS, 5).tolist()):
             edges = [round(low + k * (high - low) / _BINS, 6) for k in range(_BINS + 1)]
@@ -75,6 +79,15 @@ def _bin(axis: str, low: float, high: float, sums: Sequence[float]) -> CommandBi
     return CommandBin(axis, low, high, int(samples), command, measured, lin_vel_error, yaw_rate_error)
 
 
+def _of_each_robot(name: str, value: Tensor, state: RobotState) -> Tensor:
+    """Return the value [N] of a metric; another shape is a ValueError."""
+    num_envs = len(state.action)
+    if not isinstance(value, Tensor) or value.shape != (num_envs,):
+        got = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"the metric '{name}' returns {got}; return a tensor [N], here N={num_envs}")
+    return value
+
+
 def merge_bins(results: Sequence[Sequence[CommandBin]]) -> List[CommandBin]:
     """Merge the bins of several evaluations."""
     merged = []
@@ -83,6 +96,15 @@ def merge_bins(results: Sequence[Sequence[CommandBin]]) -> List[CommandBin]:
         totals = [sum(one[k] * one.samples for one in bins if one.samples) for k in range(4, 8)]
         merged.append(_bin(bins[0].axis, bins[0].low, bins[0].high, (samples, *totals)))
     return merged
+
+
+def own_metrics(cfg: LeggedRobotConfig, others: Collection[str] = ()) -> Dict[str, Callable[[RobotState], Tensor]]:
+    """Return the functions of ``env.metrics`` by name; one that is shipped or in ``others`` is a ValueError."""
+    taken = [name for name in cfg.metrics if name in GaitMetrics.NAMES or name in others]
+    if taken:
+        raise ValueError(f"env.metrics has '{taken[0]}', which every evaluation has; give it another name")
+    named = cfg.metrics.items()
+    return {name: bind_named(name, term, {}, "metric", f"env.metrics.{name}") for name, term in named}
 
 
 class GaitMetrics:
@@ -112,6 +134,7 @@ class GaitMetrics:
         self._cfg, self._foot_radius = cfg, robot.foot_radius
         self._sums: Dict[str, Tensor] = {}
         self._bins = CommandBins(cfg.commands)
+        self._own = own_metrics(cfg)
         self._steps = 0
 
     def __call__(self, state: RobotState, done: Tensor) -> None:
@@ -138,6 +161,8 @@ class GaitMetrics:
         self._saturated += (state.joint_torque.abs() >= 0.999 * state.sim.torque_limits).sum(dim=0)
         self._add("work", (state.joint_torque * state.joint_vel).abs() * state.control_dt)
         self._add("distance", state.base_lin_vel[:, :2].norm(dim=1) * state.control_dt)
+        for name, metric in self._own.items():
+            self._add(f"own {name}", _of_each_robot(name, metric(state), state))
         self._add("weight", state.sim.total_mass * _GRAVITY / self._num_envs)
 
     def _count_falls(self, state: RobotState, fallen: Tensor) -> None:
@@ -198,6 +223,7 @@ class GaitMetrics:
             "step_frequency": total["touchdowns"] / feet / seconds,
             "duty_factor": total["contact"] / feet / samples,
             "cost_of_transport": total["work"] / (mean_weight * max(total["distance"], 1e-9)),
+            **{name: total[f"own {name}"] / samples for name in self._own},
         }
 
     def falls(self) -> Dict[str, float]:

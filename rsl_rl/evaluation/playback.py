@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import CommandConfig, RandomizationConfig
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.evaluation.command_script import ScriptedCommands, TimedCommand
 from rsl_rl.evaluation.conditions import ActingPolicy, for_evaluation, run, with_constant_command
 from rsl_rl.evaluation.endurance import FAILURES, FailureJudge
 from rsl_rl.evaluation.evaluate import Recorder
@@ -60,8 +61,13 @@ def _without_disturbances(cfg: RandomizationConfig) -> RandomizationConfig:
 
 
 @torch.no_grad()
-def run_playback(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str, Tensor]:
-    """Run every robot for a time [s] and return the recording, see :class:`Recorder`."""
+def run_playback(
+    env: LeggedRobot, policy: ActingPolicy, seconds: float, script: Sequence[TimedCommand] = ()
+) -> Dict[str, Tensor]:
+    """Run every robot for a time [s], with the commands of a script if there is one, and return the recording, see
+    :class:`Recorder`."""
+    if script:
+        env.commands.sources["velocity"] = ScriptedCommands(env, script)
     recorder = Recorder(env.num_envs, env.action_scale)
     env.observers.append(recorder)
     for _ in run(env, policy, round(seconds / env.cfg.sim.control_dt)):

@@ -65,9 +65,7 @@ def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult],
         *more,
         "<h2>Falls by cause</h2>",
         _falls(eval_results),
-        "<details><summary>Tracking errors by command, as a table</summary>",
-        _tracking(eval_results),
-        "</details>",
+        *_tracking(eval_results),
         *_plots(eval_results),
     ]
     return page_html(title, "\n".join(parts))
@@ -139,7 +137,8 @@ def _gate_cell(eval_result: EvalResult) -> str:
 def _numbers(eval_results: Sequence[EvalResult]) -> str:
     rows = [["", *_names(eval_results)]]
     for name in eval_results[0].metrics:
-        meaning = f"{html_text(name)}<small>{html_text(_DESCRIPTIONS[name])}</small>"
+        description = _DESCRIPTIONS.get(name, "metric of the task")
+        meaning = f"{html_text(name)}<small>{html_text(description)}</small>"
         rows.append([meaning, *(_number(one, name) for one in eval_results)])
     return table_html(rows)
 
@@ -154,8 +153,10 @@ def _number(eval_result: EvalResult, name: str) -> str:
     return f"{'miss' if missed else 'pass'}|{text}"
 
 
-def _tracking(eval_results: Sequence[EvalResult]) -> str:
-    """Return the mean length of v_xy - command [m/s] and the mean error of the yaw rate [rad/s] of every bin."""
+def _tracking(eval_results: Sequence[EvalResult]) -> Iterator[str]:
+    """Yield the mean length of v_xy - command [m/s] and the mean error of the yaw rate [rad/s] of every bin."""
+    if not eval_results[0].tracking:
+        return
     rows = [["commanded", *(f"{name}<br>v error, yaw error" for name in _names(eval_results))]]
     units = {"lin_vel_x": "m/s forward", "lin_vel_y": "m/s to the left", "yaw_rate": "rad/s turning"}
     tracking = [one.tracking for one in eval_results]
@@ -167,7 +168,9 @@ def _tracking(eval_results: Sequence[EvalResult]) -> str:
                 for bins in columns
             ]
             rows.append([f"{first.low:+.2f} to {first.high:+.2f} {units[axis]}", *cells])
-    return table_html(rows)
+    yield "<details><summary>Tracking errors by command, as a table</summary>"
+    yield table_html(rows)
+    yield "</details>"
 
 
 def _falls(eval_results: Sequence[EvalResult]) -> str:
@@ -190,8 +193,10 @@ def _plots(eval_results: Sequence[EvalResult]) -> Iterator[str]:
         return
     if len(eval_results) > 1 or len(eval_results[0].seed_results) > 1:
         yield _image("Side by side", plots.plot_comparison(eval_results), "Dots: seeds. Dashed: the gate's limit.")
-    yield _image("Commanded against measured velocity", plots.plot_velocities(eval_results), "Means by command.")
-    yield _image("Tracking error by command", plots.plot_tracking_errors(eval_results), "")
+    moving = [one for one in eval_results if one.tracking]
+    if moving:
+        yield _image("Commanded against measured velocity", plots.plot_velocities(moving), "Means by command.")
+        yield _image("Tracking error by command", plots.plot_tracking_errors(moving), "")
     if any(one.metrics["fall_rate"] > 0 for one in eval_results):
         yield _image("Falls", plots.plot_falls(eval_results), "")
     for one in eval_results:

@@ -245,6 +245,11 @@ class Sim(ABC):
     def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
         """Set the PD gains [N, J] of the joints: N m/rad and N m s/rad."""
 
+    def link_kinematics(self, names: Sequence[str]) -> Callable[[RobotPoseVel], Tuple[Tensor, Tensor, Tensor]]:
+        """Return a function that computes position and velocity of links, [N, L, 3] in world axes, and their rotation
+        to the world, [N, L, 3, 3]. An unknown name is a ValueError."""
+        raise ValueError(f"the engine '{self.engine}' does not give the state of links; take mujoco or mujoco_warp")
+
     def link_indices(self, names: Sequence[str]) -> Tensor:
         """Return the indices of links in ``contact_force``; an unknown name is a ValueError."""
         unknown = [name for name in names if name not in self.link_names]

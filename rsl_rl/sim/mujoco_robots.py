@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import os
 from abc import abstractmethod
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import mujoco
 import torch
@@ -22,8 +22,10 @@ from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import RobotPoseVel, Sim
+from rsl_rl.sim.kinematics import LinkKinematics, Step, rotation_matrix
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.tensors import ColumnSelector
 
 NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
@@ -96,6 +98,30 @@ class MujocoRobots(Sim):
         self.total_mass = torch.full((self.num_envs,), float(model.body_mass.sum()), device=self.device)
         self._bodies = [i for i in range(model.nbody) if model.body_rootid[i] == self._trunk and model.body_mass[i] > 0]
         self.body_names = tuple(model.body(i).name for i in self._bodies)
+
+    def link_kinematics(self, names: Sequence[str]) -> LinkKinematics:
+        own = [i for i in range(1, self.model.nbody) if self.model.body_rootid[i] == self._trunk]
+        bodies = {self.model.body(i).name: i for i in own}
+        for name in names:
+            if name not in bodies:
+                known = ", ".join(bodies)
+                raise ValueError(f"unknown link '{name}'; this model has {known}.{suggest(name, bodies)}")
+        return LinkKinematics([self._chain_of(bodies[name]) for name in names], self.device)
+
+    def _chain_of(self, body: int) -> List[Step]:
+        """Return the steps from the trunk to a body."""
+        model = self.model
+        steps: List[Step] = []
+        while body != self._trunk:
+            own = [Step(torch.tensor(model.body_pos[body]), _turn_of(model.body_quat[body]))]
+            first = int(model.body_jntadr[body])
+            for i in range(first, first + int(model.body_jntnum[body])):
+                anchor, axis = (torch.tensor(values[i]) for values in (model.jnt_pos, model.jnt_axis))
+                half = -float(model.qpos0[model.jnt_qposadr[i]]) / 2  # of the angle at which the body is not turned
+                start = _turn_of([math.cos(half), *(math.sin(half) * model.jnt_axis[i])])
+                own += [Step(anchor, start, axis, self.joint_names.index(model.joint(i).name)), Step(-anchor)]
+            steps, body = own + steps, int(model.body_parentid[body])
+        return steps
 
     def _refresh(self) -> None:
         """Update all outputs after a step."""
@@ -279,3 +305,8 @@ class MujocoRobots(Sim):
         """Write the force on the trunk, which a reset of a world clears; call it before each step."""
         if "trunk_force" in self._parameters:
             self._applied_force[:, self._trunk, :3] = self._parameters["trunk_force"].to(self._qpos.dtype)
+
+
+def _turn_of(quat: Sequence[float]) -> Tensor:
+    """Return the rotation matrix [3, 3] of a quaternion w x y z."""
+    return rotation_matrix(torch.tensor([*quat], dtype=torch.float32).unsqueeze(0))[0]

@@ -162,7 +162,7 @@ class LeggedRobot(VecEnv):
         final_obs = self._observation_table(state, self._observations)
         found, broken = faults.find_faults(state, cfg.terminations, reward, final_obs)
         causes = self._terminations.causes(state)
-        terminated = any_of(causes)
+        terminated = any_of(causes, self.num_envs, self.sim.device)
         if broken is not None:
             rows = {"velocities": faults.velocities(state), "rewards": terms.t(), **final_obs}
             self._recorder.after_step(torch.stack(tuple(found.values())), rows)

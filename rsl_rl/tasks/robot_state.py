@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.robots.robot import Names, Robot
-from rsl_rl.sim.base import Sim
+from rsl_rl.sim.base import RobotPoseVel, Sim
 from rsl_rl.terrain.ground import ScanGrid, ground_of
 from rsl_rl.utils.tensors import ColumnSelector, heading, rotate_inverse, rows_on_cpu, turn
 
@@ -70,6 +70,8 @@ class RobotState:
         self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] centre of the joint's range [rad]
         self.joint_half_range = (upper - lower) / 2  # [J] [rad]
         self._contact_strength = zeros(len(sim.link_names))  # [N, L] size of the floor's force in the last step [N]
+        self._kinematics: Dict[Tuple[str, ...], Callable[[RobotPoseVel], Tuple[Tensor, Tensor, Tensor]]] = {}
+        self._link_states: Dict[Tuple[str, ...], Tuple[Tensor, Tensor, Tensor]] = {}  # of this control step
         self._selectors: Dict[Tuple[str, Names], ColumnSelector] = {}  # of joints, feet, and links that report contact
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
@@ -138,6 +140,7 @@ class RobotState:
     def refresh_pose(self) -> None:
         """Update the attributes that depend on the simulation only; call it after a step, a reset and an event."""
         sim = self.sim
+        self._link_states.clear()
         self.base_lin_vel = rotate_inverse(sim.root_quat, sim.root_lin_vel)  # [N, 3] base frame
         self.base_ang_vel = sim.root_ang_vel  # [N, 3] base frame
         self.gravity = rotate_inverse(sim.root_quat, self._down)  # [N, 3] unit vector of gravity in the base frame
@@ -186,6 +189,25 @@ class RobotState:
         """Return the norm of the contact force on each of the links after the last step, before resets, in newtons,
         [N, len(links)]."""
         return self._columns_of(links)(self._contact_strength)
+
+    def link_pos(self, links: Tuple[str, ...]) -> Tensor:
+        """Return the positions of the origins of links, [N, len(links), 3] in world axes [m]."""
+        return self._links(links)[0]
+
+    def link_vel(self, links: Tuple[str, ...]) -> Tensor:
+        """Return the velocities of the origins of links, [N, len(links), 3] in world axes [m/s]."""
+        return self._links(links)[1]
+
+    def link_turn(self, links: Tuple[str, ...]) -> Tensor:
+        """Return the rotations from links to the world, [N, len(links), 3, 3]; a column is an axis of the link."""
+        return self._links(links)[2]
+
+    def _links(self, links: Tuple[str, ...]) -> Tuple[Tensor, Tensor, Tensor]:
+        if links not in self._link_states:
+            if links not in self._kinematics:
+                self._kinematics[links] = self.sim.link_kinematics(links)
+            self._link_states[links] = self._kinematics[links](self.sim.pose_vel())
+        return self._link_states[links]
 
     def joints(self, x: Tensor, names: Names) -> Tensor:
         """Return the columns of x [N, J, ...] of joints; ``names`` are groups of the robot or regular expressions."""

@@ -91,6 +91,17 @@ def test_list_names_entry_points(rsl_rl):
     assert done.returncode == 0 and {"mine", "go2_flat", "toy"} <= set(done.stdout.split()), done.stderr
 
 
+def test_list_names_a_task_that_cannot_be_imported_with_the_reason(rsl_rl, project):
+    register(project, "two", "broken = nowhere:Task")
+    (project / "failing.py").write_text("raise RuntimeError('no licence')\n")
+    register(project, "three", "failing = failing:Task")
+    done = rsl_rl("list")
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("broken ", "failing ", "go2_flat "))]
+    assert done.returncode == 0 and len(lines) == 3, done.stderr
+    assert "cannot be imported: ValueError: 'nowhere:Task' names the module 'nowhere'" in lines[0]
+    assert "cannot be imported: RuntimeError: no licence" in lines[1]
+
+
 def test_task_registered_by_two_packages_is_refused_with_both_paths(rsl_rl, project):
     register(project, "two", "mine = other:Mine")
     done = rsl_rl("train", "--task", "mine")

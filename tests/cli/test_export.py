@@ -8,6 +8,7 @@ import torch
 
 from configs import EXPERIMENTS
 from rsl_rl.cli import export
+from rsl_rl.cli.main import main
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.loading import load_policy
 
@@ -55,3 +56,16 @@ def test_export_that_differs_is_found_without_a_robot(loaded, tmp_path, capsys, 
     cfg, policy = loaded("camera")
     assert not export.export(policy, cfg, tmp_path)
     assert "TorchScript does NOT act like the policy: actions differ first in step 0" in capsys.readouterr().out
+
+
+def test_export_command_writes_the_policy_and_no_video(tmp_path, capsys):
+    logs = ("--log_root", str(tmp_path / "logs"))
+    tiny = ("--num_envs", "8", "--runner.num_steps_per_env", "4", "--logger", "none", "--max_iterations", "1")
+    assert main(["train", "--task", "toy", *logs, *tiny]) == 0
+    assert main(["export", "--task", "toy", *logs, "--folder", str(tmp_path / "robot")]) == 0
+    assert {path.name for path in (tmp_path / "robot").iterdir()} >= {"policy.pt", "policy.json", "parity.json"}
+    assert "exporting" in capsys.readouterr().out and not list(tmp_path.glob("logs/*/*/exported"))
+    (tmp_path / "taken").touch()
+    with pytest.raises(SystemExit) as stopped:
+        main(["export", "--task", "toy", *logs, "--folder", str(tmp_path / "taken")])
+    assert stopped.value.code == 2 and len(capsys.readouterr().err.splitlines()) == 1

@@ -6,6 +6,9 @@ import time
 
 import pytest
 
+from configs import EXPERIMENTS
+from rsl_rl import __version__
+
 
 def test_rsl_rl_without_a_command_shows_the_commands(run_script):
     for arguments, code in ((("--help",), 0), ((), 2)):
@@ -13,8 +16,24 @@ def test_rsl_rl_without_a_command_shows_the_commands(run_script):
         assert done.returncode == code and "usage: rsl-rl COMMAND" in done.stdout and "check-env" in done.stdout
 
 
+def test_version_is_printed_without_importing_torch(run_script):
+    done = run_script("-X", "importtime", "-m", "rsl_rl", "--version")
+    assert done.returncode == 0 and done.stdout == f"rsl-rl-lib {__version__}\n"
+    assert " torch\n" not in done.stderr
+
+
+def test_list_has_a_name_and_a_description_in_each_line(run_script):
+    done = run_script("-X", "importtime", "-m", "rsl_rl", "list")
+    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+    assert [name for name, _ in lines] == EXPERIMENTS.names() and " torch\n" not in done.stderr
+    described = dict(lines)
+    assert described["go2_flat"] == "Unitree Go2 on flat ground, following velocity commands"
+    assert len(set(described.values())) == len(described)
+
+
 def test_unknown_command_is_one_line(run_script):
     done = run_script("-m", "rsl_rl", "tarin")
+    assert "Did you mean 'train'?" in done.stderr
     assert done.returncode == 2 and "unknown command 'tarin'; known: train, play, evaluate" in done.stderr
 
 
@@ -24,7 +43,7 @@ def test_error_with_control_characters_is_one_printable_line(run_script, words):
     assert done.returncode == 2 and done.stderr.endswith("\n") and done.stderr[:-1].isprintable()
 
 
-@pytest.mark.parametrize("command", ["train", "play", "evaluate", "sweep", "list", "check-env"])
+@pytest.mark.parametrize("command", ["train", "play", "evaluate", "export", "sweep", "list", "check-env"])
 def test_help_of_a_command_imports_no_torch(run_script, command):
     began = time.perf_counter()
     done = run_script("-X", "importtime", "-m", "rsl_rl", command, "--help")
@@ -36,7 +55,9 @@ def test_help_of_a_command_imports_no_torch(run_script, command):
 def test_output_that_is_no_longer_read_is_no_error(root):
     command = f"{sys.executable} -m rsl_rl list | head -n 1; {sys.executable} -m rsl_rl train --help | head -n 1"
     done = subprocess.run(["sh", "-c", command], cwd=root, capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines() == ["anymal_c_flat", "usage: rsl-rl train [-h] [OPTIONS]"] and done.stderr == ""
+    first_task, first_line = done.stdout.splitlines()
+    assert first_task.startswith("anymal_c_flat ") and first_line == "usage: rsl-rl train [-h] [OPTIONS]"
+    assert done.stderr == ""
 
 
 def test_output_in_an_ascii_terminal_has_question_marks_for_other_characters(root, tmp_path):

@@ -71,7 +71,7 @@ WRONG = {
     "--seeds 1 x": "argument --seeds: invalid int value: 'x'",
     "--seeds 1 2 --seed 3": "--seed and --seeds exclude each other",
     "--seeds 1 2 --resume --load_run x": "--load_run is for a single run; leave it out with --seeds and --resume",
-    "--seeds 1 2 --num_env 3": "Unrecognized options: --num_env",
+    "--seeds 1 2 --num_env 3": "unknown flag --num_env; did you mean --num_envs?",
 }
 
 

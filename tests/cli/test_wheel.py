@@ -1,12 +1,6 @@
 """The wheel in an environment without the checkout: the command, and a task repository of three files."""
 
-import importlib.util
 import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -74,52 +68,20 @@ class SmallNetworkConfig(ActorCriticConfig):
 """
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The folder into which the wheel is installed."""
-    root, folder = Path(__file__).resolve().parent.parent.parent, tmp_path_factory.mktemp("wheel")
-    source = folder / "source"  # a build writes into its source
-    for name in ("rsl_rl", "benchmarks", "configs", "deploy"):
-        shutil.copytree(root / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(root / name, source)
-    pip = (sys.executable, "-m", "pip")
-    build = (*pip, "wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", str(folder), str(source))
-    subprocess.run(build, check=True, capture_output=True, timeout=300)
-    (wheel,) = folder.glob("rsl_rl_lib-*.whl")
-    install = (*pip, "install", "--no-deps", "--no-index", "--target", str(folder / "installed"), str(wheel))
-    subprocess.run(install, check=True, capture_output=True, timeout=300)
-    return folder / "installed"
-
-
 @pytest.fixture
-def rsl_rl(installed, tmp_path):
-    """Run the installed command in an empty folder, with an interpreter that knows the dependencies and no checkout."""
-    spec = importlib.util.find_spec("torch")
-    assert spec is not None and spec.origin is not None
-    dependencies = Path(spec.origin).parent.parent
-    without = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
-    env = {**without, "PYTHONPATH": f"{installed}{os.pathsep}{dependencies}", "COLUMNS": "200"}
-    python = getattr(sys, "_base_executable", sys.executable)  # reads no .pth file of the virtual environment
+def rsl_rl(run_installed):
+    """Run the installed command in an empty folder and return its output."""
 
-    def run(*arguments, code=0):
-        done = subprocess.run(
-            [python, str(installed / "bin" / "rsl-rl"), *arguments],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        assert done.returncode == code, done.stderr
+    def run(*arguments):
+        done = run_installed("rsl-rl", *arguments)
+        assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
     return run
 
 
-def test_wheel_trains_go2_flat_in_an_empty_folder(rsl_rl, installed, tmp_path):
-    assert (installed / "rsl_rl" / "py.typed").exists() and not (installed / "configs").exists()
+def test_wheel_trains_go2_flat_in_an_empty_folder(rsl_rl, installed_wheel, tmp_path):
+    assert (installed_wheel / "rsl_rl" / "py.typed").exists() and not (installed_wheel / "configs").exists()
     small = ("--num_envs", "8", "--runner.num_steps_per_env", "4", "--max_iterations", "1", "--sim_device", "cpu")
     output = rsl_rl("train", "--task", "go2_flat", *small)
     (run,) = (tmp_path / "logs" / "go2_flat").iterdir()
@@ -129,7 +91,7 @@ def test_wheel_trains_go2_flat_in_an_empty_folder(rsl_rl, installed, tmp_path):
     assert '"benchmark": "learner"' in rsl_rl("benchmark", "learner", *few)
 
 
-def test_task_repository_of_three_files_trains_resumes_evaluates_plays_and_exports(rsl_rl, installed, tmp_path):
+def test_task_repository_of_three_files_trains_resumes_evaluates_plays_and_exports(rsl_rl, tmp_path):
     pytest.importorskip("onnxruntime")
     git = pytest.importorskip("git")
     (tmp_path / "configs").mkdir()  # as our own folder is called

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Union
+from typing import Any, Callable, Dict, Optional, Sequence, Union
 
 try:  # before torch: Isaac Gym cannot be imported after it
     import isaacgym.gymtorch as gymtorch
@@ -41,8 +41,9 @@ from torch import Tensor
 
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.sim.base import Drive, RobotPoseVel, Sim
-from rsl_rl.sim.isaacgym.model import FootKinematics, RobotFacts, read_facts, rotation_matrix
+from rsl_rl.sim.isaacgym.model import RobotFacts, chain_of, read_facts
 from rsl_rl.sim.isaacgym.scene import Scene, usable_device
+from rsl_rl.sim.kinematics import LinkKinematics, rotation_matrix
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.tensors import rotate_inverse
 
@@ -87,7 +88,8 @@ class IsaacGymSim(Sim):
         """Find the robot's joints and links in the engine, and allocate the tensors."""
         self._dofs = torch.tensor(self._scene.dofs(self.joint_names), device=self.device)  # [J] in the engine's order
         self._bodies = torch.tensor(self._scene.bodies(self.link_names), device=self.device)
-        self._feet = FootKinematics(urdf, self.foot_names, self.joint_names, self.device)
+        self._urdf = urdf
+        self._feet = self.link_kinematics(self.foot_names)
         self._origins, self._facts = self._scene.origins.to(self.device), facts
         self._start(facts.start_height)
         self.body_names = tuple(self._scene.body_names)
@@ -184,8 +186,16 @@ class IsaacGymSim(Sim):
         return (rotation_matrix(self.root_quat) @ self._com.unsqueeze(-1)).squeeze(-1)
 
     def _refresh_feet(self) -> None:
-        for own, value in zip((self.foot_pos, self.foot_vel, self.foot_up), self._feet(self.pose_vel())):
-            own.copy_(value)
+        for name, value in self._foot_state().items():
+            getattr(self, name).copy_(value)
+
+    def _foot_state(self) -> Dict[str, Tensor]:
+        """Return the state of the feet: the engine has none after a reset and before the last physics step."""
+        pos, vel, turn = self._feet(self.pose_vel())
+        return {"foot_pos": pos, "foot_vel": vel, "foot_up": turn[..., 2]}
+
+    def link_kinematics(self, names: Sequence[str]) -> LinkKinematics:
+        return LinkKinematics([chain_of(self._urdf, name, self.joint_names) for name in names], self.device)
 
     def _reset_diverged(self) -> None:
         """Mark robots whose state is not finite, and reset them to the default state."""
@@ -205,9 +215,8 @@ class IsaacGymSim(Sim):
     def reset(self, mask: Tensor, pose_vel: RobotPoseVel) -> None:
         for name, value in pose_vel._asdict().items():
             self._overwrite(name, mask, value)
-        feet = dict(zip(("foot_pos", "foot_vel", "foot_up"), self._feet(self.pose_vel())))
         zeros = {name: torch.zeros_like(getattr(self, name)) for name in ("joint_torque", "contact_force")}
-        for name, value in {**feet, **zeros}.items():
+        for name, value in {**self._foot_state(), **zeros}.items():
             self._overwrite(name, mask, value)
         self._modified |= mask
 

@@ -1,16 +1,16 @@
-"""Robot data that Isaac Gym does not provide: values of the MJCF, and forward kinematics of the feet."""
+"""Robot data that Isaac Gym does not provide: values of the MJCF, and the chains of links in the URDF."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 from xml.etree import ElementTree
 
 import torch
 from torch import Tensor
 
 from rsl_rl.robots.robot import read_joint_names
-from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.sim.kinematics import Step
 
 
 class RobotFacts(NamedTuple):
@@ -50,71 +50,22 @@ def read_facts(mjcf: Path) -> RobotFacts:
     )
 
 
-def cross_matrix(vector: Tensor) -> Tensor:
-    """Return the matrices [..., 3, 3] of the cross product ``vector x``."""
-    x, y, z = vector.unbind(-1)
-    zero = torch.zeros_like(x)
-    return torch.stack((zero, -z, y, z, zero, -x, -y, x, zero), dim=-1).unflatten(-1, (3, 3))
-
-
-def rotation_matrix(quat: Tensor) -> Tensor:
-    """Return the rotation matrices [N, 3, 3] of unit quaternions [N, 4], w x y z."""
-    turn = cross_matrix(quat[:, 1:])
-    return torch.eye(3, device=quat.device) + 2 * quat[:, :1, None] * turn + 2 * turn @ turn
-
-
-class FootKinematics:
-    """Position, velocity and z axis of the feet from the state of the trunk and the joints.
-
-    The engine has body states only after a step: not after a reset, and not before the last physics step. They are
-    computed here from the tree of the URDF.
-    """
-
-    def __init__(self, urdf: Path, foot_names: Sequence[str], joint_names: Sequence[str], device: torch.device):
-        above = {_link(joint, "child"): joint for joint in ElementTree.parse(urdf).getroot().iterfind("joint")}
-        chains = [_chain(above, foot, urdf) for foot in foot_names]
-        levels = max(len(chain) for chain in chains)
-        offset, axis = torch.zeros(levels, len(chains), 3), torch.zeros(levels, len(chains), 3)
-        joints = torch.zeros(levels, len(chains), dtype=torch.long)
-        for foot, chain in enumerate(chains):
-            for level, joint in enumerate(chain):
-                offset[level, foot] = _vector(joint, "origin", "xyz")
-                if joint.get("type") != "fixed":  # a zero axis turns nothing, whatever the angle
-                    axis[level, foot] = _vector(joint, "axis", "xyz")
-                    joints[level, foot] = joint_names.index(joint.get("name", ""))
-        self._offset, self._axis, self._joints = offset.to(device), axis.to(device), joints.to(device)
-        self._cross = cross_matrix(self._axis)  # [levels, feet, 3, 3]
-        self._cross2 = self._cross @ self._cross
-        self._eye = torch.eye(3, device=device)
-
-    def __call__(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor, Tensor]:
-        """Return position, velocity and z axis of the feet, [N, F, 3] each."""
-        root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = pose_vel
-        turn = rotation_matrix(root_quat).unsqueeze(1)  # [N, 1 or F, 3, 3], link to world
-        pos, vel = root_pos.unsqueeze(1), root_lin_vel.unsqueeze(1)
-        spin = (turn @ root_ang_vel[:, None, :, None]).squeeze(-1)  # [N, 1 or F, 3], world
-        for level, joints in enumerate(self._joints):
-            arm = (turn @ self._offset[level].unsqueeze(-1)).squeeze(-1)  # [N, F, 3]
-            pos, vel = pos + arm, vel + torch.linalg.cross(spin.expand_as(arm), arm)
-            axis = (turn @ self._axis[level].unsqueeze(-1)).squeeze(-1)
-            spin = spin + axis * joint_vel[:, joints].unsqueeze(-1)
-            angle = joint_pos[:, joints][..., None, None]
-            turn = turn @ (self._eye + angle.sin() * self._cross[level] + (1 - angle.cos()) * self._cross2[level])
-        return pos, vel, turn[..., 2]
-
-
-def _chain(above: Dict[str, ElementTree.Element], link: str, urdf: Path) -> List[ElementTree.Element]:
-    """Return the joints from the root to a link."""
-    if link not in above:
-        raise ValueError(
-            f"{urdf} has no joint that holds '{link}', which the MJCF beside it names; correct one of them"
-        )
+def chain_of(urdf: Path, link: str, joint_names: Sequence[str]) -> List[Step]:
+    """Return the steps from the trunk to a link of a URDF."""
+    joints = ElementTree.parse(urdf).getroot().findall("joint")
+    above = {_link(joint, "child"): joint for joint in joints}
+    if link not in above and link not in {_link(joint, "parent") for joint in joints}:
+        raise ValueError(f"{urdf} has no link '{link}', which the MJCF beside it names; correct one of them")
     chain = []
     while link in above:
-        chain.append(above[link])
-        if any(_vector(above[link], "origin", "rpy")):
-            raise ValueError(f"{urdf}: joint '{above[link].get('name')}' has an rpy; turn its axis instead")
-        link = _link(above[link], "parent")
+        joint = above[link]
+        if any(_vector(joint, "origin", "rpy")):
+            raise ValueError(f"{urdf}: joint '{joint.get('name')}' has an rpy; turn its axis instead")
+        step = Step(_vector(joint, "origin", "xyz"))
+        if joint.get("type") != "fixed":
+            step = step._replace(axis=_vector(joint, "axis", "xyz"), joint=joint_names.index(joint.get("name", "")))
+        chain.append(step)
+        link = _link(joint, "parent")
     return chain[::-1]
 
 

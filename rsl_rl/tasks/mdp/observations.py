@@ -16,7 +16,8 @@ from torch import Tensor
 from rsl_rl.config.mdp import ObservationGroupConfig, ObservationTerm
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
-from rsl_rl.robots import Robot
+from rsl_rl.robots import Names, Robot
+from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.mdp.randomization import nominal_values
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain.ground import MIRROR
@@ -116,6 +117,7 @@ class Term(NamedTuple):
     function: Callable[..., Tensor]
     mirror_type: str  # a key of mirrors_by_type; empty: unknown
     frame: str
+    names: Names = ()  # joints or feet that the term has, as in RobotState.joints and feet; empty: all
 
 
 TERMS: Dict[str, Term] = {
@@ -285,7 +287,7 @@ class ObservationGroup:
         self.terms = dict(terms)
         self.found = {name: bind_observation(name, term, f"{where}.{name}") for name, term in terms.items()}
         self.step_sizes = [_size(name, term.function(state), state) for name, term in self.found.items()]
-        self._device = state.action.device
+        self._device, self._sim = state.action.device, state.sim
         self._steps = [term.history or cfg.history for term in terms.values()]
         self.sizes = [size * steps for size, steps in zip(self.step_sizes, self._steps)]
         self.history = History(self.step_sizes, self._steps, self._device)
@@ -332,7 +334,7 @@ class ObservationGroup:
         """Return the mirror image of the group."""
         index, sign, start = [], [], 0
         for name, size, steps in zip(self.terms, self.step_sizes, self._steps):
-            term_index, term_sign = _mirror_of_term(name, self.found[name], size, robot)
+            term_index, term_sign = _mirror_of_term(name, self.found[name], size, robot, self._sim)
             for _ in range(steps):
                 index += [start + i for i in term_index]
                 sign += term_sign
@@ -348,9 +350,13 @@ def _size(name: str, value: Tensor, state: RobotState) -> int:
     return value.shape[1]
 
 
-def _mirror_of_term(name: str, term: Term, size: int, robot: Robot) -> Tuple[Tuple[int, ...], Tuple[float, ...]]:
+def _mirror_of_term(
+    name: str, term: Term, size: int, robot: Robot, sim: Sim
+) -> Tuple[Tuple[int, ...], Tuple[float, ...]]:
     """Return index and sign of a term's mirror image in one step."""
     known = mirrors_by_type(robot)
+    if term.names and term.mirror_type in ("feet", "joints", "joint_factors"):
+        known[term.mirror_type] = _mirror_of_part(name, term, robot, sim, *known[term.mirror_type])
     if term.mirror_type not in known or len(known[term.mirror_type][0]) != size:
         types = ", ".join(f"'{key}' ({len(index)})" for key, (index, _) in known.items())
         raise ValueError(
@@ -359,6 +365,18 @@ def _mirror_of_term(name: str, term: Term, size: int, robot: Robot) -> Tuple[Tup
             f"rsl_rl.tasks.mdp.observations.Term(function, mirror_type, frame) with one of {types}"
         )
     return known[term.mirror_type]
+
+
+def _mirror_of_part(
+    name: str, term: Term, robot: Robot, sim: Sim, index: Sequence[int], sign: Sequence[float]
+) -> Tuple[Tuple[int, ...], Tuple[float, ...]]:
+    """Return index and sign of the mirror image of the joints or feet that a term has, given those of all."""
+    every = sim.foot_names if term.mirror_type == "feet" else sim.joint_names
+    own = (robot.foot_indices if term.mirror_type == "feet" else robot.joint_indices)(term.names, every)
+    alone = [f"{every[i]} without {every[index[i]]}" for i in own if index[i] not in own]
+    if alone:
+        raise ValueError(f"the observation term '{name}' has {alone[0]}, its mirror image; name both, or neither")
+    return tuple(own.index(index[i]) for i in own), tuple(sign[i] for i in own)
 
 
 def observation_groups(

@@ -68,6 +68,7 @@ class Terminations:
         }
 
 
-def any_of(causes: Dict[str, Tensor]) -> Tensor:
-    """Return which robots fail by any cause, [N] bool."""
-    return functools.reduce(torch.logical_or, causes.values())
+def any_of(causes: Dict[str, Tensor], num_envs: int, device: torch.device) -> Tensor:
+    """Return which robots fail by any cause, [N] bool; none without causes."""
+    nobody = torch.zeros(num_envs, dtype=torch.bool, device=device)
+    return functools.reduce(torch.logical_or, causes.values(), nobody)

@@ -8,7 +8,8 @@ import torch
 from rsl_rl.config.sim import SimConfig
 from rsl_rl.robots import ROBOTS
 from rsl_rl.sim.base import RobotPoseVel
-from rsl_rl.sim.isaacgym.model import FootKinematics, read_facts
+from rsl_rl.sim.isaacgym.model import chain_of, read_facts
+from rsl_rl.sim.kinematics import LinkKinematics
 from rsl_rl.sim.mujoco_cpu import MujocoSim
 
 
@@ -111,9 +112,10 @@ def test_the_feet_are_where_mujoco_has_them_and_as_fast(robot):
     pose = torch.tensor(robot.default_joint_pos) + 0.3 * torch.randn(n, joints)
     state = (torch.randn(n, 3), quat, torch.randn(n, 3), torch.randn(n, 3), pose, torch.randn(n, joints))
     sim.reset(torch.ones(n, dtype=torch.bool), RobotPoseVel(*state))
-    feet = FootKinematics(robot.model_path.with_suffix(".urdf"), sim.foot_names, sim.joint_names, torch.device("cpu"))
-    pos, vel, up = feet(RobotPoseVel(*state))
+    urdf = robot.model_path.with_suffix(".urdf")
+    feet = LinkKinematics([chain_of(urdf, foot, sim.joint_names) for foot in sim.foot_names], torch.device("cpu"))
+    pos, vel, turn = feet(RobotPoseVel(*state))
     torch.testing.assert_close(pos, sim.foot_pos, atol=2e-6, rtol=0)
     torch.testing.assert_close(vel, sim.foot_vel, atol=5e-6, rtol=0)
     if sim.foot_up.shape[1]:
-        torch.testing.assert_close(up, sim.foot_up, atol=2e-6, rtol=0)
+        torch.testing.assert_close(turn[..., 2], sim.foot_up, atol=2e-6, rtol=0)

@@ -94,6 +94,36 @@ def test_observation_term_by_path_without_a_mirror_image_is_refused_by_a_symmetr
     assert index.tolist() == [0, 1, 2] and sign.tolist() == [1, -1, 1]
 
 
+FRONT_FEET = Term(lambda state: state.feet(state.foot_height, "F._foot"), "feet", "world", names="F._foot")
+LEFT_FEET = Term(lambda state: state.feet(state.foot_height, ".L_foot"), "feet", "world", names=".L_foot")
+HIPS = Term(lambda state: state.joints(state.joint_pos, "abduction"), "joints", "joint", names="abduction")
+
+
+def test_mirror_image_of_some_feet_or_joints_exchanges_those_alone():
+    env = make(own={f"{__name__}:{name}": ObservationTerm() for name in ("FRONT_FEET", "HIPS")})
+    index, sign = env.mirrors()["own"]
+    assert env.sim.foot_names[:2] == ("FL_foot", "FR_foot")
+    assert index.tolist() == [1, 0, 3, 2, 5, 4] and sign.tolist() == [1, 1, -1, -1, -1, -1]
+
+
+def test_mirror_image_of_feet_without_their_partners_is_refused():
+    env = make(own={f"{__name__}:LEFT_FEET": ObservationTerm()})
+    with pytest.raises(ValueError, match="has FL_foot without FR_foot, its mirror image; name both, or neither"):
+        env.mirrors()
+
+
+def test_links_of_the_state_are_those_of_the_simulation_in_each_step():
+    env = make()
+    calves = ("FL_calf", "RR_calf")
+    before = env.state.link_pos(calves).clone()
+    env.step(torch.randn(4, 12))
+    shape = (4, 2, 3)
+    assert env.state.link_pos(calves).shape == env.state.link_vel(calves).shape == shape
+    assert (env.state.link_pos(calves) != before).all() and env.state.link_turn(calves).shape == (*shape, 3)
+    env.reset()
+    torch.testing.assert_close(env.state.link_pos(("trunk",))[:, 0], env.sim.root_pos)
+
+
 def test_observation_term_by_path_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"flat' returns \[4\]; return \[N, k\], here N=4"):
         make(own={f"{__name__}:flat": ObservationTerm()})

@@ -25,6 +25,7 @@ from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.gait_metrics import GaitMetrics
 from rsl_rl.evaluation.playback import for_playback
 from rsl_rl.tasks.mdp.commands import CommandSource
+from rsl_rl.tasks.mdp.terminations import Terminations
 from rsl_rl.utils.config_io import from_dict, read_yaml, to_dict, write_yaml
 from rsl_rl.utils.tensors import Uniform
 
@@ -137,6 +138,19 @@ def test_own_termination_ends_episodes_and_is_a_cause_of_falls():
     assert meter.falls() == {
         **dict.fromkeys(("engine", "state", "trunk_contact", "head_contact", "tilt", "other"), 0.0), "too_low": 1.0
     }  # fmt: skip
+
+
+def test_shipped_termination_that_is_none_ends_no_episode_and_is_no_cause_of_falls():
+    gravity = torch.tensor([[0.0, 0.0, 1.0]] * 4)  # of robots upside down
+    off = replace(CFG.terminations, terms={"tilt": None, "forbidden_contact": None})
+    for terminations, fallen in ((CFG.terminations, True), (off, False)):
+        env = make(terminations=terminations)
+        env.state.gravity = gravity
+        found = Terminations(terminations, env.state)
+        assert found(env.state).tolist() == [fallen] * 4 and ("tilt" in found.causes(env.state)) == fallen
+    with pytest.raises(ValueError, match="there is no term 'tilt'"):
+        off.with_params("tilt", max_tilt=1.0)
+    assert from_dict(type(off), to_dict(off)) == off
 
 
 def test_term_with_the_name_of_a_shipped_one_replaces_it():
