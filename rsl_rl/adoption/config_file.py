@@ -88,6 +88,7 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "max_iterations": "800" if biped else "300",
         "noise": "init_noise_std=0.6, " if biped else "",
         "entropy": "0.005" if biped else "0.01",
+        "final_entropy": "0.001" if biped else "0.002",
         "mass": f"{tree.mass:.1f}",
         "reach": f"{robot.reach:.2f}",
         "torque_scale": f"{scale:.1f}",
@@ -96,6 +97,9 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "action_scale": number(float(np.clip(_ACTION_TORQUE * scale / motor.stiffness, 0.1, 0.3)), 2),
         "lin_vel_x": repr((-0.5, 1.0) if biped else (-speed, speed)),
         "lin_vel_y": repr((-0.3, 0.3) if biped else (-speed / 2, speed / 2)),
+        "clock": _clock(size) if _trots(robot) else "",
+        "clock_sensed": '\n    "gait_clock": ObservationTerm(),' if _trots(robot) else "",
+        "clock_import": "\n    CommandTerm," if _trots(robot) else "",
         "rewards": "\n".join(f"                {line}" for line in rewards),
         "weights_of": "the Unitree G1 (configs/g1_flat.py)" if biped else "Go2",
         "base": python_text(tree.links[0].name),
@@ -202,10 +206,24 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
         "),",
         _term("feet_air_time", "1.0", "[s] by the root of the leg length", air_time_target=swing_time(size)),
         _term("foot_slip", number(-0.04 / size, 2), "by the square of the speed"),
-        *([_term("trot", "0.75", "diagonal feet together")] if len(robot.tree.legs) == 4 else []),
+        *([_term("foot_timing", "1.0", "a trot", offsets="(0.0, 0.5, 0.5, 0.0)")] if _trots(robot) else []),
         *([_term("abduction_deviation", "-0.5")] if groups.get("abduction") else []),
-        _term("stand_still", "-0.2"),
+        _term("stand_still", "-0.5"),
+        _term("standing_steps", "-0.5"),
     ]
+
+
+def _trots(robot: AdoptedRobot) -> bool:
+    """Return whether the robot walks by the clock of a trot."""
+    return len(robot.tree.legs) == 4
+
+
+def _clock(size: float) -> str:
+    """Return the lines of the gait clock of legs ``size`` times as long as the Go2's."""
+    period = number(0.5 * math.sqrt(size), 2)
+    indent = "\n" + " " * 12
+    comment = "# a step of each foot takes [s], by the root of the leg length"
+    return f'{indent}{comment}{indent}terms={{"gait_clock": CommandTerm(params={{"period": {period}}})}},'
 
 
 def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
@@ -279,7 +297,7 @@ from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import (
     CommandConfig,
-    CommandLimitConfig,
+    CommandLimitConfig,{clock_import}
     ControlConfig,
     EventTerm,
     ObservationGroupConfig,
@@ -327,7 +345,7 @@ SENSED = {{  # observations that sensors of a robot provide; scales and noise as
     "command": ObservationTerm(scale=2.0),
     "joint_pos": ObservationTerm(scale=1.0, noise=0.01),
     "joint_vel": ObservationTerm(scale=0.05, noise=1.5),
-    "action": ObservationTerm(scale=1.0),
+    "action": ObservationTerm(scale=1.0),{clock_sensed}
 }}
 PRIVILEGED = {{  # of the critic only
     "base_height": ObservationTerm(scale=5.0),
@@ -356,10 +374,12 @@ def flat_task() -> LeggedRobotConfig:
             action_scale={action_scale},  # [rad] so that one unit of action is about as much torque as the Go2's
         ),
         commands=CommandConfig(
-            resampling_time=5.0,
+            resampling_time=3.0,
+            standing_fraction=0.1,
+            dead_zone=0.04,  # [m/s], [rad/s]
             lin_vel_x={lin_vel_x},  # [m/s] by the root of the leg length
             lin_vel_y={lin_vel_y},
-            limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),  # [m/s^2], [rad/s^2], not in training
+            limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),  # [m/s^2], [rad/s^2], not in training{clock}
         ),
         rewards=RewardConfig(
             {{  # weights are those of {weights_of}
@@ -389,7 +409,9 @@ class {class_name}(TrainConfig):
     policy: {policy} = {policy}(
         {noise}actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )
-    algorithm: PPOConfig = PPOConfig(desired_kl=0.02, entropy_coef={entropy})
+    algorithm: PPOConfig = PPOConfig(
+        desired_kl=0.02, final_desired_kl=0.008, entropy_coef={entropy}, final_entropy_coef={final_entropy}
+    )
     runner: RunnerConfig = RunnerConfig(
         max_iterations={max_iterations}, save_interval=20, experiment_name="{name}_flat"
     )
