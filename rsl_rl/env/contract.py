@@ -103,11 +103,9 @@ def four_of(result: Any) -> Tuple[Any, Any, Any, Any]:
 
 def require_column(x: Any, name: str, num_envs: int) -> None:
     """Raise a :class:`ContractError` unless x is one real number per environment, [N] or [N, 1]."""
-    unusable = describe_unusable(x)
+    unusable = describe_unusable(x, num_envs)
     if unusable:
         raise ContractError(f"{name} {unusable} in every step")
-    if x.shape not in ((num_envs,), (num_envs, 1)):
-        raise ContractError(f"{name} has the shape {list(x.shape)} in this step; give [{num_envs}] in every step")
 
 
 def require_mask(x: Any, name: str, num_envs: int) -> None:

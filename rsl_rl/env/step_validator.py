@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.learn import SafetyConfig
-from rsl_rl.env.contract import ContractError, require_mask, unpack_step
-from rsl_rl.env.vec_env import Observations, StepResult, is_groups
+from rsl_rl.env.contract import ContractError, four_of, require_column, require_mask
+from rsl_rl.env.vec_env import Observations, StepResult
 from rsl_rl.utils.config_io import short_repr
 from rsl_rl.utils.tensors import FirstOccurrence, describe_unusable
 
@@ -76,7 +76,12 @@ class StepValidator:
         rollout. They are recorded for fault reports.
         """
         size = self._all.shape
-        obs, reward, done, given = unpack_step(result, len(self._all))
+        obs, reward, done, given = result if isinstance(result, tuple) and len(result) == 4 else four_of(result)
+        if not isinstance(given, Mapping):
+            raise ContractError(f"extras is a {type(given).__name__} in this step; return a fresh dict every step")
+        for name, x in (("reward", reward), ("done", done), ("extras['time_outs']", given.get("time_outs", done))):
+            if not _is_plain(x) or x.shape not in (size, (*size, 1)):
+                require_column(x, name, len(self._all))
         reward, done = reward.reshape(size).to(self._device, torch.float32), done.reshape(size).to(self._device).bool()
         raw = self._read(obs)
         extras: Dict[str, Any] = {}
@@ -85,7 +90,7 @@ class StepValidator:
         if "final_obs" in given:
             extras["final_obs"] = self._read(given["final_obs"], of_finals=True)
         masks: Dict[str, Tensor] = {}
-        for cause, mask in _causes(given.get("invalid", {})).items():
+        for cause, mask in _causes(given["invalid"]).items() if "invalid" in given else ():
             require_mask(mask, f"extras['invalid'][{cause!r}]", len(self._all))
             masks[cause] = mask.to(self._device)
         no_transition = self._none
@@ -119,7 +124,7 @@ class StepValidator:
         ``of_finals``, all be there."""
         groups: PolicyInputs = {}
         where = "extras['final_obs']" if of_finals else "the observations"
-        if not is_groups(obs):
+        if not hasattr(obs, "keys"):
             raise ContractError(
                 f"{where}: a {type(obs).__name__} in this step; give a dict of groups, such as {{'policy': obs}}, in "
                 "every step"
@@ -132,9 +137,8 @@ class StepValidator:
                     f"{where} have no group '{name}' in this step, but {', '.join(obs.keys()) or 'none'}; give every "
                     "group in every step"
                 )
-            unusable = describe_unusable(obs[name])
-            if unusable:
-                raise ContractError(f"the group '{name}' of {where} {unusable} in every step")
+            if not _is_plain(obs[name]):
+                raise ContractError(f"the group '{name}' of {where} {describe_unusable(obs[name])} in every step")
             expected = self._shapes.setdefault(name, obs[name].shape)
             if obs[name].shape != expected:
                 raise ContractError(
@@ -216,6 +220,12 @@ class StepValidator:
     def clear_resets(self) -> None:
         """Clear ``to_reset``, after these environments have been reset."""
         self.to_reset = torch.zeros_like(self.to_reset)
+
+
+def _is_plain(x: Any) -> bool:
+    """Return whether x is a dense tensor of real numbers; :func:`describe_unusable` says what others are."""
+    is_dense = isinstance(x, Tensor) and x.layout == torch.strided and not (x.is_nested or x.is_meta)
+    return is_dense and not (x.is_complex() or x.is_quantized)
 
 
 def _causes(invalid: Any) -> Mapping[str, Any]:

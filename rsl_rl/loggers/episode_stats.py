@@ -21,11 +21,18 @@ class EpisodeStats:
         self._left_out: Dict[str, str] = {}  # name in the log -> warning; empty once it is shown
         self._sums: Dict[Tuple[str, ...], Tensor] = {}  # names -> [len(names), 2]: sum and count of each
 
-    def record(self, reward: Tensor, done: Tensor, valid: Tensor, log: Mapping[str, Any]) -> None:
-        """Add one step: reward [N], done [N] bool, and the environment's log.
+    def record(self, reward: Tensor, done: Tensor, valid: Tensor, extras: Mapping[str, Any]) -> None:
+        """Add one step: reward [N], done [N] bool, and the environment's log, ``extras["log"]`` or ``["episode"]``.
 
         Values of the log that are not finite are ignored, and so are episodes that end in a step that is not valid [N].
         """
+        log: Mapping[str, Any] = {}
+        for name in ("episode", "log"):  # the second one, if it says something
+            found = extras.get(name)
+            if found is not None and not isinstance(found, Mapping):
+                self.note_left_out(f"extras['{name}']", found)
+            elif found:
+                log = found
         self._return += reward
         self._length += 1
         finished = torch.where(done & valid, torch.stack((self._return, self._length)), torch.nan)
@@ -38,7 +45,8 @@ class EpisodeStats:
         """Add values of equal size together, so that more terms need no more operations."""
         by_size: Dict[int, Dict[str, Tensor]] = {}
         for name, value in log.items():
-            numbers = as_numbers(value, self._device)
+            usual = isinstance(value, Tensor) and value.dtype == torch.float32 and value.device == self._device
+            numbers = value.reshape(-1) if usual else as_numbers(value, self._device)
             if numbers is None:
                 self.note_left_out(name, value)
             else:

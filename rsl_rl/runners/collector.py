@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, Dict, Mapping, NamedTuple
+from typing import Dict, NamedTuple
 
 import torch
 
@@ -63,20 +63,10 @@ class Collector:
             groups, columns = alg.transition
             step = validator.validate_step(result, groups, columns["actions"], t)
             alg.process_env_step(step.reward, step.done, step.extras, step.obs)
-            self.stats.record(step.reward, step.done, step.extras["valid"], self._log_of(result[3]))
+            self.stats.record(step.reward, step.done, step.extras["valid"], result[3])
             obs, inputs = result[0], step.obs
         alg.compute_returns(inputs)
         return obs
-
-    def _log_of(self, extras: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the log of a step, empty if there is none."""
-        for name in ("log", "episode"):
-            log = extras.get(name)
-            if log is not None and not isinstance(log, Mapping):
-                self.stats.note_left_out(f"extras['{name}']", log)
-            elif log:
-                return log
-        return {}
 
     def fetch(self, result: UpdateResult) -> IterationNumbers:
         """Return the numbers of an iteration on the host, with one synchronisation; start the statistics of the next

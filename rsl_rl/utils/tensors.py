@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 
-def describe_unusable(x: Any) -> str:
+def describe_unusable(x: Any, num_envs: Optional[int] = None) -> str:
     """Return what is wrong with something that is no dense tensor of real numbers, after its name, and what to give;
-    empty for such a tensor."""
+    empty for such a tensor. With ``num_envs`` it is to have the shape [num_envs] or [num_envs, 1]."""
     if not isinstance(x, Tensor):
         return f"is a {type(x).__name__}; give a torch tensor"
     if x.is_complex() or x.is_quantized:
@@ -23,6 +23,8 @@ def describe_unusable(x: Any) -> str:
         return f"is a nested tensor or one of the layout {x.layout}; give a dense one"
     if x.is_meta:
         return "lies on the device meta, which holds no values; give a tensor with values"
+    if num_envs is not None and x.shape not in ((num_envs,), (num_envs, 1)):
+        return f"has the shape {list(x.shape)} in this step; give [{num_envs}]"
     return ""
 
 

@@ -57,7 +57,7 @@ def test_logged_values_are_averaged_over_what_is_a_number():
         {"a": torch.full((2,), math.nan)},
     ]
     for log in logs:
-        stats.record(torch.zeros(2), torch.zeros(2, dtype=torch.bool), ALL, log)
+        stats.record(torch.zeros(2), torch.zeros(2, dtype=torch.bool), ALL, {"log": log})
     names, sums = stats.pop()
     result = dict(zip(names, sums.tolist()))
     assert result["episode/a"] == [9, 3] and result["episode/b"] == [4, 1]
