@@ -173,7 +173,7 @@ def test_the_trainings_of_the_gpu_benchmark_are_understood():
     """On a GPU too, which is not there to try: parse() would refuse it, so its parts are called."""
     cfg = gpu.Gpu(device="cuda:0", train_envs=64, train_iterations=7)
     arguments = as_arguments(gpu._training_flags(cfg))
-    parsed = _parse_config(Flags, Go2Flat(), "", [_expand(word, set()) for word in arguments], ["go2_flat"])
+    parsed = _parse_config(Flags, Go2Flat(), [_expand(word, set()) for word in arguments])
     assert parsed.cfg.acceleration.cuda_graphs and parsed.cfg.rl_device == parsed.cfg.sim_device == "cuda:0"
     assert parsed.cfg.env.sim.backend == "mujoco_warp" and parsed.cfg.env.num_envs == 64
 

@@ -69,6 +69,10 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     ),
     "rsl-rl evaluate --task go2_flat --standing "
     "--disturbance none heavy_trunk slippery delay weak_motors pushes heavy_trunk+pushes": SHORT,
+    "rsl-rl evaluate --task go2_flat --joystick": ("--robot_hours", "1e-3", *SHORT),
+    "rsl-rl evaluate --task go2_flat --joystick --robot_hours 5 --disturbance slippery+delay": (
+        *("--robot_hours", "1e-3", *SHORT),
+    ),
     "rsl-rl evaluate --task go2_flat --checkpoint best": ("--checkpoint", "-1", *SHORT),
     "rsl-rl play --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
     "rsl-rl export --task go2_flat": (),
@@ -253,7 +257,8 @@ def experiment(finished_run, root):
     "command", [pytest.param(command, marks=[pytest.mark.slow] if command in SLOW else []) for command in SCRIPTS]
 )
 def test_command_runs_as_written(run_script, experiment, command):
-    done = run_script(*arguments_of(command), *SCRIPTS[command], "--experiment_name", experiment)
+    of_experiment = () if command == "rsl-rl list" else ("--experiment_name", experiment)
+    done = run_script(*arguments_of(command), *SCRIPTS[command], *of_experiment)
     assert done.returncode == 0, done.stderr
 
 

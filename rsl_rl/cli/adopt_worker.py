@@ -13,7 +13,7 @@ from typing import Any, Sequence
 from rsl_rl.adoption.adopt import adopt_model
 from rsl_rl.adoption.config_file import class_name, write_config
 from rsl_rl.adoption.structure import Hints
-from rsl_rl.cli.errors import print_line, usage_errors
+from rsl_rl.cli.errors import UsageError, print_error, print_line, usage_errors
 from rsl_rl.evaluation.adoption_report import write_report
 
 
@@ -68,7 +68,11 @@ def summary(robot: Any) -> Sequence[str]:
 
 if __name__ == "__main__":
     sys.argv[0] = "rsl-rl adopt"  # for messages
-    with usage_errors():
-        given = Hints(**json.loads(sys.argv[4]))
-        for line in write_package(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "pictures", given):
-            print_line(line)
+    try:
+        with usage_errors():
+            given = Hints(**json.loads(sys.argv[4]))
+            for line in write_package(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "pictures", given):
+                print_line(line)
+    except UsageError as error:
+        print_error(error.message)  # the command repeats it
+        raise

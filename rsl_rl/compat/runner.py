@@ -131,7 +131,8 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         alg = self.alg
         convert = alg.converted if isinstance(alg, ClientCalls) else partial(fitted, alg=alg)
         file = read_checkpoint(Path(path), alg.device, partial(convert, load_cfg=load_cfg, strict=strict))
-        with_iteration = wants(load_cfg, "iteration")
+        of_teacher = getattr(alg, "teacher_loaded", False) and "iter" not in file  # whose iteration does not count
+        with_iteration = wants(load_cfg, "iteration") and not of_teacher
         state = load_algorithm(alg, Path(path), file if with_iteration else {**file, "iter": 0}, load_optimizer)
         if not with_iteration:
             del state["iter"]

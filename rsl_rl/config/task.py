@@ -47,6 +47,7 @@ __all__ = [
     "EventTerm",
     "FarGoalConfig",
     "LeggedRobotConfig",
+    "MetricTerm",
     "ObservationGroupConfig",
     "ObservationTerm",
     "RandomizationConfig",

@@ -120,10 +120,12 @@ def _gate(eval_results: Sequence[EvalResult]) -> str:
 def _gate_cell(eval_result: EvalResult) -> str:
     """Return "passed", or the worst seed's value of each metric that exceeds its limit."""
     if not eval_result.unmet:
-        return "pass|passed"
+        unknown = html_text(", ".join(eval_result.not_measured))
+        return f"pass|passed<small>not measured: {unknown} (--joystick)</small>" if unknown else "pass|passed"
     lines = []
     for name, limit in eval_result.env_cfg.gate.items():
-        missed = [one.metrics[name] for one in eval_result.seed_results if not one.metrics[name] <= limit]
+        measured = [one.metrics[name] for one in eval_result.seed_results if name in one.metrics]
+        missed = [value for value in measured if not value <= limit]
         if missed:
             seeds = (
                 f" ({len(missed)} of {len(eval_result.seed_results)} seeds)"

@@ -66,6 +66,6 @@ def test_export_command_writes_the_policy_and_no_video(tmp_path, capsys):
     assert {path.name for path in (tmp_path / "robot").iterdir()} >= {"policy.pt", "policy.json", "parity.json"}
     assert "exporting" in capsys.readouterr().out and not list(tmp_path.glob("logs/*/*/exported"))
     (tmp_path / "taken").touch()
-    with pytest.raises(SystemExit) as stopped:
-        main(["export", "--task", "toy", *logs, "--folder", str(tmp_path / "taken")])
-    assert stopped.value.code == 2 and len(capsys.readouterr().err.splitlines()) == 1
+    capsys.readouterr()
+    assert main(["export", "--task", "toy", *logs, "--folder", str(tmp_path / "taken")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -11,6 +11,7 @@ from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
 from rsl_rl.cli import export, play
 from rsl_rl.cli.command_line import Arguments
+from rsl_rl.cli.errors import UsageError
 from rsl_rl.config.mdp import ObservationTerm
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.exporters import policy_module
@@ -66,17 +67,17 @@ def test_play_of_a_policy_whose_targets_leave_the_limits_is_equal_and_counts_the
     assert lines[0].endswith(f"; the runner clamps {result['clamped_targets']} joint targets to target_limits")
 
 
-def test_play_where_exported_is_a_file_is_one_line(tmp_path, capsys):
+def test_play_where_exported_is_a_file_is_one_line(tmp_path):
     runner = small_run(tmp_path)
     runner.log_dir.mkdir()
     runner.save(runner.log_dir / "model_0.pt")
     (runner.log_dir / "exported").touch()
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(UsageError) as caught:
         play.play(
             Arguments(play.Flags(num_envs=1, seconds=0.1, video=False), runner.train_cfg, runner.log_dir, tmp_path)
         )
-    error = capsys.readouterr().err
-    assert caught.value.code == 2 and "exported" in error and error.count("\n") == 1
+    error = caught.value.message
+    assert caught.value.code == 2 and "exported" in error and "\n" not in error
 
 
 def test_play_exits_with_1_and_deletes_nothing_where_a_file_is_wrong(played, tmp_path, capsys, monkeypatch):

@@ -144,7 +144,11 @@ class Bare(Logger):
 @pytest.mark.parametrize(
     "logger, message",
     [
-        ("os:system", "runner.logger=os:system is not a subclass of rsl_rl.loggers.Logger; name one, or one of none"),
+        (
+            "os:system",
+            "the logger 'os:system' is a builtin_function_or_method; name a class derived from "
+            "rsl_rl.loggers.logger.Logger, or one of none",
+        ),
         (f"{__name__}:Bare", r"runner.logger=.*Bare cannot be called with \(log_dir, config\)"),
     ],
 )

@@ -62,6 +62,7 @@ def test_the_observation_is_what_its_terms_say():
         (
             2.0 * state.base_lin_vel, 0.25 * state.base_ang_vel, state.gravity, 2.0 * state.command,
             state.joint_pos - env._default_joint_pos, 0.05 * state.joint_vel, state.action,
+            state.commands["gait_clock"] * (state.command.norm(dim=1, keepdim=True) > CFG.commands.dead_zone),
         ),
         dim=1,
     )  # fmt: skip
@@ -71,7 +72,7 @@ def test_the_observation_is_what_its_terms_say():
 def test_who_is_to_move_is_said_by_the_command_that_a_step_began_with():
     env = make(64, commands=replace(CFG.commands, resampling_time=0.02, standing_fraction=0.5))
     for _ in range(3):
-        near_zero = torch.tensor([[0.0, 0.09, 0.0], [-0.07, 0.0, 0.08]]).repeat(32, 1)
+        near_zero = CFG.commands.dead_zone * torch.tensor([[0.0, 0.9, 0.0], [-0.7, 0.0, 0.8]]).repeat(32, 1)
         env.state.command.copy_(near_zero)
         env.step(torch.zeros(64, 12))
         assert env.state.moving.tolist() == [0.0, 1.0] * 32
@@ -203,7 +204,7 @@ def test_the_final_observation_is_that_of_the_episode_that_ended():
     assert done.all()
     final, first = extras["final_obs"]["policy"], env.get_observations()["policy"]
     torch.testing.assert_close(final[:, 9:12], 2.0 * command)  # still the old command
-    assert (final[:, 36:] == 1).all() and (first[:, 36:] == 0).all()  # and the last action; the new episode has none
+    assert (final[:, 36:48] == 1).all() and (first[:, 36:48] == 0).all()  # and the last action; the new one has none
     assert (first[:, 24:36] == 0).all()  # joints at rest
     assert first[:, 12:24].abs().max() < 1e-6 < final[:, 12:24].abs().max()  # in the default pose
 
@@ -406,7 +407,7 @@ def test_chosen_robots_can_be_reset_from_outside():
 
 def test_mirrored_robots_live_mirrored_lives():
     """Physics, observations and mirrors agree: a robot and its mirror image, driven by mirrored actions, stay mirror
-    images."""
+    images. Their gait clocks are half a turn apart, since a mirror exchanges the feet of left and right."""
     commands = replace(
         CFG.commands, lin_vel_x=(0.3, 0.3), lin_vel_y=(0.0, 0.0), yaw_rate=(0.0, 0.0), standing_fraction=0.0
     )
@@ -416,6 +417,8 @@ def test_mirrored_robots_live_mirrored_lives():
     pos = torch.tensor([[0.0, 0.0, 0.32]]).repeat(2, 1)
     pose = env._default_joint_pos.repeat(2, 1)
     env.sim.reset(torch.ones(2, dtype=torch.bool), RobotPoseVel(pos, quat, zeros, zeros, pose, torch.zeros(2, 12)))
+    phase = env.commands.sources["gait_clock"]._phase
+    phase[1] = (phase[0] + 0.5) % 1.0
     for _ in range(6):
         action = 0.8 * torch.randn(1, 12)
         index, sign = mirrors["actions"]
@@ -533,8 +536,9 @@ def test_the_interface_tells_the_robot_what_it_needs():
     described = make(1).describe_interface(["policy"])
     assert [(term["name"], term["size"]) for term in described["observations"]] == [
         ("base_lin_vel", 3), ("base_ang_vel", 3), ("gravity", 3), ("command", 3),
-        ("joint_pos", 12), ("joint_vel", 12), ("action", 12),
+        ("joint_pos", 12), ("joint_vel", 12), ("action", 12), ("gait_clock", 2),
     ]  # fmt: skip
+    assert described["commands"]["gait_clock"] == {"period": 0.5, "dead_zone": CFG.commands.dead_zone}
     assert described["control_period"] == pytest.approx(0.02) and described["joint_names"][0] == "FL_hip_joint"
     assert described["simulation"] == {
         "model": "rsl_rl/robots/go2/go2.xml", "standing_height": 0.32,
@@ -544,6 +548,6 @@ def test_the_interface_tells_the_robot_what_it_needs():
     margins = [torque / gain for torque, gain in zip(described["torque_limits"], stiffness)]
     expected = [(low - margin, high + margin) for (low, high), margin in zip(limits, margins)]
     torch.testing.assert_close(torch.tensor(described["target_limits"]), torch.tensor(expected))
-    assert len(make(1).describe_interface(["policy", "critic"])["observations"]) == 7 + len(
+    assert len(make(1).describe_interface(["policy", "critic"])["observations"]) == 8 + len(
         CFG.observations["critic"].terms
     )

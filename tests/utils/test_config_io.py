@@ -57,7 +57,7 @@ def test_any_config_survives_the_round_trip(cfg):
 def test_task_config_module_reexports_every_mdp_config():
     owned = {name: value for name, value in vars(mdp).items() if getattr(value, "__module__", "") == mdp.__name__}
     classes = {name: value for name, value in owned.items() if is_dataclass(value)}
-    assert len(classes) == 13 and classes.items() <= vars(task).items()
+    assert len(classes) == 14 and classes.items() <= vars(task).items()
     assert {*classes, "Range", "LeggedRobotConfig", "ToyConfig", "RecallConfig"} <= set(task.__all__)
 
 

@@ -263,17 +263,24 @@ def _open_study(path: Path, settings: SweepSettings) -> optuna.Study:
     return study
 
 
+_CREATE_TRIAL = 4
+"""Code of the operation that begins a trial, in a journal of Optuna; trials are numbered in this order."""
+
 _REMEDY = "restore it from a copy, or start another sweep with --experiment_name"
 
 
 def _require_lines(path: Path) -> None:
-    """Raise a ValueError for a line of a journal that is not an operation."""
+    """Raise a ValueError for a line of a journal that is not an operation, or one on a trial that has not begun, which
+    Optuna passes over if another process wrote it."""
+    num_trials = 0
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
-            is_operation = isinstance(json.loads(line), dict)
-        except (ValueError, RecursionError):
-            is_operation = False
-        if not is_operation:
+            operation = json.loads(line)
+            num_trials += operation["op_code"] == _CREATE_TRIAL
+            is_sound = operation.get("trial_id", -1) < num_trials
+        except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+            is_sound = False
+        if not is_sound:
             raise ValueError(f"line {number} of {path} is damaged; {_REMEDY}")
 
 

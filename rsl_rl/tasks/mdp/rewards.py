@@ -152,10 +152,9 @@ def _follows_clock(state: RobotState, stance_share: float, offsets: Tuple[float,
     num_feet = state.foot_contact.shape[1]
     if offsets and len(offsets) != num_feet:
         raise ValueError(f"a term of the gait clock has {len(offsets)} offsets for {num_feet} feet; give one for each")
-    delay = (
-        torch.tensor(offsets, device=sine.device) if offsets else torch.arange(num_feet, device=sine.device) / num_feet
-    )
-    turns = torch.atan2(sine, cosine).div(2 * math.pi).unsqueeze(1) - delay
+    turns = torch.atan2(sine, cosine).div(2 * math.pi)
+    delays = offsets or tuple(i / num_feet for i in range(num_feet))
+    turns = torch.stack([turns - delay for delay in delays], dim=1)  # [N, F]; a tensor of delays would be copied here
     return state.foot_contact == (turns % 1.0 < stance_share)
 
 
