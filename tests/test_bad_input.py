@@ -229,7 +229,7 @@ CHECKPOINTS = {  # case: (what becomes of a good checkpoint's file, words of the
     "a program in torch's format": (lambda path: torch.save({"model_state_dict": Executes()}, path), "is damaged or"),
     "no weights": (lambda path: torch.save({"weights": 1}, path), "it has weights and no model_state_dict"),
     "a later format": (lambda path: torch.save({"model_state_dict": {}, "format": 99}, path), "has format 99"),
-    "weights of nothing": (lambda path: torch.save({"model_state_dict": {}}, path), "does not fit the policy"),
+    "weights of nothing": (lambda path: torch.save({"model_state_dict": {}, "iter": 1}, path), "does not fit the"),
 }  # fmt: skip
 
 IN_PROCESSES = ["wrong task", "wrong nested flag", "experiment above the folder", "device that is not there"]

@@ -24,7 +24,6 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 from rsl_rl.cli.audit import audit_package
 from rsl_rl.cli.errors import FlagParser, fail, print_line, program, usage_errors
 from rsl_rl.cli.signals import exit_on_signals
-from rsl_rl.utils.host import parent_death_signal
 from rsl_rl.utils.text import is_utf8
 
 TIME_LIMIT = 600.0
@@ -139,11 +138,10 @@ def prepare(model: Path, folder: Path, pictures: bool, hints: Dict[str, Any]) ->
     module = [sys.executable, "-m", "rsl_rl.cli.adopt_worker"]
     try:
         result = subprocess.run(
-            [*module, str(model), str(folder), "pictures" if pictures else "", json.dumps(hints)],
+            [*module, str(model), str(folder), "pictures" if pictures else "", json.dumps(hints), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=TIME_LIMIT,
-            preexec_fn=parent_death_signal(),
+            timeout=TIME_LIMIT,  # no preexec_fn: Python would drop the exception of a signal that comes meanwhile
             env={**os.environ, "PYTHONIOENCODING": "utf-8"},
             check=False,
         )

@@ -5,6 +5,7 @@ MuJoCo may need any time and memory for a file, or end the process; the command 
 
 import importlib
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from rsl_rl.adoption.config_file import class_name, write_config
 from rsl_rl.adoption.structure import Hints
 from rsl_rl.cli.errors import UsageError, print_error, print_line, usage_errors
 from rsl_rl.evaluation.adoption_report import write_report
+from rsl_rl.utils.host import parent_death_signal
 
 
 def write_package(model: Path, folder: Path, pictures: bool, hints: Hints) -> Sequence[str]:
@@ -49,6 +51,15 @@ def require_task(folder: Path) -> None:
         ) from error
 
 
+def end_with_command(pid: int) -> None:
+    """End this process when the command, its parent, ends; now if it has ended."""
+    set_signal = parent_death_signal()
+    if set_signal is not None:
+        set_signal()
+        if os.getppid() != pid:
+            raise SystemExit(1)
+
+
 def summary(robot: Any) -> Sequence[str]:
     """Return lines on what was found."""
     tree, settled = robot.tree, robot.settled
@@ -68,6 +79,7 @@ def summary(robot: Any) -> Sequence[str]:
 
 if __name__ == "__main__":
     sys.argv[0] = "rsl-rl adopt"  # for messages
+    end_with_command(int(sys.argv[5]))
     try:
         with usage_errors():
             given = Hints(**json.loads(sys.argv[4]))

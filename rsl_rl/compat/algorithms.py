@@ -30,6 +30,9 @@ from rsl_rl.storage.rollout import Column
 
 T = TypeVar("T")
 
+TEACHER_ONLY = "teacher_only"
+"""Entry of a converted file of a trained teacher, whose iteration is not that of the distillation."""
+
 FORMER_NAMES = {
     "value_function": "value_loss",
     "value": "value_loss",
@@ -397,7 +400,9 @@ class LaterTeacherDistillation(Distillation):
         noise = {name: value for name, value in self.teacher.state_dict().items() if name in ("std", "log_std")}
         teacher = actor_state({**noise, **teacher})  # a teacher of version 4 or 5 may have no deviation
         weights = {**present["model_state_dict"], **student}
-        kept = {key: state[key] for key in ("iter", "infos") if student and key in state}
+        kept: Dict[str, Any] = {key: state[key] for key in ("iter", "infos") if student and key in state}
+        if not student:
+            kept = {"iter": 0, TEACHER_ONLY: True}
         return {**present, "model_state_dict": weights, "teacher_state_dict": teacher, **kept}
 
 

@@ -10,7 +10,7 @@ import torch
 
 from rsl_rl.algorithms.algorithm import Algorithm
 from rsl_rl.algorithms.distillation import Distillation
-from rsl_rl.compat.algorithms import PPO, ClientCalls, fitted, wants
+from rsl_rl.compat.algorithms import PPO, TEACHER_ONLY, ClientCalls, fitted, wants
 from rsl_rl.compat.config import client_of
 from rsl_rl.compat.env import as_vec_env
 from rsl_rl.compat.eras import Era
@@ -131,8 +131,7 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         alg = self.alg
         convert = alg.converted if isinstance(alg, ClientCalls) else partial(fitted, alg=alg)
         file = read_checkpoint(Path(path), alg.device, partial(convert, load_cfg=load_cfg, strict=strict))
-        of_teacher = getattr(alg, "teacher_loaded", False) and "iter" not in file  # whose iteration does not count
-        with_iteration = wants(load_cfg, "iteration") and not of_teacher
+        with_iteration = wants(load_cfg, "iteration") and TEACHER_ONLY not in file
         state = load_algorithm(alg, Path(path), file if with_iteration else {**file, "iter": 0}, load_optimizer)
         if not with_iteration:
             del state["iter"]

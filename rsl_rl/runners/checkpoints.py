@@ -131,6 +131,11 @@ def load_algorithm(alg: Algorithm, path: Path, file: Dict[str, Any], load_optimi
     which names ``path``.
     """
     _check_counts(path, file)
+    if load_optimizer and "iter" not in file:
+        raise CheckpointError(
+            f"{path} has no iteration (iter), from which a training goes on; use another checkpoint, or load only its "
+            "weights, with load_optimizer=False (--init_from)"
+        )
     state = state_of_rank(file, alg.collective)
     learned = ("rollback", *alg.state_dict())
     is_complex = any(isinstance(x, Tensor) and x.is_complex() for x in alg.policy.state_dict().values())
@@ -143,11 +148,6 @@ def load_algorithm(alg: Algorithm, path: Path, file: Dict[str, Any], load_optimi
         alg.load_state_dict(state, load_optimizer)
     except (ValueError, *_MALFORMED) as error:
         raise CheckpointError(f"{path} does not fit the policy as configured: {_reason(error)}") from error
-    if load_optimizer and "iter" not in file:
-        raise CheckpointError(
-            f"{path} has no iteration (iter), from which a training goes on; use another checkpoint, or load only its "
-            "weights, with load_optimizer=False (--init_from)"
-        )
     return state
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from configs import EXPERIMENTS
 from rsl_rl import __version__
+from rsl_rl.cli.main import COMMANDS
 
 
 def test_rsl_rl_without_a_command_shows_the_commands(run_script):
@@ -34,7 +35,7 @@ def test_list_has_a_name_and_a_description_in_each_line(run_script):
 def test_unknown_command_is_one_line(run_script):
     done = run_script("-m", "rsl_rl", "tarin")
     assert "Did you mean 'train'?" in done.stderr
-    assert done.returncode == 2 and "unknown command 'tarin'; known: {', '.join(COMMANDS)}." in done.stderr
+    assert done.returncode == 2 and f"unknown command 'tarin'; known: {', '.join(COMMANDS)}." in done.stderr
 
 
 @pytest.mark.parametrize("words", [("\x1b[31mtrain\n",), ("train", "--task", "\x1b[31m\n\u202etoy")])

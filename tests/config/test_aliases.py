@@ -128,7 +128,7 @@ def test_former_flags_set_the_present_fields_and_print_a_note(capsys):
     flags += "--env.randomization.push_interval=6 --env.policy_observations.gravity.noise 0.1 "
     flags += "--env.critic_observations.joint-pos.scale 3 --env.observation_history.policy 2"
     env = parse(Flags, "", False, ["--task", "go2_flat", "--sim", "mujoco", *flags.split()]).cfg.env
-    present = replace(TASK, sim=env.sim).rewards.with_weights({"torques": -2e-4})
+    present = flat_task().rewards.with_weights({"torques": -2e-4})
     for term in ("track_lin_vel", "track_yaw_rate"):
         present = present.with_params(term, tracking_sigma=0.3)
     assert env.rewards == present
@@ -289,7 +289,7 @@ def test_setting_of_another_section_is_an_error_that_says_where_it_is(name):
 
 def test_former_flag_without_a_term_that_takes_it_is_left_out(capsys):
     cfg = parse_config(["--env.rewards.foot_clearance_target", "0.1", "--num_envs", "7"])
-    assert cfg.env.rewards == TASK.rewards and cfg.env.num_envs == 7
+    assert cfg.env.rewards == flat_task().rewards and cfg.env.num_envs == 7
     note = "note: --env.rewards.foot_clearance_target is deprecated; no term of the task takes it\n"
     assert note in capsys.readouterr().out
 
