@@ -32,6 +32,7 @@ def anymal_task() -> LeggedRobotConfig:
                 "push": EventTerm("interval", 6.0),
             }
         ),
+        gate={**task.gate, "stop_drift": 0.1},
         terminations=replace(task.terminations, contact_links=("trunk",)),
     )
 

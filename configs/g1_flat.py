@@ -63,7 +63,15 @@ def biped_task() -> LeggedRobotConfig:
                 "stand_still": RewardTerm(-0.1),
             }
         ),
-        gate={"fall_rate": 0.1, "lin_vel_error": 0.2, "yaw_rate_error": 0.25},
+        gate={
+            "fall_rate": 0.1,
+            "lin_vel_error": 0.2,
+            "yaw_rate_error": 0.25,
+            "failures_per_hour": 0.5,
+            "freezes_per_hour": 0.0,
+            "dead_zone": 0.05,
+            "stop_drift": 0.1,
+        },
         randomization=RandomizationConfig().with_terms(
             {
                 "model_parameters": EventTerm("startup", params={"payload": (-1.0, 3.0)}),

@@ -43,7 +43,15 @@ def blind_task() -> LeggedRobotConfig:
                 "push": EventTerm("interval", 6.0, params={"push_velocity": 0.8}),
             }
         ),
-        gate={"fall_rate": 0.03, "lin_vel_error": 0.25, "yaw_rate_error": 0.25},
+        gate={
+            "fall_rate": 0.03,
+            "lin_vel_error": 0.25,
+            "yaw_rate_error": 0.25,
+            "failures_per_hour": 1.0,
+            "freezes_per_hour": 0.0,
+            "dead_zone": 0.05,
+            "stop_drift": 0.05,
+        },
     )
 
 

@@ -24,6 +24,15 @@ def robust_task() -> LeggedRobotConfig:
     privileged = ("motor_strength", "action_delay", "trunk_com", "trunk_force")
     return replace(
         task,
+        gate={
+            "fall_rate": 0.01,
+            "lin_vel_error": 0.15,
+            "yaw_rate_error": 0.15,
+            "failures_per_hour": 1.0,
+            "freezes_per_hour": 0.0,
+            "dead_zone": 0.05,
+            "stop_drift": 0.1,
+        },
         sim=replace(task.sim, contact_impedance=0.999),
         commands=replace(task.commands, standing_fraction=0.15),
         rewards=task.rewards.with_weights({"stand_still": -1.0, "standing_steps": -1.0}),

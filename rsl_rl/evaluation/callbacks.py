@@ -63,10 +63,17 @@ def _errors_of(setting: str, value: float) -> Iterator[None]:
 
 def score(metrics: Mapping[str, float], gate: Mapping[str, float]) -> float:
     """Return the largest ratio of a metric to its limit; at most 1 meets all limits, and less is better. A metric that
-    was not measured does not count."""
-    measured = {name: limit for name, limit in gate.items() if name in metrics}
-    ratios = [metrics[name] / limit if limit > 0 else 1 + metrics[name] - limit for name, limit in measured.items()]
-    return max(math.inf if math.isnan(ratio) else ratio for ratio in ratios)
+    was not measured does not count, and one within a limit of 0 counts as 0."""
+    ratios = [_ratio(metrics[name], limit) for name, limit in gate.items() if name in metrics]
+    return max(ratios, default=math.inf)
+
+
+def _ratio(value: float, limit: float) -> float:
+    if math.isnan(value):
+        return math.inf
+    if limit > 0:
+        return value / limit
+    return 0.0 if value <= limit else 1 + value - limit
 
 
 def describe_evaluation(iteration: int, metrics: Mapping[str, float], gate: Mapping[str, float]) -> str:
