@@ -19,9 +19,11 @@ help:
 	touch $@
 
 # ends as soon as an evaluation reaches three hours between failures under a joystick, in 3.1 robot-hours after
-# iteration 130 and then after every tenth
+# iteration 130 and then after every tenth; with pushes and for small commands the limits are wider than those of the
+# whole training
 WALK := --task go2_flat --algorithm.annealing_share 0.59 --evaluate_interval 10 --progress.evaluate_after 130 \
-	--until_gate 1 --progress.gate_score 1 --progress.joystick_hours 3.1 --env.gate.failures_per_hour 0.33
+	--until_gate 1 --progress.gate_score 1 --progress.joystick_hours 3.1 --env.gate.failures_per_hour 0.33 \
+	--env.gate.pushed_failures_per_hour 5 --env.gate.dead_zone 0.2
 
 walk: .venv/installed
 	$(PY) scripts/train.py $(WALK)
