@@ -13,6 +13,7 @@ from typing import Any, Sequence
 
 from rsl_rl.adoption.adopt import adopt_model
 from rsl_rl.adoption.config_file import class_name, write_config
+from rsl_rl.adoption.standing import SECONDS
 from rsl_rl.adoption.structure import Hints
 from rsl_rl.cli.errors import UsageError, print_error, print_line, usage_errors
 from rsl_rl.evaluation.adoption_report import write_report
@@ -71,7 +72,7 @@ def summary(robot: Any) -> Sequence[str]:
         f"robot: {tree.mass:.1f} kg, base {tree.links[0].name}, legs {', '.join(leg.name for leg in tree.legs)} with "
         f"{', '.join(str(len(leg.joints)) for leg in tree.legs)} joints, {len(tree.locked)} joints locked",
         f"left-right symmetry: {symmetric}",
-        f"standing: {stands}; after 5 s height {settled.height:.3f} m, tilt "
+        f"standing: {stands}; after {SECONDS:g} s height {settled.height:.3f} m, tilt "
         f"{settled.tilt:.3f} rad, drift {settled.drift:.3f} m",
     ]
     return lines

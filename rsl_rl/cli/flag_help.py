@@ -15,6 +15,7 @@ from typing_extensions import Annotated
 
 from rsl_rl.utils.config_io import declared_types
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.text import one_line
 
 ALL = "all"
 """The argument of --help that prints every flag."""
@@ -115,7 +116,7 @@ def sections_of(cfg: Any, prefix: str = "") -> Iterator[Tuple[str, str]]:
 
 def first_sentence(cls: Type) -> str:
     """Return the first sentence of a class's docstring in one line; empty without a docstring."""
-    text = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+    text = one_line((inspect.getdoc(cls) or "").partition("\n\n")[0])
     return "" if text.startswith(f"{cls.__name__}(") else text.partition(". ")[0].rstrip(".")
 
 
@@ -129,7 +130,7 @@ def help_of_field(cls: Type, name: str) -> str:
     for node, following in zip(tree.body, tree.body[1:]):
         is_field = isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name
         if is_field and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            return " ".join(str(following.value.value).split())
+            return one_line(str(following.value.value))
     return ""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, List, Tuple
 
 from rsl_rl.cli.command_line import Arguments, reject_changed_flags
 from rsl_rl.cli.errors import print_line, usage_errors
+from rsl_rl.utils.text import one_line
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.conditions import ActingPolicy
@@ -111,7 +112,7 @@ class Stage:
         try:
             self._load(choice)
         except (ValueError, OSError, MemoryError, RuntimeError) as error:
-            self.status = " ".join(f"this choice cannot be shown: {error}".split())
+            self.status = one_line(f"this choice cannot be shown: {error}")
 
     def is_outdated(self, display: TeleopDisplay) -> bool:
         """Return whether the user has chosen something else, or the training has saved a newer checkpoint.

@@ -17,6 +17,7 @@ import yaml
 
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.text import one_line
 
 T = TypeVar("T")
 
@@ -223,7 +224,7 @@ _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxstring, _SHORT.maxot
 def short_repr(value: Any) -> str:
     """Return a value as one short line for messages."""
     try:
-        return " ".join(_SHORT.repr(value).split())[:300]
+        return one_line(_SHORT.repr(value))[:300]
     except ValueError:  # an integer with thousands of digits
         return f"<{type(value).__name__}>"
 
@@ -244,7 +245,7 @@ def read_yaml(path: Path) -> Dict[str, Any]:
     try:
         values = _load_yaml(content)
     except Exception as error:  # a damaged file can cause any error
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = one_line(str(error))[:200] or type(error).__name__
         raise ValueError(f"{path} is not valid YAML: {reason}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds a {type(values).__name__}, not a mapping of settings")

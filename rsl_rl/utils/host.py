@@ -13,6 +13,7 @@ import os
 import platform
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Optional
@@ -162,6 +163,15 @@ def launcher_name() -> str:
     except OSError:
         started = ""
     return f"{socket.gethostname()}:{parent}:{started}"
+
+
+def kill_group(process: subprocess.Popen) -> None:
+    """Kill a process that has a session of its own and, on systems that have process groups, its children."""
+    with contextlib.suppress(ProcessLookupError):  # it has already ended
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 def parent_death_signal() -> Optional[Callable[[], Any]]:
