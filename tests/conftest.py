@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -126,6 +127,28 @@ def peer(pytestconfig) -> Path:
                 pytest.skip(f"rsl-rl-lib 5.5.1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
             (folder / "complete").touch()
     return folder
+
+
+@pytest.fixture(scope="session")
+def ask_peer(peer, tmp_path_factory):
+    """Run a script of tests/algorithms in a process whose rsl_rl is rsl-rl-lib 5.5.1; return what it saves."""
+    folder, scripts = tmp_path_factory.mktemp("peer"), ROOT / "tests" / "algorithms"
+    environment = {**os.environ, "PYTHONPATH": str(peer), "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, str(scripts / "peer_server.py")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (folder / "errors").open("w") as errors:
+        process = subprocess.Popen(command, **pipes, stderr=errors, env=environment, cwd=folder)
+
+        def ask(script: str, given: dict) -> dict:
+            torch.save(given, folder / "given.pt")
+            request = [str(scripts / script), str(folder / "given.pt"), str(folder / "found.pt")]
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "done\n", (folder / "errors").read_text()
+            return torch.load(folder / "found.pt", weights_only=False)
+
+        yield ask
+        process.communicate()
 
 
 @pytest.fixture
