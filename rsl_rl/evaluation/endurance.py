@@ -314,7 +314,7 @@ def measure_small_commands(env: LeggedRobot, policy: ActingPolicy) -> SmallComma
     velocity /= end - settled
     velocities: Dict[str, Tuple[float, ...]] = {}
     for (name, (axis, sign)), rows in zip(DIRECTIONS.items(), robots):
-        low, high = env.commands.sources["velocity"].ranges[axis]
+        low, high = env.commands.sources["velocity"].final_ranges[axis]
         if (high if sign > 0 else -low) >= max(SIZES):
             counted = (~fallen[rows]).float()
             means = (sign * velocity[rows, axis] * counted).sum(dim=1) / counted.sum(dim=1)

@@ -89,7 +89,7 @@ def open_native_viewer(env: LeggedRobot, command: Command, choice: Choice) -> Tu
 
 
 def _ranges(env: LeggedRobot) -> Tuple[Tuple[float, float], ...]:
-    return env.commands.sources["velocity"].ranges
+    return env.commands.sources["velocity"].final_ranges
 
 
 def terrains_of(cfg: LeggedRobotConfig) -> Tuple[str, ...]:
