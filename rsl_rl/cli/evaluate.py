@@ -235,7 +235,7 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
 
 
 def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
-    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT
+    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT, metric_names
 
     names, limits = [one.name for one in eval_results], eval_results[0].env_cfg.gate
     spread = ", means over the seeds with 95 % intervals" if eval_results[0].intervals else ""
@@ -246,9 +246,10 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
         table.add_column("", no_wrap=True)
         for head in heads:
             table.add_column(Text(head), justify="right", overflow="fold")
-    for number in eval_results[0].metrics:
-        spreads = ["\n{:.3f}..{:.3f}".format(*one.intervals[number]) if one.intervals else "" for one in eval_results]
-        values = [f"{one.metrics[number]:.4f}{spread}" for one, spread in zip(eval_results, spreads)]
+    for number in metric_names(eval_results):
+        values = [f"{one.metrics[number]:.4f}" if number in one.metrics else "-" for one in eval_results]
+        for i, one in enumerate(eval_results):
+            values[i] += "\n{:.3f}..{:.3f}".format(*one.intervals[number]) if number in one.intervals else ""
         warned = number == "torque_saturation" and any(one.warnings for one in eval_results)
         note = f"<= {limits[number]}" if number in limits else f"warning: > {SATURATION_LIMIT:g}" if warned else ""
         whole.add_row(number, *values, note)

@@ -175,6 +175,11 @@ class EvalResult:
         ]
 
 
+def metric_names(eval_results: Sequence[EvalResult]) -> List[str]:
+    """Return the names of all metrics; tasks may have different ones of their own."""
+    return list(dict.fromkeys(name for one in eval_results for name in one.metrics))
+
+
 def differences(eval_results: Sequence[EvalResult]) -> List[str]:
     """Return the names of the task's settings that differ between results with the same disturbance."""
     first: Dict[str, LeggedRobotConfig] = {}

@@ -12,7 +12,7 @@ import numpy as np
 
 from rsl_rl.evaluation.conditions import JOYSTICK_METRICS
 from rsl_rl.evaluation.curriculum import LEVEL_METRICS
-from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences
+from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences, metric_names
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
 from rsl_rl.robots import ROBOTS
 from rsl_rl.terrain import build_terrain
@@ -138,7 +138,7 @@ def _gate_cell(eval_result: EvalResult) -> str:
 
 def _numbers(eval_results: Sequence[EvalResult]) -> str:
     rows = [["", *_names(eval_results)]]
-    for name in eval_results[0].metrics:
+    for name in metric_names(eval_results):
         description = _DESCRIPTIONS.get(name, "metric of the task")
         meaning = f"{html_text(name)}<small>{html_text(description)}</small>"
         rows.append([meaning, *(_number(one, name) for one in eval_results)])
@@ -146,6 +146,8 @@ def _numbers(eval_results: Sequence[EvalResult]) -> str:
 
 
 def _number(eval_result: EvalResult, name: str) -> str:
+    if name not in eval_result.metrics:
+        return "-"
     value, limit = eval_result.metrics[name], eval_result.env_cfg.gate.get(name)
     interval = "<small>[{:.4f}, {:.4f}]</small>".format(*eval_result.intervals[name]) if eval_result.intervals else ""
     text = f"{value:.4f}{interval}"
