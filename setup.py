@@ -34,7 +34,7 @@ EXTRAS = {
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
         "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "GitPython", "gymnasium>=1.1",
-        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",
+        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4", "jsonschema",
     ],
 }  # fmt: skip
 

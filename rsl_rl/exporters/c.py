@@ -105,6 +105,9 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
     """Return what the templates need of policy.json."""
     if "joint_names" not in description:
         raise ValueError("a policy in C is for robots, and this task has none; use ONNX or TorchScript")
+    clips = (description["observation_clip"], *(term["clip"] for term in description["observations"]))
+    if any(clip is not None for clip in clips) or description["history_order"] != "term":
+        raise ValueError("C has no clip of observations, and no history_order but term; use ONNX or TorchScript")
     joints = len(description["joint_names"])
     if not all(name.isascii() and name.isprintable() for name in description["joint_names"]):
         raise ValueError(f"joint_names={description['joint_names']}; C needs names of ASCII letters")
@@ -112,18 +115,17 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
     targets = list(zip(*description["target_limits"]))
     per_joint = {
         "default_joint_pos": description["default_joint_pos"],
-        "action_scale": scale if isinstance(scale, list) else [scale] * joints,
+        "action_scale": scale if isinstance(scale, (list, tuple)) else [scale] * joints,
         "lowest_target": targets[0],
         "highest_target": targets[1],
         "joint_stiffness": description["stiffness"],
         "joint_damping": description["damping"],
         "joint_torque_limits": description["torque_limits"],
-        "joint_signs": description.get("joint_signs", [1.0] * joints),
-        "joint_zeros": description.get("joint_zeros", [0.0] * joints),
+        "joint_signs": description["joint_signs"],
+        "joint_zeros": description["joint_zeros"],
     }
-    order, units = description.get("quaternion_order", "wxyz"), description.get("units", {})
-    unit = {"pos": units.get("joint_pos", "rad")}
-    unit.update(vel=units.get("joint_vel", "rad/s"), ang_vel=units.get("base_ang_vel", "rad/s"))
+    order, units = description["quaternion_order"], description["units"]
+    unit = {"pos": units["joint_pos"], "vel": units["joint_vel"], "ang_vel": units["base_ang_vel"]}
     commands = description["commands"]
     rates = [commands.get("velocity", {}).get(name, 0.0) for name in ("max_lin_acc", "max_yaw_acc")]
     clock = commands.get("gait_clock", {"period": 1.0, "dead_zone": 0.0})
@@ -138,15 +140,15 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
         "sensed": _sensed(description["observations"]),
         "quaternion_order": f"{' '.join(order)}, to the world",
         "quaternion_index": ", ".join(str(order.index(axis)) for axis in "wxyz"),
-        "imu_mounting": _row(description.get("imu_mounting", (1.0, 0.0, 0.0, 0.0))),
+        "imu_mounting": _row(description["imu_mounting"]),
         "joint_names": ",\n".join(f'    "{_escaped(name)}"' for name in description["joint_names"]),
         "joints": "\n".join(_array(name, values) for name, values in per_joint.items()),
-        "action_clip": _number(description["action_clip"]),
+        "action_clip": _number(_FLOAT_MAX if description["action_clip"] is None else description["action_clip"]),
         "lowest_command": _row([low for low, _ in ranges]),
         "highest_command": _row([high for _, high in ranges]),
         "largest_change": _row([rate * description["control_period"] for rate in (rates[0], *rates)]),
         "clock_period": repr(float(clock["period"])),
-        "clock_dead_zone": repr(float(clock["dead_zone"])),
+        "clock_dead_zone": repr(-1.0 if clock["dead_zone"] is None else float(clock["dead_zone"])),
         "largest_number": _number(limits.get("observation", _FLOAT_MAX)),
         "terms": ",\n".join(_term(term, limits) for term in description["observations"]),
     }

@@ -42,6 +42,7 @@ class Actuator(Stored):
         if cfg.torque_limit is not None:
             sim.torque_limits = self._per_joint("torque_limit")
         self._past_targets: Optional[Tensor] = None  # [control steps, N, J] the newest first, if there are delays
+        self.delay_steps = (0, 0)  # fewest and most physics steps between a target and its torque
         # what the engine got in the last control step: one tensor for all physics steps, or one for each
         self.inputs: List[Tensor] = []
 
@@ -54,8 +55,9 @@ class Actuator(Stored):
         """Number of inputs of the engine in a control step: 1, or one for each physics step."""
         return 1 if self._past_targets is None else self._decimation
 
-    def allow_delay(self, largest: int) -> None:
-        """Make room for delays of up to ``largest`` physics steps."""
+    def allow_delay(self, least: int, largest: int) -> None:
+        """Make room for delays of ``least`` to ``largest`` physics steps."""
+        self.delay_steps = least, largest
         control_steps = 1 + math.ceil(largest / self._decimation)
         if largest and (self._past_targets is None or len(self._past_targets) < control_steps):
             default = self._state.default_joint_pos.expand(self._sim.num_envs, -1)

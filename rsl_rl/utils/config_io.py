@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import enum
 import functools
+import inspect
 import numbers
 import re
 import reprlib
+import textwrap
 from collections import abc
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -93,6 +96,20 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
         if where in ("", section):  # the message has the path already
             raise
         raise ValueError(str(error).replace(f"{section}.", prefix)) from error
+
+
+def help_of_field(cls: Type, name: str) -> str:
+    """Return the docstring below a field of a dataclass in one line; empty if there is none."""
+    owner = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
+    try:
+        tree: Any = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
+    except (OSError, TypeError):  # a class without a file
+        return ""
+    for node, following in zip(tree.body, tree.body[1:]):
+        is_field = isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name
+        if is_field and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            return " ".join(str(following.value.value).split())
+    return ""
 
 
 @functools.lru_cache(maxsize=None)

@@ -138,6 +138,15 @@ def write_git_state(states: Mapping[str, bytes], folder: Path) -> List[Path]:
     return paths
 
 
+def commit_of(file: Union[str, Path]) -> str:
+    """Return the commit of the repository that holds a file; empty without one, and for an installed package."""
+    root = _root_of(file)
+    if root is None or INSTALLED & set(Path(file).resolve().relative_to(root).parts):
+        return ""
+    result = _Repository(root).git("rev-parse", "--verify", "--quiet", "HEAD")
+    return result.output.decode().strip() if result.code == 0 else ""
+
+
 def _root_of(file: Union[str, Path]) -> Optional[Path]:
     """Return the folder of the repository around a file; None if there is none, or no git."""
     path = Path(file).resolve()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
 from rsl_rl.cli.experiments import import_shipped
+from rsl_rl.cli.export import describe_robot_policy
 from rsl_rl.config.policy import (
     ACTIVATIONS,
     ActorCriticConfig,
@@ -66,11 +67,8 @@ def exported(request, tmp_path_factory):
     with torch.no_grad():
         for parameter in runner.alg.policy.actor_model.parameters():
             parameter.mul_(1.3)  # a lively policy
-    content = {
-        "task": "go2_flat",
-        **describe_module(policy_module(runner.alg.policy)),
-        **runner.env.describe_interface(["policy"]),
-    }
+    interface = {**describe_module(policy_module(runner.alg.policy)), **runner.env.describe_interface(["policy"])}
+    content = describe_robot_policy({"task": "go2_flat", **interface}, Path("model_2.pt"))
     folder = tmp_path_factory.mktemp("exported")
     return SimpleNamespace(
         description=content,
@@ -193,6 +191,7 @@ def descriptions(draw):
             "scale": draw(positive),
             "frame": "joint" if SIZES[name] == len(JOINTS) and name[:4] in ("join", "acti") else "base",
             "history": draw(st.integers(1, 3)),
+            "clip": None,
         }
         for name in names
     ]
@@ -201,10 +200,21 @@ def descriptions(draw):
         return [draw(values) for _ in JOINTS]
 
     lowest = per_joint(st.floats(-1.0, -0.125, width=32))
+    mounting = np.array([draw(floats), 1.0, draw(floats), draw(floats)])
+    order = draw(st.sampled_from(["wxyz", "xyzw"]))
+    units = {"joint_pos": ("rad", "deg"), "joint_vel": ("rad/s", "deg/s"), "base_ang_vel": ("rad/s", "deg/s")}
     limits = {name: draw(positive) for name in ("base_ang_vel", "joint_pos", "joint_vel", "observation")}
     return {
+        "format": 2,
         "task": "fuzz",
         "inputs": {"obs": [1, sum(term["size"] * term["history"] for term in terms)]},
+        "joint_signs": per_joint(st.sampled_from([1.0, -1.0])),
+        "joint_zeros": per_joint(floats),
+        "quaternion_order": order,
+        "imu_mounting": (mounting / np.linalg.norm(mounting)).tolist(),
+        "units": {name: draw(st.sampled_from(allowed)) for name, allowed in units.items()},
+        "history_order": "term",
+        "observation_clip": None,
         "observations": terms,
         "joint_names": JOINTS,
         "default_joint_pos": per_joint(floats),
@@ -220,7 +230,7 @@ def descriptions(draw):
             "velocity": draw(
                 st.sampled_from([{}, {"max_lin_acc": 2.0, "max_yaw_acc": 0.0}, {"max_lin_acc": 1.0, "max_yaw_acc": 4.0}])
             ),
-            "gait_clock": {"period": 0.5, "dead_zone": 0.1},
+            "gait_clock": {"period": 0.5, "dead_zone": draw(st.sampled_from([0.5, None]))},
         },
         "input_limits": {name: 3.0 * limit for name, limit in limits.items()},
     }
@@ -263,7 +273,9 @@ def outcome(policy, readings):
 def test_c_does_what_the_runner_does_for_any_description_and_readings(tmp_path_factory, description, activation, order, seed):
     torch.manual_seed(seed)
     num_obs = description["inputs"]["obs"][1]
-    policy = ActorCritic(num_obs, num_obs, len(JOINTS), (9,), (4,), activation=activation)
+    policy = ActorCritic(
+        num_obs, num_obs, len(JOINTS), actor_hidden_dims=(9,), critic_hidden_dims=(4,), activation=activation
+    )
     module = policy_module(policy)
 
     def network(obs):

@@ -72,7 +72,7 @@ static const float pos_unit = $pos_factor, vel_unit = $vel_factor, ang_vel_unit 
 static const float action_clip = $action_clip;
 static const float lowest_command[3] = {$lowest_command}, highest_command[3] = {$highest_command};
 static const float largest_change[3] = {$largest_change}; /* of the command in a control step; 0 for no limit */
-static const double clock_period = $clock_period, clock_dead_zone = $clock_dead_zone; /* [s]; size of a command */
+static const double clock_period = $clock_period, clock_dead_zone = $clock_dead_zone; /* [s]; size of a command, negative for none */
 static const float largest_number = $largest_number; /* of the observation */
 
 typedef enum { BASE_LIN_VEL, BASE_ANG_VEL, GRAVITY, COMMAND, JOINT_POS, JOINT_VEL, ACTION, GAIT_CLOCK } term_name;
