@@ -129,6 +129,7 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
     commands = description["commands"]
     rates = [commands.get("velocity", {}).get(name, 0.0) for name in ("max_lin_acc", "max_yaw_acc")]
     clock = commands.get("gait_clock", {"period": 1.0, "dead_zone": 0.0})
+    sensed = _sensed(description["observations"])
     ranges = [(min(low, 0.0), max(high, 0.0)) for low, high in description["command_ranges"]]
     return {
         **{f"{name}_unit": text for name, text in unit.items()},
@@ -137,7 +138,8 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
         "num_joints": joints,
         "num_obs": description["inputs"]["obs"][1],
         "control_period": repr(description["control_period"]),
-        "sensed": _sensed(description["observations"]),
+        "sensed": ", ".join(sensed),
+        "reads_command": int("command" in sensed),
         "quaternion_order": f"{' '.join(order)}, to the world",
         "quaternion_index": ", ".join(str(order.index(axis)) for axis in "wxyz"),
         "imu_mounting": _row(description["imu_mounting"]),
@@ -154,11 +156,11 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
     }
 
 
-def _sensed(terms: Sequence[Mapping[str, Any]]) -> str:
+def _sensed(terms: Sequence[Mapping[str, Any]]) -> List[str]:
     """Return the names of the readings that the policy needs."""
     source = {"gravity": "base_quat", "gait_clock": "command"}
-    names = ["command", *(source.get(term["name"], term["name"]) for term in terms if term["name"] != "action")]
-    return ", ".join(dict.fromkeys(names))
+    names = [source.get(term["name"], term["name"]) for term in terms if term["name"] != "action"]
+    return list(dict.fromkeys(names))
 
 
 def _term(term: Mapping[str, Any], limits: Mapping[str, float]) -> str:
@@ -244,7 +246,7 @@ class _Program:
             self.add_loop("NUM_JOINTS", f"{y}[i] = {low} + {width} * {alpha} / ({alpha} + {beta});")
             self.current, self.width = y, self.width // 2
         elif type(layer) in ACTIVATIONS:
-            name, expression = type(layer).__name__.lower(), ACTIVATIONS[type(layer)]
+            name, expression = f"apply_{type(layer).__name__.lower()}", ACTIVATIONS[type(layer)]
             self.functions[name] = f"static float {name}(float x)\n{{\n    return {expression};\n}}\n"
             self.add_loop(self.width, f"{x}[i] = {name}({x}[i]);")
         else:

@@ -69,6 +69,7 @@ static const float imu_mounting[4] = {$imu_mounting}; /* base to IMU, w x y z */
 static const int quaternion_order[4] = {$quaternion_index}; /* places of w x y z in the reading */
 static const float pos_unit = $pos_factor, vel_unit = $vel_factor, ang_vel_unit = $ang_vel_factor; /* in SI units */
 
+static const int reads_command = $reads_command;
 static const float action_clip = $action_clip;
 static const float lowest_command[3] = {$lowest_command}, highest_command[3] = {$highest_command};
 static const float largest_change[3] = {$largest_change}; /* of the command in a control step; 0 for no limit */
@@ -227,10 +228,11 @@ static const char *next_targets(policy_state *state, const policy_readings *read
 {
     policy_memory memory = state->memory;
     float obs[NUM_OBS], action[NUM_JOINTS], command[3];
-    const char *problem = "command is missing or not finite";
+    const char *problem;
 
-    if (next_command(state, readings->command, command))
-        problem = observe(state, readings, command, obs);
+    if (!next_command(state, readings->command, command) && reads_command)
+        return "command is missing or not finite";
+    problem = observe(state, readings, command, obs);
     if (problem)
         return problem;
     policy_network(obs, &memory, action);
