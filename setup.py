@@ -47,7 +47,7 @@ setup(
     license="BSD-3-Clause",
     packages=[*find_packages(include=["rsl_rl", "rsl_rl.*"]), *FOLDERS],
     package_dir=FOLDERS,
-    package_data={"rsl_rl": ["py.typed"], "rsl_rl.robots": ["*/*.xml", "*/*.urdf"]},
+    package_data={"rsl_rl": ["py.typed"], "rsl_rl.exporters": ["c_source/*"], "rsl_rl.robots": ["*/*.xml", "*/*.urdf"]},
     entry_points={
         "console_scripts": ["rsl-rl = rsl_rl.cli.main:main"],
         "rsl_rl.tasks": [f"{name} = rsl_rl_configs.{path}" for name, path in experiments().items()],

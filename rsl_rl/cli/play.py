@@ -54,6 +54,8 @@ class Flags:
     """Write the video."""
     plot: bool = True
     """Write the plots: velocities, base height, action rate and gait; joint positions and torques."""
+    export: Literal["none", "c"] = "none"
+    """Further format of the policy besides TorchScript and ONNX: c, a header and a source in C99."""
     viewer: bool = False
     """Serve a web page with robots in 3D, until Ctrl-C: commands, pushes, forces, choice of checkpoint and ground."""
     follow: bool = False
@@ -129,7 +131,7 @@ def play(args: Arguments) -> int:
     print(f"playing {loaded.checkpoint}")
     if note:
         print(note)
-    equal = export(loaded, cfg, folder)
+    equal = export(loaded, cfg, folder, with_c=flags.export == "c")
     if has_robot:
         recording = run_playback(env, loaded.policy, seconds, script)
         for line in write_playback(recording, env, folder, flags.video, flags.plot):
@@ -145,6 +147,8 @@ class ExportFlags:
     """Folder of the run; -1 for the newest."""
     checkpoint: Union[int, Literal["best"]] = -1
     """Iteration to export; -1 for the newest, best for the best one of a training with --evaluate_interval."""
+    format: Literal["none", "c"] = "none"
+    """Further format besides TorchScript and ONNX: c, a header and a source in C99."""
     folder: str = ""
     """Folder to write; default: exported/ in the run's folder."""
     log_root: str = ""
@@ -170,7 +174,7 @@ def export_main(argv: Sequence[str]) -> int:
         folder = Path(flags.folder).expanduser() if flags.folder else run / "exported"
         require_writable(folder)
     print(f"exporting {loaded.checkpoint}")
-    return 0 if export(loaded, cfg, folder) else 1
+    return 0 if export(loaded, cfg, folder, with_c=flags.format == "c") else 1
 
 
 def show_fault_dump(args: Arguments) -> int:
