@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from rsl_rl.algorithms.algorithm import UpdateResult
 from rsl_rl.algorithms.ppo import PolicyStep, build_parts, draw_actions
-from rsl_rl.compat.algorithms import FORMER_NAMES, PPO, ClientResult, in_our_order
+from rsl_rl.compat.algorithms import FORMER_NAMES, IN_ORDER, PPO, ClientResult, in_our_order
 from rsl_rl.compat.eras import Era
 from rsl_rl.compat.model_policy import networks_of
 from rsl_rl.compat.policies import ActorCritic, as_client_policy
@@ -115,12 +115,6 @@ def _use_replaced_heads(policy: ActorCritic) -> None:
 
 # Algorithms
 
-_ORDER = (
-    "num_learning_epochs", "num_mini_batches", "clip_param", "gamma", "lam", "value_loss_coef", "entropy_coef",
-    "learning_rate", "max_grad_norm",
-)  # fmt: skip
-"""Settings that every version has, in their order behind the networks."""
-
 _ELSEWHERE = (
     "policy", "actor_critic", "actor", "critic", "storage", "device", "optimizer", "use_mixed_precision", "rnd_cfg",
     "symmetry_cfg", "multi_gpu_cfg", "grad_reduce_bucket_mb",
@@ -140,13 +134,14 @@ class BeforePPO(PPO):
     def __init__(self, *args: Any, **given: Any):
         ours: Dict[str, Any] = vars(self).pop("_own_arguments")
         networks = [arg for arg in args if isinstance(arg, torch.nn.Module) or arg is ours["storage"]]
-        given = {**dict(zip(_ORDER, args[len(networks) :])), **given}
+        given = {**dict(zip(IN_ORDER, args[len(networks) :])), **given}
         unknown = set(given) - {field.name for field in fields(PPOConfig)} - set(_ELSEWHERE)
-        if unknown or len(args) > len(networks) + len(_ORDER):
+        if unknown or len(args) > len(networks) + len(IN_ORDER):
             raise TypeError(f"PPO has no argument {', '.join(sorted(unknown)) or args[-1]}; see PPOConfig")
         own = {name: value for name, value in given.items() if name not in _ELSEWHERE}
         cfg = replace(ours["cfg"], **changed(own, self.section))
-        super().__init__(ours["policy"], ours["device"], cfg, ours["extensions"], ours["acceleration"])
+        others = {name: ours[name] for name in ("device", "extensions", "acceleration")}
+        super().__init__(ours["policy"], cfg=cfg, **others)
         self._policy_step = self.acceleration.graphed(self.policy_step)
         self.set_storage(ours["storage"])
 

@@ -16,6 +16,7 @@ from rsl_rl.compat.env import as_vec_env
 from rsl_rl.compat.eras import Era
 from rsl_rl.compat.former_names import Facade
 from rsl_rl.compat.model_policy import networks_of
+from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import Collective
@@ -64,6 +65,8 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         plain = type(cfg.algorithm) is PPOConfig
         alg: Any = PPO.from_env(cfg, env, self.device) if plain else super().build_algorithm(cfg, env)
         alg.unpacked = unpacked_by(era, self.alg_cfg)
+        if era.major >= 3 and isinstance(alg.storage, RolloutStorage):
+            alg.storage.serve_groups(alg.policy.family.parameter_shapes)
         return alg
 
     # Numbers of iterations
