@@ -104,6 +104,7 @@ class VelocityCommands(VelocitySource):
         yaw_rate: Range,
         resampling_time: float,
         standing_fraction: float,
+        standing_time: float,
         heading_fraction: float,
         heading_gain: float,
         schedule: ScheduleConfig,
@@ -113,7 +114,8 @@ class VelocityCommands(VelocitySource):
         self.stored = ("_age", "_heading", "_schedule") if heading_fraction else ("_age", "_schedule")
         self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0), *heading), task.generator)
         self._standing_fraction, self._heading_fraction, self._gain = standing_fraction, heading_fraction, heading_gain
-        self._sim = task.sim
+        self._standing_steps = max(1, round((standing_time or resampling_time) / task.control_dt))
+        self._sim, self._state = task.sim, task.state
         self._heading = torch.full((task.num_envs,), math.nan, device=task.device)  # [rad]; NaN: a yaw rate
         if heading_fraction:  # turning to a heading has the whole range
             self._final_factors[2] = max(schedule.end, 1.0)
@@ -126,6 +128,11 @@ class VelocityCommands(VelocitySource):
             turns = (drawn[1] < self._heading_fraction) & ~stands
             self._drawn_heading = drawn[0].masked_fill(~turns, math.nan)[:, 0]
         return velocity.masked_fill(stands, 0.0)
+
+    def due(self) -> Tensor:
+        super().due()
+        stands = (self._state.requested_command == 0).all(dim=1)
+        return self._age >= torch.where(stands, self._standing_steps, self._steps)
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
         super().draw(command, mask)
