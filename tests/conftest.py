@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,8 @@ from filelock import FileLock
 from hypothesis import settings
 
 from benchmarks.pairing import PEER_PACKAGES
+from rsl_rl.cli.main import main
+from rsl_rl.cli.signals import SIGNALS
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
@@ -63,6 +66,24 @@ def run_script(tmp_path: Path):
         )
 
     return run
+
+
+@pytest.fixture
+def rsl_rl_here(monkeypatch):
+    """Run `rsl-rl` with some words in this process, and return its exit code."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["rsl-rl"])
+    before = {number: signal.getsignal(number) for number in SIGNALS}  # a training replaces the handlers
+
+    def run(*words: str) -> int:
+        try:
+            return main(words)
+        except SystemExit as stop:  # of --help
+            return stop.code
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

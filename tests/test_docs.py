@@ -256,10 +256,9 @@ def experiment(finished_run, root):
 @pytest.mark.parametrize(
     "command", [pytest.param(command, marks=[pytest.mark.slow] if command in SLOW else []) for command in SCRIPTS]
 )
-def test_command_runs_as_written(run_script, experiment, command):
+def test_command_runs_as_written(rsl_rl_here, experiment, command):
     of_experiment = () if command == "rsl-rl list" else ("--experiment_name", experiment)
-    done = run_script(*arguments_of(command), *SCRIPTS[command], *of_experiment)
-    assert done.returncode == 0, done.stderr
+    assert rsl_rl_here(*shlex.split(command)[1:], *SCRIPTS[command], *of_experiment) == 0
 
 
 @pytest.mark.slow

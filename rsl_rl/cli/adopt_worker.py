@@ -17,7 +17,7 @@ from rsl_rl.adoption.standing import SECONDS
 from rsl_rl.adoption.structure import Hints
 from rsl_rl.cli.errors import UsageError, print_error, print_line, usage_errors
 from rsl_rl.evaluation.adoption_report import write_report
-from rsl_rl.utils.host import parent_death_signal
+from rsl_rl.utils.host import end_with_parent
 
 
 def write_package(model: Path, folder: Path, pictures: bool, hints: Hints) -> Sequence[str]:
@@ -52,15 +52,6 @@ def require_task(folder: Path) -> None:
         ) from error
 
 
-def end_with_command(pid: int) -> None:
-    """End this process when the command, its parent, ends; now if it has ended."""
-    set_signal = parent_death_signal()
-    if set_signal is not None:
-        set_signal()
-        if os.getppid() != pid:
-            raise SystemExit(1)
-
-
 def summary(robot: Any) -> Sequence[str]:
     """Return lines on what was found."""
     tree, settled = robot.tree, robot.settled
@@ -80,7 +71,9 @@ def summary(robot: Any) -> Sequence[str]:
 
 if __name__ == "__main__":
     sys.argv[0] = "rsl-rl adopt"  # for messages
-    end_with_command(int(sys.argv[5]))
+    end_with_parent()
+    if os.getppid() != int(sys.argv[5]):  # the command has ended before
+        raise SystemExit(1)
     try:
         with usage_errors():
             given = Hints(**json.loads(sys.argv[4]))

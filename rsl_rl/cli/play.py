@@ -14,14 +14,11 @@ With --fault_dump it shows instead how a robot broke in training, by simulating 
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, List, Literal, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
+from rsl_rl.cli.command_line import Arguments, RunFlags, parse, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
+from rsl_rl.cli.tables import print_table
 from rsl_rl.cli.viewer import show_viewer
 
 if TYPE_CHECKING:
@@ -29,13 +26,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Flags:
+class Flags(RunFlags):
     """Flags of playing; all other flags are fields of the config."""
 
-    load_run: str = "-1"
-    """Folder of the run; -1 for the newest."""
-    checkpoint: Union[int, Literal["best"]] = -1
-    """Iteration to play; -1 for the newest, best for the best one of a training with --evaluate_interval."""
     num_envs: Optional[int] = None
     """Robots in the video, 4 by default, or in the viewer, 1 by default."""
     seconds: Optional[float] = None
@@ -64,8 +57,6 @@ class Flags:
     """Port of the web page, or the next free one."""
     keyboard: bool = False
     """Steer the robot with the arrow keys in MuJoCo's own window; needs a display."""
-    log_root: str = ""
-    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     fault_dump: Optional[str] = None
     """Fault dump to show instead of the policy: a file, or its name in the run's postmortem/ folder."""
 
@@ -140,19 +131,13 @@ def play(args: Arguments) -> int:
 
 
 @dataclass(frozen=True)
-class ExportFlags:
+class ExportFlags(RunFlags):
     """Flags of an export; all other flags are fields of the config."""
 
-    load_run: str = "-1"
-    """Folder of the run; -1 for the newest."""
-    checkpoint: Union[int, Literal["best"]] = -1
-    """Iteration to export; -1 for the newest, best for the best one of a training with --evaluate_interval."""
     format: Literal["none", "c"] = "none"
     """Further format besides TorchScript and ONNX: c, a header and a source in C99."""
     folder: str = ""
     """Folder to write; default: exported/ in the run's folder."""
-    log_root: str = ""
-    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
 
 
 def export_main(argv: Sequence[str]) -> int:
@@ -201,10 +186,10 @@ def show_fault_dump(args: Arguments) -> int:
 
     print(f"replaying {path}")
     print(f"{headline(dump)}, iteration {dump.iteration}, step {dump.step}")
-    print_table(STEP_COLUMNS, [step_cells(moment) for moment in step_summaries(dump, replay)])
+    print_table("", [STEP_COLUMNS, *map(step_cells, step_summaries(dump, replay))])
     print(describe_replay(dump, replay))
     if dump.values:
-        print_table(("term", "value"), [(name, shown_value(value)) for name, value in dump.values.items()])
+        print_table("", [("term", "value"), *((name, shown_value(value)) for name, value in dump.values.items())])
     with usage_errors():
         for line in write_fault_report(dump, replay, path, flags.video):
             print(line)
@@ -223,15 +208,6 @@ def shown_value(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(shown_value, value))
     return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
-
-
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table()
-    for column in columns:
-        table.add_column(Text(column), justify="right" if column.endswith("]") else "left")  # no markup
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table)
 
 
 def split_commas(argv: Sequence[str]) -> List[str]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rsl_rl.config.mdp import CommandTerm, EventTerm
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.conditions import ActingPolicy, disturbed, for_evaluation, run
+from rsl_rl.evaluation.conditions import ActingPolicy, disturbed, drift_of, for_evaluation, run
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import JoystickCommands
 from rsl_rl.tasks.robot_state import RobotState
@@ -127,7 +127,7 @@ class FailureMonitor:
     def __call__(self, state: RobotState, done: Tensor) -> None:
         """Judge one step, before the resets."""
         command, sim = state.requested_command, state.sim
-        measured = torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)  # [N, 3]
+        measured = state.planar_velocity
         kinds = self._judge(command, measured, done & ~state.timed_out)
         self.failed = kinds.any(dim=0)
         error = command - measured
@@ -312,7 +312,7 @@ def measure_small_commands(env: LeggedRobot, policy: ActingPolicy) -> SmallComma
             start = sim.root_pos.clone()
             fallen.zero_()
         elif i > settled:
-            velocity += torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)
+            velocity += state.planar_velocity
         fallen |= done
     velocity /= end - settled
     velocities: Dict[str, Tuple[float, ...]] = {}
@@ -322,8 +322,7 @@ def measure_small_commands(env: LeggedRobot, policy: ActingPolicy) -> SmallComma
             counted = (~fallen[rows]).float()
             means = (sign * velocity[rows, axis] * counted).sum(dim=1) / counted.sum(dim=1)
             velocities[name] = tuple(means.tolist())
-    drift = (sim.root_pos - start)[-_STOPPED:, :2].norm(dim=1)[~fallen[-_STOPPED:]]
-    mean, largest = (float(drift.mean()), float(drift.max())) if len(drift) else (math.nan, math.nan)
+    mean, largest = drift_of(*(x[-_STOPPED:] for x in (start, sim.root_pos, fallen)))
     dead_zones = {name: dead_zone(values) for name, values in velocities.items()}
     return SmallCommands(dead_zones, velocities, mean, largest, int(fallen.sum()))
 

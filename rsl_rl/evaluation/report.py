@@ -93,6 +93,11 @@ def table_html(rows: Sequence[Sequence[str]], kind: str = "figures") -> str:
     return f'<table class="{kind}">\n' + "\n".join(lines) + "\n</table>"
 
 
+def text_table_html(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of cells that are texts."""
+    return table_html([[html_text(cell) for cell in row] for row in rows])
+
+
 def _cell(content: str) -> str:
     kind, bar, rest = content.partition("|")
     return f'<td class="{kind}">{rest}</td>' if bar else f"<td>{content}</td>"
@@ -231,7 +236,16 @@ def _frames(eval_result: EvalResult) -> str:
         return _image(f"Film of {eval_result.name}", path.read_bytes(), note)
 
 
+def data_address(kind: str, content: bytes) -> str:
+    """Return an address of HTML that holds the content of a file, such as of the kind image/png."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def image_html(description: str, png: bytes) -> str:
+    """Return a picture."""
+    return f'<img src="{data_address("image/png", png)}" alt="{html_text(description)}">'
+
+
 def _image(title: str, png: bytes, note: str) -> str:
-    data = base64.b64encode(png).decode()
-    image = f'<img alt="{html_text(title)}" src="data:image/png;base64,{data}">'
+    image = image_html(title, png)
     return f'<h2>{html_text(title)}</h2>\n<p class="note">{html_text(note)}</p>\n{image}'

@@ -181,3 +181,10 @@ def parent_death_signal() -> Optional[Callable[[], Any]]:
         return None
     libc = ctypes.CDLL(None)  # here, since the function may be called between fork and exec
     return lambda: libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """Let this process get SIGTERM when its parent ends, on systems that can do this."""
+    set_signal = parent_death_signal()
+    if set_signal is not None:
+        set_signal()

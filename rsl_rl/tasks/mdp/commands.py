@@ -185,11 +185,11 @@ class JoystickCommands(VelocitySource):
     def sample(self) -> Tensor:
         velocity, kind, axis, size, duration = self._draw().tensor_split((3, 4, 5, 6), dim=1)
         self._drawn_duration = duration[:, 0]
-        self._drawn_kind = (kind[:, 0] * len(self.KINDS)).long().clamp_(0, len(self.KINDS) - 1)
+        self._drawn_kind = (kind[:, 0] * len(self.KINDS)).to(torch.long).clamp_(0, len(self.KINDS) - 1)
         stop, turn, reversal, small = (self._drawn_kind == kind for kind in range(1, len(self.KINDS)))
         largest = torch.where(velocity < 0, self._low, self._high).abs() / 5
         component = torch.lerp(torch.full_like(largest, self._smallest), largest, size).copysign(velocity)
-        others = (axis * 3).long() != torch.arange(3, device=axis.device)
+        others = (axis * 3).to(torch.long) != torch.arange(3, device=axis.device)
         component = component.clamp(self._low, self._high).masked_fill(others, 0.0)
         velocity = torch.where(small.unsqueeze(1), component, velocity)
         velocity[:, :2].masked_fill_(turn.unsqueeze(1), 0.0)
