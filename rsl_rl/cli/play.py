@@ -14,7 +14,7 @@ With --fault_dump it shows instead how a robot broke in training, by simulating 
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, List, Literal, Optional, Sequence, Tuple
 
 from rsl_rl.cli.command_line import Arguments, RunFlags, parse, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
