@@ -13,7 +13,6 @@ from rsl_rl.cli.contract import given_fields
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.contracts.contract import Contract, contract_json, plain_mapping
-from rsl_rl.contracts.draft import Draft
 from rsl_rl.contracts.formats import read_draft
 from rsl_rl.evaluation.controllers import ControlledRobots, RobotController, for_contract
 from rsl_rl.evaluation.export_parity import Network, open_onnx_network
@@ -50,8 +49,7 @@ def load_policy_files(
         if not path.is_file():
             raise FileNotFoundError(f"no file {path}")
         own = Path(contracts[i % len(contracts)]) if contracts else contract_file(path)
-        draft = read_draft(own, {"robot": cfg.robot, **given})
-        contract = with_robot(draft, env).contract()
+        contract = read_for_robot(own, given, env)
         name = path.stem if sum(Path(other).stem == path.stem for other in paths) == 1 else str(path)
         files[name] = load_policy_file(path, contract, env)
     if len(files) < len(paths):
@@ -78,21 +76,23 @@ def contract_file(path: Path) -> Path:
     return found[0]
 
 
-def with_robot(draft: Draft, env: LeggedRobot) -> Draft:
-    """Return a draft with the joints and torque limits of the simulated robot where it has none."""
-    joints, limits, taken = list(env.sim.joint_names), env.sim.torque_limits.tolist(), []
-    if "joint_names" in draft.missing and len(draft.values.get("default_joint_pos", ())) == len(joints):
-        mapping = {name: value for name, value in plain_mapping(len(joints)).items() if name not in draft.values}
-        draft = draft.with_values({"joint_names": joints, **mapping}, f"robot {env.cfg.robot}")
+def read_for_robot(path: Path, given: Mapping[str, Any], env: LeggedRobot) -> Contract:
+    """Read a contract; joints and torque limits that it lacks are those of the simulated robot, which a line says."""
+    name, joints, taken = env.cfg.robot, list(env.sim.joint_names), []
+    given = {"robot": name, **given}
+    draft = read_draft(path, given)
+    if "joint_names" in draft.missing:
+        draft = read_draft(path, {**given, "joint_names": joints})
         taken.append("joint_names")
-    names = draft.values.get("joint_names", ())
+    names = draft.values.get("joint_names")
     if "torque_limits" in draft.missing and isinstance(names, (list, tuple)) and set(map(str, names)) <= set(joints):
-        own = dict(zip(joints, limits))
-        draft = draft.with_values({"torque_limits": [own[str(name)] for name in names]}, f"robot {env.cfg.robot}")
+        limits = dict(zip(joints, env.sim.torque_limits.tolist()))
+        draft = draft.with_values({"torque_limits": [limits[str(joint)] for joint in names]}, f"robot {name}")
         taken.append("torque_limits")
+    contract = draft.contract()
     if taken:
-        print(f"note: {' and '.join(taken)} are those of the robot {env.cfg.robot}, because the contract has none")
-    return draft
+        print(f"note: {path} does not say {' and '.join(taken)}; taken from the robot {name}")
+    return contract
 
 
 class LoadedNetwork(NamedTuple):
