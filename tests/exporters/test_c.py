@@ -228,7 +228,9 @@ def descriptions(draw):
         "command_ranges": [[-draw(positive), draw(positive)] for _ in range(3)],
         "commands": {
             "velocity": draw(
-                st.sampled_from([{}, {"max_lin_acc": 2.0, "max_yaw_acc": 0.0}, {"max_lin_acc": 1.0, "max_yaw_acc": 4.0}])
+                st.sampled_from(
+                    [{}, {"max_lin_acc": 2.0, "max_yaw_acc": 0.0}, {"max_lin_acc": 1.0, "max_yaw_acc": 4.0}]
+                )
             ),
             "gait_clock": {"period": 0.5, "dead_zone": draw(st.sampled_from([0.5, None]))},
         },
@@ -270,7 +272,9 @@ def outcome(policy, readings):
 
 @settings(max_examples=12, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
 @given(descriptions(), st.sampled_from(ACTIVATIONS), st.permutations(JOINTS), st.integers(0, 2**32 - 1))
-def test_c_does_what_the_runner_does_for_any_description_and_readings(tmp_path_factory, description, activation, order, seed):
+def test_c_does_what_the_runner_does_for_any_description_and_readings(
+    tmp_path_factory, description, activation, order, seed
+):
     torch.manual_seed(seed)
     num_obs = description["inputs"]["obs"][1]
     policy = ActorCritic(
