@@ -150,11 +150,7 @@ def evaluate_policies(argv: Sequence[str]) -> int:
             env_cfg = for_evaluation(task, flags.num_envs, flags.seconds, flags.pushes, flags.command_period)
             candidate = Candidate(name, file.acting, file.path, 0, env_cfg, cfg.sim_device, task)
             candidates += disturbed_candidates(candidate, flags.disturbance)
-    code = evaluate_and_report(candidates, flags, cfg, report)
-    for name, file in files.items():
-        if file.acting.refused:
-            print(f"note: {name} refused readings in {file.acting.refused} steps, the last: {file.acting.problem}")
-    return code
+    return evaluate_and_report(candidates, flags, cfg, report)
 
 
 def command_lines(argv: Sequence[str]) -> List[List[str]]:
