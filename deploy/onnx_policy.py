@@ -469,9 +469,9 @@ def _target_limits(description: Mapping[str, Any]) -> Tuple[np.ndarray, np.ndarr
     the PD loop needs for the whole torque.
     """
     count = len(description["joint_names"])
-    if "target_limits" in description:
+    if description.get("target_limits") is not None:
         return _ranges(description, "target_limits", count)
-    if "joint_limits" not in description:
+    if description.get("joint_limits") is None:
         return np.full(count, -np.inf, np.float32), np.full(count, np.inf, np.float32)
     low, high = _ranges(description, "joint_limits", count)
     stiffness, torque = (_field(description, name, (count,)) for name in ("stiffness", "torque_limits"))
@@ -481,7 +481,7 @@ def _target_limits(description: Mapping[str, Any]) -> Tuple[np.ndarray, np.ndarr
 
 def _command_range(description: Mapping[str, Any]) -> Tuple[np.ndarray, np.ndarray]:
     """Return lowest and highest command [3]: those of the training, and zero, which stops every robot."""
-    if "command_ranges" not in description:
+    if description.get("command_ranges") is None:
         return np.full(3, -_FLOAT_MAX), np.full(3, _FLOAT_MAX)
     low, high = _ranges(description, "command_ranges", 3)
     return np.minimum(low, 0), np.maximum(high, 0)

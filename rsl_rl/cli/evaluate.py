@@ -19,8 +19,8 @@ from rsl_rl.cli.errors import FlagParser, fail, usage_errors
 from rsl_rl.config.task import LeggedRobotConfig
 
 if TYPE_CHECKING:
+    from rsl_rl.evaluation.conditions import ActingPolicy
     from rsl_rl.evaluation.evaluate import EvalResult
-    from rsl_rl.runners.loading import LoadedPolicy
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,14 @@ class Flags:
     training: none, heavy_trunk, slippery, delay, weak_motors, pushes, or several joined by +."""
     standing: bool = False
     """Also measure how far robots drift in 10 s that are to stand [m]."""
+    policy: Tuple[str, ...] = ()
+    """Files of policies, ONNX or TorchScript of any program, to evaluate through their contracts instead of a run."""
+    contract: Tuple[str, ...] = ()
+    """Contract of each policy, or one of all, see rsl-rl contract; default: in its file, or policy.json beside it."""
+    set: Tuple[str, ...] = ()
+    """FIELD=VALUE of contracts, for what they do not say."""
+    robot: str = ""
+    """Robot of the policies: go2 is --task go2_flat."""
     joystick: bool = False
     """Also let robots walk with commands that change as a joystick gives them, without and with pushes: time between
     failures, dead zone and drift. Its criteria are in env.gate too."""
@@ -83,7 +91,9 @@ class Candidate(NamedTuple):
     """A checkpoint to evaluate."""
 
     name: str
-    loaded: "LoadedPolicy"
+    policy: "ActingPolicy"
+    checkpoint: Path
+    env_steps: int  # of its training
     env_cfg: LeggedRobotConfig
     sim_device: str
     task: LeggedRobotConfig  # that of the training, on the ground of the evaluation
@@ -91,6 +101,8 @@ class Candidate(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
+    if any(word.partition("=")[0] == "--policy" for word in argv):
+        return evaluate_policies(argv)
     requests = [parse(Flags, __doc__ or "", from_run=True, argv=line) for line in command_lines(argv)]
     flags, seed = requests[0].flags, requests[0].cfg.seed + 1000
     with usage_errors():
@@ -101,10 +113,15 @@ def main(argv: Sequence[str]) -> int:
             reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
             report = report_path(flags.report, found)
             candidates = load_candidates(found)
+        reject_changed_flags(flags, "they belong to --policy", "contract", "set", "robot")
     if not walks:
         return evaluate_episodes(found, flags, seed)
+    return evaluate_and_report(candidates, flags, requests[0].cfg, report)
 
-    eval_results = [evaluate_candidate(candidate, flags, seed) for candidate in candidates]
+
+def evaluate_and_report(candidates: Sequence[Candidate], flags: Any, cfg: Any, report: Optional[Path]) -> int:
+    """Evaluate legged robots; print the results and write the report."""
+    eval_results = [evaluate_candidate(candidate, flags, cfg.seed + 1000) for candidate in candidates]
     conditions = f"{flags.num_envs} robots, {flags.seconds:g} s, {flags.num_seeds} seed(s)"
     if flags.command_period != Flags.command_period:
         conditions += f", new commands every {flags.command_period:g} s"
@@ -117,9 +134,46 @@ def main(argv: Sequence[str]) -> int:
     print_tables(eval_results, conditions)
     print_gate_results(eval_results)
     if report is not None:
-        print(write_report(report, requests[0].cfg.task, conditions, eval_results))
+        print(write_report(report, cfg.task, conditions, eval_results))
     print(json.dumps(as_json(eval_results)))
     return 0
+
+
+def evaluate_policies(argv: Sequence[str]) -> int:
+    """Evaluate policies of any program through their contracts: `--policy FILE --robot go2`."""
+    args = parse(Flags, __doc__ or "", from_run=False, argv=with_task_of_robot(argv))
+    flags, cfg = args.flags, args.cfg
+    with usage_errors():
+        from rsl_rl.cli.policy_files import load_policy_files
+        from rsl_rl.evaluation.conditions import for_evaluation, on_terrain
+
+        reject_changed_flags(flags, "--policy names the policies", "load_run", "load_runs", "checkpoint", "checkpoints")
+        reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
+        require_positive_flags(flags)
+        report = None if flags.report in ("", "none") else report_file(flags.report)
+        files = load_policy_files(flags.policy, flags.contract, flags.set, cfg.env)
+        candidates: List[Candidate] = []
+        for name, file in files.items():
+            task = on_terrain(file.task, flags.terrain, flags.level)
+            env_cfg = for_evaluation(task, flags.num_envs, flags.seconds, flags.pushes, flags.command_period)
+            candidate = Candidate(name, file.acting, file.path, 0, env_cfg, cfg.sim_device, task)
+            candidates += disturbed_candidates(candidate, flags.disturbance)
+    code = evaluate_and_report(candidates, flags, cfg, report)
+    for name, file in files.items():
+        if file.acting.refused:
+            print(f"note: {name} refused readings in {file.acting.refused} steps, the last: {file.acting.problem}")
+    return code
+
+
+def with_task_of_robot(argv: Sequence[str]) -> List[str]:
+    """Return flags with the task of --robot, if there is no --task: that of the robot on flat ground."""
+    parser = FlagParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--robot")
+    parser.add_argument("--task")
+    known, _ = parser.parse_known_args(argv)
+    if known.task is None and known.robot is None:
+        fail("--policy needs the robot: add --robot go2, or --task")
+    return [*argv, "--task", f"{known.robot}_flat"] if known.task is None else list(argv)
 
 
 def command_lines(argv: Sequence[str]) -> List[List[str]]:
@@ -158,7 +212,7 @@ def find_checkpoints(requests: Sequence[Arguments]) -> List[Tuple[Arguments, Pat
 
 def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load all checkpoints, so that errors occur before the first evaluation."""
-    from rsl_rl.evaluation.conditions import disturbed, for_evaluation, on_terrain
+    from rsl_rl.evaluation.conditions import for_evaluation, on_terrain
     from rsl_rl.evaluation.curriculum import require_curriculum
     from rsl_rl.runners.loading import load_policy
     from rsl_rl.utils.checkpoints import checkpoint_id
@@ -175,13 +229,23 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
         name = f"{run.name}/{path.stem}" if several_runs else path.stem
         if flags.curriculum:
             require_curriculum(task)
-        candidate = Candidate(name, loaded, env_cfg, cfg.sim_device, task)
-        for disturbance in flags.disturbance:
-            changed = {"env_cfg": disturbed(env_cfg, disturbance), "disturbance": disturbance}
-            candidates.append(candidate._replace(name=f"{name} {disturbance}", **changed))
-        if not flags.disturbance:
-            candidates.append(candidate)
+        known = (loaded.policy, loaded.checkpoint, loaded.env_steps)
+        candidates += disturbed_candidates(Candidate(name, *known, env_cfg, cfg.sim_device, task), flags.disturbance)
     return candidates
+
+
+def disturbed_candidates(candidate: Candidate, disturbances: Sequence[str]) -> List[Candidate]:
+    """Return a candidate for each disturbance; without any, the candidate as it is."""
+    from rsl_rl.evaluation.conditions import disturbed
+
+    return [
+        candidate._replace(
+            name=f"{candidate.name} {disturbance}",
+            env_cfg=disturbed(candidate.env_cfg, disturbance),
+            disturbance=disturbance,
+        )
+        for disturbance in disturbances
+    ] or [candidate]
 
 
 def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[Path]:
@@ -214,24 +278,24 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
     from rsl_rl.evaluation.endurance import evaluate_joystick
     from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed, measure_drift
 
-    name, loaded, env_cfg, device, task, disturbance = candidate
+    name, policy, checkpoint, env_steps, env_cfg, device, task, disturbance = candidate
     seed_results, feet = [], ()
     for own_seed in range(seed, seed + flags.num_seeds):
         env = env_cfg.build(device, seed=own_seed)
         feet = tuple(env.sim.foot_names)
-        result = evaluate_seed(env, loaded.policy, flags.seconds)
+        result = evaluate_seed(env, policy, flags.seconds)
         if flags.standing:
-            result.metrics.update(measure_drift(for_standing(env_cfg).build(device, seed=own_seed), loaded.policy))
+            result.metrics.update(measure_drift(for_standing(env_cfg).build(device, seed=own_seed), policy))
         if flags.curriculum:
             env = for_curriculum(env_cfg, task).build(device, seed=own_seed)
-            result.metrics.update(measure_level(env, loaded.policy))
+            result.metrics.update(measure_level(env, policy))
         if flags.joystick:
             hours = flags.robot_hours / flags.num_seeds
             print(f"{name}: {2 * hours:g} robot-hours under a joystick, seed {own_seed}", flush=True)
-            joystick = evaluate_joystick(task, loaded.policy, device, own_seed, hours, disturbance)
+            joystick = evaluate_joystick(task, policy, device, own_seed, hours, disturbance)
             result = result.with_joystick(joystick)
         seed_results.append(result)
-    return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results, disturbance)
+    return EvalResult(name, str(checkpoint), env_steps, env_cfg, feet, seed_results, disturbance)
 
 
 def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:

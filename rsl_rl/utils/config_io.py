@@ -255,11 +255,14 @@ def write_yaml(cfg: Any, path: Path) -> None:
     atomic_write(path, yaml.safe_dump(to_dict(cfg), sort_keys=False, default_flow_style=None, width=120).encode())
 
 
-def read_yaml(path: Path) -> Dict[str, Any]:
-    """Read a YAML mapping without executing code; a file with another content is a ValueError."""
+def read_yaml(path: Path, skip_objects: bool = False) -> Dict[str, Any]:
+    """Read a YAML mapping without executing code; a file with another content is a ValueError.
+
+    With ``skip_objects``, Python tuples are lists and other Python objects None, and are errors otherwise.
+    """
     content = path.read_bytes()
     try:
-        values = _load_yaml(content)
+        values = _load_yaml(content, _SkippingLoader if skip_objects else _PlainLoader)
     except Exception as error:  # a damaged file can cause any error
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(f"{path} is not valid YAML: {reason}") from error
@@ -288,6 +291,16 @@ class _PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class _SkippingLoader(_PlainLoader):
+    """Load None in place of Python objects, and lists in place of tuples."""
+
+    def construct_python(self, kind: str, node: yaml.Node) -> Any:
+        is_tuple = kind == "tuple" and isinstance(node, yaml.SequenceNode)
+        return self.construct_sequence(node, deep=True) if is_tuple else None  # type: ignore[arg-type]
+
+
+_SkippingLoader.add_multi_constructor("tag:yaml.org,2002:python/", _SkippingLoader.construct_python)
+
 _MOST_VALUES = 1_000_000
 
 
@@ -302,11 +315,11 @@ def _num_values(node: yaml.Node, counted: Dict[int, int]) -> int:
     return counted[id(node)]
 
 
-def _load_yaml(content: bytes) -> Any:
+def _load_yaml(content: bytes, loader: Type[yaml.SafeLoader]) -> Any:
     """Return the values of a YAML text without executing code; merge keys, repeated keys and aliases that stand for too
     many values are errors."""
-    values = yaml.load(content, _PlainLoader)
-    node = yaml.compose(content, _PlainLoader)
+    values = yaml.load(content, loader)
+    node = yaml.compose(content, loader)
     if node is not None and _num_values(node, {}) > _MOST_VALUES:
         raise ValueError(f"its aliases (*) stand for more than {_MOST_VALUES} values; write the settings out")
     return values

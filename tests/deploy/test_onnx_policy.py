@@ -304,7 +304,7 @@ def test_an_acceleration_limit_does_not_let_a_command_pass_the_range():
         ({"joint_limits": [[0.0, 1.0]]}, r"joint_limits.* of shape \[2, 2\]"),
         ({"joint_limits": [[0.0, 1.0], [1.0, 0.0]]}, r"joint_limits.*lowest first"),
         ({"target_limits": [[0.0, 1.0], [1.0, 0.0]]}, r"target_limits.*lowest first"),
-        ({"target_limits": None}, "target_limits=None"),
+        ({"target_limits": 1.0}, "target_limits=1.0"),
         ({"command_ranges": [[0.0, 1.0]] * 2}, r"command_ranges.* of shape \[3, 2\]"),
         ({"command_ranges": [[0.0, float("nan")]] * 3}, "command_ranges"),
         ({"input_limits": {"joint_vel": float("nan")}}, "input_limits: joint_vel=nan; give a positive finite number"),
