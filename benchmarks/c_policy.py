@@ -137,7 +137,9 @@ def main() -> int:
     parser.add_argument("--robots", type=int, default=0, help="that walk")
     parser.add_argument("--seconds", type=float, default=20.0, help="time that each walks [s]")
     args = parser.parse_args()
-    missing = [name for name in ("policy.onnx", "policy.json", "policy.c", "policy.h") if not (args.folder / name).is_file()]
+    missing = [
+        name for name in ("policy.onnx", "policy.json", "policy.c", "policy.h") if not (args.folder / name).is_file()
+    ]
     if missing:
         print(f"{args.folder} has no {missing[0]}; write it with: rsl-rl export --format c", file=sys.stderr)
         return 2

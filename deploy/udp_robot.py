@@ -156,7 +156,9 @@ class Robot:
         told = {**self.counts, "oldest_answer": self.oldest_answer, "watchdog": self.watchdog, "fallen": self.fallen}
         self._walker.set_gains(1.0, 1.0)
         self.start()
-        return json.dumps({name: value if isinstance(value, (int, float)) else bool(value) for name, value in told.items()})
+        return json.dumps(
+            {name: value if isinstance(value, (int, float)) else bool(value) for name, value in told.items()}
+        )
 
 
 def serve(robot: Robot, connection: Connection) -> None:

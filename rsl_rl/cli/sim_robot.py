@@ -1,4 +1,4 @@
-"""Simulate a robot behind UDP, to try the loop on the robot: `rsl-rl sim-robot logs/go2_flat/<run>/exported/policy.onnx`."""
+"""Simulate a robot behind UDP: `rsl-rl sim-robot logs/go2_flat/<run>/exported/policy.onnx`."""
 
 from typing import Sequence
 

@@ -40,7 +40,9 @@ class CPolicy:
         self._memory_shapes = [shape for name, shape in description["inputs"].items() if name != "obs"]
         self._readings, self._state = _structures(description)
         self._targets = (ctypes.c_float * len(description["joint_names"]))()
-        self._call = {name: getattr(self.library, f"{source.stem}_{name}") for name in ("init", "reset", "step", "clear")}
+        self._call = {
+            name: getattr(self.library, f"{source.stem}_{name}") for name in ("init", "reset", "step", "clear")
+        }
         self._network = getattr(self.library, f"{source.stem}_network")
         names = (ctypes.c_char_p * len(self.joint_names))(*(name.encode() for name in self.joint_names))
         if len(names) != len(self._targets) or not self._call["init"](ctypes.byref(self._state), names):
@@ -75,7 +77,9 @@ class CPolicy:
 
     def network(self, obs: np.ndarray, *memories: np.ndarray) -> List[np.ndarray]:
         """Return actions [1, A] and the next recurrent states for obs [1, D]."""
-        floats = np.concatenate([np.empty(0, np.float32), *(memory.ravel() for memory in memories), np.zeros(1, np.float32)])
+        floats = np.concatenate(
+            [np.empty(0, np.float32), *(memory.ravel() for memory in memories), np.zeros(1, np.float32)]
+        )
         actions = np.empty((1, len(self._targets)), np.float32)
         self._network(*(_pointer(x) for x in (obs, floats, actions)))
         return [actions, *self._split(floats)]

@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 from string import Template
-from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union, cast
+from typing import Any, Dict, List, Mapping, Sequence, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -159,8 +159,8 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
 def _sensed(terms: Sequence[Mapping[str, Any]]) -> List[str]:
     """Return the names of the readings that the policy needs."""
     source = {"gravity": "base_quat", "gait_clock": "command"}
-    names = [source.get(term["name"], term["name"]) for term in terms if term["name"] != "action"]
-    return list(dict.fromkeys(names))
+    names = [str(term["name"]) for term in terms if term["name"] != "action"]
+    return list(dict.fromkeys(source.get(name, name) for name in names))
 
 
 def _term(term: Mapping[str, Any], limits: Mapping[str, float]) -> str:
@@ -255,7 +255,10 @@ class _Program:
     def add_memory(self, rnn: nn.RNNBase) -> None:
         """Add recurrent layers; the states of all layers come after one another, first h, then c."""
         units, kind = rnn.hidden_size, "gru" if isinstance(rnn, nn.GRU) else "lstm"
-        self.functions = {"sigmoid": f"enum {{ UNITS = {units} }};\n\n{_SIGMOID}", kind: _GRU if kind == "gru" else _LSTM}
+        self.functions = {
+            "sigmoid": f"enum {{ UNITS = {units} }};\n\n{_SIGMOID}",
+            kind: _GRU if kind == "gru" else _LSTM,
+        }
         source = "x"
         for layer in range(rnn.num_layers):
             names = [f"memory_{layer}_{part}" for part in ("input", "hidden")]

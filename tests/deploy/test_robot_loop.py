@@ -1,4 +1,4 @@
-"""The loop on the robot, with faults of every kind in a time that the test makes: what is sent, when, and why it ends."""
+"""The loop on the robot, with faults of every kind in a simulated time: what is sent, when, and why it ends."""
 
 import sys
 from collections import Counter

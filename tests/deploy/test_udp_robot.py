@@ -149,7 +149,9 @@ def check_fault(deployed, robot, policy_file, kind, size, after):
         FAULTS[kind](robot, size)
 
     reason, loop, report = run(deployed, robot, policy_file, strike, after, seconds=1.5)
-    assert reason.startswith(("stale reading: the newest is ", "missed deadline: ")) or "none has come" in reason, f"{kind}: {reason}"
+    assert reason.startswith(("stale reading: the newest is ", "missed deadline: ")) or "none has come" in reason, (
+        f"{kind}: {reason}"
+    )
     if report is None:  # on a busy machine the run may end before it has begun
         return "not started"
     assert report["targets"] <= loop.num_sent
@@ -172,7 +174,12 @@ def test_a_thousand_failures_of_the_connection_stop_the_robot_with_a_reason(depl
     generator = np.random.default_rng(0)
     reasons = [
         check_fault(
-            deployed, robot, policy_file, list(FAULTS)[i % 3], generator.uniform(0.25, 0.8), int(generator.integers(1, 15))
+            deployed,
+            robot,
+            policy_file,
+            list(FAULTS)[i % 3],
+            generator.uniform(0.25, 0.8),
+            int(generator.integers(1, 15)),
         )
         for i in range(1000)
     ]
@@ -243,7 +250,11 @@ def test_program_with_wrong_arguments_says_so_in_a_line(policy_file, root, flags
 
 
 def test_robot_with_wrong_arguments_says_so_in_a_line(policy_file, root):
-    for flags, message in ((("--loss", "2"), "--loss 2"), (("--port", "99999999"), "port"), (("--model", "no.xml"), "no.xml")):
+    for flags, message in (
+        (("--loss", "2"), "--loss 2"),
+        (("--port", "99999999"), "port"),
+        (("--model", "no.xml"), "no.xml"),
+    ):
         command = [sys.executable, "udp_robot.py", str(policy_file), *flags]
         done = subprocess.run(command, cwd=root / "deploy", capture_output=True, text=True, check=False)
         assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1

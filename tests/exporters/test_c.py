@@ -30,7 +30,7 @@ from rsl_rl.config.policy import (
 from rsl_rl.evaluation.c_policy import COMPILERS, JOINT_VALUES, CPolicy
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.exporters.c import export_c
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules import ActorCritic
 from rsl_rl.runners import OnPolicyRunner
 
 pytest.importorskip("onnxruntime")
@@ -227,7 +227,9 @@ def descriptions(draw):
         "command_ranges": [[-draw(positive), draw(positive)] for _ in range(3)],
         "commands": {
             "velocity": draw(
-                st.sampled_from([{}, {"max_lin_acc": 2.0, "max_yaw_acc": 0.0}, {"max_lin_acc": 1.0, "max_yaw_acc": 4.0}])
+                st.sampled_from(
+                    [{}, {"max_lin_acc": 2.0, "max_yaw_acc": 0.0}, {"max_lin_acc": 1.0, "max_yaw_acc": 4.0}]
+                )
             ),
             "gait_clock": {"period": 0.5, "dead_zone": draw(st.sampled_from([0.5, None]))},
         },
@@ -269,7 +271,9 @@ def outcome(policy, readings):
 
 @settings(max_examples=12, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
 @given(descriptions(), st.sampled_from(ACTIVATIONS), st.permutations(JOINTS), st.integers(0, 2**32 - 1))
-def test_c_does_what_the_runner_does_for_any_description_and_readings(tmp_path_factory, description, activation, order, seed):
+def test_c_does_what_the_runner_does_for_any_description_and_readings(
+    tmp_path_factory, description, activation, order, seed
+):
     torch.manual_seed(seed)
     num_obs = description["inputs"]["obs"][1]
     policy = ActorCritic(
@@ -294,6 +298,6 @@ def test_c_does_what_the_runner_does_for_any_description_and_readings(tmp_path_f
         wanted, got = outcome(expected, readings), outcome(actual, readings)
         assert isinstance(got, str) == isinstance(wanted, str) and (not isinstance(got, str) or got == wanted)
         if not isinstance(got, str):
-            np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=2e-5)  # degrees
         assert actual.held == expected.held
     assert actual.counts == expected.counts
