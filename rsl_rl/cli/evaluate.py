@@ -16,6 +16,7 @@ from rich.text import Text
 
 from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import FlagParser, fail, usage_errors
+from rsl_rl.cli.policy_flags import names_policy, reject_policy_flags, with_task_of_robot
 from rsl_rl.config.task import LeggedRobotConfig
 
 if TYPE_CHECKING:
@@ -101,10 +102,11 @@ class Candidate(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    if any(word.partition("=")[0] == "--policy" for word in argv):
+    if names_policy(argv):
         return evaluate_policies(argv)
     requests = [parse(Flags, __doc__ or "", from_run=True, argv=line) for line in command_lines(argv)]
     flags, seed = requests[0].flags, requests[0].cfg.seed + 1000
+    reject_policy_flags(flags)
     with usage_errors():
         require_positive_flags(flags)
         found = find_checkpoints(requests)
@@ -113,7 +115,6 @@ def main(argv: Sequence[str]) -> int:
             reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
             report = report_path(flags.report, found)
             candidates = load_candidates(found)
-        reject_changed_flags(flags, "they belong to --policy", "contract", "set", "robot")
     if not walks:
         return evaluate_episodes(found, flags, seed)
     return evaluate_and_report(candidates, flags, requests[0].cfg, report)
@@ -163,17 +164,6 @@ def evaluate_policies(argv: Sequence[str]) -> int:
         if file.acting.refused:
             print(f"note: {name} refused readings in {file.acting.refused} steps, the last: {file.acting.problem}")
     return code
-
-
-def with_task_of_robot(argv: Sequence[str]) -> List[str]:
-    """Return flags with the task of --robot, if there is no --task: that of the robot on flat ground."""
-    parser = FlagParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--robot")
-    parser.add_argument("--task")
-    known, _ = parser.parse_known_args(argv)
-    if known.task is None and known.robot is None:
-        fail("--policy needs the robot: add --robot go2, or --task")
-    return [*argv, "--task", f"{known.robot}_flat"] if known.task is None else list(argv)
 
 
 def command_lines(argv: Sequence[str]) -> List[List[str]]:

@@ -14,7 +14,7 @@ With --fault_dump it shows instead how a robot broke in training, by simulating 
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, List, Literal, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Literal, Optional, Sequence, Tuple, Union
 
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +22,7 @@ from rich.text import Text
 
 from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
+from rsl_rl.cli.policy_flags import names_policy, reject_policy_flags, with_task_of_robot
 from rsl_rl.cli.viewer import show_viewer
 
 if TYPE_CHECKING:
@@ -68,6 +69,15 @@ class Flags:
     """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     fault_dump: Optional[str] = None
     """Fault dump to show instead of the policy: a file, or its name in the run's postmortem/ folder."""
+    policy: str = ""
+    """File of a policy, ONNX or TorchScript of any program, to film through its contract instead of a run's policy. The
+    video and plots are written beside it."""
+    contract: str = ""
+    """Contract of --policy, see rsl-rl contract; default: in its file, or policy.json beside it."""
+    set: Tuple[str, ...] = ()
+    """FIELD=VALUE of the contract, for what it does not say."""
+    robot: str = ""
+    """Robot of --policy: go2 is --task go2_flat."""
 
 
 DEFAULT_ROBOTS = 4
@@ -86,10 +96,56 @@ STEP_COLUMNS = (
 
 
 def main(argv: Sequence[str]) -> int:
-    return play(parse(Flags, __doc__ or "", from_run=True, argv=split_commas(argv)))
+    argv = split_commas(argv)
+    if names_policy(argv):
+        return film_policy(parse(Flags, __doc__ or "", from_run=False, argv=with_task_of_robot(argv)))
+    return play(parse(Flags, __doc__ or "", from_run=True, argv=argv))
+
+
+def film_policy(args: Arguments) -> int:
+    """Film a policy of any program through its contract: `--policy FILE --robot go2`."""
+    flags, cfg = args.flags, args.cfg
+    with usage_errors():
+        from rsl_rl.cli.policy_files import load_policy_files
+        from rsl_rl.evaluation.command_script import read_commands
+        from rsl_rl.evaluation.conditions import on_terrain
+        from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
+        from rsl_rl.utils.files import require_writable
+
+        unused = ("load_run", "checkpoint", "viewer", "keyboard", "follow", "fault_dump")
+        reject_changed_flags(flags, "--policy is filmed without a run", *unused)
+        script, seconds, num_envs = length_of(flags, read_commands)
+        (file,) = load_policy_files(
+            [flags.policy], [flags.contract] if flags.contract else [], flags.set, cfg.env
+        ).values()
+        task = on_terrain(file.task, flags.terrain, flags.level)
+        note = check_command(task.commands, flags.command)
+        env = for_playback(task, num_envs, seconds, flags.command).build(cfg.sim_device, seed=cfg.seed)
+        folder = file.path.parent
+        require_writable(folder)
+    print(f"playing {file.path}")
+    if note:
+        print(note)
+    recording = run_playback(env, file.acting, seconds, script)
+    for line in write_playback(recording, env, folder, flags.video, flags.plot):
+        print(line)
+    return 0
+
+
+def length_of(flags: Any, read_commands: Callable[[Path], List[Any]]) -> Tuple[List[Any], float, int]:
+    """Return the script of commands, the length [s] and the number of robots of a video."""
+    if flags.commands and flags.command is not None:
+        raise ValueError("--command and --commands each give the command; use only one of them")
+    script = read_commands(Path(flags.commands).expanduser()) if flags.commands else []
+    seconds = flags.seconds if flags.seconds is not None else script[-1].time + 3.0 if script else 10.0
+    num_envs = DEFAULT_ROBOTS if flags.num_envs is None else flags.num_envs
+    if num_envs < 1 or seconds <= 0:
+        raise ValueError(f"--num_envs {num_envs} and --seconds {seconds}: give positive numbers")
+    return script, seconds, num_envs
 
 
 def play(args: Arguments) -> int:
+    reject_policy_flags(args.flags)
     if args.flags.fault_dump is not None:
         return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:
@@ -105,13 +161,7 @@ def play(args: Arguments) -> int:
         from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
 
-        if flags.commands and flags.command is not None:
-            raise ValueError("--command and --commands each give the command; use only one of them")
-        script = read_commands(Path(flags.commands).expanduser()) if flags.commands else []
-        seconds = flags.seconds if flags.seconds is not None else script[-1].time + 3.0 if script else 10.0
-        num_envs = DEFAULT_ROBOTS if flags.num_envs is None else flags.num_envs
-        if num_envs < 1 or seconds <= 0:
-            raise ValueError(f"--num_envs {num_envs} and --seconds {seconds}: give positive numbers")
+        script, seconds, num_envs = length_of(flags, read_commands)
         reject_changed_flags(flags, "--follow belongs to --viewer and --keyboard", "follow")
         require_device("sim_device", cfg.sim_device)
         has_robot = isinstance(cfg.env, LeggedRobotConfig)
