@@ -169,6 +169,9 @@ def serve(robot: Robot, connection: Connection) -> None:
         for packet, sender in connection.received():
             kind, number, answers, _, content = unpack(packet) or (b"", 0, 0, 0.0, b"")
             if kind == b"name":
+                if running and sender != peer:  # that one has ended without a stop
+                    print(robot.report(), flush=True)
+                    running = False
                 peer = sender
                 connection.send(pack(b"name", 0, 0, time.monotonic(), robot.names()), sender)
             elif kind == b"hold" and sender == peer:

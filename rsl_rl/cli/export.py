@@ -41,6 +41,9 @@ PARITY_STEPS = 200
 
 PARITY_ROBOTS = 4
 
+ON_THE_ROBOT = ("onnx_policy.py", "robot_loop.py", "udp_driver.py")
+"""Files of deploy/ that an export writes beside the policy."""
+
 
 def export(loaded: LoadedPolicy, cfg: Any, folder: Path, with_c: bool = False) -> bool:
     """Write the policy as TorchScript and ONNX, and as C if asked for, with its description and the file that runs it
@@ -76,9 +79,11 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, with_c: bool = False) -
     atomic_write(description, (json.dumps(content, indent=2) + "\n").encode())
     print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
     if isinstance(env, LeggedRobot):
-        runner_file = Path(str(runs.__file__))
-        atomic_write(folder / runner_file.name, runner_file.read_bytes())
-        print(f"runner: {folder / runner_file.name} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
+        deploy = Path(str(runs.__file__)).parent
+        for name in ON_THE_ROBOT:
+            atomic_write(folder / name, (deploy / name).read_bytes())
+        print(f"runner: {folder / ON_THE_ROBOT[0]} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
+        print(f"loop: {folder / ON_THE_ROBOT[1]} (walks with it, with a watchdog; {ON_THE_ROBOT[2]} is a driver)")
     return check_parity(formats, loaded.policy, env, groups) and ("C" in formats or not with_c)
 
 

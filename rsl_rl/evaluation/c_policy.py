@@ -47,7 +47,8 @@ class CPolicy:
         names = (ctypes.c_char_p * len(self.joint_names))(*(name.encode() for name in self.joint_names))
         if len(names) != len(self._targets) or not self._call["init"](ctypes.byref(self._state), names):
             raise ValueError(f"got the joints {self.joint_names}; the policy moves {description['joint_names']}")
-        self.values = {name: np.array(getattr(self._state, name), np.float32) for name in JOINT_VALUES}
+        joint_values = (np.array(getattr(self._state, name), np.float32) for name in JOINT_VALUES)
+        self.default_joint_pos, self.stiffness, self.damping, self.torque_limits, self.target_limits = joint_values
 
     def reset(self) -> None:
         """Start an episode."""

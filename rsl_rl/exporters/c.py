@@ -159,8 +159,8 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
 def _sensed(terms: Sequence[Mapping[str, Any]]) -> List[str]:
     """Return the names of the readings that the policy needs."""
     source = {"gravity": "base_quat", "gait_clock": "command"}
-    names = [source.get(term["name"], term["name"]) for term in terms if term["name"] != "action"]
-    return list(dict.fromkeys(names))
+    names = [str(term["name"]) for term in terms if term["name"] != "action"]
+    return list(dict.fromkeys(source.get(name, name) for name in names))
 
 
 def _term(term: Mapping[str, Any], limits: Mapping[str, float]) -> str:

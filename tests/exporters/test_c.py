@@ -27,10 +27,10 @@ from rsl_rl.config.policy import (
     SymmetricActorCriticConfig,
     SymmetricActorCriticRecurrentConfig,
 )
-from rsl_rl.evaluation.c_policy import COMPILERS, CPolicy
+from rsl_rl.evaluation.c_policy import COMPILERS, JOINT_VALUES, CPolicy
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.exporters.c import export_c
-from rsl_rl.modules import ActorCritic, ActorCriticRecurrent
+from rsl_rl.modules import ActorCritic
 from rsl_rl.runners import OnPolicyRunner
 
 pytest.importorskip("onnxruntime")
@@ -109,15 +109,14 @@ def test_c_along_a_recorded_walk_gives_the_targets_of_onnx(exported, sim_to_sim)
     assert in_onnx.counts == other.counts and np.abs(in_onnx.last_action).max() > 0.3
     for mine, theirs in zip(other.memories, in_onnx.memories):
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
-    for name, value in other.values.items():
-        np.testing.assert_allclose(value, getattr(in_onnx, name), rtol=1e-6)
+    for name in JOINT_VALUES:
+        np.testing.assert_allclose(getattr(other, name), getattr(in_onnx, name), rtol=1e-6)
 
 
 def test_c_walks_in_mujoco_as_onnx_does(exported, sim_to_sim):
     walker = sim_to_sim.Walker(mujoco, exported.onnx)
     numbers = []
     for policy in (walker.policy, in_c(exported, walker.policy.joint_names)):
-        policy.default_joint_pos = walker.policy.default_joint_pos
         walker.policy = policy
         numbers.append(sim_to_sim.walk(walker, itertools.cycle([[0.5, 0.0, 0.2]]), 100))
     np.testing.assert_allclose(numbers[0], numbers[1], rtol=0.02)
@@ -299,6 +298,6 @@ def test_c_does_what_the_runner_does_for_any_description_and_readings(
         wanted, got = outcome(expected, readings), outcome(actual, readings)
         assert isinstance(got, str) == isinstance(wanted, str) and (not isinstance(got, str) or got == wanted)
         if not isinstance(got, str):
-            np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=2e-5)  # degrees
         assert actual.held == expected.held
     assert actual.counts == expected.counts
