@@ -230,8 +230,8 @@ class ClientCalls:
         actions = policy.act(groups)
         parameters = {name: x.expand_as(actions) for name, x in policy.distribution.parameters.items()}
         self.transition = Transition(groups, {"actions": actions, **parameters}, policy.get_hidden_states())
-        read = groups if "critic" in groups.keys() and groups["critic"] is not None else {"critic": groups["policy"]}  # noqa: SIM118
-        self.transition.values = policy.evaluate({**dict(groups.items()), **dict(read.items())})
+        critic_obs = groups.get("critic")
+        self.transition.values = policy.evaluate(groups if critic_obs is None else critic_obs)
         self.transition.actions_log_prob = policy.get_actions_log_prob(actions)
         return actions
 

@@ -22,8 +22,11 @@ from rsl_rl.compat.policies import ActorCritic, as_client_policy
 from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.env.vec_env import Observations, is_groups
+from rsl_rl.modules.distributions import DiagonalGaussian, Distribution, GaussianFamily, smooth_floor
 from rsl_rl.modules.mlp import MLP
+from rsl_rl.modules.model import Model
 from rsl_rl.storage.returns import bootstrap_timeouts
+from rsl_rl.utils.trajectories import HiddenState
 
 
 def named_like(cls: Type, built: Type) -> Type:
@@ -75,12 +78,22 @@ def policy_class(cls: Type, base: Type, section: Mapping[str, Any], era: Era, ob
     own = own_method(cls, base, "__init__")
     names = [] if own is None else argument_names(own)
     by_groups = names[:1] == ["obs"] or (own is not None and not names and era.major == 3)
+    own_distribution = own_method(cls, base, "update_distribution")
+    if own_distribution is not None and len(argument_names(own_distribution)) > 1:
+        own_distribution = None  # it takes the arguments of this version
 
     class BeforeOurs(base):
         def __init__(self, *args: Any, **given: Any):
             sizes, image_shapes, ours = self.__dict__.pop("_own_arguments")
             ours = {**ours, **_our_settings(changed(given, settings))}
             super().__init__(*sizes, image_shapes=image_shapes, **ours)
+
+        def update_distribution(self, obs: Any, *others: Any) -> Any:
+            if not vars(self).get("_reads_features"):
+                return super().update_distribution(obs, *others)
+            std = self.log_std.exp() if self.cfg.noise_std_type == "log" else self.std
+            self.distribution = self.family(self.actor(obs), smooth_floor(std, self.cfg.min_noise_std))
+            return self.distribution
 
     class Built(cls, BeforeOurs):  # type: ignore[misc]
         def __init__(self, *sizes: Any, image_shapes: Any = None, **ours: Any):
@@ -92,8 +105,44 @@ def policy_class(cls: Type, base: Type, section: Mapping[str, Any], era: Era, ob
             else:
                 super().__init__(*arguments, **settings)
             _use_replaced_heads(self)
+            if own_distribution is not None:
+                self.family = PerSampleGaussians(sizes[2])
 
+    if own_distribution is not None:
+
+        def update_distribution(self: Any, obs: Any, masks: Any = None, state: Any = None) -> Distribution:
+            """Call the client's method, whose argument is what the actor's head reads."""
+            vars(self)["_reads_features"] = True
+            try:
+                own_distribution(self, _features(self.actor_model, obs, masks, state))
+            finally:
+                vars(self)["_reads_features"] = False
+            given = self.distribution
+            if isinstance(given, torch.distributions.Normal):
+                self.distribution = DiagonalGaussian(given.mean, given.stddev)
+            elif given.std.dim() < given.mode.dim():
+                self.distribution = DiagonalGaussian(given.mode, given.std.expand_as(given.mode))
+            return self.distribution
+
+        Built.update_distribution = update_distribution  # type: ignore[method-assign]
     return named_like(cls, Built)
+
+
+class PerSampleGaussians(GaussianFamily):
+    """Gaussians with a mean and a standard deviation for each sample, as a client's method gives them."""
+
+    shared_parameters = ()
+
+    def __call__(self, outputs: Tensor, std: Optional[Tensor]) -> DiagonalGaussian:
+        return DiagonalGaussian(outputs, torch.ones_like(outputs) if std is None else std.expand_as(outputs))
+
+
+def _features(model: Model, obs: Any, masks: Any, state: HiddenState) -> Tensor:
+    """Return what a network's head reads of observations [N, ...], or with masks of sequences [T, n, ...]."""
+    features = model.encode(obs)
+    if model.memory is None:
+        return features
+    return model.memory.step(features) if masks is None else model.memory.sequence(features, masks, state)
 
 
 def _our_settings(given: Mapping[str, Any]) -> Dict[str, Any]:

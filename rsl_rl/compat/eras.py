@@ -34,11 +34,11 @@ class Era(NamedTuple):
         return dict(zip(names, (1, 1, 0.998, 0.0, "fixed") if self.major < 3 else (5, 4, 0.99, 0.01, "adaptive")))
 
 
-class UnknownModule(ValueError, ImportError):
+class UnknownModuleError(ValueError, ImportError):
     """A name whose module is not there."""
 
 
-class UnknownAttribute(ValueError, AttributeError):
+class UnknownAttributeError(ValueError, AttributeError):
     """A name whose module is there, and does not have it."""
 
 
@@ -141,7 +141,7 @@ def _qualified(name: str) -> Any:
                 raise  # the module is there, and misses another one
             continue
         return _attribute(module, ".".join(parts[cut:]), name)
-    raise UnknownModule(
+    raise UnknownModuleError(
         f"class_name='{name}': there is no module '{parts[0]}'; install its package or correct the name"
     )
 
@@ -150,7 +150,7 @@ def _attribute(module: Any, path: str, name: str) -> Any:
     thing = module
     for part in path.split("."):
         if not hasattr(thing, part):
-            raise UnknownAttribute(
+            raise UnknownAttributeError(
                 f"class_name='{name}': {module.__name__} has no '{path}'.{suggest(part, dir(thing))}"
             )
         thing = getattr(thing, part)

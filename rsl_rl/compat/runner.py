@@ -236,6 +236,30 @@ class LoggerView:
             self.writer.close()
 
 
+class LogWriter:
+    """What a client derives its own writer from; a configuration's writer is not used, which a line at the start
+    says."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Write a number; a subclass defines it."""
+        raise NotImplementedError(f"{type(self).__name__} defines no add_scalar")
+
+    def store_config(self, env_cfg: Any, train_cfg: Any) -> None:
+        """Do nothing."""
+
+    def save_model(self, model_path: str, it: int) -> None:
+        """Do nothing."""
+
+    def save_file(self, path: str) -> None:
+        """Do nothing."""
+
+    def save_video(self, video: Any, it: int) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
 class LazyWriter:
     """A TensorBoard SummaryWriter that is opened when it is used."""
 
