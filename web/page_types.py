@@ -27,7 +27,11 @@ def typescript(hint: typing.Any) -> str:
         return hint.__name__ if dataclasses.is_dataclass(hint) else NAMES[hint]
     if origin is list:
         return f"{parts[0]}[]"
-    return {dict: "Record<{}>", tuple: "[{}]"}[origin].format(", ".join(parts)) if origin in (dict, tuple) else " | ".join(parts)
+    return (
+        {dict: "Record<{}>", tuple: "[{}]"}[origin].format(", ".join(parts))
+        if origin in (dict, tuple)
+        else " | ".join(parts)
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def read_model(path: Path, ground: Optional[HeightField] = None) -> Tuple[str, D
     files: Dict[str, bytes] = {}
     for tag, folder in folders.items():
         for element in root.iter(tag):
-            for attribute, value in element.attrib.items():
+            for attribute, value in list(element.attrib.items()):
                 if attribute.startswith("file"):
                     name = f"asset{len(files)}{Path(value).suffix}"
                     files[name] = (folder / value).read_bytes()

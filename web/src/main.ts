@@ -99,7 +99,7 @@ class Page {
   private command: Slider[];
   private conditions: Record<keyof Conditions, Slider>;
   private input: Input;
-  private scene = new Scene(element("view"));
+  private scene = new Scene(element("view"), element("panel"));
   private plots = new Plots(element("velocities"), element("feet"), element("torques"));
   private isPaused = false;
   private speed = 1;
@@ -354,8 +354,8 @@ class Page {
     this.falls = falls;
   }
 
-  /** Simulate a time [s] at once, with a command; return the mean velocity error [m/s], the falls, and the mean time of a
-   *  control step [ms]. */
+  /** Simulate a time [s] at once, with a command; return the mean velocity error [m/s], the falls, and the mean time of
+   *  a control step [ms]. */
   simulate(seconds: number, command?: Command): { error: number; falls: number; computing: number } {
     const { simulation } = this;
     const [before, steps] = [simulation.falls, Math.round(seconds / simulation.controlPeriod)];

@@ -28,7 +28,6 @@ function erf(x: number): number {
 
 const ACTIVATIONS: Record<string, (x: number, attribute: (name: string, fallback: number) => number) => number> = {
   Identity: (x) => x,
-  Cast: (x) => x,
   Relu: (x) => Math.max(x, 0),
   LeakyRelu: (x, attribute) => (x < 0 ? attribute("alpha", 0.01) * x : x),
   Elu: (x, attribute) => (x < 0 ? attribute("alpha", 1) * Math.expm1(x) : x),
@@ -39,13 +38,7 @@ const ACTIVATIONS: Record<string, (x: number, attribute: (name: string, fallback
   Sigmoid: (x) => sigmoid(x),
   Softplus: (x) => softplus(x),
   Mish: (x) => x * Math.tanh(softplus(x)),
-  Gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
   Erf: (x) => erf(x),
-  Exp: (x) => Math.exp(x),
-  Log: (x) => Math.log(x),
-  Sqrt: (x) => Math.sqrt(x),
-  Neg: (x) => -x,
-  Reciprocal: (x) => 1 / x,
 };
 
 const BINARY: Record<string, (a: number, b: number) => number> = {
@@ -53,9 +46,7 @@ const BINARY: Record<string, (a: number, b: number) => number> = {
   Sub: (a, b) => a - b,
   Mul: (a, b) => a * b,
   Div: (a, b) => a / b,
-  Pow: (a, b) => a ** b,
-  Max: (a, b) => Math.max(a, b),
-  Min: (a, b) => Math.min(a, b),
+  Greater: (a, b) => Number(a > b),
 };
 
 const sizeOf = (dims: number[]) => dims.reduce((product, dim) => product * dim, 1);
@@ -139,13 +130,6 @@ function gemm([a, b, c]: (Tensor | undefined)[], attributes: Attributes): Tensor
   return [c ? broadcast(result, c, (x, bias) => x + beta * bias) : result];
 }
 
-function matmul([a, b]: (Tensor | undefined)[]): Tensor[] {
-  const [left, right] = [needed(a), needed(b)];
-  const lead = left.dims.slice(0, -1);
-  const rows = { dims: [sizeOf(lead), left.dims[left.dims.length - 1]], data: left.data };
-  return [{ dims: [...lead, right.dims[1]], data: gemm([rows, right], new Map())[0].data }];
-}
-
 function reshape(x: Tensor, shape: number[]): Tensor {
   const dims = shape.map((dim, i) => (dim === 0 ? x.dims[i] : dim));
   const missing = dims.indexOf(-1);
@@ -212,15 +196,10 @@ const integers = (tensor: Tensor | undefined) => [...needed(tensor).data];
 
 const OPERATORS: Record<string, Operator> = {
   Gemm: gemm,
-  MatMul: matmul,
   GRU: gru,
   LSTM: lstm,
   Constant: (_, attributes) => [attributes.get("value") as Tensor],
   Reshape: ([x, shape]) => [reshape(needed(x), integers(shape))],
-  Flatten: ([x], attributes) => {
-    const axis = numberOf(attributes, "axis", 1);
-    return [reshape(needed(x), [sizeOf(needed(x).dims.slice(0, axis)), -1])];
-  },
   Unsqueeze: ([x, axes]) => {
     const dims = [...needed(x).dims];
     const rank = dims.length + integers(axes).length;
@@ -295,9 +274,10 @@ const OPERATORS: Record<string, Operator> = {
     }
     return [{ dims, data }];
   },
-  Clip: ([x, low, high]) => {
-    const [least, most] = [low?.data[0] ?? -Infinity, high?.data[0] ?? Infinity];
-    return [{ dims: needed(x).dims, data: needed(x).data.map((each) => Math.min(Math.max(each, least), most)) }];
+  Where: (inputs) => {
+    const tensors = inputs.map(needed);
+    const [condition, yes, no] = tensors.map((each) => tensors.reduce((a, b) => broadcast(a, b, (x) => x), each));
+    return [{ dims: yes.dims, data: yes.data.map((value, i) => (condition.data[i] ? value : no.data[i])) }];
   },
 };
 for (const [name, compute] of Object.entries(ACTIVATIONS)) {
@@ -307,7 +287,7 @@ for (const [name, compute] of Object.entries(ACTIVATIONS)) {
   };
 }
 for (const [name, compute] of Object.entries(BINARY)) {
-  OPERATORS[name] = (inputs) => [inputs.map(needed).reduce((a, b) => broadcast(a, b, compute))];
+  OPERATORS[name] = ([a, b]) => [broadcast(needed(a), needed(b), compute)];
 }
 
 /** A network that maps tensors by name to its outputs in order. */

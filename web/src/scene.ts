@@ -30,8 +30,8 @@ export class Scene {
   private sky = new THREE.HemisphereLight(0xffffff, 0x8a8f96, 1.7);
   private shapes: { mesh: THREE.Mesh; geom: number; body: number }[] = [];
   private floor: THREE.Mesh | null = null;
-  private commanded = new THREE.ArrowHelper();
-  private measured = new THREE.ArrowHelper();
+  private commanded = arrow();
+  private measured = arrow();
   private rope = new THREE.Line(new THREE.BufferGeometry(), new THREE.LineBasicMaterial({ depthTest: false }));
   private scan = new THREE.Points(
     new THREE.BufferGeometry(),
@@ -40,7 +40,10 @@ export class Scene {
   private lastPlace = new THREE.Vector3();
   private size = 1; // of the robot [m]
 
-  constructor(private canvas: HTMLCanvasElement) {
+  constructor(
+    private canvas: HTMLCanvasElement,
+    private panel: HTMLElement,
+  ) {
     this.renderer = new THREE.WebGLRenderer({ canvas, antialias: true });
     this.renderer.setPixelRatio(Math.min(devicePixelRatio, 2));
     this.renderer.shadowMap.enabled = true;
@@ -52,10 +55,9 @@ export class Scene {
     this.sun.castShadow = true;
     this.sun.shadow.mapSize.set(1024, 1024);
     this.sun.shadow.radius = 4;
-    for (const arrow of [this.commanded, this.measured]) arrow.renderOrder = 1;
     this.rope.frustumCulled = this.scan.frustumCulled = false;
     this.scene.add(this.sky, this.world);
-    this.world.add(this.sun, this.sun.target, this.commanded, this.measured, this.rope, this.scan);
+    this.world.add(this.sun, this.sun.target, this.commanded.group, this.measured.group, this.rope, this.scan);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.colorScene());
     this.colorScene();
   }
@@ -100,7 +102,8 @@ export class Scene {
     this.draw(simulation, null, null);
     const place = this.placeOf(simulation);
     this.controls.target.copy(place);
-    this.camera.position.copy(place).add(new THREE.Vector3(-1.1, -2.0, 0.75).multiplyScalar(1.3 * this.size + 0.35));
+    const reach = (1.3 * this.size + 0.35) * Math.max(1, 0.85 / this.camera.aspect); // farther on a phone
+    this.camera.position.copy(place).add(new THREE.Vector3(-1.1, -2.0, 0.75).multiplyScalar(reach));
     this.lastPlace.copy(place);
   }
 
@@ -156,14 +159,17 @@ export class Scene {
     this.renderer.render(this.scene, this.camera);
   }
 
-  private point(arrow: THREE.ArrowHelper, [vx, vy]: number[], yaw: number, [x, y, z]: number[]): void {
-    const length = Math.hypot(vx, vy) * this.size;
-    arrow.visible = length > 0.05 * this.size && Number.isFinite(length);
-    if (!arrow.visible) return;
-    const angle = yaw + Math.atan2(vy, vx);
-    arrow.position.set(x, y, z);
-    arrow.setDirection(new THREE.Vector3(Math.cos(angle), Math.sin(angle), 0));
-    arrow.setLength(length, Math.min(0.12 * this.size, 0.5 * length), 0.07 * this.size);
+  /** Let an arrow show a velocity vx, vy [m/s]. */
+  private point({ group, shaft, tip }: Arrow, [vx, vy]: number[], yaw: number, [x, y, z]: number[]): void {
+    const [length, thickness] = [Math.hypot(vx, vy) * this.size, 0.05 * this.size];
+    group.visible = length > thickness && Number.isFinite(length);
+    if (!group.visible) return;
+    group.position.set(x, y, z);
+    group.rotation.z = yaw + Math.atan2(vy, vx);
+    const head = Math.min(3 * thickness, 0.6 * length);
+    shaft.scale.set(length - head, thickness, thickness);
+    tip.position.x = length - head;
+    tip.scale.set(head, 2.2 * thickness, 2.2 * thickness);
   }
 
   /** Return what is grabbed at a point of the canvas; null beside the robot. */
@@ -204,9 +210,11 @@ export class Scene {
     if (this.canvas.width !== Math.floor(width * ratio) || this.canvas.height !== Math.floor(height * ratio)) {
       this.renderer.setSize(width, height, false);
     }
-    const panel = width > 760 ? 320 : 0;
+    // the robot is in the middle of what the panels leave free
+    const across = width >= 1080 ? 15 : width > 760 ? 160 : 0;
+    const down = width > 760 ? 0 : Math.max(0, this.panel.clientHeight - 60) / 2;
     this.camera.aspect = width / height;
-    this.camera.setViewOffset(width, height, panel / 2, 0, width, height);
+    this.camera.setViewOffset(width, height, across, down, width, height);
   }
 
   private remove(mesh: THREE.Mesh): void {
@@ -219,8 +227,8 @@ export class Scene {
     const sky = color("--sky");
     this.scene.background = sky;
     this.scene.fog = new THREE.Fog(sky, 7 * this.size + 4, 16 * this.size + 14);
-    this.commanded.setColor(color("--commanded"));
-    this.measured.setColor(color("--measured"));
+    this.commanded.material.color = color("--commanded");
+    this.measured.material.color = color("--measured");
     (this.rope.material as THREE.LineBasicMaterial).color = color("--measured");
     (this.scan.material as THREE.PointsMaterial).color = color("--commanded");
     if (!this.floor) return;
@@ -232,6 +240,25 @@ export class Scene {
       material.color = color("--tile");
     }
   }
+}
+
+interface Arrow {
+  group: THREE.Group;
+  shaft: THREE.Mesh;
+  tip: THREE.Mesh;
+  material: THREE.MeshBasicMaterial;
+}
+
+/** An arrow along x, whose shaft and tip have the length and the diameter 1. */
+function arrow(): Arrow {
+  const material = new THREE.MeshBasicMaterial();
+  const [cylinder, cone] = [new THREE.CylinderGeometry(0.5, 0.5, 1, 12), new THREE.ConeGeometry(0.5, 1, 16)];
+  const [shaft, tip] = [cylinder, cone].map((geometry) => {
+    return new THREE.Mesh(geometry.rotateZ(-Math.PI / 2).translate(0.5, 0, 0), material);
+  });
+  const group = new THREE.Group();
+  group.add(shaft, tip);
+  return { group, shaft, tip, material };
 }
 
 function shapeOf(model: MjModel, geom: number): THREE.BufferGeometry | null {

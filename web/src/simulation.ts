@@ -255,7 +255,9 @@ export class Simulation {
     const delay = Math.round(conditions.delay / 1000 / robot.timestep); // in physics steps
     this.pastTargets = [targets, ...this.pastTargets].slice(0, 2 + Math.ceil(delay / substeps));
     data.time = START_TIME;
+    const flags = model.opt.disableflags;
     for (let i = 0; i < substeps; i++) {
+      model.opt.disableflags = i < substeps - 1 ? flags | mujoco.mjtDisableBit.mjDSBL_SENSOR.value : flags;
       const ago = Math.max(0, Math.ceil((delay - i) / substeps));
       const arrived = this.pastTargets[Math.min(ago, this.pastTargets.length - 1)];
       data.ctrl.set(this.isMotor ? this.motorTorques(arrived) : arrived);
