@@ -79,7 +79,7 @@ def flat_task() -> LeggedRobotConfig:
                 "track_yaw_rate": RewardTerm(0.75, params={"tracking_sigma": 0.25}),
                 "lin_vel_z": RewardTerm(-2.0),
                 "ang_vel_xy": RewardTerm(-0.05),
-                "orientation": RewardTerm(-3.0),
+                "orientation": RewardTerm(-5.0),
                 "base_height": RewardTerm(-10.0, params={"base_height_target": 0.3}),
                 "torques": RewardTerm(-1e-4),
                 "joint_acc": RewardTerm(-2.5e-7),

@@ -190,7 +190,7 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
         *_tracking_rewards(),
         _term("lin_vel_z", "-2.0"),
         _term("ang_vel_xy", "-0.05"),
-        _term("orientation", "-3.0"),
+        _term("orientation", "-5.0"),
         "# the weight by the square of the leg length; [m] of the standing pose",
         _term("base_height", number(-10.0 / size**2, 2), base_height_target=number(robot.stance.height, 3)),
         _term("torques", number(-1e-4 * _torque_ratio(robot), 2), by_torque),
