@@ -197,6 +197,20 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         ),
         "tests/deploy/test_ten_steps.py",
     ),
+    "rsl-rl contract show deploy.yaml --set robot=go2": "tests/contracts/test_formats.py",
+    **{
+        f"rsl-rl contract {command} --set robot=go2 --set torque_limits=[{','.join(['23.7,23.7,45.4'] * 4)}]": (
+            "tests/contracts/test_formats.py"
+        )
+        for command in ("convert deploy.yaml policy.json", "diff policy.json deploy.yaml")
+    },
+    "rsl-rl contract schema": "tests/contracts/test_formats.py",
+    "rsl-rl evaluate --policy motion.pt --contract g1.yaml --robot g1": "tests/evaluation/test_contract_policy.py",
+    "rsl-rl evaluate --policy ours.onnx theirs.pt --contract ours.json theirs.yaml --robot go2 "
+    "--disturbance none slippery --joystick": "tests/evaluation/test_contract_policy.py",
+    "rsl-rl play --policy motion.pt --contract g1.yaml --robot g1 --command 0.5 0 0": (
+        "tests/evaluation/test_contract_policy.py"
+    ),
     "git clone https://github.com/leggedrobotics/legged_gym.git && cd legged_gym": "a repository of others",
     "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512 "
