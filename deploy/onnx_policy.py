@@ -603,11 +603,16 @@ def _gait_clock(description: Mapping[str, Any]) -> Optional[Tuple[float, Optiona
 def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the rotation by the second quaternion and then by the first, w x y z."""
     (w, *_), (v, *_), axis, other = first, second, first[1:], second[1:]
-    return np.concatenate(([w * v - axis @ other], w * other + v * axis + np.cross(axis, other))).astype(np.float32)
+    return np.concatenate(([w * v - axis @ other], w * other + v * axis + _cross(axis, other))).astype(np.float32)
 
 
 def _to_base(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """Turn a vector from the world frame into the base frame by a quaternion w x y z."""
     w, axis = quat[0], quat[1:]
-    twice_cross = 2 * np.cross(axis, vector)
-    return vector - w * twice_cross + np.cross(axis, twice_cross)
+    twice_cross = 2 * _cross(axis, vector)
+    return vector - w * twice_cross + _cross(axis, twice_cross)
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the cross product of two vectors [3]; np.cross takes ten times as long."""
+    return a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]]

@@ -175,6 +175,8 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "rsl-rl evaluate --task my_dog.flat:MyDogFlat": "tests/cli/test_adopt.py",
     "rsl-rl play --task my_dog.flat:MyDogFlat --command 0.5 0 0": "tests/cli/test_adopt.py",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
+    "rsl-rl play --task go2_flat --page walk.html": "tests/web/test_play_page.py",
+    "rsl-rl play --task go2_rough --page walk.html --page_add --licence CC-BY-4.0": "tests/web/test_play_page.py",
     "rsl-rl play --task go2_flat --viewer --num_envs 4": "tests/evaluation/test_teleop.py",
     "rsl-rl play --task go2_flat --viewer --follow": "tests/evaluation/test_teleop.py",
     "rsl-rl play --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
@@ -271,10 +273,9 @@ def experiment(finished_run, root):
 @pytest.mark.parametrize(
     "command", [pytest.param(command, marks=[pytest.mark.slow] if command in SLOW else []) for command in SCRIPTS]
 )
-def test_command_runs_as_written(run_script, experiment, command):
+def test_command_runs_as_written(rsl_rl_here, experiment, command):
     of_experiment = () if command == "rsl-rl list" else ("--experiment_name", experiment)
-    done = run_script(*arguments_of(command), *SCRIPTS[command], *of_experiment)
-    assert done.returncode == 0, done.stderr
+    assert rsl_rl_here(*shlex.split(command)[1:], *SCRIPTS[command], *of_experiment) == 0
 
 
 @pytest.mark.slow

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rsl_rl.cli.contract import given_fields
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.contracts.contract import Contract, contract_json, plain_mapping
 from rsl_rl.contracts.formats import read_draft
-from rsl_rl.evaluation.controllers import ControlledRobots, RobotController, for_contract
-from rsl_rl.evaluation.export_parity import Network, open_onnx_network
+from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
+from rsl_rl.evaluation.export_parity import open_onnx_network
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.utils.registry import values_by_name
 
 
 class PolicyFile(NamedTuple):
@@ -26,7 +26,7 @@ class PolicyFile(NamedTuple):
     path: Path
     contract: Contract
     task: LeggedRobotConfig
-    acting: ControlledRobots
+    acting: ContractPolicy
 
 
 def load_policy_files(
@@ -95,19 +95,58 @@ def read_for_robot(path: Path, given: Mapping[str, Any], env: LeggedRobot) -> Co
     return contract
 
 
-class LoadedNetwork(NamedTuple):
-    """A network of one robot."""
+class BatchNetwork:
+    """A network of N robots: observations [N, D] to actions [N, A].
 
-    run: Network
-    reset: Callable[[], None]  # its internal memory
-    inputs: Dict[str, List[int]]  # shapes of the recurrent states by name
-    has_memory: bool  # of its own
+    An ONNX file takes one robot at a time, as exported files do; the memory of a TorchScript file is its own.
+    """
+
+    def __init__(self, path: Path):
+        self.states: Dict[str, List[int]] = {}  # shapes of recurrent inputs by name
+        self._memories: Dict[int, List[np.ndarray]] = {}  # of each robot, for recurrent inputs
+        self._module: Any = None
+        if path.suffix == ".onnx":
+            self._run = open_onnx_network(path)
+            import onnxruntime
+
+            inputs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).get_inputs()
+            self.states = {x.name: [size if isinstance(size, int) else 1 for size in x.shape] for x in inputs[1:]}
+        else:
+            self._module = torch.jit.load(str(path), map_location="cpu").eval()
+        names = ("hidden_state", "cell_state")
+        own = {} if self._module is None else dict(self._module.named_buffers())
+        self.own_memory = {name: own[name] for name in names if name in own}  # each [L, 1, H]
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        if self._module is not None:
+            for name, state in self.own_memory.items():
+                if getattr(self._module, name).shape[1] != len(obs):
+                    setattr(self._module, name, state.new_zeros(state.shape[0], len(obs), state.shape[2]))
+            return self._module(obs)
+        actions = []
+        for robot, row in enumerate(obs.numpy()):
+            before = self._memories.get(robot) or [np.zeros(shape, np.float32) for shape in self.states.values()]
+            action, *after = self._run(row[None], *before)
+            self._memories[robot] = after
+            actions.append(action[0])
+        return torch.from_numpy(np.stack(actions))
+
+    def reset(self, marked: Optional[Tensor]) -> None:
+        """Clear the memory of the robots marked in a mask [N], or of all for None."""
+        if marked is None:
+            self._memories.clear()
+        else:
+            for robot in marked.nonzero()[:, 0].tolist():
+                self._memories.pop(robot, None)
+        for name in self.own_memory:
+            state = getattr(self._module, name)
+            state[:, slice(None) if marked is None else marked] = 0.0
 
 
-def load_network(path: Path) -> LoadedNetwork:
+def load_network(path: Path) -> BatchNetwork:
     """Load an ONNX or TorchScript file; damage is a ValueError."""
     try:
-        return _load_onnx(path) if path.suffix == ".onnx" else _load_torchscript(path)
+        return BatchNetwork(path)
     except ImportError:
         raise
     except Exception as error:  # of any kind, from damaged files
@@ -115,68 +154,25 @@ def load_network(path: Path) -> LoadedNetwork:
         raise ValueError(f"{path} is neither an ONNX nor a TorchScript network: {reason}") from error
 
 
-def _load_onnx(path: Path) -> LoadedNetwork:
-    network = open_onnx_network(path)
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    states = {x.name: [size if isinstance(size, int) else 1 for size in x.shape] for x in session.get_inputs()[1:]}
-    return LoadedNetwork(network, lambda: None, states, has_memory=False)
-
-
-def _load_torchscript(path: Path) -> LoadedNetwork:
-    module = torch.jit.load(str(path), map_location="cpu").eval()
-    states = {name: buffer for name, buffer in module.named_buffers() if name in ("hidden_state", "cell_state")}
-
-    def reset() -> None:
-        for state in states.values():
-            state.zero_()
-
-    def run(*inputs: np.ndarray) -> List[np.ndarray]:
-        with torch.no_grad():
-            out = module(*map(torch.from_numpy, inputs))
-        return [x.numpy() for x in (out if isinstance(out, tuple) else (out,))]
-
-    return LoadedNetwork(run, reset, {}, has_memory=bool(states))
-
-
 def load_policy_file(path: Path, contract: Contract, env: LeggedRobot) -> PolicyFile:
     """Return a policy that acts in the simulation through its contract."""
     network, deploy = load_network(path), import_shipped("rsl_rl_deploy.onnx_policy")
-    states = {name: shape for name, shape in contract.inputs.items() if name != "obs"} or network.inputs
-    description = {
-        **contract_json(contract),
-        **plain_mapping(len(contract.joint_names)),  # the simulation reads and moves as the policy does
-        "inputs": {"obs": list(contract.inputs["obs"]), **states},
-    }
-    _check_sizes(network.run, description)
-
-    def make() -> RobotController:
-        own = load_network(path) if network.has_memory else network
-        policy = deploy.Policy(description, own.run, env.sim.joint_names)
-
-        def reset() -> None:
-            policy.reset()
-            own.reset()
-
-        return RobotController(policy, reset)
-
-    make()  # so that errors occur before the evaluation
-    task = for_contract(env.cfg, description)
-    scale = values_by_name(task.control.action_scale, env.sim.joint_names, "action_scale")
-    acting = ControlledRobots(make, env.robot.default_joint_pos, torch.tensor(scale))
-    return PolicyFile(path, contract, task, acting)
+    description = {**contract_json(contract), **plain_mapping(len(contract.joint_names))}
+    deploy.Policy(description, network, env.sim.joint_names)  # which says what a robot cannot run
+    _check_sizes(network, description)
+    default = env.robot.default_joint_pos
+    acting = ContractPolicy(description, network, network.reset, env.sim.joint_names, default)
+    return PolicyFile(path, contract, for_contract(env.cfg, description), acting)
 
 
-def _check_sizes(network: Network, description: Mapping[str, Any]) -> None:
+def _check_sizes(network: BatchNetwork, description: Mapping[str, Any]) -> None:
     """Raise a ValueError if the network does not take and give what the contract says."""
-    inputs = [np.zeros(shape, np.float32) for shape in description["inputs"].values()]
-    wanted = {name: list(shape) for name, shape in description["inputs"].items()}
+    size, joints = description["inputs"]["obs"][1], len(description["joint_names"])
     try:
-        actions = list(network(*inputs)[0].shape)
+        with torch.no_grad():
+            actions = list(network(torch.zeros(1, size)).shape)
     except Exception as error:  # of any kind, from the network
-        raise ValueError(
-            f"inputs={wanted}: the network does not take them: {' '.join(str(error).split())[-200:]}"
-        ) from error
-    if actions != [1, len(description["joint_names"])]:
-        raise ValueError(f"joint_names has {len(description['joint_names'])} joints, and the network gives {actions}")
+        reason = " ".join(str(error).split())[-200:]
+        raise ValueError(f"inputs: the network does not take obs of {size} numbers: {reason}") from error
+    if actions != [1, joints]:
+        raise ValueError(f"joint_names has {joints} joints, and the network gives {actions}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs.go2_flat import flat_task
@@ -15,8 +15,7 @@ from rsl_rl.cli.main import main
 from rsl_rl.config.mdp import CommandLimitConfig, ObservationGroupConfig, ObservationTerm
 from rsl_rl.contracts.contract import contract_json, contract_of, plain_mapping, write_contract
 from rsl_rl.evaluation.conditions import for_evaluation
-from rsl_rl.evaluation.controllers import ControlledRobots, RobotController, for_contract, upright_quat
-from rsl_rl.utils.tensors import rotate_inverse
+from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
 
 SCALES = {"base_lin_vel": 2.0, "base_ang_vel": 0.25, "gravity": 1.0, "command": 2.0, "joint_pos": 1.0,
           "joint_vel": 0.05, "action": 1.0}  # fmt: skip
@@ -58,15 +57,12 @@ def test_policy_through_its_contract_moves_the_robots_as_in_its_own_task():
     description["joint_names"] = order
 
     def network(obs):
-        parts = np.split(obs, (12, 24, 36, 48), axis=1)
-        return [act(np.concatenate([parts[0], *(part[:, ::-1] for part in parts[1:])], axis=1))[:, ::-1]]
-
-    def make():
-        policy = Policy(description, network, own.sim.joint_names)
-        return RobotController(policy, policy.reset)
+        parts = np.split(obs.numpy(), (12, 24, 36, 48), axis=1)
+        straight = np.concatenate([parts[0], *(part[:, ::-1] for part in parts[1:])], axis=1)
+        return torch.from_numpy(act(straight)[:, ::-1].copy())
 
     env = for_contract(cfg, description).build(seed=5)
-    robots = ControlledRobots(make, env.robot.default_joint_pos, env.action_scale)
+    robots = ContractPolicy(description, network, lambda marked: None, env.sim.joint_names, env.robot.default_joint_pos)
     obs, raw = own.reset(), env.reset()
     limits = own.target_limits.unbind(dim=1)
     for _ in range(40):
@@ -76,7 +72,6 @@ def test_policy_through_its_contract_moves_the_robots_as_in_its_own_task():
         assert torch.equal(done, again)
         torch.testing.assert_close(env.joint_targets, own.joint_targets.clamp(*limits), atol=1e-3, rtol=0)
     torch.testing.assert_close(env.sim.root_pos, own.sim.root_pos, atol=1e-3, rtol=0)
-    assert robots.refused == 0
 
 
 def test_task_of_a_contract_has_its_rate_gains_torques_delay_and_commands():
@@ -99,31 +94,72 @@ def test_contract_of_other_joints_is_refused():
         for_contract(task(), description)
 
 
-@given(st.tuples(*[st.floats(-1.0, 1.0)] * 3).filter(lambda v: np.linalg.norm(v) > 0.01))
-def test_upright_quat_has_gravity_in_the_given_direction(direction):
-    gravity = np.array(direction) / np.linalg.norm(direction)
-    quat = torch.from_numpy(upright_quat(gravity)).unsqueeze(0)
-    down = torch.tensor([[0.0, 0.0, -1.0]], dtype=torch.float64)
-    np.testing.assert_allclose(rotate_inverse(quat, down)[0].numpy(), gravity, atol=1e-5)
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 1000),
+    by_step=st.booleans(),
+    dead_zone=st.sampled_from((None, 0.0, 0.7)),
+    limits=st.sampled_from(({}, {"velocity": {"max_lin_acc": 2.0, "max_yaw_acc": 0.0}})),
+    clips=st.booleans(),
+)
+def test_contract_policy_gives_the_targets_of_the_runner_on_a_robot(seed, by_step, dead_zone, limits, clips):
+    rng = np.random.default_rng(seed)
+    joints, order = ["a", "b", "c"], ["c", "a", "b"]
+    sizes = {**dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command"), 3), "gait_clock": 2,
+             "joint_pos": 3, "joint_vel": 3, "action": 3}  # fmt: skip
+    terms = [
+        {
+            "name": name, "size": size, "history": 3 if by_step or name == "action" else 1 + size % 2,
+            "scale": rng.uniform(0.5, 2.0, size).tolist() if name == "command" else float(rng.uniform(0.1, 2.0)),
+            "frame": "joint" if name in ("joint_pos", "joint_vel", "action") else "base",
+            "clip": [-0.5, 0.6] if clips else None,
+        }
+        for name, size in sizes.items()
+    ]  # fmt: skip
+    total = sum(term["size"] * term["history"] for term in terms)
+    contract = contract_json(
+        contract_of(
+            {
+                **plain_mapping(3), "format": 2, "inputs": {"obs": [1, total]}, "outputs": {"actions": [1, 3]},
+                "control_period": 0.02, "observations": terms, "joint_names": order,
+                "default_joint_pos": rng.normal(size=3).tolist(), "action_scale": [0.2, 0.5, 1.0],
+                "action_clip": 0.9 if clips else None, "stiffness": [20.0] * 3, "damping": [1.0] * 3,
+                "torque_limits": [30.0] * 3, "observation_clip": 1.0 if clips else None,
+                "history_order": "step" if by_step else "term", "command_ranges": [[-0.6, 0.8]] * 3,
+                "commands": {**limits, "gait_clock": {"period": 0.3, "dead_zone": dead_zone}},
+                "target_limits": [[-1.0, 1.0]] * 3 if clips else None,
+            }
+        )
+    )  # fmt: skip
+    weights = rng.normal(size=(total, 3)).astype(np.float32) / total
+
+    def network(obs):
+        return torch.tanh(obs @ torch.from_numpy(weights))
+
+    default = [0.3, -0.2, 0.1]
+    batch = ContractPolicy(contract, network, lambda marked: None, joints, default)
+    single = [Policy(contract, lambda obs: [network(torch.from_numpy(obs)).numpy()], joints) for _ in range(2)]
+    scale = torch.tensor([0.5, 1.0, 0.2])  # of the task's joints
+    for step in range(6):
+        readings = torch.from_numpy(rng.normal(size=(2, 18)).astype(np.float32))
+        readings[:, 6:9] /= readings[:, 6:9].norm(dim=1, keepdim=True)
+        targets = batch({"policy": readings}) * scale + torch.tensor(default)
+        for robot, row in enumerate(readings.numpy()):
+            own = single[robot](
+                base_lin_vel=row[:3], base_ang_vel=row[3:6], base_quat=upright(row[6:9]), command=row[9:12],
+                joint_pos=row[12:15] + np.float32(default), joint_vel=row[15:],
+            )  # fmt: skip
+            np.testing.assert_allclose(targets[robot].numpy(), own, atol=1e-5)
+        if step == 3:
+            single[1].reset()
+            batch.reset(torch.tensor([False, True]))
 
 
-def test_controllers_that_refuse_readings_repeat_their_targets_and_are_counted():
-    class Refusing:
-        def __call__(self, **sensors):
-            if sensors["command"][0] > 0.5:
-                raise ValueError("the command is too fast")
-            return np.full(2, sensors["command"][0], np.float32)
-
-    robots = ControlledRobots(lambda: RobotController(Refusing(), lambda: None), [0.1, -0.2], torch.tensor([1.0, 2.0]))
-    obs = torch.zeros(2, 16)
-    obs[:, 8] = -1.0  # gravity
-    obs[:, 9] = torch.tensor([0.4, 0.9])
-    torch.testing.assert_close(robots({"policy": obs}), torch.tensor([[0.3, 0.3], [0.0, 0.0]]))
-    assert robots.refused == 1 and robots.problem == "the command is too fast"
-    obs[:, 9] = 0.9
-    torch.testing.assert_close(robots({"policy": obs})[0], torch.tensor([0.3, 0.3]))
-    robots.reset(torch.tensor([True, False]))
-    torch.testing.assert_close(robots({"policy": obs})[0], torch.tensor([0.0, 0.0]))
+def upright(gravity):
+    """An orientation, w x y z, in which gravity has a direction in the base frame."""
+    up = -gravity.astype(np.float64)
+    quat = np.array((1.0 + up[2], up[1], -up[0], 0.0))
+    return quat / np.linalg.norm(quat)
 
 
 class Remembering(torch.nn.Module):
@@ -135,7 +171,7 @@ class Remembering(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.hidden_state[:] = self.hidden_state + 1.0
-        return 0.01 * self.hidden_state[0].expand(1, 12) + 0.0 * x[:, :12]
+        return 0.01 * self.hidden_state[0].expand(x.shape[0], 12) + 0.0 * x[:, :12]
 
     @torch.jit.export
     def reset_memory(self):
@@ -182,7 +218,7 @@ def test_evaluate_compares_policies_of_any_program_in_one_report(policy_file, tm
         ({"stiffness": [1.0]}, [], "stiffness has 1 values"),
         ({"inputs": {"obs": [1, 61]}}, [], "inputs: obs is"),
         (
-            {"observations": [{"name": "gravity", "size": 3}], "inputs": {"obs": [1, 3]}},
+            {"observations": [{"name": "gravity", "size": 3, "frame": "base"}], "inputs": {"obs": [1, 3]}},
             [],
             "the network does not take",
         ),
