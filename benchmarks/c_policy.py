@@ -3,8 +3,8 @@
     python -m benchmarks.c_policy logs/go2_flat/<run>/exported --robots 64 --seconds 20
 
 The folder is one of `rsl-rl export --format c`. Times are of one thread: of the C functions in a C program, and of
-onnxruntime in Python, as onnx_policy.py uses it. Both are measured in turns. Robots walk one after the other, with the
-same commands for both. The last line is JSON.
+onnxruntime in Python, as onnx_policy.py uses it. Both are measured in turns; the times are the least ones, the ratios
+median and range. Robots walk one after the other, with the same commands for both. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import argparse
 import itertools
 import json
 import math
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -73,8 +72,8 @@ def measure_size(folder: Path) -> Dict[str, int]:
         path = str(Path(build) / "policy.o")
         subprocess.run(["cc", "-std=c99", "-O2", "-c", str(folder / "policy.c"), "-o", path], check=True)
         sizes = subprocess.run(["size", path], capture_output=True, text=True, check=True).stdout.splitlines()[1]
-    names = {"policy.onnx": "policy.onnx", "policy.c": "policy.c"}
-    return {**{name: (folder / file).stat().st_size for name, file in names.items()}, "compiled": int(sizes.split()[0])}
+    files = {name: (folder / name).stat().st_size for name in ("policy.onnx", "policy.c")}
+    return {**files, "compiled": int(sizes.split()[0])}
 
 
 def measure_times(folder: Path, policy: Any, network: Callable[..., Any], blocks: int) -> Dict[str, Any]:
@@ -96,19 +95,19 @@ def measure_times(folder: Path, policy: Any, network: Callable[..., Any], blocks
         compiler = ["cc", "-std=c99", "-O3", "-I", str(folder)]
         subprocess.run([*compiler, *files, "-o", str(program), "-lm"], check=True)
         for _ in range(blocks):
-            done = subprocess.run([str(program), "2000"], capture_output=True, text=True, check=True)
+            done = subprocess.run([str(program), "200"], capture_output=True, text=True, check=True)
             step, alone, state_size = map(float, done.stdout.split())
             times["step C"].append(step)
             times["network C"].append(alone)
             times["step onnx"].append(time_of(lambda: policy(**readings)))
             times["network onnx"].append(time_of(lambda: network(*inputs)))
-    result: Dict[str, Any] = {f"{name} [us]": 1e6 * statistics.median(values) for name, values in times.items()}
+    result: Dict[str, Any] = {f"{name} [us]": round(1e6 * min(values), 2) for name, values in times.items()}
     for what in ("step", "network"):
         result[f"{what} ratio"] = Spread.of([x / c for x, c in zip(times[f"{what} onnx"], times[f"{what} C"])]).text()
     return {**result, "state [bytes]": int(state_size)}
 
 
-def time_of(call: Callable[[], Any], count: int = 300) -> float:
+def time_of(call: Callable[[], Any], count: int = 50) -> float:
     """Return the mean time of a call [s]."""
     began = time.perf_counter()
     for _ in range(count):
@@ -133,7 +132,7 @@ def measure_walk(walker: Any, walk: Any, policies: Dict[str, Any], robots: int, 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="with policy.onnx, policy.json, policy.c and policy.h")
-    parser.add_argument("--blocks", type=int, default=15, help="measurements of time")
+    parser.add_argument("--blocks", type=int, default=60, help="measurements of time")
     parser.add_argument("--robots", type=int, default=0, help="that walk")
     parser.add_argument("--seconds", type=float, default=20.0, help="time that each walks [s]")
     args = parser.parse_args()
