@@ -10,13 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
+from rsl_rl.cli.command_line import Arguments, RunFlags, parse, reject_changed_flags
 from rsl_rl.cli.errors import FlagParser, fail, usage_errors
 from rsl_rl.cli.policy_flags import names_policy, reject_policy_flags, with_task_of_robot
+from rsl_rl.cli.tables import print_table
 from rsl_rl.config.task import LeggedRobotConfig
 
 if TYPE_CHECKING:
@@ -25,15 +22,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Flags:
+class Flags(RunFlags):
     """Flags of an evaluation; all other flags are fields of the config."""
 
-    load_run: str = "-1"
-    """Folder of the run; -1 for the newest."""
     load_runs: Tuple[str, ...] = ()
     """Folders of several runs, to compare them."""
-    checkpoint: Union[int, Literal["best"]] = -1
-    """Iteration to evaluate; -1 for the newest, best for the best one of a training with --evaluate_interval."""
     checkpoints: Tuple[Union[int, Literal["best"]], ...] = ()
     """Several iterations of each run, to compare them."""
     num_envs: int = 256
@@ -74,8 +67,6 @@ class Flags:
     """Type of ground for all robots, such as stairs_up; default: all types of the task."""
     level: int = -1
     """Level of the ground for all robots, from 0; default: all levels."""
-    log_root: str = ""
-    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     report: str = ""
     """File of the HTML report, or "none"; default: evaluation_<iteration>.html in the run's folder, or comparison.html
     in the first run's folder for several checkpoints."""
@@ -285,48 +276,33 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
 
 
 def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
-    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT
+    from rsl_rl.evaluation.endurance_report import failure_rows, small_command_rows
+    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT, metric_names
 
     names, limits = [one.name for one in eval_results], eval_results[0].env_cfg.gate
     spread = ", means over the seeds with 95 % intervals" if eval_results[0].intervals else ""
     subject = eval_results[0].checkpoint if len(names) == 1 else "side by side"
-    whole = Table(title=Text(f"{subject}: {conditions}{spread}"))  # a Text has no markup
-    bins = Table(title="Tracking errors by command: velocity in m/s, yaw rate in rad/s")
-    for table, heads in ((whole, [*(names if len(names) > 1 else ["mean"]), "gate"]), (bins, names)):
-        table.add_column("", no_wrap=True)
-        for head in heads:
-            table.add_column(Text(head), justify="right", overflow="fold")
-    for number in eval_results[0].metrics:
-        spreads = ["\n{:.3f}..{:.3f}".format(*one.intervals[number]) if one.intervals else "" for one in eval_results]
-        values = [f"{one.metrics[number]:.4f}{spread}" for one, spread in zip(eval_results, spreads)]
+    whole, bins = [["", *(names if len(names) > 1 else ["mean"]), "gate"]], [["", *names]]
+    for number in metric_names(eval_results):
+        values = [f"{one.metrics[number]:.4f}" if number in one.metrics else "-" for one in eval_results]
+        for i, one in enumerate(eval_results):
+            values[i] += "\n{:.3f}..{:.3f}".format(*one.intervals[number]) if number in one.intervals else ""
         warned = number == "torque_saturation" and any(one.warnings for one in eval_results)
         note = f"<= {limits[number]}" if number in limits else f"warning: > {SATURATION_LIMIT:g}" if warned else ""
-        whole.add_row(number, *values, note)
+        whole.append([number, *values, note])
     for cause in (cause for cause in eval_results[0].falls if any(one.falls.get(cause) for one in eval_results)):
-        whole.add_row(f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), "")
+        whole.append([f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), ""])
     for rows in zip(*(one.tracking for one in eval_results)):
         errors = [f"{row.lin_vel_error:.3f}, {row.yaw_rate_error:.3f}" for row in rows]
-        bins.add_row(f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors)
-    for table in (whole, *([bins] if bins.row_count else []), *joystick_tables(eval_results)):
-        Console().print(table)
-
-
-def joystick_tables(eval_results: Sequence["EvalResult"]) -> List[Table]:
-    """Return a table of the failures under a joystick for each result that has them, and one of its dead zones."""
-    from rsl_rl.evaluation.endurance_report import failure_rows, small_command_rows
-
-    tables = []
+        bins.append([f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors])
+    print_table(f"{subject}: {conditions}{spread}", whole)
+    if len(bins) > 1:
+        print_table("Tracking errors by command: velocity in m/s, yaw rate in rad/s", bins)
     for one in (one for one in eval_results if one.joystick):
         whose = f"{one.name}: " if len(eval_results) > 1 else ""
         titles = ("endurance under a joystick", "smallest command that is followed [m/s, rad/s]")
-        for title, rows in zip(titles, (failure_rows(one), small_command_rows(one))):
-            table = Table(title=Text(whose + title))
-            for head in rows[0]:
-                table.add_column(Text(head), justify="right" if head else "left")
-            for row in rows[1:]:
-                table.add_row(*map(Text, row))
-            tables.append(table)
-    return tables
+        for title, cells in zip(titles, (failure_rows(one), small_command_rows(one))):
+            print_table(whose + title, cells)
 
 
 def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:

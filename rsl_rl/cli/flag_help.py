@@ -14,6 +14,7 @@ from typing_extensions import Annotated
 
 from rsl_rl.utils.config_io import declared_types, help_of_field
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.text import one_line
 
 ALL = "all"
 """The argument of --help that prints every flag."""
@@ -114,7 +115,7 @@ def sections_of(cfg: Any, prefix: str = "") -> Iterator[Tuple[str, str]]:
 
 def first_sentence(cls: Type) -> str:
     """Return the first sentence of a class's docstring in one line; empty without a docstring."""
-    text = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+    text = one_line((inspect.getdoc(cls) or "").partition("\n\n")[0])
     return "" if text.startswith(f"{cls.__name__}(") else text.partition(". ")[0].rstrip(".")
 
 

@@ -18,6 +18,7 @@ from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.registry import values_by_name
 from rsl_rl.utils.tensors import Stored
+from rsl_rl.utils.text import one_line
 
 _OF_ENGINE = {"torque_limit": "torque_limit", "armature": "armature", "friction": "joint_friction"}
 """Settings that are parameters of the engine, and their names there."""
@@ -170,7 +171,7 @@ class ActuatorNetwork(ExplicitActuator):
         try:
             shape = list(self._network(torch.zeros(rows, columns, device=sim.device)).shape)
         except Exception as error:  # of any kind, from the network's own code
-            reason = " ".join(str(error).split())[-200:]
+            reason = one_line(str(error))[-200:]
             raise ValueError(f"{cfg.section}.path={cfg.path} fails on inputs [{rows}, {columns}]: {reason}") from error
         if shape != [rows, 1]:
             raise ValueError(f"{cfg.section}.path={cfg.path} returns {shape}; it must return [{rows}, 1]")
@@ -203,5 +204,5 @@ def load_network(path: str, device: torch.device) -> Any:
     try:
         return torch.jit.load(path, map_location=device).eval()
     except Exception as error:  # a damaged file can cause any error
-        reason = " ".join(str(error).split())[:160]
+        reason = one_line(str(error))[:160]
         raise ValueError(f"env.control.actuator.path={path} is not a TorchScript network: {reason}") from error

@@ -20,6 +20,7 @@ import yaml
 
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.text import one_line
 
 T = TypeVar("T")
 
@@ -108,7 +109,7 @@ def help_of_field(cls: Type, name: str) -> str:
     for node, following in zip(tree.body, tree.body[1:]):
         is_field = isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name
         if is_field and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            return " ".join(str(following.value.value).split())
+            return one_line(str(following.value.value))
     return ""
 
 
@@ -240,7 +241,7 @@ _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxstring, _SHORT.maxot
 def short_repr(value: Any) -> str:
     """Return a value as one short line for messages."""
     try:
-        return " ".join(_SHORT.repr(value).split())[:300]
+        return one_line(_SHORT.repr(value))[:300]
     except ValueError:  # an integer with thousands of digits
         return f"<{type(value).__name__}>"
 
@@ -264,7 +265,7 @@ def read_yaml(path: Path, skip_objects: bool = False) -> Dict[str, Any]:
     try:
         values = _load_yaml(content, _SkippingLoader if skip_objects else _PlainLoader)
     except Exception as error:  # a damaged file can cause any error
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = one_line(str(error))[:200] or type(error).__name__
         raise ValueError(f"{path} is not valid YAML: {reason}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds a {type(values).__name__}, not a mapping of settings")
