@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -46,9 +46,25 @@ class Joint:
     limited: bool = False
     effort: float = 0.0
     velocity: float = 0.0
+    stiffness: float = 0.0
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
+
+
+@dataclass
+class Motor:
+    """An actuator of a joint."""
+
+    joint: str
+    effort: float
+    """Force or torque for a control of 1 [N or N m]."""
+    control: Optional[Tuple[float, float]] = None
+    """Limits of the control; None for none."""
+    force: Optional[Tuple[float, float]] = None
+    """Limits of the force; None for none."""
+    stiffness: float = 0.0
+    damping: float = 0.0
 
 
 @dataclass
@@ -90,6 +106,7 @@ class Asset:
         self.dof_names = [joint.name for joint in self.joints]
         self.joint_names = [body.fixed_joint or joint for body in bodies[1:] for joint in _names_of(body)]
         self.dof_properties = np.array([_dof_row(joint, options) for joint in self.joints], dtype=DOF_DTYPE)
+        self.motors = [Motor(joint.name, joint.effort, force=_limits(joint.effort)) for joint in self.joints]
         self.shapes = [(i, shape) for i, body in enumerate(bodies) for shape in body.shapes]
         self.shape_properties = [RigidShapeProperties() for _ in self.shapes]
         self.masses = np.array([body.mass for body in bodies])
@@ -100,6 +117,10 @@ class Asset:
         self.floating = not options.fix_base_link
 
 
+def _limits(effort: float) -> Optional[Tuple[float, float]]:
+    return (-effort, effort) if effort > 0 else None
+
+
 def _names_of(body: Body) -> List[str]:
     return [joint.name for joint in body.joints] or [body.fixed_joint]
 
@@ -108,7 +129,17 @@ def _dof_row(joint: Joint, options: AssetOptions) -> tuple:
     limits = (joint.lower, joint.upper) if joint.limited else (-NO_LIMIT, NO_LIMIT)
     mode = int(DofDriveMode(options.default_dof_drive_mode))
     armature = joint.armature or options.armature
-    return (joint.limited, *limits, mode, joint.velocity, joint.effort, 0.0, joint.damping, joint.friction, armature)
+    return (
+        joint.limited,
+        *limits,
+        mode,
+        joint.velocity,
+        joint.effort,
+        joint.stiffness,
+        joint.damping,
+        joint.friction,
+        armature,
+    )
 
 
 def combine(body: Body, other: Body) -> None:

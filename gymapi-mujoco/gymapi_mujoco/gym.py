@@ -41,17 +41,20 @@ from gymapi_mujoco.handles import (
     engine_of,
     env_of,
     pictures_of,
+    prepared,
     segmentation_of,
     sim_of,
     unprepared,
     viewer_of,
 )
 from gymapi_mujoco.mjcf import read_mjcf
+from gymapi_mujoco.rotations import rotation_matrix
 from gymapi_mujoco.scene import Actor, require_count
 from gymapi_mujoco.structs import (
     ActuatorProperties,
     AssetOptions,
     CameraProperties,
+    DofFrame,
     DofState,
     ForceSensorProperties,
     HeightFieldParams,
@@ -61,6 +64,7 @@ from gymapi_mujoco.structs import (
     RigidBodyState,
     RigidShapeProperties,
     SimParams,
+    TendonProperties,
     Transform,
     TriangleMeshParams,
     Vec3,
@@ -111,8 +115,11 @@ class Gym:
         sim_of(sim, "destroy_sim").close()
 
     def prepare_sim(self, sim: Sim) -> bool:
-        """Compile the model and allocate the tensors; nothing can be built afterwards."""
-        unprepared(sim, "prepare_sim").prepare()
+        """Compile the model and allocate the tensors; nothing can be built afterwards. Where a tensor was acquired
+        before, this has happened then."""
+        if not sim_of(sim, "prepare_sim").prepared_early:
+            unprepared(sim, "prepare_sim").prepare()
+        sim.prepared_early = False
         return True
 
     def get_sim_params(self, sim: Sim) -> SimParams:
@@ -267,21 +274,29 @@ class Gym:
         sliding = asset.joints[asset.dof_names.index(name)].sliding
         return JointType.JOINT_PRISMATIC if sliding else JointType.JOINT_REVOLUTE
 
+    def get_joint_type_string(self, kind: JointType) -> str:
+        return JointType(kind).name[len("JOINT_") :].capitalize()
+
     def get_asset_actuator_count(self, asset: Asset) -> int:
-        return len(asset_of(asset, "get_asset_actuator_count").joints)
+        return len(asset_of(asset, "get_asset_actuator_count").motors)
 
     def get_asset_actuator_joint_name(self, asset: Asset, index: int) -> str:
-        return asset_of(asset, "get_asset_actuator_joint_name").dof_names[index]
+        return asset_of(asset, "get_asset_actuator_joint_name").motors[index].joint
 
     def get_asset_actuator_properties(self, asset: Asset) -> List[ActuatorProperties]:
-        """Return one motor per DoF, with the effort limit of the DoF."""
+        """Return the motors of an MJCF file in its order, with the gear as effort; of a URDF file one per DoF, with the
+        effort limit of the DoF."""
         result = []
-        for row in asset_of(asset, "get_asset_actuator_properties").dof_properties:
-            motor = ActuatorProperties()
-            motor.motor_effort = motor.upper_force_limit = float(row["effort"])
-            motor.lower_force_limit = -float(row["effort"])
-            motor.force_limited = bool(row["effort"] > 0)
-            result.append(motor)
+        for motor in asset_of(asset, "get_asset_actuator_properties").motors:
+            props = ActuatorProperties()
+            props.motor_effort, props.kp, props.kv = motor.effort, motor.stiffness, motor.damping
+            if motor.control is not None:
+                props.control_limited = True
+                props.lower_control_limit, props.upper_control_limit = motor.control
+            if motor.force is not None:
+                props.force_limited = True
+                props.lower_force_limit, props.upper_force_limit = motor.force
+            result.append(props)
         return result
 
     def get_asset_tendon_count(self, asset: Asset) -> int:
@@ -290,6 +305,16 @@ class Gym:
         return 0
 
     get_asset_soft_body_count = get_asset_tendon_count
+
+    def get_asset_tendon_properties(self, asset: Asset) -> List[TendonProperties]:
+        """Return an empty list."""
+        asset_of(asset, "get_asset_tendon_properties")
+        return []
+
+    def set_asset_tendon_properties(self, asset: Asset, props: Sequence[TendonProperties]) -> bool:
+        """Accept an empty list."""
+        require_count(props, 0, "tendon", asset_of(asset, "set_asset_tendon_properties").name)
+        return True
 
     # Environments and actors.
 
@@ -466,7 +491,7 @@ class Gym:
         return self.get_asset_joint_dict(actor_of(env, actor, "get_actor_joint_dict").asset)
 
     def get_actor_actuator_count(self, env: Env, actor: int) -> int:
-        return len(actor_of(env, actor, "get_actor_actuator_count").asset.joints)
+        return len(actor_of(env, actor, "get_actor_actuator_count").asset.motors)
 
     def get_actor_tendon_count(self, env: Env, actor: int) -> int:
         """Return 0: actors have no tendons here."""
@@ -475,13 +500,25 @@ class Gym:
 
     get_actor_soft_body_count = get_actor_tendon_count
 
+    def get_actor_tendon_properties(self, env: Env, actor: int) -> List[TendonProperties]:
+        """Return an empty list."""
+        return self.get_asset_tendon_properties(actor_of(env, actor, "get_actor_tendon_properties").asset)
+
+    def set_actor_tendon_properties(self, env: Env, actor: int, props: Sequence[TendonProperties]) -> bool:
+        """Accept an empty list."""
+        own = actor_of(env, actor, "set_actor_tendon_properties")
+        return self.set_asset_tendon_properties(own.asset, props)
+
     def get_actor_force_sensor_count(self, env: Env, actor: int) -> int:
         return len(actor_of(env, actor, "get_actor_force_sensor_count").asset.sensors)
 
     # Counts of environments and the simulation.
 
     def get_env(self, sim: Sim, index: int) -> Env:
-        return sim_of(sim, "get_env").envs[index]
+        envs = sim_of(sim, "get_env").envs
+        if not 0 <= index < len(envs):
+            raise IndexError(f"get_env: environment {index}; the simulation has {len(envs)} environments")
+        return envs[index]
 
     def get_env_count(self, sim: Sim) -> int:
         return len(sim_of(sim, "get_env_count").envs)
@@ -543,21 +580,21 @@ class Gym:
 
     def acquire_actor_root_state_tensor(self, sim: Sim) -> Tensor:
         """Return [actors, 13]: position, quaternion x y z w, linear and angular velocity in world axes."""
-        return Tensor(engine_of(sim, "acquire_actor_root_state_tensor").roots.buffer)
+        return Tensor(prepared(sim, "acquire_actor_root_state_tensor").roots.buffer)
 
     def acquire_dof_state_tensor(self, sim: Sim) -> Tensor:
         """Return [DoFs, 2]: position and velocity."""
-        return Tensor(engine_of(sim, "acquire_dof_state_tensor").dofs.buffer)
+        return Tensor(prepared(sim, "acquire_dof_state_tensor").dofs.buffer)
 
     def acquire_rigid_body_state_tensor(self, sim: Sim) -> Tensor:
         """Return [bodies, 13], as the root states; velocities are those of the centres of mass."""
-        bodies = engine_of(sim, "acquire_rigid_body_state_tensor").bodies
+        bodies = prepared(sim, "acquire_rigid_body_state_tensor").bodies
         bodies.refresh()
         return Tensor(bodies.buffer)
 
     def acquire_net_contact_force_tensor(self, sim: Sim) -> Tensor:
         """Return [bodies, 3]: the sum of contact forces on each body [N], in world axes."""
-        return Tensor(engine_of(sim, "acquire_net_contact_force_tensor").contact_forces.buffer)
+        return Tensor(prepared(sim, "acquire_net_contact_force_tensor").contact_forces.buffer)
 
     def refresh_actor_root_state_tensor(self, sim: Sim) -> bool:
         engine_of(sim, "refresh_actor_root_state_tensor").roots.refresh()
@@ -644,7 +681,7 @@ class Gym:
 
     def acquire_dof_force_tensor(self, sim: Sim) -> Tensor:
         """Return [DoFs]: the force that efforts and drives applied in the last step."""
-        return Tensor(engine_of(sim, "acquire_dof_force_tensor").dof_forces.buffer)
+        return Tensor(prepared(sim, "acquire_dof_force_tensor").dof_forces.buffer)
 
     def refresh_dof_force_tensor(self, sim: Sim) -> bool:
         engine_of(sim, "refresh_dof_force_tensor").dof_forces.refresh()
@@ -652,7 +689,7 @@ class Gym:
 
     def acquire_force_sensor_tensor(self, sim: Sim) -> Tensor:
         """Return [sensors, 6]: force and torque at each sensor."""
-        return Tensor(engine_of(sim, "acquire_force_sensor_tensor").force_sensors.buffer)
+        return Tensor(prepared(sim, "acquire_force_sensor_tensor").force_sensors.buffer)
 
     def refresh_force_sensor_tensor(self, sim: Sim) -> bool:
         engine_of(sim, "refresh_force_sensor_tensor").force_sensors.refresh()
@@ -661,7 +698,7 @@ class Gym:
     def acquire_jacobian_tensor(self, sim: Sim, name: str) -> Tensor:
         """Return [environments, bodies, 6, 6 + DoFs] of a named actor: of linear, then angular velocities of the
         centres of mass, by the root's velocities and the DoFs'. A fixed base has [.., bodies - 1, 6, DoFs]."""
-        return Tensor(engine_of(sim, "acquire_jacobian_tensor").jacobians.acquire(name))
+        return Tensor(prepared(sim, "acquire_jacobian_tensor").jacobians.acquire(name))
 
     def refresh_jacobian_tensors(self, sim: Sim) -> bool:
         engine_of(sim, "refresh_jacobian_tensors").jacobians.refresh()
@@ -669,7 +706,7 @@ class Gym:
 
     def acquire_mass_matrix_tensor(self, sim: Sim, name: str) -> Tensor:
         """Return [environments, 6 + DoFs, 6 + DoFs] of a named actor; [.., DoFs, DoFs] with a fixed base."""
-        return Tensor(engine_of(sim, "acquire_mass_matrix_tensor").mass_matrices.acquire(name))
+        return Tensor(prepared(sim, "acquire_mass_matrix_tensor").mass_matrices.acquire(name))
 
     def refresh_mass_matrix_tensors(self, sim: Sim) -> bool:
         engine_of(sim, "refresh_mass_matrix_tensors").mass_matrices.refresh()
@@ -717,6 +754,30 @@ class Gym:
         if not flags & _VEL:
             rows[:, 7:] = 0.0
         return rows.view(RigidBodyState.dtype).reshape(-1)
+
+    def get_rigid_transform(self, env: Env, body: int) -> Transform:
+        """Return the pose of a body, by its index in the environment, in the environment's frame."""
+        actors = env_of(env, "get_rigid_transform").actors
+        owner = next((own for own in actors if 0 <= body - own.body_start < len(own.asset.bodies)), None)
+        if owner is None:
+            raise IndexError(f"get_rigid_transform: body {body}; environment {env.index} has {env.num_bodies} bodies")
+        states = self.get_actor_rigid_body_states(env, owner.index, _POS)
+        row = states.view(np.float32).reshape(-1, 13)[body - owner.body_start].astype(float)
+        return to_transform(row[:3] - env.origin, np.roll(row[3:7], 1))
+
+    def get_dof_frame(self, env: Env, dof: int) -> DofFrame:
+        """Return origin and axis of a DoF, by its index in the environment, in the environment's frame."""
+        owner = next((own for own in env_of(env, "get_dof_frame").actors
+                      if 0 <= dof - own.dof_start < len(own.asset.joints)), None)  # fmt: skip
+        if owner is None:
+            raise IndexError(f"get_dof_frame: DoF {dof}; environment {env.index} has {env.num_dofs} DoFs")
+        joint = owner.asset.joints[dof - owner.dof_start]
+        body = next(i for i, part in enumerate(owner.asset.bodies) if any(own is joint for own in part.joints))
+        pose = self.get_rigid_transform(env, owner.body_start + body)
+        frame, turn = DofFrame(), rotation_matrix(to_wxyz(pose.r))
+        frame.origin = Vec3(*(as_array(pose.p) + turn @ joint.anchor))
+        frame.axis = Vec3(*(turn @ joint.axis))
+        return frame
 
     # Cameras.
 
@@ -817,6 +878,15 @@ class Gym:
         """Return the viewer's pose in an environment, or in the world."""
         own = viewer_of(viewer, "get_viewer_camera_transform")
         return to_transform(own.pos - (0.0 if env is None else env.origin), own.quat)
+
+    def get_viewer_camera_handle(self, viewer: Viewer) -> int:
+        """Return -1: the viewer's camera is none of an environment's."""
+        viewer_of(viewer, "get_viewer_camera_handle")
+        return -1
+
+    def draw_env_rigid_contacts(self, viewer: Viewer, env: Env, color: Vec3, scale: float, sync: bool) -> None:
+        """Do nothing: the window shows no contacts."""
+        viewer_of(viewer, "draw_env_rigid_contacts")
 
     def write_viewer_image_to_file(self, viewer: Viewer, path: str) -> None:
         """Write a PNG file with the viewer's environment from the viewer's place; needs OpenGL and Pillow."""

@@ -26,7 +26,7 @@ class Sim:
         self.envs: List[Env] = []
         self.engine: Optional[Engine] = None
         self.pictures: Optional[Pictures] = None
-        self.closed = False
+        self.closed = self.prepared_early = False
         self.frames, self.started = 0, time.monotonic()
         self._backend, self._frame_time = backend, self.started
         self._viewer: Optional[Viewer] = None
@@ -127,6 +127,14 @@ def engine_of(sim: Any, call: str) -> Engine:
     if engine is None:
         raise RuntimeError(f"{call}: call prepare_sim first")
     return engine
+
+
+def prepared(sim: Any, call: str) -> Engine:
+    """Return the engine of a simulation; one that has environments and was not prepared yet is prepared now."""
+    if sim_of(sim, call).engine is None and any(env.actors for env in sim.envs):
+        sim.prepare()
+        sim.prepared_early = True
+    return engine_of(sim, call)
 
 
 def pictures_of(sim: Any, call: str) -> Pictures:

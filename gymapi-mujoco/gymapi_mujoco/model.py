@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from gymapi_mujoco.enums import DofDriveMode
-from gymapi_mujoco.rotations import multiply, rotation_matrix
 from gymapi_mujoco.scene import Actor, Scene
 from gymapi_mujoco.shapes import add_geom, new_spec
-from gymapi_mujoco.structs import as_array
+from gymapi_mujoco.structs import AssetOptions, as_array
 
 CONTACT_TIME = 0.01
 """Time constant of contacts [s]. MuJoCo needs at least two time steps."""
@@ -91,8 +90,8 @@ def _add_actor(
     for i, body in enumerate(asset.bodies):
         above = spec.worldbody if body.parent < 0 else parts[body.parent]
         pos, quat = body.pos, body.quat
-        if body.parent < 0:  # an asset from MJCF has an offset of its own
-            pos, quat = actor.pos + rotation_matrix(actor.quat) @ pos, multiply(actor.quat, quat)
+        if body.parent < 0:
+            pos, quat = actor.pos, actor.quat
         part = above.add_body(name=f"{actor.index}/{body.name}", pos=pos, quat=quat)
         parts.append(part)
         _add_inertia(part, body.mass, body.com, body.inertia)
@@ -159,6 +158,7 @@ def _add_joint(part: mujoco.MjsBody, actor: Actor, name: str) -> None:
         added.range = [float(props["lower"]), float(props["upper"])]
     added.armature = float(props["armature"])
     added.damping[0] = float(props["damping"])
+    added.stiffness[0] = float(props["stiffness"])
 
 
 def _collision_bits(actors: List[Actor]) -> Dict[Tuple[int, int], Tuple[int, int]]:
@@ -190,6 +190,9 @@ def warn_unused(scene: Scene) -> None:
     options = {id(actor.asset): actor.asset.options for actor in scene.actors[0]}.values()
     if any(option.linear_damping or option.angular_damping for option in options):
         warnings.warn("linear_damping and angular_damping of assets are not used", stacklevel=5)
+
+    if any(option.max_linear_velocity < AssetOptions().max_linear_velocity for option in options):
+        warnings.warn("max_linear_velocity of assets is not used: bodies may be faster", stacklevel=5)
 
 
 class ActorSlices:

@@ -124,6 +124,8 @@ class ModelProperties:
         driven = np.isin(props["driveMode"], (_POS, _VEL))
         damping = props["damping"].astype(float)
         self._write("dof_damping", worlds, dofs, np.where(driven, 0.0, damping))
+        springs = np.where(driven, 0.0, props["stiffness"].astype(float))
+        self._write("jnt_stiffness", worlds, self._model.dof_jntid[dofs], springs)
         self._stale |= self._write("dof_armature", worlds, dofs, props["armature"].astype(float))
         joints = self._model.dof_jntid[dofs]
         limits = np.stack([props["lower"], props["upper"]], axis=-1).astype(float)
@@ -145,7 +147,8 @@ class ModelProperties:
         ones = np.where(driven, 1.0, 0.0)
         self._write("actuator_gainprm", worlds, columns, ones, 0)
         self._write("actuator_biasprm", worlds, columns, -stiffness, 1)
-        self._write("actuator_biasprm", worlds, columns, -damping, 2)
+        # implicit, as in PhysX: the stiffness acts on the position at the end of the step, q + dt qd
+        self._write("actuator_biasprm", worlds, columns, -damping - self._model.opt.timestep * stiffness, 2)
         limit = np.where(props["effort"] > 0, props["effort"], 1e30).astype(float)
         self._write("actuator_forcerange", worlds, columns, np.stack([-limit, limit], axis=-1))
         self._drives.set_gains(rows, own, stiffness, damping)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import List, Sized, Tuple
+from typing import Callable, Dict, List, Sized, Tuple
 
 import numpy as np
 
 from gymapi_mujoco.asset import DOF_DTYPE, Asset
+from gymapi_mujoco.enums import DofDriveMode
 from gymapi_mujoco.ground import Ground
 from gymapi_mujoco.rotations import multiply, rotation_matrix
 from gymapi_mujoco.structs import (
@@ -21,6 +22,20 @@ from gymapi_mujoco.structs import (
     as_array,
     to_wxyz,
 )
+
+_Check = Callable[[np.ndarray], np.ndarray]
+
+
+def _not_negative(values: np.ndarray) -> np.ndarray:
+    return values >= 0  # NaN is not
+
+
+_ALLOWED: Dict[str, _Check] = {
+    "driveMode": lambda values: np.isin(values, [int(mode) for mode in DofDriveMode]),
+    **{name: _not_negative for name in ("velocity", "effort", "stiffness", "damping", "friction", "armature")},
+    **{name: lambda values: ~np.isnan(values) for name in ("lower", "upper")},
+}
+_WANTED = {"driveMode": "a DOF_MODE_ constant", "lower": "a number", "upper": "a number"}
 
 
 class Actor:
@@ -96,9 +111,13 @@ class Actor:
         if any(body.flags for body in props):
             raise NotImplementedError("set_actor_rigid_body_properties: flags of bodies; use AssetOptions instead")
         mass = np.array([body.mass for body in props])
-        if (mass < 0).any():
-            body = self.asset.body_names[int(mass.argmin())]
-            raise ValueError(f"set_actor_rigid_body_properties: body '{body}' has a mass of {mass.min():g} kg")
+        wrong = ~(np.isfinite(mass) & (mass >= 0))
+        if wrong.any():
+            body = int(wrong.argmax())
+            raise ValueError(
+                f"set_actor_rigid_body_properties: body '{self.asset.body_names[body]}' has a mass of "
+                f"{mass[body]:g} kg; give zero or more"
+            )
         self.com = np.array([[body.com.x, body.com.y, body.com.z] for body in props])
         if recompute_inertia:
             growth = np.where(self.asset.masses > 0, mass / np.where(self.asset.masses > 0, self.asset.masses, 1), 1)
@@ -114,6 +133,14 @@ class Actor:
         if not isinstance(props, np.ndarray) or props.dtype.names is None:
             raise TypeError("set_actor_dof_properties: pass the array of get_actor_dof_properties, changed")
         require_count(props, len(self.dof_properties), "DoF", self.name)
+        for name, allowed in _ALLOWED.items():
+            wrong = ~allowed(props[name])
+            if wrong.any():
+                dof = int(wrong.argmax())
+                raise ValueError(
+                    f"set_actor_dof_properties: '{name}' of DoF '{self.asset.dof_names[dof]}' is {props[name][dof]}; "
+                    f"give {_WANTED.get(name, 'zero or more')}"
+                )
         self.dof_properties = props.astype(DOF_DTYPE)
 
 
@@ -121,7 +148,7 @@ class Scene:
     """The ground and the environments; each environment is a world of its own, so they never touch each other."""
 
     def __init__(self, params: SimParams):
-        if params.dt <= 0 or params.substeps < 1:
+        if not 0 < params.dt < math.inf or params.substeps < 1:
             raise ValueError(f"dt={params.dt:g} s in {params.substeps} substeps; both must be positive")
         self.params = params
         self.grounds: List[Ground] = []

@@ -33,7 +33,10 @@ class Coordinates:
         self._warmstart, self._kinematics = worlds.state("qacc_warmstart"), kinematics
         self._broken = torch.zeros(layout.num_envs, dtype=torch.bool, device=layout.device)
         self._report = Report(_DIVERGED, layout.device)
-        self._report_nan = os.environ.get("GYMAPI_MUJOCO_DIVERGED", "start") == "nan"
+        wanted = os.environ.get("GYMAPI_MUJOCO_DIVERGED", "start")
+        if wanted not in ("start", "nan"):
+            raise ValueError(f"GYMAPI_MUJOCO_DIVERGED={wanted}; give start or nan")
+        self._report_nan = wanted == "nan"
         self._start = self.qpos.clone()
 
     def keep_start(self) -> None:

@@ -504,6 +504,25 @@ class ActuatorProperties(Struct):
     upper_force_limit: float = 0.0
 
 
+class TendonProperties(Struct):
+    """Assets have no tendons here."""
+
+    damping: float = 0.0
+    fixed_lower_limit: float = 0.0
+    fixed_spring_rest_length: float = 0.0
+    fixed_upper_limit: float = 0.0
+    is_fixed_limited: bool = False
+    limit_stiffness: float = 0.0
+    stiffness: float = 0.0
+
+
+class DofFrame(Struct):
+    """Origin and axis of a DoF in its environment."""
+
+    origin: Vec3 = Vec3()
+    axis: Vec3 = Vec3()
+
+
 class IndexRange(Struct):
     start: int = 0
     count: int = 0

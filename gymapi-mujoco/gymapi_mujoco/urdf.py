@@ -48,6 +48,7 @@ class _Reader:
         for joints in self.children.values():
             joints.sort(key=lambda joint: joint.get("name", ""))
         self.bodies: List[Body] = []
+        self.reached = {self.root}
 
     def _end(self, joint: _Element, tag: str) -> str:
         found = joint.find(tag)
@@ -61,6 +62,11 @@ class _Reader:
         if len(only) == 1 and only[0].get("type") == "floating":
             self.root = self._end(only[0], "child")  # a 'world' link above the robot
         self._add(self.root, Body(self.root, -1))
+        apart = [name for name in self.links if name not in self.reached]
+        if apart:
+            raise ValueError(
+                f"{self.path}: no joint leads from the root '{self.root}' to {', '.join(apart)}; the joints form a loop"
+            )
         return Asset(self.name, self.bodies, self.options)
 
     def _add(self, link: str, body: Body) -> None:
@@ -90,12 +96,13 @@ class _Reader:
             elif joint.get("type") == "floating":
                 raise ValueError(f"{self.path}: joint '{joint.get('name')}' is floating inside the robot; remove it")
             else:
-                below.joints.append(_joint(joint))
+                below.joints.append(self._joint(joint))
             self._add(child, below)
 
     def _fill(self, link: str, body: Body) -> None:
         """Give a body the shapes and the inertia of its link."""
         element = self.links[link]
+        self.reached.add(link)
         for collision in element.iterfind("collision"):
             body.shapes.append(self._shape(link, collision))
         inertial = element.find("inertial")
@@ -109,6 +116,17 @@ class _Reader:
             turn = rotation_matrix(quat)
             rows = [[float(tensor.get("i" + min(a, b) + max(a, b), "0")) for b in "xyz"] for a in "xyz"]
             body.inertia = turn @ np.array(rows) @ turn.T
+        if not (np.isfinite(body.inertia).all() and np.isfinite(body.com).all() and 0 <= body.mass < np.inf):
+            raise ValueError(f"{self.path}: link '{link}' has a mass of {body.mass:g} kg, or no real inertia")
+
+    def _joint(self, element: _Element) -> Joint:
+        joint = _joint(element)
+        for name in ("effort", "velocity", "damping", "friction"):
+            if not getattr(joint, name) >= 0:
+                raise ValueError(
+                    f"{self.path}: joint '{joint.name}' has {name}={getattr(joint, name):g}; give zero or more"
+                )
+        return joint
 
     def _shape(self, link: str, collision: _Element) -> Shape:
         pos, quat = _origin(collision)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, ClassVar, Dict, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 import torch
@@ -13,6 +13,7 @@ from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.env.vec_env import Observations, VecEnv
 from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.storage.rollout import Transition
+from rsl_rl.utils.public_names import FormerCalls
 from rsl_rl.utils.trajectories import HiddenState
 
 HiddenStates = Sequence[HiddenState]
@@ -52,7 +53,7 @@ class Learner(Protocol):
         ...
 
 
-class Algorithm(ABC):
+class Algorithm(metaclass=FormerCalls):
     """Learn a policy from rollouts.
 
     The order of calls is, T times, ``act`` and, after the environment's step, ``process_env_step``; then

@@ -26,7 +26,9 @@ from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.env.vec_env import Observations, VecEnv, is_groups
 from rsl_rl.modules.networks import CRITIC_PARTS
 from rsl_rl.modules.policy import ActorCritic
+from rsl_rl.storage import rollout
 from rsl_rl.storage.rollout import Column
+from rsl_rl.utils.registry import import_object
 
 T = TypeVar("T")
 
@@ -49,6 +51,15 @@ _FIXED = (
 
 _OWN = ("learning_rate", "max_grad_norm", "teacher")
 """Settings whose attributes algorithms have themselves."""
+
+IN_ORDER = (
+    "num_learning_epochs", "num_mini_batches", "clip_param", "gamma", "lam", "value_loss_coef", "entropy_coef",
+    "learning_rate", "max_grad_norm",
+)  # fmt: skip
+"""Settings of PPO that every version has, in their order behind the networks and the storage."""
+
+_UNSET = ("rnd_cfg", "symmetry_cfg", "multi_gpu_cfg")
+"""Settings of earlier versions that are None where a client has nothing to say."""
 
 _NO_STORAGE: Any = SimpleNamespace(groups={})
 
@@ -99,6 +110,13 @@ def with_settings(cls: Type[T]) -> Type[T]:
     return cls
 
 
+def _of_parts(cfg: LearnConfig, parts: ppo.Parts, device: Any) -> Dict[str, Any]:
+    """Return the arguments of an algorithm behind its policies."""
+    return {
+        "device": device, "cfg": cfg.algorithm, "extensions": parts.extensions, "acceleration": cfg.acceleration
+    }  # fmt: skip
+
+
 def in_our_order(args: Tuple[Any, ...]) -> Tuple[Any, ...]:
     """Return the arguments of ``process_env_step`` as (rewards, dones, extras) or with the next observations behind
     them; since version 3 these come first."""
@@ -123,7 +141,8 @@ class ClientCalls:
 
     def __init__(
         self,
-        actor_critic: ActorCritic,
+        actor_critic: Any,
+        *args: Any,
         device: Union[str, torch.device] = "cpu",
         cfg: Any = None,
         extensions: Sequence[Extension] = (),
@@ -131,12 +150,18 @@ class ClientCalls:
         teacher: Optional[ActorCritic] = None,
         **settings: Any,
     ):
+        storage = args[0] if args and isinstance(args[0], rollout.RolloutStorage) else settings.pop("storage", None)
+        settings = {**dict(zip(IN_ORDER, args[1:] if args and args[0] is storage else args)), **settings}
+        settings = {name: value for name, value in settings.items() if name not in _UNSET or value is not None}
         cfg = self.config_class(**settings) if cfg is None else replace(cfg, **settings)
         policy = as_client_policy(actor_critic.to(device))
         networks = (policy,) if teacher is None else (policy, teacher)
         super().__init__(*networks, _NO_STORAGE, cfg, extensions, acceleration)  # type: ignore[call-arg]
         self.storage: Any = None  # until init_storage
         self.transition: Any = Transition()
+        if storage is not None:
+            storage.adopt(policy.family.parameter_shapes, sequences=policy.memories != (None, None))
+            self.set_storage(storage)
 
     # The rollout
 
@@ -156,9 +181,14 @@ class ClientCalls:
         critic_obs_shape: Optional[Sequence[int]],
         action_shape: Sequence[int],
     ) -> None:
-        """Allocate the rollout for observations of one or two tensors; ``critic_obs_shape`` is None for a critic that
-        reads what the actor reads. The result of ``update`` then unpacks into the losses of value and surrogate."""
+        """Allocate the rollout for observations of one or two tensors; ``critic_obs_shape`` is None or [None] for a
+        critic that reads what the actor reads.
+
+        The result of ``update`` then unpacks into the losses of value and surrogate.
+        """
         self.unpacked = ("value_loss", "surrogate_loss")
+        if critic_obs_shape is not None and list(critic_obs_shape) == [None]:
+            critic_obs_shape = None
         specs = vector_group_specs(actor_obs_shape, critic_obs_shape)
         self.policy.critic_model.set_groups(("critic",) if critic_obs_shape is not None else ("policy",))
         columns = {**self.extensions.columns, **self.more_columns()}
@@ -173,20 +203,36 @@ class ClientCalls:
         "critic". ``transition`` then has the names of rsl_rl; log-probabilities, and the values of a critic without
         memory, are computed when they are read."""
         groups: Any = {"policy": obs, "critic": critic_obs} if isinstance(obs, Tensor) else obs
+        if self.storage is None:
+            return self._act_without_storage(groups)
         if self.storage.step == 0:
             for policy in self.acceleration.cached:
                 policy.cache_weights()
         states = self.policy.current_states(self.storage.num_envs)
         actions = super().act(groups)  # type: ignore[misc]
         groups, columns = self.transition
+        storage, policy = self.storage, self.policy
         view = Transition(groups, columns, states)
-        policy = self.policy
+        if storage.by_group:
+            view.by_group = True
+            view.distribution_params = tuple(columns[name] for name in policy.family.parameter_shapes)
         policy.distribution = policy.family.of_parameters(columns)
         distribution = policy.distribution
         view.on_demand = {"actions_log_prob": lambda: distribution.log_prob(columns["actions"])}
         if policy.critic_model.memory is None:
             view.on_demand["values"] = lambda: policy.evaluate(view.groups, advance=False)
         self.transition = view
+        return actions
+
+    def _act_without_storage(self, groups: Any) -> Tensor:
+        """Return actions [N, A] for observation groups before ``init_storage``; the transition is not stored."""
+        policy = self.policy
+        actions = policy.act(groups)
+        parameters = {name: x.expand_as(actions) for name, x in policy.distribution.parameters.items()}
+        self.transition = Transition(groups, {"actions": actions, **parameters}, policy.get_hidden_states())
+        critic_obs = groups.get("critic")
+        self.transition.values = policy.evaluate(groups if critic_obs is None else critic_obs)
+        self.transition.actions_log_prob = policy.get_actions_log_prob(actions)
         return actions
 
     @torch.no_grad()
@@ -263,10 +309,15 @@ class PPO(ClientCalls, ppo.PPO, metaclass=Facade):
     stands_for = ppo.PPO
     config_class = PPOConfig
 
+    @staticmethod
+    def construct_algorithm(obs: Observations, env: Any, cfg: Mapping[str, Any], device: Any) -> Any:
+        """Return the algorithm of a configuration of rsl_rl 4 or 5 for an environment."""
+        return import_object("rsl_rl.compat.runner:OnPolicyRunner")(env, cfg, None, device).alg
+
     @classmethod
     def from_env(cls, cfg: LearnConfig, env: VecEnv, device: Union[str, torch.device]) -> PPO:
         parts = ppo.build_parts(cfg, env, device, storage_class=RolloutStorage.of_groups)
-        alg = cls(parts.policy, device, cfg.algorithm, parts.extensions, cfg.acceleration)
+        alg = cls(parts.policy, **_of_parts(cfg, parts, device))
         alg.set_storage(parts.storage)
         return alg
 
@@ -286,7 +337,7 @@ class GRPO(ClientCalls, grpo.GRPO, metaclass=Facade):
         assert isinstance(cfg.algorithm, GRPOConfig)
         grpo.prepare_env(env, cfg.algorithm)
         parts = ppo.build_parts(cfg, env, device, more_columns=ENDS, storage_class=cls.storage_class)
-        alg = cls(parts.policy, device, cfg.algorithm, parts.extensions, cfg.acceleration)
+        alg = cls(parts.policy, **_of_parts(cfg, parts, device))
         alg.set_storage(parts.storage)
         return alg
 
@@ -354,7 +405,7 @@ class Distillation(ClientCalls, distillation.Distillation, metaclass=Facade):
         teacher = distillation.load_teacher(cfg.algorithm, env) if teacher is None else teacher
         groups, columns = teacher.actor_model.groups, distillation.teacher_columns(teacher)
         parts = ppo.build_parts(cfg, env, device, groups, columns, RolloutStorage.of_groups)
-        alg = cls(parts.policy, teacher, device, cfg.algorithm, parts.extensions, cfg.acceleration)
+        alg = cls(parts.policy, teacher, **_of_parts(cfg, parts, device))
         alg.set_storage(parts.storage)
         return alg
 

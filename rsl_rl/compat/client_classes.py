@@ -15,15 +15,18 @@ from torch import Tensor, nn
 
 from rsl_rl.algorithms.algorithm import UpdateResult
 from rsl_rl.algorithms.ppo import PolicyStep, build_parts, draw_actions
-from rsl_rl.compat.algorithms import FORMER_NAMES, PPO, ClientResult, in_our_order
+from rsl_rl.compat.algorithms import FORMER_NAMES, IN_ORDER, PPO, ClientResult, in_our_order
 from rsl_rl.compat.eras import Era
 from rsl_rl.compat.model_policy import networks_of
 from rsl_rl.compat.policies import ActorCritic, as_client_policy
 from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.env.vec_env import Observations, is_groups
+from rsl_rl.modules.distributions import DiagonalGaussian, Distribution, GaussianFamily, smooth_floor
 from rsl_rl.modules.mlp import MLP
+from rsl_rl.modules.model import Model
 from rsl_rl.storage.returns import bootstrap_timeouts
+from rsl_rl.utils.trajectories import HiddenState
 
 
 def named_like(cls: Type, built: Type) -> Type:
@@ -75,12 +78,22 @@ def policy_class(cls: Type, base: Type, section: Mapping[str, Any], era: Era, ob
     own = own_method(cls, base, "__init__")
     names = [] if own is None else argument_names(own)
     by_groups = names[:1] == ["obs"] or (own is not None and not names and era.major == 3)
+    own_distribution = own_method(cls, base, "update_distribution")
+    if own_distribution is not None and len(argument_names(own_distribution)) > 1:
+        own_distribution = None  # it takes the arguments of this version
 
     class BeforeOurs(base):
         def __init__(self, *args: Any, **given: Any):
             sizes, image_shapes, ours = self.__dict__.pop("_own_arguments")
             ours = {**ours, **_our_settings(changed(given, settings))}
             super().__init__(*sizes, image_shapes=image_shapes, **ours)
+
+        def update_distribution(self, obs: Any, *others: Any) -> Any:
+            if not vars(self).get("_reads_features"):
+                return super().update_distribution(obs, *others)
+            std = self.log_std.exp() if self.cfg.noise_std_type == "log" else self.std
+            self.distribution = self.family(self.actor(obs), smooth_floor(std, self.cfg.min_noise_std))
+            return self.distribution
 
     class Built(cls, BeforeOurs):  # type: ignore[misc]
         def __init__(self, *sizes: Any, image_shapes: Any = None, **ours: Any):
@@ -92,8 +105,44 @@ def policy_class(cls: Type, base: Type, section: Mapping[str, Any], era: Era, ob
             else:
                 super().__init__(*arguments, **settings)
             _use_replaced_heads(self)
+            if own_distribution is not None:
+                self.family = PerSampleGaussians(sizes[2])
 
+    if own_distribution is not None:
+
+        def update_distribution(self: Any, obs: Any, masks: Any = None, state: Any = None) -> Distribution:
+            """Call the client's method, whose argument is what the actor's head reads."""
+            vars(self)["_reads_features"] = True
+            try:
+                own_distribution(self, _features(self.actor_model, obs, masks, state))
+            finally:
+                vars(self)["_reads_features"] = False
+            given = self.distribution
+            if isinstance(given, torch.distributions.Normal):
+                self.distribution = DiagonalGaussian(given.mean, given.stddev)
+            elif given.std.dim() < given.mode.dim():
+                self.distribution = DiagonalGaussian(given.mode, given.std.expand_as(given.mode))
+            return self.distribution
+
+        Built.update_distribution = update_distribution  # type: ignore[method-assign]
     return named_like(cls, Built)
+
+
+class PerSampleGaussians(GaussianFamily):
+    """Gaussians with a mean and a standard deviation for each sample, as a client's method gives them."""
+
+    shared_parameters = ()
+
+    def __call__(self, outputs: Tensor, std: Optional[Tensor]) -> DiagonalGaussian:
+        return DiagonalGaussian(outputs, torch.ones_like(outputs) if std is None else std.expand_as(outputs))
+
+
+def _features(model: Model, obs: Any, masks: Any, state: HiddenState) -> Tensor:
+    """Return what a network's head reads of observations [N, ...], or with masks of sequences [T, n, ...]."""
+    features = model.encode(obs)
+    if model.memory is None:
+        return features
+    return model.memory.step(features) if masks is None else model.memory.sequence(features, masks, state)
 
 
 def _our_settings(given: Mapping[str, Any]) -> Dict[str, Any]:
@@ -115,12 +164,6 @@ def _use_replaced_heads(policy: ActorCritic) -> None:
 
 # Algorithms
 
-_ORDER = (
-    "num_learning_epochs", "num_mini_batches", "clip_param", "gamma", "lam", "value_loss_coef", "entropy_coef",
-    "learning_rate", "max_grad_norm",
-)  # fmt: skip
-"""Settings that every version has, in their order behind the networks."""
-
 _ELSEWHERE = (
     "policy", "actor_critic", "actor", "critic", "storage", "device", "optimizer", "use_mixed_precision", "rnd_cfg",
     "symmetry_cfg", "multi_gpu_cfg", "grad_reduce_bucket_mb",
@@ -140,13 +183,14 @@ class BeforePPO(PPO):
     def __init__(self, *args: Any, **given: Any):
         ours: Dict[str, Any] = vars(self).pop("_own_arguments")
         networks = [arg for arg in args if isinstance(arg, torch.nn.Module) or arg is ours["storage"]]
-        given = {**dict(zip(_ORDER, args[len(networks) :])), **given}
+        given = {**dict(zip(IN_ORDER, args[len(networks) :])), **given}
         unknown = set(given) - {field.name for field in fields(PPOConfig)} - set(_ELSEWHERE)
-        if unknown or len(args) > len(networks) + len(_ORDER):
+        if unknown or len(args) > len(networks) + len(IN_ORDER):
             raise TypeError(f"PPO has no argument {', '.join(sorted(unknown)) or args[-1]}; see PPOConfig")
         own = {name: value for name, value in given.items() if name not in _ELSEWHERE}
         cfg = replace(ours["cfg"], **changed(own, self.section))
-        super().__init__(ours["policy"], ours["device"], cfg, ours["extensions"], ours["acceleration"])
+        others = {name: ours[name] for name in ("device", "extensions", "acceleration")}
+        super().__init__(ours["policy"], cfg=cfg, **others)
         self._policy_step = self.acceleration.graphed(self.policy_step)
         self.set_storage(ours["storage"])
 

@@ -12,7 +12,14 @@ from rsl_rl.algorithms.build import build_policy
 from rsl_rl.compat.algorithms import PPO, Distillation, LaterTeacherDistillation
 from rsl_rl.compat.client_classes import algorithm_class
 from rsl_rl.compat.client_symmetry import ClientSymmetry
-from rsl_rl.compat.config_networks import Network, distribution_of, groups_of, policy_config, policy_of
+from rsl_rl.compat.config_networks import (
+    Network,
+    distribution_of,
+    groups_of,
+    has_own_distribution,
+    policy_config,
+    policy_of,
+)
 from rsl_rl.compat.eras import STD_KEYS, Era, Given, era_of, filled, is_exact, is_filled, resolve_class, settings_for
 from rsl_rl.compat.exact import ExactPPO
 from rsl_rl.compat.models import std_settings
@@ -89,6 +96,7 @@ def _settings_of(given: Given) -> LearnConfig:
     """Return a configuration in our form; it is not changed."""
     cfg, era = given.cfg, given.era
     exact = is_exact(cfg)
+    plain = exact or (era.major >= 4 and has_own_distribution(cfg))
     if exact and (era.major < 4 or _is_distillation(cfg)):
         this = "a distillation" if era.major >= 4 else f"for version {era.major}"
         raise ValueError(
@@ -106,7 +114,7 @@ def _settings_of(given: Given) -> LearnConfig:
         policy=policy,
         algorithm=algorithm,
         extensions=extensions,
-        acceleration=AccelerationConfig(fused=not exact),
+        acceleration=AccelerationConfig(fused=not plain),
         runner=_runner_of(given),
     )
     own = cfg["runner"] if era.major == 1 else cfg
@@ -155,7 +163,10 @@ def _algorithm_of(given: Given) -> AlgorithmConfig:
         if section.get(key, default) not in (default, None):
             unused.append(f"algorithm.{key}={section[key]}")
     if is_exact(cfg):
-        _require_exact(cls, section)
+        _require_plain(cls, section, "compat='exact'")
+        cls = ExactPPO
+    elif era.major >= 4 and has_own_distribution(cfg):
+        _require_plain(cls, section, "a distribution of your own")
         cls = ExactPPO
     if cls in (PPO, ppo.PPO):
         known = {*names, *_PPO_ELSEWHERE, *_HARMLESS_VALUES}
@@ -166,13 +177,13 @@ def _algorithm_of(given: Given) -> AlgorithmConfig:
     return settings_for(PPOConfig, cls)(**own)
 
 
-def _require_exact(cls: Any, section: Mapping[str, Any]) -> None:
-    """Raise a ValueError if a section "algorithm" asks for more than compat="exact" reproduces."""
+def _require_plain(cls: Any, section: Mapping[str, Any], wish: str) -> None:
+    """Raise a ValueError if a section "algorithm" asks for more than :class:`ExactPPO` does, which ``wish`` needs."""
     extras = [name for name in ("rnd_cfg", "symmetry_cfg") if is_filled(section.get(name))]
     if cls not in (PPO, ppo.PPO):
         extras.append(f"class_name={cls.__name__}")
     if extras:
-        raise ValueError(f"compat='exact' reproduces PPO without {', '.join(extras)}; leave out one of the two")
+        raise ValueError(f"{wish} goes with PPO without {', '.join(extras)}; leave out one of the two")
 
 
 # Extensions

@@ -11,7 +11,7 @@ from rsl_rl.compat.eras import STD_KEYS, Given, filled, is_exact, is_filled, res
 from rsl_rl.compat.exact import ExactOutput
 from rsl_rl.compat.former_code import activation_name, get_param
 from rsl_rl.compat.model_policy import ModelPolicy
-from rsl_rl.compat.models import CNNModel, MLPModel, RNNModel, std_settings
+from rsl_rl.compat.models import OURS, CNNModel, MLPModel, RNNModel, distribution_class, std_settings
 from rsl_rl.compat.policies import ActorCritic, ActorCriticRecurrent
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig, CNNConfig
 from rsl_rl.env.vec_env import Observations
@@ -80,15 +80,16 @@ def _of_sections(given: Given) -> ActorCriticConfig:
         classes.append(cls)
         networks.append(Network(groups_of(given, role), dict(section), _MODELS.get(cls.__name__, False)))
     distribution = distribution_of(networks[0].settings)
-    settings = std_settings(distribution)
+    own = has_own_distribution(given.cfg)
+    settings = {} if own else std_settings(distribution)
     if is_exact(given.cfg):
-        if settings["distribution"] != "gaussian" or settings["state_dependent_std"]:
+        if own or settings["distribution"] != "gaussian" or settings["state_dependent_std"]:
             raise ValueError(
                 "compat='exact' reproduces GaussianDistribution alone; take it, or leave out compat for "
                 f"{distribution.get('class_name')}"
             )
         distribution["class_name"] = ExactOutput
-    elif all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
+    elif not own and all(cls in (MLPModel, CNNModel, RNNModel) for cls in classes):
         for role, network in zip(ROLES, networks):
             given.unused.extend(f"{role}.{key}" for key in network.settings if key not in _MODEL_KEYS)
         return policy_config(networks, settings, given)
@@ -103,6 +104,11 @@ def _of_sections(given: Given) -> ActorCriticConfig:
     first = {name: given.obs[name] for network in networks for name in network.groups}
     builds = staticmethod(partial(ModelPolicy, networks=described, obs=first))
     return settings_for(ActorCriticConfig, ModelPolicy, builds=builds)(**settings)
+
+
+def has_own_distribution(cfg: Mapping[str, Any]) -> bool:
+    """Return whether the actor of a configuration of version 4 or 5 has a distribution of a client's class."""
+    return distribution_class(distribution_of(filled(cfg.get("actor")))) not in OURS
 
 
 def distribution_of(section: Mapping[str, Any]) -> Dict[str, Any]:

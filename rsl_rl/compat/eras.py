@@ -34,6 +34,14 @@ class Era(NamedTuple):
         return dict(zip(names, (1, 1, 0.998, 0.0, "fixed") if self.major < 3 else (5, 4, 0.99, 0.01, "adaptive")))
 
 
+class UnknownModuleError(ValueError, ImportError):
+    """A name whose module is not there."""
+
+
+class UnknownAttributeError(ValueError, AttributeError):
+    """A name whose module is there, and does not have it."""
+
+
 class Given(NamedTuple):
     """A configuration of an earlier version, and what it is for."""
 
@@ -133,13 +141,17 @@ def _qualified(name: str) -> Any:
                 raise  # the module is there, and misses another one
             continue
         return _attribute(module, ".".join(parts[cut:]), name)
-    raise ValueError(f"class_name='{name}': there is no module '{parts[0]}'; install its package or correct the name")
+    raise UnknownModuleError(
+        f"class_name='{name}': there is no module '{parts[0]}'; install its package or correct the name"
+    )
 
 
 def _attribute(module: Any, path: str, name: str) -> Any:
     thing = module
     for part in path.split("."):
         if not hasattr(thing, part):
-            raise ValueError(f"class_name='{name}': {module.__name__} has no '{path}'.{suggest(part, dir(thing))}")
+            raise UnknownAttributeError(
+                f"class_name='{name}': {module.__name__} has no '{path}'.{suggest(part, dir(thing))}"
+            )
         thing = getattr(thing, part)
     return thing

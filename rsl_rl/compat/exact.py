@@ -6,8 +6,7 @@ gradients that are not finite, are left out as everywhere in this package.
 
 from __future__ import annotations
 
-import math
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import torch
 from torch import Tensor, nn
@@ -16,16 +15,10 @@ from torch.distributions import Normal, kl_divergence
 from rsl_rl.algorithms.algorithm import UpdateResult
 from rsl_rl.algorithms.ppo import PolicyStep
 from rsl_rl.compat.algorithms import PPO, ClientResult, in_our_order
-from rsl_rl.compat.model_policy import ModelPolicy, as_given
-from rsl_rl.compat.models import OutputDistribution
-from rsl_rl.compat.storage import RolloutStorage, trajectory_states
+from rsl_rl.compat.batches import step_batches, trajectory_batches
+from rsl_rl.compat.distributions import GaussianDistribution
+from rsl_rl.compat.model_policy import ModelPolicy
 from rsl_rl.modules.distributions import DiagonalGaussian, GaussianFamily, Parameters
-from rsl_rl.utils.trajectories import (
-    HiddenState,
-    as_states,
-    split_and_pad_trajectories,
-    trajectory_starts,
-)
 
 
 class ExactGaussian(DiagonalGaussian):
@@ -61,29 +54,12 @@ class ExactGaussianFamily(GaussianFamily):
         return ExactGaussian(parameters["action_mean"], parameters["action_std"])
 
 
-class ExactOutput(OutputDistribution):
-    """An :class:`OutputDistribution` with the standard deviation clamped to ``std_range``."""
+class ExactOutput(GaussianDistribution):
+    """A :class:`GaussianDistribution` that is computed by ``torch.distributions``."""
 
-    def __init__(self, num_actions: int, given: Mapping[str, Any]):
-        super().__init__(num_actions, {**given, "class_name": "GaussianDistribution"})
-        self.family = ExactGaussianFamily(num_actions)
-        low, high = given.get("std_range") or (1e-6, 1e6)
-        self.bounds = max(low, 1e-6), high
-
-    def noise_std(self) -> Tensor:
-        low, high = self.bounds
-        if self.is_log:
-            return self.log_std_param.clamp(math.log(low), math.log(high)).exp()
-        return self.std_param.clamp(low, high)
-
-
-class ExactBatch(NamedTuple):
-    """A mini-batch of steps [B, ...], or of trajectories: observations [T, M, ...], columns [T, n, ...]."""
-
-    obs: Dict[str, Tensor]
-    columns: Dict[str, Tensor]  # each [B, size] or [T, n, size]
-    masks: Optional[Tensor] = None  # [T, M] bool
-    states: Tuple[HiddenState, HiddenState] = (None, None)  # [L, M, H] of actor and critic
+    def __init__(self, output_dim: int, **settings: Any):
+        super().__init__(output_dim, **settings)
+        self._family = ExactGaussianFamily(output_dim)
 
 
 class ExactPPO(PPO):
@@ -146,11 +122,12 @@ class ExactPPO(PPO):
 
     def update(self) -> ClientResult:
         storage, policy, cfg = self.storage, self.policy, self.cfg
-        batches = _trajectory_batches if policy.is_recurrent else _step_batches
+        batches = trajectory_batches if policy.is_recurrent else step_batches
+        names = tuple(policy.family.parameter_shapes)
         seen: List[Tensor] = []  # terms of the loss, of the gradient steps taken
         skips_in_row = self.learner.skips_in_row
         longest, num_steps = skips_in_row.clone(), 0
-        for batch in batches(storage, cfg.num_mini_batches, cfg.num_learning_epochs):
+        for batch in batches(storage, names, cfg.num_mini_batches, cfg.num_learning_epochs):
             terms = self._exact_step(batch)
             skips_in_row.add_(1.0).mul_(0.0 if terms is not None else 1.0)
             torch.maximum(longest, skips_in_row, out=longest)
@@ -169,26 +146,27 @@ class ExactPPO(PPO):
         storage.clear()
         return ClientResult(UpdateResult(metrics, torch.tensor(taken, device=self.device), longest), self.unpacked)
 
-    def _exact_step(self, batch: ExactBatch) -> Optional[Tensor]:
+    def _exact_step(self, batch: Any) -> Optional[Tensor]:
         """Take a gradient step; return the terms of the loss before it, or None where none can be taken."""
-        cfg, columns = self.cfg, batch.columns
+        cfg = self.cfg
         actor, critic = self.policy.actor, self.policy.critic
-        valid = columns["sample_mask"] > 0
-        advantages = columns["advantages"]
+        old = dict(zip(self.policy.family.parameter_shapes, batch.old_distribution_params))
+        valid = batch.sample_mask > 0
+        advantages = batch.advantages
         if not self.normalizes_rollout:
             advantages = _normalized(advantages, valid)
         valid = valid.squeeze(-1)
         with torch.enable_grad():
             # the drawn actions are not used; drawing them leaves the random numbers as version 5.5.1 leaves them
-            actor(batch.obs, masks=batch.masks, hidden_state=batch.states[0], stochastic_output=True)
+            actor(batch.observations, masks=batch.masks, hidden_state=batch.hidden_states[0], stochastic_output=True)
             new = actor.latest_distribution
-            values = critic(batch.obs, masks=batch.masks, hidden_state=batch.states[1])
-            log_prob, entropy = new.log_prob(columns["actions"]), new.entropy()
+            values = critic(batch.observations, masks=batch.masks, hidden_state=batch.hidden_states[1])
+            log_prob, entropy = new.log_prob(batch.actions), new.entropy()
             with torch.no_grad():
-                kl = new.kl_from(columns)
-            parts = [log_prob, columns["actions_log_prob"], advantages, entropy, kl]
+                kl = new.kl_from(old)
+            parts = [log_prob, batch.old_actions_log_prob, advantages, entropy, kl]
             parts = [part.squeeze(-1) for part in parts]
-            of_values = [values, columns["values"], columns["returns"]]
+            of_values = [values, batch.values, batch.returns]
             if not valid.all():
                 if not valid.any():
                     return None
@@ -204,8 +182,9 @@ class ExactPPO(PPO):
             loss = surrogate + cfg.value_loss_coef * value - cfg.entropy_coef * mean_entropy
             self.optimizer.zero_grad()
             loss.backward()
-        assert actor.distribution is not None
-        actor.distribution.latest = self.policy.distribution = new.detach()  # which frees the graph
+        if isinstance(actor.distribution, GaussianDistribution):
+            actor.distribution.latest = new.detach()  # which frees the graph
+        self.policy.distribution = new.detach()
         limit = self.optimizer.max_grad_norm
         norms = [nn.utils.clip_grad_norm_(network.parameters(), limit) for network in (actor, critic)]
         if not torch.stack([loss.detach(), *norms]).isfinite().all():
@@ -235,45 +214,3 @@ def _normalized(advantages: Tensor, valid: Tensor) -> Tensor:
     """Return advantages [..., 1] with mean 0 and deviation 1 over the valid ones, bool [..., 1]."""
     some = advantages if valid.all() else advantages[valid]
     return (advantages - some.mean()) / (some.std() + 1e-8)
-
-
-def _columns(storage: RolloutStorage) -> Dict[str, Tensor]:
-    """Return the columns of mini-batches, each [T, N, size]; the standard deviation is that of all steps."""
-    names = ("actions", "values", "actions_log_prob", "sample_mask", "action_mean", "returns", "advantages")
-    columns = {name: storage.columns[name] for name in names}
-    return {**columns, "action_std": storage.columns["action_std"].expand_as(columns["action_mean"])}
-
-
-def _step_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) -> Iterator[ExactBatch]:
-    """Yield mini-batches of steps, in one order for all epochs; what does not fill a mini-batch is left out."""
-    size = storage.num_envs * storage.num_steps // num_batches
-    order = torch.randperm(num_batches * size, device=storage.device)
-    groups = {name: group.flatten(0, 1) for name, group in storage.groups.items()}
-    columns = {name: column.flatten(0, 1) for name, column in _columns(storage).items()}
-    for _ in range(num_epochs):
-        for rows in order.split(size):
-            chosen = {name: column[rows] for name, column in columns.items()}
-            yield ExactBatch({name: group[rows] for name, group in groups.items()}, chosen)
-
-
-def _trajectory_batches(storage: RolloutStorage, num_batches: int, num_epochs: int) -> Iterator[ExactBatch]:
-    """Yield mini-batches of the trajectories of neighbouring environments, in their order."""
-    dones = storage.columns["dones"].squeeze(-1)
-    padded, masks = split_and_pad_trajectories(storage.groups, dones)
-    states = [trajectory_states(tuple(part[0] for part in parts), dones) for parts in storage.saved_states]
-    bounds = [0, *trajectory_starts(dones).sum(dim=0).cumsum(dim=0).tolist()]  # trajectories before each environment
-    size = storage.num_envs // num_batches
-    columns = _columns(storage)
-    for _ in range(num_epochs):
-        for i in range(num_batches):
-            envs = slice(i * size, (i + 1) * size)
-            own = slice(bounds[envs.start], bounds[envs.stop])
-            chosen = {name: column[:, envs] for name, column in columns.items()}
-            obs = {name: group[:, own] for name, group in padded.items()}
-            actor, critic = (_some(state, own) for state in states)
-            yield ExactBatch(obs, chosen, masks[:, own], (actor, critic))
-
-
-def _some(state: HiddenState, trajectories: slice) -> HiddenState:
-    """Return the states [L, m, H] of some of M trajectories."""
-    return as_given(tuple(part[:, trajectories].contiguous() for part in as_states(state)))

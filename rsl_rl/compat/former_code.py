@@ -19,7 +19,7 @@ from rsl_rl.modules.mlp import MLP as OurMLP  # noqa: N811
 from rsl_rl.modules.mlp import get_activation
 from rsl_rl.utils.git_state import read_git_state, write_git_state
 from rsl_rl.utils.registry import suggest
-from rsl_rl.utils.trajectories import HiddenState, unpad_trajectories
+from rsl_rl.utils.trajectories import HiddenState, as_states, unpad_trajectories
 
 _OPTIMIZERS = {
     "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD, "rmsprop": torch.optim.RMSprop,
@@ -131,6 +131,21 @@ class RNN(nn.Module):
         """Zero the state of the environments marked in dones [N], or set all of it."""
         self.hidden_state = hidden_state if dones is None else reset_states(self.hidden_state, dones)
 
+    def detach_hidden_state(self, dones: Optional[Tensor] = None) -> None:
+        """Keep the state without its gradient, of the environments marked in dones [N] or of all."""
+        self.hidden_state = detached(self.hidden_state, dones)
+
+
+def detached(state: HiddenState, dones: Optional[Tensor] = None) -> HiddenState:
+    """Return a recurrent state [L, N, H] without its gradient, of the environments marked in dones [N] or of all."""
+    if state is None:
+        return None
+    parts = [part.detach() for part in as_states(state)]
+    if dones is not None:
+        done = dones.bool().reshape(1, -1, 1)
+        parts = [torch.where(done, part, whole) for part, whole in zip(parts, as_states(state))]
+    return parts[0] if isinstance(state, Tensor) else tuple(parts)
+
 
 class EmpiricalNormalization(nn.Module):
     """Scale inputs [..., D] by the mean and deviation of what :meth:`update` has seen; up to ``until`` samples."""
@@ -178,6 +193,24 @@ class EmpiricalNormalization(nn.Module):
     def inverse(self, y: Tensor) -> Tensor:
         """Return what is scaled to y."""
         return y * (self._std + self.eps) + self._mean
+
+
+class EmpiricalDiscountedVariationNormalization(nn.Module):
+    """Divide rewards [N] by the running standard deviation of their discounted sums, in training mode."""
+
+    def __init__(
+        self, shape: Union[int, Sequence[int]], eps: float = 1e-2, gamma: float = 0.99, until: Optional[float] = None
+    ):
+        super().__init__()
+        self.emp_norm = EmpiricalNormalization(shape, eps, until)
+        self.gamma, self.sums = gamma, torch.zeros(())
+
+    def forward(self, rew: Tensor) -> Tensor:
+        if self.training:
+            self.sums = self.gamma * self.sums + rew
+            self.emp_norm.update(self.sums)
+        std = self.emp_norm.std
+        return rew / torch.where(std > 0, std, torch.ones_like(std))
 
 
 # Functions

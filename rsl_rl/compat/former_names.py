@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta
-from typing import Any, Dict, Mapping
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 
+from rsl_rl.utils.public_names import FormerCalls
 from rsl_rl.utils.registry import import_object, suggest
 
 
@@ -12,10 +12,11 @@ def _here(module: str, *names: str) -> Dict[str, str]:
     return {name: f"rsl_rl.compat.{module}:{name}" for name in names}
 
 
+_DISTRIBUTIONS = ("GaussianDistribution", "HeteroscedasticGaussianDistribution", "BetaDistribution")
 _NETWORKS = {
-    **_here("former_code", "MLP", "CNN", "RNN", "EmpiricalNormalization"),
+    **_here("former_code", "MLP", "CNN", "RNN", "EmpiricalNormalization", "EmpiricalDiscountedVariationNormalization"),
     **_here("policies", "Memory"),
-    "EmpiricalDiscountedVariationNormalization": "rsl_rl.extensions.random_network_distillation:RewardNormalizer",
+    **_here("distributions", *_DISTRIBUTIONS),
     "HiddenState": "rsl_rl.utils.trajectories:HiddenState",
 }
 _CONFIGS = _here("former_code", "resolve_rnd_config", "resolve_symmetry_config")
@@ -31,7 +32,7 @@ NAMES: Dict[str, Dict[str, str]] = {
         **_CONFIGS,
         **_here("policies", *_POLICIES),
         "ActorCriticCNN": "rsl_rl.compat.policies:ActorCritic",
-        "RandomNetworkDistillation": "rsl_rl.extensions.random_network_distillation:RandomNetworkDistillation",
+        **_here("former_extensions", "RandomNetworkDistillation"),
     },
     "rsl_rl.networks": _NETWORKS,
     "rsl_rl.extensions": _CONFIGS,
@@ -43,8 +44,7 @@ NAMES: Dict[str, Dict[str, str]] = {
     },
     "rsl_rl.utils": {
         **_here("former_code", *_FUNCTIONS),
-        "split_and_pad_trajectories": "rsl_rl.utils.trajectories:split_and_pad_trajectories",
-        "unpad_trajectories": "rsl_rl.utils.trajectories:unpad_trajectories",
+        **_here("batches", "split_and_pad_trajectories", "unpad_trajectories"),
     },
 }
 
@@ -58,12 +58,66 @@ def find(module: str, name: str, own: Mapping[str, str] = {}) -> Any:
     return import_object(known[name])
 
 
-class Facade(ABCMeta):
+class Former(NamedTuple):
+    """A class in rsl_rl.compat that takes the arguments of earlier versions."""
+
+    place: str
+    takes: Callable[[Tuple[Any, ...], Mapping[str, Any]], bool]
+
+
+def _is_for_a_group_storage(args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    return isinstance(args[0] if args else kwargs.get("training_type"), str)
+
+
+def _is_for_networks(args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    first = args[0] if args else kwargs.get("actor", kwargs.get("student"))
+    return hasattr(first, "get_latent")
+
+
+def _has_no_config(args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    return not any(hasattr(arg, "build") for arg in (*args, kwargs.get("cfg")))
+
+
+def _names_a_function(args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    return "data_augmentation_func" in kwargs or (len(args) > 1 and not hasattr(args[1], "actor_model"))
+
+
+FORMER = {
+    "rsl_rl.compat.storage:RolloutStorage": Former("rsl_rl.compat.storage:GroupStorage", _is_for_a_group_storage),
+    "rsl_rl.compat.algorithms:PPO": Former("rsl_rl.compat.of_networks:PPO", _is_for_networks),
+    "rsl_rl.compat.algorithms:Distillation": Former("rsl_rl.compat.of_networks:Distillation", _is_for_networks),
+    "rsl_rl.algorithms.ppo:PPO": Former("rsl_rl.compat.algorithms:PPO", _has_no_config),
+    "rsl_rl.algorithms.distillation:Distillation": Former("rsl_rl.compat.of_networks:Distillation", _is_for_networks),
+    "rsl_rl.extensions.symmetry:Symmetry": Former("rsl_rl.compat.former_extensions:Symmetry", _names_a_function),
+}
+"""What is constructed in place of a class for arguments of earlier versions."""
+
+_JOINED: Dict[Tuple[type, type], type] = {}
+"""Classes of clients, each joined with the class that takes its arguments."""
+
+
+def former_class(cls: type, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> Optional[type]:
+    """Return the class that takes these arguments in place of ``cls``, or, for a client's class, one derived from both;
+    None if ``cls`` takes them itself."""
+    for part in cls.__mro__:
+        former = FORMER.get(f"{part.__module__}:{part.__qualname__}")
+        if former is None or not former.takes(args, kwargs):
+            continue
+        built = import_object(former.place)
+        if built in cls.__mro__:
+            return None
+        if part is cls:
+            return built
+        return _JOINED.setdefault((cls, built), type(cls)(cls.__name__, (cls, built), {"__module__": cls.__module__}))
+    return None
+
+
+class Facade(FormerCalls):
     """Metaclass of subclasses that stand for this version's classes where clients name them: objects and subclasses of
     the class that ``stands_for`` names are those of the facade too."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return cls.__subclasscheck__(type(instance))
+    def __instancecheck__(self, instance: Any) -> bool:
+        return self.__subclasscheck__(type(instance))
 
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return cls in subclass.__mro__ or vars(cls).get("stands_for") in subclass.__mro__
+    def __subclasscheck__(self, subclass: type) -> bool:
+        return self in subclass.__mro__ or vars(self).get("stands_for") in subclass.__mro__

@@ -10,10 +10,12 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type, Union
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.compat.batches import trajectory_states
 from rsl_rl.compat.checkpoints import Version, from_native, shift_std
+from rsl_rl.compat.former_code import detached
 from rsl_rl.compat.models import ExportedModel, MLPModel, RNNModel, scriptable
 from rsl_rl.compat.policies import ActorCritic
-from rsl_rl.compat.storage import dones_of, trajectory_states
+from rsl_rl.compat.storage import dones_of
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.distributed import Collective
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
@@ -34,9 +36,10 @@ class ClientModel(Model):
     A network with a memory gets the sequences of a mini-batch as padded trajectories.
     """
 
-    def __init__(self, groups: Sequence[str], network: MLPModel, num_dims: Mapping[str, int]):
+    def __init__(self, groups: Sequence[str], network: MLPModel):
         super().__init__(groups, network.obs_normalizer, {}, None, network.mlp)  # type: ignore[arg-type]
-        self.network, self._num_dims = network, dict(num_dims)
+        images = getattr(network, "obs_groups_2d", ())
+        self.network, self._num_dims = network, {group: 3 if group in images else 1 for group in groups}
         self.has_statistics = True  # the network knows whether it has some
         if isinstance(network, RNNModel):
             self.memory = ModelMemory(network)  # type: ignore[assignment]
@@ -129,16 +132,28 @@ class ModelPolicy(ActorCritic):
         obs: Mapping[str, Tensor],
         **settings: Any,
     ):
-        nn.Module.__init__(self)
-        self.cfg = cfg = ActorCriticConfig(**settings)
-        self.num_actor_obs = num_actor_obs
+        cfg = ActorCriticConfig(**settings)
         sets = {"actor": cfg.actor_groups, "critic": cfg.critic_groups}
-        models = []
-        for (role, groups), (cls, own), size in zip(sets.items(), networks, (num_actions, 1)):
-            network = cls(obs, {name: list(names) for name, names in sets.items()}, role, size, **own)
-            setattr(self, role, network)
-            num_dims = {group: obs[group].dim() - 1 for group in groups}
-            models.append(ClientModel(groups, network, num_dims))
+        built = []
+        for role, (cls, own), size in zip(sets, networks, (num_actions, 1)):
+            built.append(cls(obs, {name: list(names) for name, names in sets.items()}, role, size, **own))
+        self._join(built[0], built[1], cfg, num_actions)
+
+    @classmethod
+    def of_networks(cls, actor: MLPModel, critic: MLPModel) -> ModelPolicy:
+        """Return a policy of two networks."""
+        if actor.distribution is None:
+            raise ValueError("the actor has no distribution; construct it with a distribution_cfg")
+        policy = cls.__new__(cls)
+        groups = {f"{role}_groups": tuple(model.read_groups) for role, model in (("actor", actor), ("critic", critic))}
+        policy._join(actor, critic, ActorCriticConfig(**groups), actor.distribution.output_dim)
+        return policy
+
+    def _join(self, actor: MLPModel, critic: MLPModel, cfg: ActorCriticConfig, num_actions: int) -> None:
+        nn.Module.__init__(self)
+        self.cfg, self.num_actor_obs, self.actor, self.critic = cfg, actor.obs_dim, actor, critic
+        groups = (cfg.actor_groups, cfg.critic_groups or cfg.actor_groups)
+        models = [ClientModel(names, network) for names, network in zip(groups, (actor, critic))]
         self._set_models(models[0], models[1])
         assert self.actor.distribution is not None  # every actor's settings have one
         self.family = self.actor.distribution.family
@@ -151,7 +166,8 @@ class ModelPolicy(ActorCritic):
         self.distribution = self.family(torch.zeros(self.family.num_outputs), noise)
 
     def noise_std(self) -> Tensor:
-        std = None if self.actor.distribution is None else self.actor.distribution.noise_std()
+        assert self.actor.distribution is not None
+        std = self.actor.distribution.noise_std()
         return self.distribution.std if std is None else std
 
 
@@ -172,6 +188,8 @@ class ModelView(nn.Module):
         self.obs_normalizer, self.mlp = model.normalizer, model.head
         if model.memory is not None:
             self.rnn = model.memory
+        if model.image_encoders:
+            self.cnns = model.image_encoders
         self.is_recurrent = model.memory is not None
         self.obs_groups = list(model.groups)
         self.obs_normalization = not isinstance(model.normalizer, nn.Identity)
@@ -202,8 +220,31 @@ class ModelView(nn.Module):
         """Return the recurrent state; None without memory."""
         return None if self._model.memory is None else self._model.memory.hidden_states
 
+    def detach_hidden_state(self, dones: Optional[Tensor] = None) -> None:
+        """Keep the recurrent state without its gradient, of the environments marked in dones [N] or of all."""
+        memory = self._model.memory
+        if memory is not None:
+            memory.hidden_states = detached(memory.hidden_states, dones)
+
+    @property
+    def output_distribution_params(self) -> Tuple[Tensor, ...]:
+        """Parameters of the latest distribution."""
+        mean = self._policy.action_mean
+        return tuple(x.expand_as(mean) for x in self._policy.distribution.parameters.values())
+
+    def get_kl_divergence(self, old_params: Tuple[Tensor, ...], new_params: Tuple[Tensor, ...]) -> Tensor:
+        """Return KL(old || new) [...] in nats of distributions with these parameters."""
+        family = self._policy.family
+        old, new = (dict(zip(family.parameter_shapes, params)) for params in (old_params, new_params))
+        return family.of_parameters(new).kl_from(old).squeeze(-1)
+
     def state_dict(self, *args: Any, **kwargs: Any) -> Dict[str, Any]:  # type: ignore[override]
-        """Return the network's tensors under the names of rsl_rl 5."""
+        """Return the network's tensors under the names of rsl_rl 5; those of a network of images under the names of its
+        parts, because our encoders end in a linear layer."""
+        if self._model.image_encoders:
+            noise = {f"distribution.{name}_param": getattr(self._policy, name, None) for name in ("std", "log_std")}
+            own = {name: value.detach() for name, value in noise.items() if value is not None and self._role == "actor"}
+            return {**super().state_dict(*args, **kwargs), **own}
         return as_version_5({"model_state_dict": self._policy.state_dict()}, self._policy)[f"{self._role}_state_dict"]
 
     def as_jit(self) -> nn.Module:

@@ -13,10 +13,16 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 
+from rsl_rl.compat.distributions import (
+    BetaDistribution,
+    Distribution,
+    GaussianDistribution,
+    HeteroscedasticGaussianDistribution,
+)
+from rsl_rl.compat.eras import resolve_class
 from rsl_rl.compat.former_code import CNN, MLP, RNN, EmpiricalNormalization
-from rsl_rl.config.policy import ActorCriticConfig
-from rsl_rl.exporters.policy_module import FeedForwardPolicy, ImagePolicy, action_layers, example_inputs, output_names
-from rsl_rl.modules.distributions import Distribution, distribution_family, smooth_floor
+from rsl_rl.exporters.policy_module import FeedForwardPolicy, ImagePolicy, example_inputs, output_names
+from rsl_rl.modules import distributions as native
 from rsl_rl.utils.trajectories import HiddenState, as_states, unpad_trajectories
 
 Groups = Mapping[str, Tensor]
@@ -48,49 +54,32 @@ def std_settings(given: Mapping[str, Any]) -> Dict[str, Any]:
     }
 
 
-class OutputDistribution(nn.Module):
-    """Holds the standard deviation, under the name of rsl_rl 5, and the latest distribution."""
-
-    latest: Optional[Distribution] = None
-    std_param: nn.Parameter
-    log_std_param: nn.Parameter
-
-    def __init__(self, num_actions: int, given: Mapping[str, Any]):
-        super().__init__()
-        self.cfg = ActorCriticConfig(**std_settings(given))
-        self.family = distribution_family(self.cfg, num_actions)
-        self.is_log = self.cfg.noise_std_type == "log"
-        if self.family.shared_parameters:
-            std = torch.full((num_actions,), float(self.cfg.init_noise_std))
-            name, value = ("log_std_param", std.log()) if self.is_log else ("std_param", std)
-            self.register_parameter(name, nn.Parameter(value))
-
-    def noise_std(self) -> Optional[Tensor]:
-        """Return the standard deviation [A]; None where it depends on the state."""
-        if not self.family.shared_parameters:
-            return None
-        raw = self.log_std_param.exp() if self.is_log else self.std_param
-        return smooth_floor(raw, self.cfg.min_noise_std)
-
-    def update(self, outputs: Tensor) -> None:
-        """Compute the distribution for the outputs of a network."""
-        self.latest = self.family(outputs, self.noise_std())
-
-    def sample(self) -> Tensor:
-        """Draw actions from the latest distribution."""
-        assert self.latest is not None
-        return self.latest.sample()
-
-    def deterministic_output(self, outputs: Tensor) -> Tensor:
-        """Return the action without exploration."""
-        return self.family.mode(outputs)
+_OF_VERSION_4 = {"init_noise_std": "init_std", "noise_std_type": "std_type"}
+"""Names of version 4 for settings of a distribution."""
+_DISTRIBUTIONS = {
+    "GaussianDistribution": GaussianDistribution,
+    "HeteroscedasticGaussianDistribution": HeteroscedasticGaussianDistribution,
+    "BetaDistribution": BetaDistribution,
+}
+OURS = tuple(_DISTRIBUTIONS.values())
+"""Distributions that are computed by this version's families; a client's class is called as it is."""
 
 
-def output_distribution(num_actions: int, given: Mapping[str, Any]) -> OutputDistribution:
-    """Return the distribution for a ``distribution_cfg``; its ``class_name`` may be a class derived from ours."""
-    cls = given.get("class_name")
-    own = isinstance(cls, type) and issubclass(cls, OutputDistribution)
-    return cls(num_actions, given) if own else OutputDistribution(num_actions, given)  # type: ignore[misc]
+def distribution_class(given: Mapping[str, Any]) -> Any:
+    """Return the class that a ``distribution_cfg``, or the settings of version 4, name; it may be a client's."""
+    name = given.get("class_name", "GaussianDistribution")
+    if given.get("state_dependent_std"):
+        return HeteroscedasticGaussianDistribution
+    if isinstance(name, str) and name.replace(":", ".").rpartition(".")[2] in _DISTRIBUTIONS:
+        return _DISTRIBUTIONS[name.replace(":", ".").rpartition(".")[2]]
+    return resolve_class(name)
+
+
+def output_distribution(num_actions: int, given: Mapping[str, Any]) -> Distribution:
+    """Return the distribution for a ``distribution_cfg``, or the settings of version 4."""
+    others = ("class_name", "state_dependent_std", "stochastic")
+    settings = {_OF_VERSION_4.get(name, name): value for name, value in given.items() if name not in others}
+    return distribution_class(given)(num_actions, **settings)
 
 
 # Networks
@@ -122,8 +111,10 @@ class MLPModel(nn.Module):
         self.obs_normalization = obs_normalization
         self.obs_normalizer = EmpiricalNormalization(self.obs_dim) if obs_normalization else nn.Identity()
         self.distribution = None if distribution_cfg is None else output_distribution(output_dim, distribution_cfg)
-        num_outputs = output_dim if self.distribution is None else self.distribution.family.num_outputs
+        num_outputs = output_dim if self.distribution is None else self.distribution.input_dim
         self.mlp = MLP(self._get_latent_dim(), num_outputs, hidden_dims, activation)
+        if self.distribution is not None:
+            self.distribution.init_mlp_weights(self.mlp)
 
     def forward(
         self,
@@ -139,6 +130,11 @@ class MLPModel(nn.Module):
             return outputs
         self.distribution.update(outputs)
         return self.distribution.sample() if stochastic_output else self.distribution.deterministic_output(outputs)
+
+    @property
+    def read_groups(self) -> List[str]:
+        """Groups that the network reads."""
+        return [*self.obs_groups, *getattr(self, "obs_groups_2d", ())]
 
     def get_latent(self, obs: Groups, masks: Optional[Tensor] = None, hidden_state: HiddenState = None) -> Tensor:
         """Return what the perceptron reads."""
@@ -159,20 +155,33 @@ class MLPModel(nn.Module):
     def detach_hidden_state(self, dones: Optional[Tensor] = None) -> None:
         """Do nothing: there is no state."""
 
-    output_mean = property(lambda self: self.latest_distribution.mode)
-    output_std = property(lambda self: self.latest_distribution.std)
-    output_entropy = property(lambda self: self.latest_distribution.entropy().squeeze(-1))
+    output_mean = property(lambda self: self._required_distribution.mean)
+    output_std = property(lambda self: self._required_distribution.std)
+    output_entropy = property(lambda self: self._required_distribution.entropy)
 
     def get_output_log_prob(self, outputs: Tensor) -> Tensor:
         """Return the log density [...] of actions under the latest distribution."""
-        return self.latest_distribution.log_prob(outputs).squeeze(-1)
+        return self._required_distribution.log_prob(outputs)
+
+    @property
+    def output_distribution_params(self) -> Tuple[Tensor, ...]:
+        """Parameters of the latest distribution."""
+        return self._required_distribution.params
+
+    def get_kl_divergence(self, old_params: Tuple[Tensor, ...], new_params: Tuple[Tensor, ...]) -> Tensor:
+        """Return KL(old || new) [...] in nats of distributions with these parameters."""
+        return self._required_distribution.kl_divergence(old_params, new_params)
 
     @property
     def latest_distribution(self) -> Any:
-        """The latest distribution over the outputs."""
+        """The latest distribution over the outputs, with the calls of this version."""
+        return self._required_distribution.as_native
+
+    @property
+    def _required_distribution(self) -> Any:
         if self.distribution is None:
-            raise ValueError("the network has no distribution; give it a distribution_cfg")
-        return self.distribution.latest
+            raise AttributeError("the network has no distribution; give it a distribution_cfg")
+        return self.distribution
 
     def as_jit(self) -> nn.Module:
         """Return a copy that ``torch.jit.script`` takes; a recurrent one keeps its state itself."""
@@ -222,6 +231,10 @@ class RNNModel(MLPModel):
     def get_hidden_state(self) -> HiddenState:
         """Return the state."""
         return self.rnn.hidden_state
+
+    def detach_hidden_state(self, dones: Optional[Tensor] = None) -> None:
+        """Keep the state without its gradient, of the environments marked in dones [N] or of all."""
+        self.rnn.detach_hidden_state(dones)
 
     def _get_latent_dim(self) -> int:
         return self.latent_dim
@@ -285,10 +298,10 @@ class ExportedModel(ImagePolicy):
 
     def __init__(self, network: Any, verbose: bool = False):
         nn.Module.__init__(self)
-        latest = {} if network.distribution is None else {id(network.distribution.latest): None}
-        self.network = copy.deepcopy(network, latest).cpu().eval().requires_grad_(False)
+        self.network = copy.deepcopy(network, _with_graph(network)).cpu().eval().requires_grad_(False)
         self.network.reset()
-        self.layers = nn.ModuleList([] if network.distribution is None else action_layers(network.distribution.family))
+        given = network.distribution
+        self.layers = nn.ModuleList([] if given is None else [given.as_deterministic_output_module()])
         self.is_recurrent, self.verbose = bool(network.is_recurrent), verbose
         self.num_obs = self.input_size = network.obs_dim
         images: List[Any] = [getattr(network, f"obs_{name}_2d", []) for name in ("groups", "channels", "dims")]
@@ -314,6 +327,19 @@ class ExportedModel(ImagePolicy):
     def get_dummy_inputs(self) -> Tuple[Tensor, ...]:
         """Return inputs of zeros."""
         return tuple(example_inputs(self).values())
+
+
+def _with_graph(network: Any) -> Dict[int, Any]:
+    """Return what a copy of a network cannot take along, with what it has instead, for ``copy.deepcopy``: tensors that
+    are part of a graph."""
+    memo: Dict[int, Any] = {}
+    for module in network.modules():
+        for value in vars(module).values():
+            if isinstance(value, (native.Distribution, torch.distributions.Distribution)):
+                memo[id(value)] = None
+            parts = value if isinstance(value, tuple) else (value,)
+            memo.update({id(part): part.detach() for part in parts if isinstance(part, Tensor) and not part.is_leaf})
+    return memo
 
 
 class WithoutState(nn.Module):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Union
+import sys
+from dataclasses import fields
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
+import torch
 from torch import Tensor, nn
 
 from rsl_rl.compat.former_names import Facade
+from rsl_rl.distributed import SINGLE_PROCESS
+from rsl_rl.env.vec_env import is_groups
 from rsl_rl.modules import memory
 from rsl_rl.modules import policy as native
 from rsl_rl.modules.distributions import Distribution
@@ -21,11 +26,42 @@ Masks = Union[ResetMasks, Tensor, None]
 class ActorCritic(native.ActorCritic, metaclass=Facade):
     """An :class:`rsl_rl.modules.policy.ActorCritic` with the names of rsl_rl 1 to 3.
 
-    Observations may be one tensor [N, D]; masks [T, M] with first states [L, M, H] are those of padded trajectories.
+    It is constructed from sizes, or as in version 3 from ``(obs, obs_groups, num_actions, ...)``. Observations may be
+    one tensor [N, D]; masks [T, M] with first states [L, M, H] are those of padded trajectories.
     """
 
     stands_for = native.ActorCritic
     is_recurrent: bool = False
+
+    def __init__(self, *args: Any, **settings: Any):
+        if "rnn_hidden_dim" in settings:
+            settings["rnn_hidden_size"] = settings.pop("rnn_hidden_dim")
+        first = args[0] if args else settings.get("obs")
+        if is_groups(first):
+            args, settings = self._of_groups(*args, **settings)
+        super().__init__(*args, **settings)
+
+    def _of_groups(
+        self, obs: Any, obs_groups: Mapping[str, Sequence[str]], num_actions: int, **settings: Any
+    ) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+        """Return our arguments for those of version 3; settings without effect are named."""
+        known = {field.name for field in fields(self.config_class)}
+        unused = [name for name in settings if name not in known]
+        if unused:
+            print(f"rsl_rl: {type(self).__name__} has no {', '.join(unused)}; they have no effect", file=sys.stderr)
+        ours = {name: tuple(x) if isinstance(x, list) else x for name, x in settings.items() if name in known}
+        roles = {"actor": list(obs_groups["policy"]), "critic": list(obs_groups["critic"])}
+        images = {
+            group: tuple(obs[group].shape[1:]) for groups in roles.values() for group in groups if obs[group].dim() > 2
+        }
+        sizes = [sum(obs[group].shape[-1] for group in groups if group not in images) for groups in roles.values()]
+        ours.update({f"{role}_groups": tuple(groups) for role, groups in roles.items()})
+        return (sizes[0], sizes[1], num_actions, images), ours
+
+    actor_obs_normalization = property(lambda self: self.cfg.actor_obs_normalization)
+    critic_obs_normalization = property(lambda self: self.cfg.critic_obs_normalization)
+    state_dependent_std = property(lambda self: self.cfg.state_dependent_std)
+    noise_std_type = property(lambda self: self.cfg.noise_std_type)
 
     @staticmethod
     def init_weights(sequential: nn.Sequential, scales: Sequence[float]) -> None:
@@ -61,6 +97,15 @@ class ActorCritic(native.ActorCritic, metaclass=Facade):
             return super().evaluate(critic_observations, masks, hidden_states, advance)
         outputs = _of_trajectories(self.critic_model, critic_observations, masks, hidden_states)
         return self.value_normalizer(outputs)
+
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def update_normalization(self, obs: Mapping[str, Tensor]) -> None:
+        """Merge observation groups [N, ...] into the running statistics; a runner does this itself."""
+        for model in (self.actor_model, self.critic_model):
+            if model.has_statistics:
+                weights = torch.ones(*model.vectors(obs).shape[:-1], 1, device=next(self.parameters()).device)
+                model.update_normalization(obs, weights, SINGLE_PROCESS)
 
     def get_actions_log_prob(self, actions: Tensor) -> Tensor:
         """Return the log density [...] of actions [..., A] under the current distribution."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from importlib.util import find_spec
-from typing import Any, Dict, Iterator, Mapping, MutableMapping, Optional, Union
+from typing import Dict, Iterator, Mapping, MutableMapping, Optional, Union
 
 import torch
 from torch import Tensor
 
+from rsl_rl.compat.batches import tensordict as as_tensordict
 from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.storage.returns import bootstrap_timeouts
 from rsl_rl.storage.rollout import Column
-from rsl_rl.utils.registry import import_object
 
 Rollout = MutableMapping[str, Tensor]
 """Fields by name: a dict, or a TensorDict of the package tensordict."""
@@ -88,7 +88,7 @@ class RolloutBuffer:
 
     def _wrapped(self, fields: Mapping[str, Tensor]) -> Rollout:
         sizes = (self.num_envs, self.rollout_len + 1)
-        return _tensordict(fields, sizes, self.storage.device) if self._tensordict else dict(fields)
+        return as_tensordict(fields, sizes, self.storage.device) if self._tensordict else dict(fields)
 
     def start_rollout(self) -> Rollout:
         """Return the rollout to write into, without the fields of algorithms and with zeros in the padding.
@@ -198,7 +198,7 @@ def transition_view(rollout: Rollout, flatten: bool = False) -> Rollout:
     if isinstance(rollout, dict):
         return fields
     sizes = (num_envs * num_steps,) if flatten else (num_envs, num_steps)
-    return _tensordict(fields, sizes, rollout["action"].device)
+    return as_tensordict(fields, sizes, rollout["action"].device)
 
 
 def iterate_minibatches(
@@ -217,9 +217,4 @@ def iterate_minibatches(
     order = torch.randperm(len(rollout["reward"]), device=source)
     for steps in order.split(batch_size):
         fields = {name: rollout[name][steps].to(device or source) for name in rollout.keys()}  # noqa: SIM118
-        yield fields if isinstance(rollout, dict) else _tensordict(fields, (len(steps),), device or source)
-
-
-def _tensordict(fields: Mapping[str, Tensor], sizes: Any, device: Any) -> Rollout:
-    """Return fields as a TensorDict of the same tensors."""
-    return import_object("tensordict:TensorDict")(dict(fields), batch_size=sizes, device=device)
+        yield fields if isinstance(rollout, dict) else as_tensordict(fields, (len(steps),), device or source)

@@ -16,6 +16,7 @@ from rsl_rl.compat.env import as_vec_env
 from rsl_rl.compat.eras import Era
 from rsl_rl.compat.former_names import Facade
 from rsl_rl.compat.model_policy import networks_of
+from rsl_rl.compat.storage import RolloutStorage
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import Collective
@@ -64,6 +65,8 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         plain = type(cfg.algorithm) is PPOConfig
         alg: Any = PPO.from_env(cfg, env, self.device) if plain else super().build_algorithm(cfg, env)
         alg.unpacked = unpacked_by(era, self.alg_cfg)
+        if era.major >= 3 and isinstance(alg.storage, RolloutStorage):
+            alg.storage.serve_groups(alg.policy.family.parameter_shapes)
         return alg
 
     # Numbers of iterations
@@ -231,6 +234,30 @@ class LoggerView:
         """Close the writer."""
         if self.writer is not None:
             self.writer.close()
+
+
+class LogWriter:
+    """What a client derives its own writer from; a configuration's writer is not used, which a line at the start
+    says."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        """Write a number; a subclass defines it."""
+        raise NotImplementedError(f"{type(self).__name__} defines no add_scalar")
+
+    def store_config(self, env_cfg: Any, train_cfg: Any) -> None:
+        """Do nothing."""
+
+    def save_model(self, model_path: str, it: int) -> None:
+        """Do nothing."""
+
+    def save_file(self, path: str) -> None:
+        """Do nothing."""
+
+    def save_video(self, video: Any, it: int) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Do nothing."""
 
 
 class LazyWriter:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
+from rsl_rl.compat.batches import Batch, grouped, step_batches, trajectory_batches, trajectory_states
 from rsl_rl.compat.former_names import Facade
+from rsl_rl.env.vec_env import is_groups
 from rsl_rl.storage import returns, rollout
-from rsl_rl.storage.mini_batches import ChunkPlan, MiniBatch, SequenceBatches, StepBatches
+from rsl_rl.storage.mini_batches import ChunkPlan, MiniBatch, SequenceBatches, StepBatches, plan_chunks
 from rsl_rl.storage.rollout import Column, GroupSpec
-from rsl_rl.utils.trajectories import HiddenState, as_states, split_and_pad_trajectories, trajectory_starts
+from rsl_rl.utils.trajectories import HiddenState, split_and_pad_trajectories, trajectory_starts
 
 _OPTIONAL = ("time_outs", "sample_mask", "returns", "advantages")
 """Columns that a transition may omit."""
@@ -46,6 +48,10 @@ class Transition:
     columns: Dict[str, Tensor]
     hidden_states: Optional[Tuple[HiddenState, HiddenState]]
     on_demand: Dict[str, Callable[[], Tensor]]
+    by_group = False
+    """Whether ``observations`` are all groups, as in rsl_rl 3 to 5, and not the group "policy"."""
+    distribution_params: Optional[Tuple[Tensor, ...]] = None
+    privileged_actions: Optional[Tensor] = None
 
     def __init__(
         self,
@@ -68,6 +74,7 @@ class Transition:
     def clear(self) -> None:
         """Drop every tensor."""
         self.groups, self.columns, self.hidden_states, self.on_demand = {}, {}, None, {}
+        self.distribution_params = self.privileged_actions = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _NAMES:
@@ -75,11 +82,15 @@ class Transition:
         if name in self.on_demand:
             with torch.no_grad():
                 self.columns[name].copy_(self.on_demand.pop(name)())
+        if name == "observations" and self.by_group:
+            return grouped(self.groups, 1) if self.groups else None
         part, key = _NAMES[name]
         return getattr(self, part).get(key)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _NAMES:
+        if name == "observations" and is_groups(value):
+            self.groups, self.by_group = {group: value[group] for group in value.keys()}, True  # noqa: SIM118
+        elif name in _NAMES:
             part, key = _NAMES[name]
             getattr(self, part)[key] = value
         else:
@@ -119,18 +130,6 @@ class ClientBatch(MiniBatch):
     old_sigma = property(lambda self: self.columns["action_std"])
 
 
-def trajectory_states(state: HiddenState, dones: Tensor) -> HiddenState:
-    """Return the recurrent states [L, M, H] before the trajectories of :func:`split_and_pad_trajectories`, from those
-    before a rollout [L, N, H] with dones [T, N]: zeros for trajectories that begin after a done."""
-    starts = trajectory_starts(dones.reshape(dones.shape[:2])).t()  # [N, T]
-    parts = []
-    for before in as_states(state):
-        steps = before.new_zeros(*before.shape[:2], starts.shape[1], before.shape[2])  # [L, N, T, H]
-        steps[:, :, 0] = before
-        parts.append(steps[:, starts])
-    return parts[0] if len(parts) == 1 else tuple(parts)
-
-
 def dones_of(keep_state: Tensor) -> Tensor:
     """Return dones [T, N] bool of a rollout from where its state is kept, 0 or 1; those of the last step are unknown
     and False."""
@@ -150,6 +149,11 @@ class RolloutStorage(rollout.RolloutStorage, metaclass=Facade):
 
     stands_for = rollout.RolloutStorage
     Transition = Transition
+    Batch = Batch
+    by_group = False
+    """Whether observations, transitions and mini-batches are those of rsl_rl 3 to 5, with all groups by name."""
+    parameter_names: Tuple[str, ...] = ()
+    """Columns with the parameters of the distribution over actions."""
 
     def __init__(
         self,
@@ -211,17 +215,24 @@ class RolloutStorage(rollout.RolloutStorage, metaclass=Facade):
         else:
             object.__setattr__(self, name, value)
 
+    def serve_groups(self, parameter_names: Iterable[str]) -> None:
+        """Give observations, transitions and mini-batches the form of rsl_rl 3 to 5."""
+        self.by_group, self.parameter_names = True, tuple(parameter_names)
+
     # Names
 
     num_transitions_per_env = property(lambda self: self.num_steps)
-    observations = property(lambda self: self.groups["policy"])
+    observations = property(lambda self: grouped(self.groups, 2) if self.by_group else self.groups["policy"])
     privileged_observations = property(lambda self: self.groups.get("critic"))
     critic_observations = property(lambda self: self.groups.get("critic", self.groups["policy"]))
+    distribution_params = property(lambda self: tuple(self.columns[name] for name in self.parameter_names))
     mu = property(lambda self: self.columns["action_mean"])
     sigma = property(lambda self: self.columns["action_std"].expand_as(self.mu))
     saved_hidden_states_a = property(lambda self: self.saved_states[0])
     saved_hidden_states_c = property(lambda self: self.saved_states[1])
-    obs_shape = property(lambda self: _shape_of(self.observations))
+    saved_hidden_state_a = property(lambda self: self.saved_states[0] or None)
+    saved_hidden_state_c = property(lambda self: self.saved_states[1] or None)
+    obs_shape = property(lambda self: _shape_of(self.groups["policy"]))
     privileged_obs_shape = property(lambda self: _shape_of(self.privileged_observations))
     actions_shape = property(lambda self: _shape_of(self.columns["actions"]))
 
@@ -285,17 +296,25 @@ class RolloutStorage(rollout.RolloutStorage, metaclass=Facade):
         num_trajectories = trajectory_starts(self.columns["dones"]).sum()
         return self.columns["dones"].numel() / num_trajectories, self.columns["rewards"].mean()
 
-    def mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[ClientBatch]:
+    def mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[Any]:
         """Yield flat mini-batches of shuffled steps, every step once per epoch."""
+        if self.by_group:
+            yield from step_batches(self, self.parameter_names, num_mini_batches, num_epochs)
+            return
         batches = StepBatches(self)
         for steps in batches.shuffled(num_mini_batches, num_epochs):
             yield ClientBatch(**vars(batches.gather(steps)))
 
-    def reccurent_mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[ClientBatch]:
+    def recurrent_mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[Any]:
         """Yield mini-batches of shuffled whole environments, every environment once per epoch."""
+        if self.by_group:
+            yield from trajectory_batches(self, self.parameter_names, num_mini_batches, num_epochs)
+            return
         batches = SequenceBatches(self)
         for envs in batches.shuffled(num_mini_batches, num_epochs):
             yield ClientBatch(**vars(batches.gather(envs)))
+
+    reccurent_mini_batch_generator = recurrent_mini_batch_generator  # its name in version 1
 
 
 def _shape_of(x: Optional[Tensor]) -> Optional[Tuple[int, ...]]:
@@ -307,3 +326,98 @@ def _rows_of(x: Tensor) -> Tensor:
     """Return the memory of which a tensor of ``RolloutStorage.allocate`` is the first T steps."""
     assert x._base is not None
     return x._base
+
+
+class GroupStorage(RolloutStorage):
+    """A storage with the constructor and names of rsl_rl 3.3 to 5.
+
+    ``training_type`` is "rl" or "distillation"; ``obs`` are observation groups [N, ...] of the environment. The
+    parameters of the distribution are stored as they come with the first transition. Recurrent states are stored at
+    every step, until :meth:`adopt` is called.
+    """
+
+    by_group = True
+
+    def __init__(
+        self,
+        training_type: str,
+        num_envs: int,
+        num_transitions_per_env: int,
+        obs: Mapping[str, Tensor],
+        actions_shape: Sequence[int],
+        device: Union[str, torch.device] = "cpu",
+    ):
+        if training_type not in ("rl", "distillation"):
+            raise ValueError(f"training_type={training_type!r}; give 'rl' or 'distillation'")
+        groups = {name: GroupSpec.of(obs[name]) for name in obs.keys()}  # noqa: SIM118
+        columns = {"privileged_actions": Column(actions_shape[0])} if training_type == "distillation" else {}
+        plan = plan_chunks(num_transitions_per_env, 1)
+        super().__init__(num_envs, num_transitions_per_env, groups, None, actions_shape, device, plan, columns)
+        self.training_type = training_type
+
+    def adopt(self, parameter_shapes: Mapping[str, Sequence[int]], sequences: bool) -> None:
+        """Store the rollouts of a policy with these parameters, with ``sequences`` of one with memory."""
+        self.plan = plan_chunks(self.num_steps, self.num_steps).to(self.device)
+        self.batches = SequenceBatches(self) if sequences else StepBatches(self)
+        self._declare({name: shape[0] for name, shape in parameter_shapes.items()})
+
+    @torch.inference_mode(False)  # a client that collects in inference mode learns from the same memory
+    def _declare(self, sizes: Mapping[str, int]) -> None:
+        for name, size in sizes.items():
+            self.add_column(name, Column(size))
+        self.parameter_names = tuple(sizes)
+        self._rows = [self._view(step) for step in range(self.num_steps)]
+
+    def add_transitions(self, transition: Any) -> None:
+        """Store a transition as the next step."""
+        self._require_room()
+        names = ["actions", "rewards", "dones"]
+        if self.training_type == "rl":
+            parameters = transition.distribution_params or (transition.action_mean, transition.action_sigma)
+            if not self.parameter_names:
+                self._declare({f"parameter_{i}": parameter.shape[-1] for i, parameter in enumerate(parameters)})
+            transition.columns.update(zip(self.parameter_names, parameters))
+            names += ["values", "actions_log_prob", *self.parameter_names]
+        else:
+            transition.columns["privileged_actions"] = transition.privileged_actions
+            names.append("privileged_actions")
+        row = self._rows[self.step]
+        given = {name: transition.columns.get(name) for name in names}
+        missing = [name for name, value in given.items() if value is None]
+        if missing or not transition.groups:
+            raise ValueError(f"the transition has no {(missing or ['observations'])[0]}; set it before add_transition")
+        for name, place in row.groups.items():
+            place.copy_(transition.groups[name])
+        for name, value in given.items():
+            row.columns[name].copy_(value.reshape(row.columns[name].shape))
+        self._save_hidden_states(transition.hidden_states)
+        self.step += 1
+
+    add_transition = add_transitions
+
+    def _save_hidden_states(self, hidden_states: Optional[Tuple[HiddenState, HiddenState]]) -> None:
+        if hidden_states not in (None, (None, None)):
+            super()._save_hidden_states(hidden_states)
+
+    def mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[Any]:
+        self._require_type("rl")
+        return super().mini_batch_generator(num_mini_batches, num_epochs)
+
+    def recurrent_mini_batch_generator(self, num_mini_batches: int, num_epochs: int = 8) -> Iterator[Any]:
+        self._require_type("rl")
+        return super().recurrent_mini_batch_generator(num_mini_batches, num_epochs)
+
+    def generator(self) -> Iterator[Batch]:
+        """Yield the steps of a distillation, one after the other."""
+        self._require_type("distillation")
+        for row in self._rows:
+            columns = row.columns
+            yield Batch(
+                grouped(row.groups, 1), privileged_actions=columns["privileged_actions"], dones=columns["dones"]
+            )
+
+    def _require_type(self, needed: str) -> None:
+        if self.training_type != needed:
+            raise ValueError(
+                f"this is a storage for '{self.training_type}'; these mini-batches need one for '{needed}'"
+            )

@@ -6,9 +6,12 @@ from rsl_rl.algorithms.extension import Extension
 from rsl_rl.extensions.random_network_distillation import RandomNetworkDistillation
 from rsl_rl.extensions.reference_kl import ReferenceKL
 from rsl_rl.extensions.symmetry import Symmetry
-from rsl_rl.utils.public_names import public_name
+from rsl_rl.utils.public_names import former_path, public_name
 
 __all__ = ["Extension", "RandomNetworkDistillation", "ReferenceKL", "Symmetry"]
+
+
+__path__.append(former_path(__name__))
 
 
 def __getattr__(name: str) -> Any:

@@ -17,10 +17,11 @@ from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.modules.symmetry import mirror
 from rsl_rl.storage.mini_batches import LazyGroups, MiniBatch, chunk_states, weighted_mean
 from rsl_rl.storage.rollout import RolloutStorage
+from rsl_rl.utils.public_names import FormerCalls
 from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states
 
 
-class Symmetry(Extension):
+class Symmetry(Extension, metaclass=FormerCalls):
     """Learn from the mirror image of each sample too, or penalise actions that are not mirrored with the observation
     (Mittal et al. 2024, https://arxiv.org/abs/2403.04359).
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import List, Optional, Protocol, Sequence, Tuple
 
+import torch
 from torch import Tensor, nn
 
 from rsl_rl.config.policy import ACTIVATIONS
@@ -55,7 +56,8 @@ class MLP(nn.Sequential):
     """Faster implementation of the same function; None for that of nn.Sequential."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return super().forward(input) if self.kernel is None else self.kernel(self, input)
+        plain = self.kernel is None or torch.jit.is_tracing()  # a kernel cannot be traced
+        return super().forward(input) if plain else self.kernel(self, input)
 
     def cache_weights(self) -> None:
         """Use the current weights for calls without gradients until :meth:`clear_cache`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Mapping
+from abc import ABCMeta
+from typing import Any, Mapping, Optional
 
 from rsl_rl.utils.registry import import_object
 
@@ -32,3 +33,21 @@ def public_name(package: str, name: str, own: Mapping[str, str] = {}) -> Any:
             raise AttributeError(f"module '{package}' has no attribute '{name}'") from None
         return import_object(own[name])
     return names.find(package, name, own)
+
+
+class FormerCalls(ABCMeta):
+    """Metaclass of classes that rsl_rl 1 to 5 have in the same file, with another constructor: called with arguments of
+    an earlier version, the class that stands for it in rsl_rl.compat is constructed."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        former = former_class(cls, args, kwargs)
+        return super().__call__(*args, **kwargs) if former is None else former(*args, **kwargs)
+
+
+def former_class(cls: type, args: Any, kwargs: Any) -> Optional[type]:
+    """Return the class in rsl_rl.compat that takes these arguments in place of ``cls``; None if ``cls`` itself does."""
+    try:
+        names = importlib.import_module("rsl_rl.compat.former_names")
+    except ImportError:
+        return None
+    return names.former_class(cls, args, kwargs)

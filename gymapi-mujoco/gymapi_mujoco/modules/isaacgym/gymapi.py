@@ -11,6 +11,7 @@ from gymapi_mujoco.structs import (
     ActuatorProperties,
     AssetOptions,
     CameraProperties,
+    DofFrame,
     DofState,
     FlexParams,
     ForceSensorProperties,
@@ -26,6 +27,7 @@ from gymapi_mujoco.structs import (
     RigidBodyState,
     RigidShapeProperties,
     SimParams,
+    TendonProperties,
     Transform,
     TriangleMeshParams,
     Vec2,
@@ -37,18 +39,22 @@ from gymapi_mujoco.structs import (
 from gymapi_mujoco.tensors import Tensor
 from gymapi_mujoco.viewer import ActionEvent, Viewer
 
+HeightFieldProperties = HeightFieldParams  # its name in earlier releases
+
 __all__ = [
     "ActionEvent",
     "ActuatorProperties",
     "Asset",
     "AssetOptions",
     "CameraProperties",
+    "DofFrame",
     "DofState",
     "Env",
     "FlexParams",
     "ForceSensorProperties",
     "Gym",
     "HeightFieldParams",
+    "HeightFieldProperties",
     "IndexRange",
     "Int2",
     "Mat33",
@@ -61,6 +67,7 @@ __all__ = [
     "RigidShapeProperties",
     "Sim",
     "SimParams",
+    "TendonProperties",
     "Tensor",
     "Transform",
     "TriangleMeshParams",

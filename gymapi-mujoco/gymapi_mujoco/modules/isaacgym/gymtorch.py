@@ -5,6 +5,8 @@ from typing import Optional
 import torch
 from gymapi_mujoco.tensors import Tensor
 
+__all__ = ["unwrap_tensor", "wrap_tensor"]
+
 
 def wrap_tensor(gym_tensor: Tensor, offsets=None, counts=None) -> Optional[torch.Tensor]:
     """Return the torch tensor of a buffer, which share their memory; None if it has no values, such as no DoFs."""

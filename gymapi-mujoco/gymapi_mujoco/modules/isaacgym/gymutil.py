@@ -3,6 +3,7 @@
 import argparse
 import sys
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from gymapi_mujoco.backends import INSTALL, gpu_is_usable, warp_is_installed
@@ -26,6 +27,11 @@ def parse_device_str(device_str):
     if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
         raise ValueError(f"device '{device_str}': give cpu, cuda or cuda:<number>")
     return kind, int(number or 0)
+
+
+def _indent_xml(elem, level=0):
+    """Indent the elements of an XML tree, in place."""
+    ElementTree.indent(elem, level=level)
 
 
 def parse_bool(value):

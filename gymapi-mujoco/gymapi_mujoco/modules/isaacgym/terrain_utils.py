@@ -147,6 +147,11 @@ def convert_heightfield_to_trimesh(height_field_raw, horizontal_scale, vertical_
     that a step is a vertical wall.
     """
     raw = np.asarray(height_field_raw)
+    if not (horizontal_scale > 0 and vertical_scale > 0):
+        raise ValueError(
+            f"convert_heightfield_to_trimesh: horizontal_scale={horizontal_scale} and vertical_scale={vertical_scale}; "
+            "both must be above zero"
+        )
     rows, cols = raw.shape
     x = np.tile(np.arange(rows)[:, None] * float(horizontal_scale), (1, cols))
     y = np.tile(np.arange(cols)[None, :] * float(horizontal_scale), (rows, 1))

@@ -1,0 +1,1 @@
+"""Modules of rsl_rl 1 to 5 in this package."""
