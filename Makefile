@@ -4,12 +4,13 @@ PYTHON ?= python3.11
 PY := .venv/bin/python
 RUN := $(PY) -m
 
-.PHONY: help walk test test-slow check format docs clean
+.PHONY: help walk test test-slow check format docs page clean
 
 help:
 	@echo "make walk       train a Go2 to walk, evaluate it, film it and export its policy (minutes, two cores)"
 	@echo "make test       fast tests with coverage      make test-slow  trainings and other slow proofs"
 	@echo "make check      format, lint, types, Python 3.8 syntax"
+	@echo "make page       build the web page of rsl-rl play --page, with Node.js and packages from the npm registry"
 	@echo "make docs       build the pages of docs/ as a site in build/site, with links checked"
 
 .venv/installed: setup.py constraints.txt Makefile
@@ -31,6 +32,7 @@ walk: .venv/installed
 	$(PY) scripts/play.py --task go2_flat
 
 test: .venv/installed
+	@if command -v npm > /dev/null; then $(MAKE) page; else echo "no npm, so no tests of the page"; fi
 	$(RUN) coverage erase
 	$(RUN) coverage run -m pytest -n 2 --dist loadfile
 	$(RUN) coverage combine --quiet
@@ -57,6 +59,14 @@ docs: .venv/docs_installed
 .venv/docs_installed: .venv/installed
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
+
+page: rsl_rl/viz/page.html
+
+PAGE_SOURCES := $(wildcard web/*.json web/*.mjs web/*.py web/src/*) rsl_rl/viz/page.py
+
+rsl_rl/viz/page.html: $(PAGE_SOURCES) | .venv/installed
+	$(PY) web/page_types.py > web/src/page_data.ts
+	cd web && npm ci --silent --no-audit --no-fund && npm run --silent check && npm run --silent build
 
 clean:
 	rm -rf .venv .coverage* build *.egg-info

@@ -33,8 +33,8 @@ EXTRAS = {
     "gymnasium": ["gymnasium>=1.1"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
-        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "GitPython", "gymnasium>=1.1",
-        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4",
+        "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "GitPython", "gymnasium>=1.1", "playwright",
+        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4", "jsonschema",
     ],
 }  # fmt: skip
 
@@ -47,7 +47,12 @@ setup(
     license="BSD-3-Clause",
     packages=[*find_packages(include=["rsl_rl", "rsl_rl.*"]), *FOLDERS],
     package_dir=FOLDERS,
-    package_data={"rsl_rl": ["py.typed"], "rsl_rl.robots": ["*/*.xml", "*/*.urdf"]},
+    package_data={
+        "rsl_rl": ["py.typed"],
+        "rsl_rl.exporters": ["c_source/*"],
+        "rsl_rl.robots": ["*/*.xml", "*/*.urdf"],
+        "rsl_rl.viz": ["page.html"],
+    },
     entry_points={
         "console_scripts": ["rsl-rl = rsl_rl.cli.main:main"],
         "rsl_rl.tasks": [f"{name} = rsl_rl_configs.{path}" for name, path in experiments().items()],

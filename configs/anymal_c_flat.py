@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import CommandTerm, ControlConfig, EventTerm, RandomizationConfig
+from rsl_rl.config.mdp import CommandTerm, ControlConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
 from .go2_flat import Go2Flat, flat_task
@@ -14,8 +14,8 @@ _THIGHS_AND_SHANKS = tuple(f"{leg}_{part}" for part in ("thigh", "shank") for le
 
 
 def anymal_task() -> LeggedRobotConfig:
-    """Return go2_flat with the gains and sizes of a robot of 52 kg: gains and the weight of torques of legged_gym,
-    slower steps, and pushes every 6 s that do not turn it."""
+    """Return go2_flat with the gains and sizes of a robot of 52 kg: gains and the weight of torques of legged_gym, and
+    slower steps."""
     task = flat_task()
     return replace(
         task,
@@ -26,12 +26,7 @@ def anymal_task() -> LeggedRobotConfig:
         .with_params("base_height", base_height_target=0.5)
         .with_params("feet_air_time", air_time_target=0.35)
         .with_params("collision", collision_links=_THIGHS_AND_SHANKS),
-        randomization=RandomizationConfig().with_terms(
-            {
-                "model_parameters": EventTerm("startup", params={"payload": (-5.0, 5.0)}),
-                "push": EventTerm("interval", 6.0),
-            }
-        ),
+        randomization=task.randomization.with_params("model_parameters", payload=(-5.0, 5.0)),
         gate={**task.gate, "stop_drift": 0.1},
         terminations=replace(task.terminations, contact_links=("trunk",)),
     )

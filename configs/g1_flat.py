@@ -75,7 +75,7 @@ def biped_task() -> LeggedRobotConfig:
         randomization=RandomizationConfig().with_terms(
             {
                 "model_parameters": EventTerm("startup", params={"payload": (-1.0, 3.0)}),
-                "push": EventTerm("interval", 6.0, params={"push_velocity": 0.4}),
+                "push": EventTerm("interval", 3.0, params={"push_velocity": 0.5, "push_turning": 0.5}),
             }
         ),
         terminations=TerminationConfig(contact_links=("trunk", *_LEGS), max_tilt=0.8),

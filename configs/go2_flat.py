@@ -67,7 +67,8 @@ def flat_task() -> LeggedRobotConfig:
         },
         commands=CommandConfig(
             resampling_time=3.0,
-            standing_fraction=0.1,
+            standing_fraction=0.06,
+            standing_time=9.0,  # robots that stand badly tip over after some seconds
             dead_zone=0.04,
             limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),
             terms={"gait_clock": CommandTerm(params={"period": 0.5})},
@@ -78,7 +79,7 @@ def flat_task() -> LeggedRobotConfig:
                 "track_yaw_rate": RewardTerm(0.75, params={"tracking_sigma": 0.25}),
                 "lin_vel_z": RewardTerm(-2.0),
                 "ang_vel_xy": RewardTerm(-0.05),
-                "orientation": RewardTerm(-1.0),
+                "orientation": RewardTerm(-5.0),
                 "base_height": RewardTerm(-10.0, params={"base_height_target": 0.3}),
                 "torques": RewardTerm(-1e-4),
                 "joint_acc": RewardTerm(-2.5e-7),
@@ -105,7 +106,7 @@ def flat_task() -> LeggedRobotConfig:
             "stop_drift": 0.05,
         },
         randomization=RandomizationConfig().with_terms(
-            {"push": EventTerm("interval", 4.0, params={"push_turning": 1.5})}
+            {"push": EventTerm("interval", 2.0, params={"push_turning": 1.5})}
         ),
         terminations=TerminationConfig(contact_links=("trunk", "head"), max_tilt=1.0),
     )

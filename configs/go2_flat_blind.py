@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import EventTerm, ObservationGroupConfig, RandomizationConfig
+from rsl_rl.config.mdp import ObservationGroupConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
@@ -29,19 +29,12 @@ def blind_task() -> LeggedRobotConfig:
         task,
         observations={**task.observations, "policy": ObservationGroupConfig(sensed)},
         rewards=task.rewards.with_weights({"track_lin_vel": 2.25, "track_yaw_rate": 1.5, "foot_timing": 1.5}),
-        randomization=RandomizationConfig().with_terms(
-            {
-                "model_parameters": EventTerm(
-                    "startup",
-                    params={
-                        "friction": (0.2, 1.5),
-                        "payload": (-1.0, 4.0),
-                        "stiffness_scale": (0.8, 1.2),
-                        "damping_scale": (0.8, 1.2),
-                    },
-                ),
-                "push": EventTerm("interval", 6.0, params={"push_velocity": 0.8}),
-            }
+        randomization=task.randomization.with_params(
+            "model_parameters",
+            friction=(0.2, 1.5),
+            payload=(-1.0, 4.0),
+            stiffness_scale=(0.8, 1.2),
+            damping_scale=(0.8, 1.2),
         ),
         gate={
             "fall_rate": 0.03,

@@ -17,7 +17,7 @@ _GROWING = {"start": 0.2, "end": 1.0, "steps": 100 * 24}
 
 def robust_task() -> LeggedRobotConfig:
     """Return go2_flat with delays, weaker and stronger motors, forces and more randomisation; contacts hold standing
-    feet, and more commands are to stand."""
+    feet."""
     task = flat_task()
     policy, critic = task.observations["policy"], task.observations["critic"]
     biases = {"base_lin_vel": 0.05, "base_ang_vel": 0.05, "gravity": 0.02}
@@ -34,15 +34,14 @@ def robust_task() -> LeggedRobotConfig:
             "stop_drift": 0.1,
         },
         sim=replace(task.sim, contact_impedance=0.999),
-        commands=replace(task.commands, standing_fraction=0.15),
         rewards=task.rewards.with_weights({"stand_still": -1.0, "standing_steps": -1.0}),
         observations={
             "policy": policy.with_terms({name: replace(policy.terms[name], bias=x) for name, x in biases.items()}),
             "critic": critic.with_terms({name: ObservationTerm() for name in privileged}),
         },
-        randomization=task.randomization.with_params("model_parameters", friction=(0.2, 1.25), payload=(-1.0, 4.0))
-        .with_params("push", push_velocity=1.0)
-        .with_terms(
+        randomization=task.randomization.with_params(
+            "model_parameters", friction=(0.2, 1.25), payload=(-1.0, 4.0)
+        ).with_terms(
             {
                 "action_delay": EventTerm("reset", params={"range": (0, 3)}),
                 "motor_strength": EventTerm("reset", params={"range": (0.7, 1.1), "schedule": _GROWING}),
@@ -56,7 +55,7 @@ def robust_task() -> LeggedRobotConfig:
 
 @dataclass(frozen=True)
 class Go2FlatRobust(Go2Flat):
-    """Unitree Go2 on flat ground, trained with delays, weak motors, forces, more randomisation and more standing."""
+    """Unitree Go2 on flat ground, trained with delays, weak motors, forces and more randomisation."""
 
     task: str = "go2_flat_robust"
     env: LeggedRobotConfig = field(default_factory=robust_task)

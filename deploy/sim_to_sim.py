@@ -57,7 +57,7 @@ class Walker:
         self._divergence = [bad.mjWARN_BADQPOS, bad.mjWARN_BADQVEL, bad.mjWARN_BADQACC]
         self.counts = {"diverged": 0, "stopped": 0}  # simulations; policies
         self._pos, self._vel = self.model.jnt_qposadr[joints], self.model.jnt_dofadr[joints]
-        self._substeps = round(self.policy.control_period / self.model.opt.timestep)
+        self.substeps = round(self.policy.control_period / self.model.opt.timestep)
         limits = self.policy.torque_limits
         self.model.actuator_forcerange[:] = np.stack((-limits, limits), axis=1)
         self._trunk = self.model.jnt_bodyid[0]
@@ -96,7 +96,7 @@ class Walker:
         """Simulate one control step with the policy's action; return whether the policy stopped or the simulation
         diverged, after which it has to be reset."""
         try:
-            self._simulate(self._targets(command))
+            self.simulate(self._targets(command))
         except PolicyStoppedError:
             self.counts["stopped"] += 1
             return True
@@ -106,23 +106,32 @@ class Walker:
 
     def _targets(self, command):
         """Return the policy's joint targets."""
-        return self.policy(
-            command=command,
-            base_quat=self.data.qpos[3:7],
-            base_lin_vel_world=self.data.qvel[:3],
-            base_ang_vel=self.data.qvel[3:6],
-            joint_pos=self.data.qpos[self._pos],
-            joint_vel=self.data.qvel[self._vel],
-        )
+        return self.policy(command=command, **self.readings())
 
-    def _simulate(self, targets):
+    def readings(self):
+        """Return what the robot's sensors measure, as arguments of the policy."""
+        return {
+            "base_quat": self.data.qpos[3:7],
+            "base_lin_vel": self.base_to_world().T @ self.data.qvel[:3],
+            "base_ang_vel": self.data.qvel[3:6],
+            "joint_pos": self.data.qpos[self._pos],
+            "joint_vel": self.data.qvel[self._vel],
+        }
+
+    def base_to_world(self):
+        """Return the rotation matrix of the base [3, 3]."""
+        matrix = np.empty(9)
+        self._mujoco.mju_quat2Mat(matrix, self.data.qpos[3:7])
+        return matrix.reshape(3, 3)
+
+    def simulate(self, targets):
         """Simulate one control step with joint targets."""
         if self._motor is None:
             self.data.ctrl[:] = targets
-            self._mujoco.mj_step(self.model, self.data, self._substeps)
+            self._mujoco.mj_step(self.model, self.data, self.substeps)
             return
         stall, no_load = self._motor
-        for _ in range(self._substeps):
+        for _ in range(self.substeps):
             velocity = self.data.qvel[self._vel]
             torque = self._gains[0] * (targets - self.data.qpos[self._pos]) - self._gains[1] * velocity
             share = velocity / no_load
@@ -131,9 +140,7 @@ class Walker:
 
     def velocities(self):
         """Return vx, vy [m/s] and yaw rate [rad/s] in the base frame, and whether the robot has fallen."""
-        base_to_world = np.empty(9)
-        self._mujoco.mju_quat2Mat(base_to_world, self.data.qpos[3:7])
-        rotation = base_to_world.reshape(3, 3)
+        rotation = self.base_to_world()
         forces = [np.linalg.norm(self.data.sensor(name).data) for name in self._contacts]
         fallen = rotation[2, 2] < self._lowest_cosine or any(force > self._contact_force for force in forces)
         vx, vy, _ = rotation.T @ self.data.qvel[:3]

@@ -1,8 +1,10 @@
 """Fixtures shared by all tests."""
 
 import importlib.util
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,8 @@ from filelock import FileLock
 from hypothesis import settings
 
 from benchmarks.pairing import PEER_PACKAGES
+from rsl_rl.cli.main import main
+from rsl_rl.cli.signals import SIGNALS
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
@@ -62,6 +66,24 @@ def run_script(tmp_path: Path):
         )
 
     return run
+
+
+@pytest.fixture
+def rsl_rl_here(monkeypatch):
+    """Run `rsl-rl` with some words in this process, and return its exit code."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["rsl-rl"])
+    before = {number: signal.getsignal(number) for number in SIGNALS}  # a training replaces the handlers
+
+    def run(*words: str) -> int:
+        try:
+            return main(words)
+        except SystemExit as stop:  # of --help
+            return stop.code
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
@@ -126,6 +148,28 @@ def peer(pytestconfig) -> Path:
                 pytest.skip(f"rsl-rl-lib 5.5.1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
             (folder / "complete").touch()
     return folder
+
+
+@pytest.fixture(scope="session")
+def ask_peer(peer, tmp_path_factory):
+    """Run a script of tests/algorithms in a process whose rsl_rl is rsl-rl-lib 5.5.1; return what it saves."""
+    folder, scripts = tmp_path_factory.mktemp("peer"), ROOT / "tests" / "algorithms"
+    environment = {**os.environ, "PYTHONPATH": str(peer), "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, str(scripts / "peer_server.py")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (folder / "errors").open("w") as errors:
+        process = subprocess.Popen(command, **pipes, stderr=errors, env=environment, cwd=folder)
+
+        def ask(script: str, given: dict) -> dict:
+            torch.save(given, folder / "given.pt")
+            request = [str(scripts / script), str(folder / "given.pt"), str(folder / "found.pt")]
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "done\n", (folder / "errors").read_text()
+            return torch.load(folder / "found.pt", weights_only=False)
+
+        yield ask
+        process.communicate()
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import List, NamedTuple
 
-BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', flags=re.M | re.S)
+BLOCK = re.compile(r'^( *)```(\w+)(?: title="([^"]+)")?\n(.*?)^\1```', flags=re.M | re.S)
 
 
 class Block(NamedTuple):
@@ -22,7 +23,7 @@ def pages(root: Path) -> List[Path]:
 
 def blocks(page: Path, language: str) -> List[Block]:
     """Return the code blocks of a page in one language."""
-    found = [Block(*groups) for groups in BLOCK.findall(page.read_text())]
+    found = [Block(kind, title, dedent(code)) for _, kind, title, code in BLOCK.findall(page.read_text())]
     return [block for block in found if block.language == language]
 
 
@@ -33,4 +34,4 @@ def commands(page: Path) -> List[str]:
 
 def without_code(page: Path) -> str:
     """Return the text of a page without its code blocks."""
-    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    return re.sub(r"^( *)```.*?^\1```", "", page.read_text(), flags=re.M | re.S)

@@ -26,12 +26,12 @@ LAYER = {
     "algorithms": 4, "tasks": 4,
     "extensions": 5,
     "runners": 6,
-    "compat": 7, "evaluation": 7,
+    "compat": 7, "evaluation": 7, "contracts": 7,
     "cli": 8,
 }  # fmt: skip
 SIMULATION = {"sim", "tasks", "robots", "adoption", "terrain", "viz"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
-SEES_BOTH = {"evaluation", "cli"}
+SEES_BOTH = {"evaluation", "contracts", "cli"}
 
 
 def imported_folders(path):

@@ -76,6 +76,7 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
     "rsl-rl evaluate --task go2_flat --checkpoint best": ("--checkpoint", "-1", *SHORT),
     "rsl-rl play --task go2_flat --command 0.8 0 0": ("--num_envs", "1", "--seconds", "0.1"),
     "rsl-rl export --task go2_flat": (),
+    "rsl-rl export --task go2_flat --format c": (),
 }
 
 SLOW = {  # commands that differ from faster ones of SCRIPTS in a flag which other tests cover
@@ -143,6 +144,8 @@ WEIGHTS = {  # command of CONTRIBUTING.md -> what makes it small
     "torchrun --nproc_per_node=2 -m benchmarks.weights toy": ("--num_updates", "1", "--num_envs", "8"),
 }
 
+ROBOT_LOOP = "python robot_loop.py policy.onnx --driver udp_driver --address 127.0.0.1:9870"
+
 ELSEWHERE = {  # command -> the test or the job that runs it
     "torchrun --nproc_per_node=4 -m rsl_rl train --task go2_flat --num_envs 16384": "tests/distributed",
     "torchrun --nproc_per_node=4 -m rsl_rl train --task go2_flat --resume": "tests/distributed",
@@ -172,6 +175,8 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "rsl-rl evaluate --task my_dog.flat:MyDogFlat": "tests/cli/test_adopt.py",
     "rsl-rl play --task my_dog.flat:MyDogFlat --command 0.5 0 0": "tests/cli/test_adopt.py",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
+    "rsl-rl play --task go2_flat --page walk.html": "tests/web/test_play_page.py",
+    "rsl-rl play --task go2_rough --page walk.html --page_add --licence CC-BY-4.0": "tests/web/test_play_page.py",
     "rsl-rl play --task go2_flat --viewer --num_envs 4": "tests/evaluation/test_teleop.py",
     "rsl-rl play --task go2_flat --viewer --follow": "tests/evaluation/test_teleop.py",
     "rsl-rl play --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
@@ -180,6 +185,32 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "rsl-rl sim-to-sim logs/go2_flat/<run>/exported/policy.onnx": "tests/test_docs_from_wheel.py, slow",
     "rsl-rl sim-to-sim logs/go2_flat/<run>/exported/policy.onnx --robots 256 "
     "--friction 0.4 1.25 --payload -1 2 --gains 0.9 1.1": "tests/test_docs_from_wheel.py, slow",
+    **dict.fromkeys(
+        (
+            "rsl-rl sim-to-sim logs/go2_flat/<run>/exported/policy.onnx --robots 4 --friction 0.4 1.25 --payload -1 2",
+            "rsl-rl sim-robot logs/go2_flat/<run>/exported/policy.onnx --port 9870",
+            "rsl-rl sim-robot logs/go2_flat/<run>/exported/policy.onnx --port 9870 --loss 0.2 --jitter 0.06",
+            "cd logs/go2_flat/<run>/exported",
+            f"{ROBOT_LOOP} --command 0.5 0 0 --seconds 10",
+            f"{ROBOT_LOOP} --seconds 0",
+            "cc -std=c99 -O2 -c policy.c -o policy.o",
+        ),
+        "tests/deploy/test_ten_steps.py",
+    ),
+    "rsl-rl contract show deploy.yaml --set robot=go2": "tests/contracts/test_formats.py",
+    **{
+        f"rsl-rl contract {command} --set robot=go2 --set torque_limits=[{','.join(['23.7,23.7,45.4'] * 4)}]": (
+            "tests/contracts/test_formats.py"
+        )
+        for command in ("convert deploy.yaml policy.json", "diff policy.json deploy.yaml")
+    },
+    "rsl-rl contract schema": "tests/contracts/test_formats.py",
+    "rsl-rl evaluate --policy motion.pt --contract g1.yaml --robot g1": "tests/evaluation/test_contract_policy.py",
+    "rsl-rl evaluate --policy ours.onnx theirs.pt --contract ours.json theirs.yaml --robot go2 "
+    "--disturbance none slippery --joystick": "tests/evaluation/test_contract_policy.py",
+    "rsl-rl play --policy motion.pt --contract g1.yaml --robot g1 --command 0.5 0 0": (
+        "tests/evaluation/test_contract_policy.py"
+    ),
     "git clone https://github.com/leggedrobotics/legged_gym.git && cd legged_gym": "a repository of others",
     "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",
     "python -m gymapi_mujoco legged_gym/scripts/train.py --task anymal_c_flat --headless --num_envs 512 "
@@ -256,10 +287,9 @@ def experiment(finished_run, root):
 @pytest.mark.parametrize(
     "command", [pytest.param(command, marks=[pytest.mark.slow] if command in SLOW else []) for command in SCRIPTS]
 )
-def test_command_runs_as_written(run_script, experiment, command):
+def test_command_runs_as_written(rsl_rl_here, experiment, command):
     of_experiment = () if command == "rsl-rl list" else ("--experiment_name", experiment)
-    done = run_script(*arguments_of(command), *SCRIPTS[command], *of_experiment)
-    assert done.returncode == 0, done.stderr
+    assert rsl_rl_here(*shlex.split(command)[1:], *SCRIPTS[command], *of_experiment) == 0
 
 
 @pytest.mark.slow
@@ -379,7 +409,7 @@ def test_every_program_is_run(root):
     titled = {block.title for page in pages(root) for block in blocks(page, "python")} - {""}
     assert untitled == {"README.md", "embed.md", "migrating.md", "terrain.md"}
     assert titled == {
-        *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py"),
+        *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py", "my_driver.py"),
         *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
         *("motors.py", "randomised_task.py", "limited_ppo.py", "own_metric.py", "audit_go2.py"),

@@ -37,7 +37,11 @@ def test_the_package_holds_its_data(root, tmp_path):
 
     source = tmp_path / "source"
     shutil.copytree(
-        root, source, ignore=shutil.ignore_patterns(".venv", ".git", "logs", "peer", ".*_cache", "*.egg-info", "build")
+        root,
+        source,
+        ignore=shutil.ignore_patterns(
+            ".venv", ".git", "logs", "peer", ".*_cache", "*.egg-info", "build", "node_modules"
+        ),
     )
     command = [
         sys.executable,

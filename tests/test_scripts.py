@@ -166,9 +166,9 @@ def test_a_go2_is_trained_judged_and_played(run_script, root, experiment, task):
 
 
 def test_two_trainings_at_once_get_a_folder_each(root, tmp_path):
-    from rsl_rl.utils.checkpoints import make_run_folder
+    from rsl_rl.utils.files import make_new_folder
 
-    folders = [make_run_folder(tmp_path / "experiment", "now") for _ in range(3)]
+    folders = [make_new_folder(tmp_path / "experiment", "now") for _ in range(3)]
     assert [folder.name for folder in folders] == ["now", "now_2", "now_3"]
 
 

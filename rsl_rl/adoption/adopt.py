@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Sequence, Tuple
+from typing import Any, Tuple
 
 import mujoco
 
@@ -28,6 +28,7 @@ from rsl_rl.adoption.standing import (
 )
 from rsl_rl.adoption.structure import NO_HINTS, Hints, Skeleton, find_skeleton
 from rsl_rl.utils.mujoco_model import without_log
+from rsl_rl.utils.text import listed
 
 GAIN_FACTORS = (1.0, 1.4, 2.0, 2.8)
 """Factors of the gains that are tried until the robot stands."""
@@ -41,9 +42,6 @@ fractions of the length of its legs."""
 
 _FALLEN = 0.5
 """Tilt of a robot that falls over [rad]."""
-
-_MAX_NAMES = 6
-"""Names in one warning."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,9 @@ def adopt_model(path: Path, name: str, hints: Hints = NO_HINTS) -> AdoptedRobot:
     notes = [*source.notes, *skeleton.notes, *choice.notes]
     warnings = list(skeleton.warnings)
     if mended:
-        listed = _listed(mended, _MAX_NAMES)
-        warnings.append(f"inertias that mass and shape cannot have, replaced by those of solid shapes: {listed}")
+        warnings.append(
+            f"inertias that mass and shape cannot have, replaced by those of solid shapes: {listed(mended)}"
+        )
     if tree.locked:
         angles = [f"{joint} at {angle:.3g} rad" if angle else joint for joint, angle in tree.locked.items()]
         notes.append(f"locked joints, which belong to no leg: {', '.join(angles)}")
@@ -153,11 +152,6 @@ def adopt_model(path: Path, name: str, hints: Hints = NO_HINTS) -> AdoptedRobot:
         tuple(warnings),
         faults,
     )
-
-
-def _listed(names: Sequence[str], count: int) -> str:
-    more = f" and {len(names) - count} more" if len(names) > count else ""
-    return ", ".join(names[:count]) + more
 
 
 def _compile(name: str, tree: LinkTree, choice: MotorChoice) -> Any:

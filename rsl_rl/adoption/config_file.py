@@ -105,6 +105,7 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "base": python_text(tree.links[0].name),
         "payload": repr((round(payload[0], 2), round(payload[1], 2))),
         "start": repr((round(1 - start, 2), round(1 + start, 2))),
+        "push_period": "6.0" if biped else "2.0",
         "push": number((0.3 if biped else 0.6) * growth, 2),
     }
 
@@ -189,7 +190,7 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
         *_tracking_rewards(),
         _term("lin_vel_z", "-2.0"),
         _term("ang_vel_xy", "-0.05"),
-        _term("orientation", "-1.0"),
+        _term("orientation", "-5.0"),
         "# the weight by the square of the leg length; [m] of the standing pose",
         _term("base_height", number(-10.0 / size**2, 2), base_height_target=number(robot.stance.height, 3)),
         _term("torques", number(-1e-4 * _torque_ratio(robot), 2), by_torque),
@@ -375,7 +376,8 @@ def flat_task() -> LeggedRobotConfig:
         ),
         commands=CommandConfig(
             resampling_time=3.0,
-            standing_fraction=0.1,
+            standing_fraction=0.06,
+            standing_time=9.0,  # [s] robots that stand badly tip over after some seconds
             dead_zone=0.04,  # [m/s], [rad/s]
             lin_vel_x={lin_vel_x},  # [m/s] by the root of the leg length
             lin_vel_y={lin_vel_y},
@@ -392,8 +394,8 @@ def flat_task() -> LeggedRobotConfig:
                 # [kg] in proportion to the mass
                 "model_parameters": EventTerm("startup", params={{"payload": {payload}}}),
                 "start_state": EventTerm("reset", params={{"initial_joint_scale": {start}}}),
-                # every 6 s; by up to [m/s], by the root of the leg length
-                "push": EventTerm("interval", period=6.0, params={{"push_velocity": {push}}}),
+                # on average after [s]; by up to [m/s], by the root of the leg length
+                "push": EventTerm("interval", period={push_period}, params={{"push_velocity": {push}}}),
             }}
         ),
         terminations=TerminationConfig(contact_links=({base},), max_tilt=1.0),  # the trunk must not touch the floor

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import mujoco
 import numpy as np
 
-from rsl_rl.utils.text import is_utf8
+from rsl_rl.utils.text import is_utf8, listed
 
 _URDF_ELEMENTS = ("link", "joint", "material", "mujoco")
 """Elements of a URDF file that are read."""
@@ -36,9 +36,6 @@ _NUMBERS_IN_FILE = {
 
 _TINY_MASS, _TINY_INERTIA = 1e-5, 1e-9
 """Of links without mass [kg], [kg m^2]: a link between two joints needs some."""
-
-_MAX_NAMES = 6
-"""Names in one note."""
 
 _READABLE = (".stl", ".obj", ".msh")
 """Formats of meshes that MuJoCo reads."""
@@ -332,9 +329,7 @@ def _remove_unreadable_meshes(path: Path, spec: Any, notes: List[str]) -> None:
 def _note_missing(missing: List[str], notes: List[str]) -> None:
     names = sorted({Path(name).name for name in missing})
     if names:
-        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-        listed = ", ".join(names[:_MAX_NAMES])
-        notes.append(f"meshes missing or unreadable, shapes come from other shapes or the inertia: {listed}{more}")
+        notes.append(f"meshes missing or unreadable, shapes come from other shapes or the inertia: {listed(names)}")
 
 
 def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
@@ -368,7 +363,7 @@ def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
     root = roots[int(np.argmax(joints))]
     others = [other.name for other in roots if other is not root]
     if others:
-        notes.append(f"bodies beside the robot, left out: {', '.join(others[:_MAX_NAMES])}")
+        notes.append(f"bodies beside the robot, left out: {listed(others)}")
     for joint in list(root.joints):
         if joint.type != mujoco.mjtJoint.mjJNT_FREE:
             notes.append(f"joint '{joint.name}' of the root link, replaced by a free joint")

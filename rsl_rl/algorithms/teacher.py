@@ -17,6 +17,7 @@ from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.utils.checkpoints import config_of, find_checkpoint, first_unusable, iteration_of, read_checkpoint
 from rsl_rl.utils.config_io import from_dict, read_yaml
 from rsl_rl.utils.files import expand_user
+from rsl_rl.utils.text import one_line
 
 
 def actor_state(state_dict: Mapping[str, Tensor]) -> Dict[str, Tensor]:
@@ -30,7 +31,7 @@ def load_actor(policy: ActorCritic, state_dict: Mapping[str, Tensor]) -> None:
     try:
         policy.load_state_dict({**policy.state_dict(), **given})
     except RuntimeError as error:
-        raise ValueError(" ".join(str(error).split())) from error
+        raise ValueError(one_line(str(error))) from error
     missing = sorted(set(actor_state(policy.state_dict())) - set(given))
     if missing:
         raise ValueError(f"there are no weights of {', '.join(missing)}")

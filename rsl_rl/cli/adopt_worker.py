@@ -13,10 +13,11 @@ from typing import Any, Sequence
 
 from rsl_rl.adoption.adopt import adopt_model
 from rsl_rl.adoption.config_file import class_name, write_config
+from rsl_rl.adoption.standing import SECONDS
 from rsl_rl.adoption.structure import Hints
 from rsl_rl.cli.errors import UsageError, print_error, print_line, usage_errors
 from rsl_rl.evaluation.adoption_report import write_report
-from rsl_rl.utils.host import parent_death_signal
+from rsl_rl.utils.host import end_with_parent
 
 
 def write_package(model: Path, folder: Path, pictures: bool, hints: Hints) -> Sequence[str]:
@@ -51,15 +52,6 @@ def require_task(folder: Path) -> None:
         ) from error
 
 
-def end_with_command(pid: int) -> None:
-    """End this process when the command, its parent, ends; now if it has ended."""
-    set_signal = parent_death_signal()
-    if set_signal is not None:
-        set_signal()
-        if os.getppid() != pid:
-            raise SystemExit(1)
-
-
 def summary(robot: Any) -> Sequence[str]:
     """Return lines on what was found."""
     tree, settled = robot.tree, robot.settled
@@ -71,7 +63,7 @@ def summary(robot: Any) -> Sequence[str]:
         f"robot: {tree.mass:.1f} kg, base {tree.links[0].name}, legs {', '.join(leg.name for leg in tree.legs)} with "
         f"{', '.join(str(len(leg.joints)) for leg in tree.legs)} joints, {len(tree.locked)} joints locked",
         f"left-right symmetry: {symmetric}",
-        f"standing: {stands}; after 5 s height {settled.height:.3f} m, tilt "
+        f"standing: {stands}; after {SECONDS:g} s height {settled.height:.3f} m, tilt "
         f"{settled.tilt:.3f} rad, drift {settled.drift:.3f} m",
     ]
     return lines
@@ -79,7 +71,9 @@ def summary(robot: Any) -> Sequence[str]:
 
 if __name__ == "__main__":
     sys.argv[0] = "rsl-rl adopt"  # for messages
-    end_with_command(int(sys.argv[5]))
+    end_with_parent()
+    if os.getppid() != int(sys.argv[5]):  # the command has ended before
+        raise SystemExit(1)
     try:
         with usage_errors():
             given = Hints(**json.loads(sys.argv[4]))

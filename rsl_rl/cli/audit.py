@@ -10,16 +10,13 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, Literal, Sequence, Union
+from typing import TYPE_CHECKING, Any, List, Sequence
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from rsl_rl.cli.command_line import Arguments, parse
+from rsl_rl.cli.command_line import Arguments, RunFlags, parse
 from rsl_rl.cli.errors import usage_errors
 from rsl_rl.cli.evaluate import report_file
 from rsl_rl.cli.experiments import Experiments
+from rsl_rl.cli.tables import print_table
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.audit import Audit
@@ -27,15 +24,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Flags:
+class Flags(RunFlags):
     """Flags of an audit; all other flags are fields of the config."""
 
     load_run: str = ""
     """Folder of a run, -1 for the newest: its policy takes the place of the reference walk, with the run's config."""
-    checkpoint: Union[int, Literal["best"]] = -1
-    """Iteration of that run; -1 for the newest, best for the best one of a training with --evaluate_interval."""
-    log_root: str = ""
-    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     report: str = "none"
     """File of an HTML report with plots, in an existing folder; none: no report."""
 
@@ -78,12 +71,7 @@ def print_tables(result: "Audit") -> None:
     row = reference_row(result)
     titles.append(f"Income per second by term, {row.direction} {row.size:g}")
     for title, rows in zip(titles, tables(result)):
-        table = Table(title=Text(title))
-        for i, head in enumerate(rows[0]):
-            table.add_column(Text(head), justify="right" if i else "left", overflow="fold", no_wrap=not i)
-        for cells in rows[1:]:
-            table.add_row(*cells)
-        Console().print(table)
+        print_table(title, rows)
 
 
 def summary(result: "Audit") -> List[str]:

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import TYPE_CHECKING, Any, List, Literal, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
 
 import tyro
 
@@ -41,6 +41,18 @@ SHORTCUTS = {
     "logger": "runner.logger",
 }
 """Short names of flags, and the config field of each."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFlags:
+    """Flags that name a checkpoint of an existing run."""
+
+    load_run: str = "-1"
+    """Folder of the run; -1 for the newest."""
+    checkpoint: Union[int, Literal["best"]] = -1
+    """Iteration; -1 for the newest, best for the best one of a training with --evaluate_interval."""
+    log_root: str = ""
+    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
 
 
 class Arguments(NamedTuple):

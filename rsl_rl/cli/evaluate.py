@@ -10,29 +10,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
+from rsl_rl.cli.command_line import Arguments, RunFlags, parse, reject_changed_flags
 from rsl_rl.cli.errors import FlagParser, fail, usage_errors
+from rsl_rl.cli.policy_flags import names_policy, reject_policy_flags, with_task_of_robot
+from rsl_rl.cli.tables import print_table
 from rsl_rl.config.task import LeggedRobotConfig
 
 if TYPE_CHECKING:
+    from rsl_rl.evaluation.conditions import ActingPolicy
     from rsl_rl.evaluation.evaluate import EvalResult
-    from rsl_rl.runners.loading import LoadedPolicy
 
 
 @dataclass(frozen=True)
-class Flags:
+class Flags(RunFlags):
     """Flags of an evaluation; all other flags are fields of the config."""
 
-    load_run: str = "-1"
-    """Folder of the run; -1 for the newest."""
     load_runs: Tuple[str, ...] = ()
     """Folders of several runs, to compare them."""
-    checkpoint: Union[int, Literal["best"]] = -1
-    """Iteration to evaluate; -1 for the newest, best for the best one of a training with --evaluate_interval."""
     checkpoints: Tuple[Union[int, Literal["best"]], ...] = ()
     """Several iterations of each run, to compare them."""
     num_envs: int = 256
@@ -52,6 +46,14 @@ class Flags:
     training: none, heavy_trunk, slippery, delay, weak_motors, pushes, or several joined by +."""
     standing: bool = False
     """Also measure how far robots drift in 10 s that are to stand [m]."""
+    policy: Tuple[str, ...] = ()
+    """Files of policies, ONNX or TorchScript of any program, to evaluate through their contracts instead of a run."""
+    contract: Tuple[str, ...] = ()
+    """Contract of each policy, or one of all, see rsl-rl contract; default: in its file, or policy.json beside it."""
+    set: Tuple[str, ...] = ()
+    """FIELD=VALUE of contracts, for what they do not say."""
+    robot: str = ""
+    """Robot of the policies: go2 is --task go2_flat."""
     joystick: bool = False
     """Also let robots walk with commands that change as a joystick gives them, without and with pushes: time between
     failures, dead zone and drift. Its criteria are in env.gate too."""
@@ -65,8 +67,6 @@ class Flags:
     """Type of ground for all robots, such as stairs_up; default: all types of the task."""
     level: int = -1
     """Level of the ground for all robots, from 0; default: all levels."""
-    log_root: str = ""
-    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
     report: str = ""
     """File of the HTML report, or "none"; default: evaluation_<iteration>.html in the run's folder, or comparison.html
     in the first run's folder for several checkpoints."""
@@ -83,7 +83,9 @@ class Candidate(NamedTuple):
     """A checkpoint to evaluate."""
 
     name: str
-    loaded: "LoadedPolicy"
+    policy: "ActingPolicy"
+    checkpoint: Path
+    env_steps: int  # of its training
     env_cfg: LeggedRobotConfig
     sim_device: str
     task: LeggedRobotConfig  # that of the training, on the ground of the evaluation
@@ -91,8 +93,11 @@ class Candidate(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
+    if names_policy(argv):
+        return evaluate_policies(argv)
     requests = [parse(Flags, __doc__ or "", from_run=True, argv=line) for line in command_lines(argv)]
     flags, seed = requests[0].flags, requests[0].cfg.seed + 1000
+    reject_policy_flags(flags)
     with usage_errors():
         require_positive_flags(flags)
         found = find_checkpoints(requests)
@@ -103,8 +108,12 @@ def main(argv: Sequence[str]) -> int:
             candidates = load_candidates(found)
     if not walks:
         return evaluate_episodes(found, flags, seed)
+    return evaluate_and_report(candidates, flags, requests[0].cfg, report)
 
-    eval_results = [evaluate_candidate(candidate, flags, seed) for candidate in candidates]
+
+def evaluate_and_report(candidates: Sequence[Candidate], flags: Any, cfg: Any, report: Optional[Path]) -> int:
+    """Evaluate legged robots; print the results and write the report."""
+    eval_results = [evaluate_candidate(candidate, flags, cfg.seed + 1000) for candidate in candidates]
     conditions = f"{flags.num_envs} robots, {flags.seconds:g} s, {flags.num_seeds} seed(s)"
     if flags.command_period != Flags.command_period:
         conditions += f", new commands every {flags.command_period:g} s"
@@ -117,9 +126,31 @@ def main(argv: Sequence[str]) -> int:
     print_tables(eval_results, conditions)
     print_gate_results(eval_results)
     if report is not None:
-        print(write_report(report, requests[0].cfg.task, conditions, eval_results))
+        print(write_report(report, cfg.task, conditions, eval_results))
     print(json.dumps(as_json(eval_results)))
     return 0
+
+
+def evaluate_policies(argv: Sequence[str]) -> int:
+    """Evaluate policies of any program through their contracts: `--policy FILE --robot go2`."""
+    args = parse(Flags, __doc__ or "", from_run=False, argv=with_task_of_robot(argv))
+    flags, cfg = args.flags, args.cfg
+    with usage_errors():
+        from rsl_rl.cli.policy_files import load_policy_files
+        from rsl_rl.evaluation.conditions import for_evaluation, on_terrain
+
+        reject_changed_flags(flags, "--policy names the policies", "load_run", "load_runs", "checkpoint", "checkpoints")
+        reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
+        require_positive_flags(flags)
+        report = None if flags.report in ("", "none") else report_file(flags.report)
+        files = load_policy_files(flags.policy, flags.contract, flags.set, cfg.env)
+        candidates: List[Candidate] = []
+        for name, file in files.items():
+            task = on_terrain(file.task, flags.terrain, flags.level)
+            env_cfg = for_evaluation(task, flags.num_envs, flags.seconds, flags.pushes, flags.command_period)
+            candidate = Candidate(name, file.acting, file.path, 0, env_cfg, cfg.sim_device, task)
+            candidates += disturbed_candidates(candidate, flags.disturbance)
+    return evaluate_and_report(candidates, flags, cfg, report)
 
 
 def command_lines(argv: Sequence[str]) -> List[List[str]]:
@@ -158,7 +189,7 @@ def find_checkpoints(requests: Sequence[Arguments]) -> List[Tuple[Arguments, Pat
 
 def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
     """Load all checkpoints, so that errors occur before the first evaluation."""
-    from rsl_rl.evaluation.conditions import disturbed, for_evaluation, on_terrain
+    from rsl_rl.evaluation.conditions import for_evaluation, on_terrain
     from rsl_rl.evaluation.curriculum import require_curriculum
     from rsl_rl.runners.loading import load_policy
     from rsl_rl.utils.checkpoints import checkpoint_id
@@ -175,13 +206,23 @@ def load_candidates(found: Sequence[Tuple[Arguments, Path]]) -> List[Candidate]:
         name = f"{run.name}/{path.stem}" if several_runs else path.stem
         if flags.curriculum:
             require_curriculum(task)
-        candidate = Candidate(name, loaded, env_cfg, cfg.sim_device, task)
-        for disturbance in flags.disturbance:
-            changed = {"env_cfg": disturbed(env_cfg, disturbance), "disturbance": disturbance}
-            candidates.append(candidate._replace(name=f"{name} {disturbance}", **changed))
-        if not flags.disturbance:
-            candidates.append(candidate)
+        known = (loaded.policy, loaded.checkpoint, loaded.env_steps)
+        candidates += disturbed_candidates(Candidate(name, *known, env_cfg, cfg.sim_device, task), flags.disturbance)
     return candidates
+
+
+def disturbed_candidates(candidate: Candidate, disturbances: Sequence[str]) -> List[Candidate]:
+    """Return a candidate for each disturbance; without any, the candidate as it is."""
+    from rsl_rl.evaluation.conditions import disturbed
+
+    return [
+        candidate._replace(
+            name=f"{candidate.name} {disturbance}",
+            env_cfg=disturbed(candidate.env_cfg, disturbance),
+            disturbance=disturbance,
+        )
+        for disturbance in disturbances
+    ] or [candidate]
 
 
 def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[Path]:
@@ -214,69 +255,54 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
     from rsl_rl.evaluation.endurance import evaluate_joystick
     from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed, measure_drift
 
-    name, loaded, env_cfg, device, task, disturbance = candidate
+    name, policy, checkpoint, env_steps, env_cfg, device, task, disturbance = candidate
     seed_results, feet = [], ()
     for own_seed in range(seed, seed + flags.num_seeds):
         env = env_cfg.build(device, seed=own_seed)
         feet = tuple(env.sim.foot_names)
-        result = evaluate_seed(env, loaded.policy, flags.seconds)
+        result = evaluate_seed(env, policy, flags.seconds)
         if flags.standing:
-            result.metrics.update(measure_drift(for_standing(env_cfg).build(device, seed=own_seed), loaded.policy))
+            result.metrics.update(measure_drift(for_standing(env_cfg).build(device, seed=own_seed), policy))
         if flags.curriculum:
             env = for_curriculum(env_cfg, task).build(device, seed=own_seed)
-            result.metrics.update(measure_level(env, loaded.policy))
+            result.metrics.update(measure_level(env, policy))
         if flags.joystick:
             hours = flags.robot_hours / flags.num_seeds
             print(f"{name}: {2 * hours:g} robot-hours under a joystick, seed {own_seed}", flush=True)
-            joystick = evaluate_joystick(task, loaded.policy, device, own_seed, hours, disturbance)
+            joystick = evaluate_joystick(task, policy, device, own_seed, hours, disturbance)
             result = result.with_joystick(joystick)
         seed_results.append(result)
-    return EvalResult(name, str(loaded.checkpoint), loaded.env_steps, env_cfg, feet, seed_results, disturbance)
+    return EvalResult(name, str(checkpoint), env_steps, env_cfg, feet, seed_results, disturbance)
 
 
 def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
-    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT
+    from rsl_rl.evaluation.endurance_report import failure_rows, small_command_rows
+    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT, metric_names
 
     names, limits = [one.name for one in eval_results], eval_results[0].env_cfg.gate
     spread = ", means over the seeds with 95 % intervals" if eval_results[0].intervals else ""
     subject = eval_results[0].checkpoint if len(names) == 1 else "side by side"
-    whole = Table(title=Text(f"{subject}: {conditions}{spread}"))  # a Text has no markup
-    bins = Table(title="Tracking errors by command: velocity in m/s, yaw rate in rad/s")
-    for table, heads in ((whole, [*(names if len(names) > 1 else ["mean"]), "gate"]), (bins, names)):
-        table.add_column("", no_wrap=True)
-        for head in heads:
-            table.add_column(Text(head), justify="right", overflow="fold")
-    for number in eval_results[0].metrics:
-        spreads = ["\n{:.3f}..{:.3f}".format(*one.intervals[number]) if one.intervals else "" for one in eval_results]
-        values = [f"{one.metrics[number]:.4f}{spread}" for one, spread in zip(eval_results, spreads)]
+    whole, bins = [["", *(names if len(names) > 1 else ["mean"]), "gate"]], [["", *names]]
+    for number in metric_names(eval_results):
+        values = [f"{one.metrics[number]:.4f}" if number in one.metrics else "-" for one in eval_results]
+        for i, one in enumerate(eval_results):
+            values[i] += "\n{:.3f}..{:.3f}".format(*one.intervals[number]) if number in one.intervals else ""
         warned = number == "torque_saturation" and any(one.warnings for one in eval_results)
         note = f"<= {limits[number]}" if number in limits else f"warning: > {SATURATION_LIMIT:g}" if warned else ""
-        whole.add_row(number, *values, note)
+        whole.append([number, *values, note])
     for cause in (cause for cause in eval_results[0].falls if any(one.falls.get(cause) for one in eval_results)):
-        whole.add_row(f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), "")
+        whole.append([f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), ""])
     for rows in zip(*(one.tracking for one in eval_results)):
         errors = [f"{row.lin_vel_error:.3f}, {row.yaw_rate_error:.3f}" for row in rows]
-        bins.add_row(f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors)
-    for table in (whole, *([bins] if bins.row_count else []), *joystick_tables(eval_results)):
-        Console().print(table)
-
-
-def joystick_tables(eval_results: Sequence["EvalResult"]) -> List[Table]:
-    """Return a table of the failures under a joystick for each result that has them, and one of its dead zones."""
-    from rsl_rl.evaluation.endurance_report import failure_rows, small_command_rows
-
-    tables = []
+        bins.append([f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors])
+    print_table(f"{subject}: {conditions}{spread}", whole)
+    if len(bins) > 1:
+        print_table("Tracking errors by command: velocity in m/s, yaw rate in rad/s", bins)
     for one in (one for one in eval_results if one.joystick):
         whose = f"{one.name}: " if len(eval_results) > 1 else ""
         titles = ("endurance under a joystick", "smallest command that is followed [m/s, rad/s]")
-        for title, rows in zip(titles, (failure_rows(one), small_command_rows(one))):
-            table = Table(title=Text(whose + title))
-            for head in rows[0]:
-                table.add_column(Text(head), justify="right" if head else "left")
-            for row in rows[1:]:
-                table.add_row(*map(Text, row))
-            tables.append(table)
-    return tables
+        for title, cells in zip(titles, (failure_rows(one), small_command_rows(one))):
+            print_table(whose + title, cells)
 
 
 def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:

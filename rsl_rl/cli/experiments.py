@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Optional, Type
 from rsl_rl.cli.flag_help import first_sentence
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.registry import Registry
+from rsl_rl.utils.text import one_line
 
 FOLDERS = {"rsl_rl_benchmarks": "benchmarks", "rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
 """Packages of the wheel, and their folders in a checkout. Other names would hide packages of other projects."""
@@ -74,7 +75,7 @@ class Experiments:
         try:
             return first_sentence(self.load(name))
         except Exception as error:  # of the module of another package
-            return f"cannot be imported: {' '.join(f'{type(error).__name__}: {error}'.split())}"
+            return f"cannot be imported: {one_line(f'{type(error).__name__}: {error}')}"
 
     def load(self, name: str) -> Type[TrainConfig]:
         """Import the class of an experiment; a name that is unknown or registered twice is a ValueError."""

@@ -1,13 +1,20 @@
 """Export a trained policy in all formats, and compare each file with the policy."""
 
+import hashlib
 import json
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
+from rsl_rl import __version__
+from rsl_rl.cli.errors import program
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.contracts.contract import contract_json, contract_of, nominal_observation, plain_mapping
 from rsl_rl.env.vec_env import VecEnv
+from rsl_rl.evaluation.c_policy import CPolicy
 from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.export_parity import (
     ExportedPolicy,
@@ -19,10 +26,12 @@ from rsl_rl.evaluation.export_parity import (
     write_parity,
 )
 from rsl_rl.exporters import describe_module, policy_module
+from rsl_rl.exporters.c import export_c
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.loading import LoadedPolicy
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.git_state import commit_of
 
 PARITY_SECONDS = 20.0
 """Length of the rollout of robots for the comparison of exported files [s]."""
@@ -32,32 +41,69 @@ PARITY_STEPS = 200
 
 PARITY_ROBOTS = 4
 
+ON_THE_ROBOT = ("onnx_policy.py", "robot_loop.py", "udp_driver.py")
+"""Files of deploy/ that an export writes beside the policy."""
 
-def export(loaded: LoadedPolicy, cfg: Any, folder: Path) -> bool:
-    """Write the policy in all formats, its description, and the file that runs it on a robot; return whether all
-    formats agree with the policy."""
+
+def export(loaded: LoadedPolicy, cfg: Any, folder: Path, with_c: bool = False) -> bool:
+    """Write the policy as TorchScript and ONNX, and as C if asked for, with its description and the file that runs it
+    on a robot; return whether all formats are there and agree with the policy."""
     runner, groups = loaded.runner, loaded.runner.alg.policy.actor_model.groups
     env = build_parity_env(cfg)
     formats = {"TorchScript": runner.export_policy_to_jit(folder)}
     print(f"policy: {formats['TorchScript']} (TorchScript)")
     module = describe_module(policy_module(runner.alg.inference_policy))
-    interface = describe_interface(env, groups)
-    if "input_limits" in interface:
-        interface["input_limits"]["observation"] = cfg.safety.max_observation  # of each number, after scaling
-    content = {"format": 1, "task": cfg.task, **module, **interface}
-    description = folder / "policy.json"
-    atomic_write(description, (json.dumps(content, indent=2) + "\n").encode())
-    print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
+    content = {"task": cfg.task, **module, **describe_interface(env, groups)}
+    if isinstance(env, LeggedRobot):
+        content["input_limits"]["observation"] = cfg.safety.max_observation  # of each number, after scaling
+        content = describe_robot_policy(content, loaded.checkpoint)
+    else:
+        content["format"] = 1
     try:
         formats["ONNX"] = runner.export_policy_to_onnx(folder, metadata=content)
         print(f"policy: {formats['ONNX']} (ONNX)")
     except ImportError as error:
         print(f"no ONNX file: {error}; install the extra: pip install 'rsl-rl-lib[export]'")
+    if with_c:
+        try:
+            formats["C"] = export_c(runner.alg.inference_policy, folder / "policy.c", content)
+            print(f"policy: {formats['C']} and policy.h (C99)")
+        except ValueError as error:
+            print(f"no C file: {error}")
+    runs = import_shipped("rsl_rl_deploy.onnx_policy")
     if isinstance(env, LeggedRobot):
-        program = Path(str(import_shipped("rsl_rl_deploy.onnx_policy").__file__))
-        atomic_write(folder / program.name, program.read_bytes())
-        print(f"runner: {folder / program.name} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
-    return check_parity(formats, loaded.policy, env, groups)
+        network = formats.get("ONNX", formats["TorchScript"]).read_bytes()
+        checksum = runs.network_sha256(network) if "ONNX" in formats else hashlib.sha256(network).hexdigest()
+        content["network_sha256"] = checksum
+    description = folder / "policy.json"
+    atomic_write(description, (json.dumps(content, indent=2) + "\n").encode())
+    print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
+    if isinstance(env, LeggedRobot):
+        deploy = Path(str(runs.__file__)).parent
+        for name in ON_THE_ROBOT:
+            atomic_write(folder / name, (deploy / name).read_bytes())
+        print(f"runner: {folder / ON_THE_ROBOT[0]} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
+        print(f"loop: {folder / ON_THE_ROBOT[1]} (walks with it, with a watchdog; {ON_THE_ROBOT[2]} is a driver)")
+    return check_parity(formats, loaded.policy, env, groups) and ("C" in formats or not with_c)
+
+
+def describe_robot_policy(description: Mapping[str, Any], checkpoint: Path) -> Dict[str, Any]:
+    """Return the contract of a policy of a robot as plain values; one that does not fit is a ValueError."""
+    made_by = {
+        "command": shlex.join([program().partition(" ")[0], *sys.argv[1:]]),
+        "commit": commit_of(__file__),
+        "version": __version__,
+        "checkpoint": f"{checkpoint.parent.name}/{checkpoint.name}",
+    }
+    contract = {
+        **plain_mapping(len(description["joint_names"])),
+        **description,
+        "format": 2,
+        "memory": "inputs" if any(name.endswith("_in") for name in description["inputs"]) else "none",
+        "nominal_observation": nominal_observation(description["observations"]),
+        "provenance": made_by,
+    }
+    return contract_json(contract_of(contract))
 
 
 def build_parity_env(cfg: Any) -> VecEnv:
@@ -102,10 +148,13 @@ def check_parity(formats: Mapping[str, Path], policy: InferencePolicy, env: VecE
 def open_exported(path: Path, joint_names: Optional[Sequence[str]]) -> Tuple[ExportedPolicy, str]:
     """Load an exported file; also return a note if the robot with these joints cannot run it.
 
-    ``joint_names`` is None for a task without a robot. A missing package is an ImportError.
+    ``joint_names`` is None for a task without a robot. A missing package or compiler is an ImportError.
     """
     if joint_names is None:
         return ExportedPolicy(open_onnx_network(path) if path.suffix == ".onnx" else open_torchscript(path)), ""
+    if path.suffix == ".c":
+        in_c = CPolicy(path, json.loads(path.with_suffix(".json").read_text()), joint_names)
+        return ExportedPolicy(in_c.network, in_c.restarted), ""
     deploy = import_shipped("rsl_rl_deploy.onnx_policy")
     if path.suffix == ".onnx":
         description, network = deploy.open_onnx(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
 import difflib
@@ -13,8 +12,9 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 import tyro
 from typing_extensions import Annotated
 
-from rsl_rl.utils.config_io import declared_types
+from rsl_rl.utils.config_io import declared_types, help_of_field
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.text import one_line
 
 ALL = "all"
 """The argument of --help that prints every flag."""
@@ -115,22 +115,8 @@ def sections_of(cfg: Any, prefix: str = "") -> Iterator[Tuple[str, str]]:
 
 def first_sentence(cls: Type) -> str:
     """Return the first sentence of a class's docstring in one line; empty without a docstring."""
-    text = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+    text = one_line((inspect.getdoc(cls) or "").partition("\n\n")[0])
     return "" if text.startswith(f"{cls.__name__}(") else text.partition(". ")[0].rstrip(".")
-
-
-def help_of_field(cls: Type, name: str) -> str:
-    """Return the docstring below a field of a dataclass in one line; empty if there is none."""
-    owner = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
-    try:
-        tree: Any = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
-    except (OSError, TypeError):  # a class without a file
-        return ""
-    for node, following in zip(tree.body, tree.body[1:]):
-        is_field = isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name
-        if is_field and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            return " ".join(str(following.value.value).split())
-    return ""
 
 
 def value_at(cfg: Any, path: str) -> Any:

@@ -8,34 +8,32 @@ legged robot is exported and compared too, without video and plots.
 With --viewer or --keyboard you steer robots in real time instead, and no file is written; with --follow too, they
 always have the newest policy of a training that is running.
 
+With --page it writes a web page in which the policy walks, one file for any browser, in place of video and plots.
+
 With --fault_dump it shows instead how a robot broke in training, by simulating its last control steps again.
 """
 
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, List, Literal, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, List, Literal, Optional, Sequence, Tuple
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from rsl_rl.cli.command_line import Arguments, parse, reject_changed_flags
+from rsl_rl.cli.command_line import Arguments, RunFlags, parse, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
+from rsl_rl.cli.policy_flags import names_policy, reject_policy_flags, with_task_of_robot
+from rsl_rl.cli.tables import print_table
 from rsl_rl.cli.viewer import show_viewer
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.fault_replay import StepSummary
+    from rsl_rl.runners.loading import LoadedPolicy
+    from rsl_rl.tasks.legged_robot import LeggedRobot
 
 
 @dataclass(frozen=True)
-class Flags:
+class Flags(RunFlags):
     """Flags of playing; all other flags are fields of the config."""
 
-    load_run: str = "-1"
-    """Folder of the run; -1 for the newest."""
-    checkpoint: Union[int, Literal["best"]] = -1
-    """Iteration to play; -1 for the newest, best for the best one of a training with --evaluate_interval."""
     num_envs: Optional[int] = None
     """Robots in the video, 4 by default, or in the viewer, 1 by default."""
     seconds: Optional[float] = None
@@ -54,6 +52,8 @@ class Flags:
     """Write the video."""
     plot: bool = True
     """Write the plots: velocities, base height, action rate and gait; joint positions and torques."""
+    export: Literal["none", "c"] = "none"
+    """Further format of the policy besides TorchScript and ONNX: c, a header and a source in C99."""
     viewer: bool = False
     """Serve a web page with robots in 3D, until Ctrl-C: commands, pushes, forces, choice of checkpoint and ground."""
     follow: bool = False
@@ -62,10 +62,23 @@ class Flags:
     """Port of the web page, or the next free one."""
     keyboard: bool = False
     """Steer the robot with the arrow keys in MuJoCo's own window; needs a display."""
-    log_root: str = ""
-    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
+    page: str = ""
+    """Web page to write, such as walk.html, in which the policy walks and is driven: without server and network."""
+    page_add: bool = False
+    """Add the policy to an existing --page, or replace the one of this task."""
+    licence: str = ""
+    """Licence of the policy, shown in the --page."""
     fault_dump: Optional[str] = None
     """Fault dump to show instead of the policy: a file, or its name in the run's postmortem/ folder."""
+    policy: str = ""
+    """File of a policy, ONNX or TorchScript of any program, to film through its contract instead of a run's policy. The
+    video and plots are written beside it."""
+    contract: str = ""
+    """Contract of --policy, see rsl-rl contract; default: in its file, or policy.json beside it."""
+    set: Tuple[str, ...] = ()
+    """FIELD=VALUE of the contract, for what it does not say."""
+    robot: str = ""
+    """Robot of --policy: go2 is --task go2_flat."""
 
 
 DEFAULT_ROBOTS = 4
@@ -84,10 +97,56 @@ STEP_COLUMNS = (
 
 
 def main(argv: Sequence[str]) -> int:
-    return play(parse(Flags, __doc__ or "", from_run=True, argv=split_commas(argv)))
+    argv = split_commas(argv)
+    if names_policy(argv):
+        return film_policy(parse(Flags, __doc__ or "", from_run=False, argv=with_task_of_robot(argv)))
+    return play(parse(Flags, __doc__ or "", from_run=True, argv=argv))
+
+
+def film_policy(args: Arguments) -> int:
+    """Film a policy of any program through its contract: `--policy FILE --robot go2`."""
+    flags, cfg = args.flags, args.cfg
+    with usage_errors():
+        from rsl_rl.cli.policy_files import load_policy_files
+        from rsl_rl.evaluation.command_script import read_commands
+        from rsl_rl.evaluation.conditions import on_terrain
+        from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
+        from rsl_rl.utils.files import require_writable
+
+        unused = ("load_run", "checkpoint", "viewer", "keyboard", "follow", "fault_dump")
+        reject_changed_flags(flags, "--policy is filmed without a run", *unused)
+        script, seconds, num_envs = length_of(flags, read_commands)
+        (file,) = load_policy_files(
+            [flags.policy], [flags.contract] if flags.contract else [], flags.set, cfg.env
+        ).values()
+        task = on_terrain(file.task, flags.terrain, flags.level)
+        note = check_command(task.commands, flags.command)
+        env = for_playback(task, num_envs, seconds, flags.command).build(cfg.sim_device, seed=cfg.seed)
+        folder = file.path.parent
+        require_writable(folder)
+    print(f"playing {file.path}")
+    if note:
+        print(note)
+    recording = run_playback(env, file.acting, seconds, script)
+    for line in write_playback(recording, env, folder, flags.video, flags.plot):
+        print(line)
+    return 0
+
+
+def length_of(flags: Any, read_commands: Callable[[Path], List[Any]]) -> Tuple[List[Any], float, int]:
+    """Return the script of commands, the length [s] and the number of robots of a video."""
+    if flags.commands and flags.command is not None:
+        raise ValueError("--command and --commands each give the command; use only one of them")
+    script = read_commands(Path(flags.commands).expanduser()) if flags.commands else []
+    seconds = flags.seconds if flags.seconds is not None else script[-1].time + 3.0 if script else 10.0
+    num_envs = DEFAULT_ROBOTS if flags.num_envs is None else flags.num_envs
+    if num_envs < 1 or seconds <= 0:
+        raise ValueError(f"--num_envs {num_envs} and --seconds {seconds}: give positive numbers")
+    return script, seconds, num_envs
 
 
 def play(args: Arguments) -> int:
+    reject_policy_flags(args.flags)
     if args.flags.fault_dump is not None:
         return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:
@@ -103,13 +162,9 @@ def play(args: Arguments) -> int:
         from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
 
-        if flags.commands and flags.command is not None:
-            raise ValueError("--command and --commands each give the command; use only one of them")
-        script = read_commands(Path(flags.commands).expanduser()) if flags.commands else []
-        seconds = flags.seconds if flags.seconds is not None else script[-1].time + 3.0 if script else 10.0
-        num_envs = DEFAULT_ROBOTS if flags.num_envs is None else flags.num_envs
-        if num_envs < 1 or seconds <= 0:
-            raise ValueError(f"--num_envs {num_envs} and --seconds {seconds}: give positive numbers")
+        if not flags.page:
+            reject_changed_flags(flags, "the flag belongs to --page", "page_add", "licence")
+        script, seconds, num_envs = length_of(flags, read_commands)
         reject_changed_flags(flags, "--follow belongs to --viewer and --keyboard", "follow")
         require_device("sim_device", cfg.sim_device)
         has_robot = isinstance(cfg.env, LeggedRobotConfig)
@@ -119,7 +174,8 @@ def play(args: Arguments) -> int:
             env_cfg = for_playback(task, num_envs, seconds, flags.command)
         else:
             no_robot = f"{type(cfg.env).__name__} is not the config of a legged robot, so there is nothing to show"
-            reject_changed_flags(flags, no_robot, "num_envs", "seconds", "command", "commands", "terrain", "level")
+            shown = ("num_envs", "seconds", "command", "commands", "terrain", "level", "page")
+            reject_changed_flags(flags, no_robot, *shown)
             env_cfg, note = cfg.env, ""
         env = env_cfg.build(cfg.sim_device, seed=cfg.seed)
         loaded = load_policy(cfg, env, run, flags.checkpoint)
@@ -129,26 +185,39 @@ def play(args: Arguments) -> int:
     print(f"playing {loaded.checkpoint}")
     if note:
         print(note)
-    equal = export(loaded, cfg, folder)
-    if has_robot:
+    equal = export(loaded, cfg, folder, with_c=flags.export == "c")
+    if flags.page:
+        with usage_errors():
+            print(write_page_of(loaded, env, args, folder / "policy.onnx"))
+    elif has_robot:
         recording = run_playback(env, loaded.policy, seconds, script)
         for line in write_playback(recording, env, folder, flags.video, flags.plot):
             print(line)
     return 0 if equal else 1
 
 
+def write_page_of(loaded: "LoadedPolicy", env: "LeggedRobot", args: Arguments, onnx: Path) -> str:
+    """Write a web page of an exported policy; return a line on it."""
+    from rsl_rl.evaluation.page_robot import describe_training, gather_robot
+    from rsl_rl.viz.page import write_page
+
+    if not onnx.is_file():
+        raise ValueError("a page needs policy.onnx; install the extra: pip install 'rsl-rl-lib[export]'")
+    flags, path = args.flags, Path(args.flags.page).expanduser()
+    groups = loaded.runner.alg.policy.actor_model.groups
+    facts = describe_training(args.existing_run, loaded.checkpoint, args.cfg, loaded.env_steps, flags.licence)
+    size = write_page(path, gather_robot(env, args.cfg.env, onnx, groups, facts), flags.page_add)
+    return f"page: {path} ({size / 1e6:.1f} MB; open it in a browser)"
+
+
 @dataclass(frozen=True)
-class ExportFlags:
+class ExportFlags(RunFlags):
     """Flags of an export; all other flags are fields of the config."""
 
-    load_run: str = "-1"
-    """Folder of the run; -1 for the newest."""
-    checkpoint: Union[int, Literal["best"]] = -1
-    """Iteration to export; -1 for the newest, best for the best one of a training with --evaluate_interval."""
+    format: Literal["none", "c"] = "none"
+    """Further format besides TorchScript and ONNX: c, a header and a source in C99."""
     folder: str = ""
     """Folder to write; default: exported/ in the run's folder."""
-    log_root: str = ""
-    """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
 
 
 def export_main(argv: Sequence[str]) -> int:
@@ -170,7 +239,7 @@ def export_main(argv: Sequence[str]) -> int:
         folder = Path(flags.folder).expanduser() if flags.folder else run / "exported"
         require_writable(folder)
     print(f"exporting {loaded.checkpoint}")
-    return 0 if export(loaded, cfg, folder) else 1
+    return 0 if export(loaded, cfg, folder, with_c=flags.format == "c") else 1
 
 
 def show_fault_dump(args: Arguments) -> int:
@@ -197,10 +266,10 @@ def show_fault_dump(args: Arguments) -> int:
 
     print(f"replaying {path}")
     print(f"{headline(dump)}, iteration {dump.iteration}, step {dump.step}")
-    print_table(STEP_COLUMNS, [step_cells(moment) for moment in step_summaries(dump, replay)])
+    print_table("", [STEP_COLUMNS, *map(step_cells, step_summaries(dump, replay))])
     print(describe_replay(dump, replay))
     if dump.values:
-        print_table(("term", "value"), [(name, shown_value(value)) for name, value in dump.values.items()])
+        print_table("", [("term", "value"), *((name, shown_value(value)) for name, value in dump.values.items())])
     with usage_errors():
         for line in write_fault_report(dump, replay, path, flags.video):
             print(line)
@@ -219,15 +288,6 @@ def shown_value(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(shown_value, value))
     return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
-
-
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table()
-    for column in columns:
-        table.add_column(Text(column), justify="right" if column.endswith("]") else "left")  # no markup
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table)
 
 
 def split_commas(argv: Sequence[str]) -> List[str]:

@@ -13,7 +13,7 @@ from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.errors import UsageError, print_error, program, usage_errors
 from rsl_rl.utils.config_io import to_dict
 from rsl_rl.utils.files import atomic_write, is_regular_file
-from rsl_rl.utils.host import Launch, current_launch, launcher_name, parent_death_signal, take_share_of_cpus
+from rsl_rl.utils.host import Launch, current_launch, end_with_parent, launcher_name, take_share_of_cpus
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
@@ -34,9 +34,7 @@ def prepare_rank() -> Launch:
     launch = current_launch()
     if launch.has_group:
         take_share_of_cpus(launch.local_rank, launch.local_size)
-        end_with_parent = parent_death_signal()
-        if end_with_parent is not None:
-            end_with_parent()
+        end_with_parent()
     return launch
 
 

@@ -12,8 +12,13 @@ from rsl_rl.cli.experiments import import_shipped
 
 
 def main(argv: Sequence[str]) -> int:
+    return run_deployed("sim_to_sim.py", argv)
+
+
+def run_deployed(name: str, argv: Sequence[str]) -> int:
+    """Run a program of deploy/ and return its exit code."""
     folder = Path(str(import_shipped("rsl_rl_deploy").__file__)).parent
     try:
-        return subprocess.call([sys.executable, str(folder / "sim_to_sim.py"), *argv])
+        return subprocess.call([sys.executable, str(folder / name), *argv])
     except KeyboardInterrupt:  # the program got it too
         return 130

@@ -209,11 +209,12 @@ def create_run(
     """Create a run with a new folder, with the weights of a checkpoint if one is given; an error leaves no folder."""
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.runners.checkpoints import load_algorithm
-    from rsl_rl.utils.checkpoints import discard_run_folder, make_run_folder, read_checkpoint
+    from rsl_rl.utils.checkpoints import discard_run_folder, read_checkpoint
+    from rsl_rl.utils.files import make_new_folder
 
     cfg = args.cfg
     name = "_".join(part for part in (f"{datetime.now():%Y-%m-%d_%H-%M-%S}", cfg.runner.run_name) if part)
-    folder = collective.call_on_first(lambda: make_run_folder(args.log_root / cfg.runner.experiment_name, name))
+    folder = collective.call_on_first(lambda: make_new_folder(args.log_root / cfg.runner.experiment_name, name))
     try:
         runner = OnPolicyRunner(env, cfg, folder, device, collective)
         if weights is not None:

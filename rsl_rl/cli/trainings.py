@@ -15,13 +15,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from rsl_rl.cli.command_line import Arguments
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, handle_signals
+from rsl_rl.cli.tables import print_table
 from rsl_rl.utils.files import atomic_write, open_file
 from rsl_rl.utils.host import parent_death_signal
 from rsl_rl.utils.text import markdown_cell, one_line
@@ -201,12 +198,7 @@ class ResultTable(NamedTuple):
 
     def print(self, title: str) -> None:
         """Show the table on the console, with four digits of each number."""
-        table = Table(title=Text(title))
-        for i, column in enumerate(self.columns):
-            table.add_column(Text(column), justify="right" if i else "left", overflow="fold")
-        for row in self._texts():
-            table.add_row(*map(Text, row))
-        Console().print(table)
+        print_table(title, [self.columns, *self._texts()])
 
     def write(self, path: Path) -> None:
         """Write ``path`` with the ending .csv, with all digits, and with the ending .md."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, List, Tuple
+from typing import TYPE_CHECKING, List, Tuple
 
 from rsl_rl.cli.command_line import Arguments, reject_changed_flags
 from rsl_rl.cli.errors import print_line, usage_errors
+from rsl_rl.utils.text import one_line
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.conditions import ActingPolicy
@@ -71,19 +72,17 @@ class Stage:
     policy: ActingPolicy
 
     def __init__(self, args: Arguments):
+        from rsl_rl.utils.checkpoints import checkpoint_id
         from rsl_rl.viz.frame import ALL_LEVELS, NEWEST, Choice
 
         flags = args.flags
-        self._cfg, self._run, self._num_robots = (
-            args.cfg,
-            args.existing_run,
-            1 if flags.num_envs is None else flags.num_envs,
-        )
+        self._cfg, self._run = args.cfg, args.existing_run
+        self._num_robots = 1 if flags.num_envs is None else flags.num_envs
         self._next_look, self._files, self._ground = 0.0, self._list_checkpoints(), ("", ALL_LEVELS)
         self.choice = Choice(NEWEST if flags.follow else str(flags.checkpoint), flags.terrain, flags.level)
         path = self._load(self.choice)
         if not flags.follow:
-            self.choice = self.choice._replace(checkpoint=str(_id_of(path)))
+            self.choice = self.choice._replace(checkpoint=str(checkpoint_id(path)))
 
     def _load(self, choice: Choice) -> Path:
         """Build robots and policy, and return the checkpoint; a choice that cannot be shown is a ValueError."""
@@ -111,7 +110,7 @@ class Stage:
         try:
             self._load(choice)
         except (ValueError, OSError, MemoryError, RuntimeError) as error:
-            self.status = " ".join(f"this choice cannot be shown: {error}".split())
+            self.status = one_line(f"this choice cannot be shown: {error}")
 
     def is_outdated(self, display: TeleopDisplay) -> bool:
         """Return whether the user has chosen something else, or the training has saved a newer checkpoint.
@@ -132,16 +131,10 @@ class Stage:
 
     def _list_checkpoints(self) -> List[Tuple[str, int]]:
         """Return name and time of change of the checkpoints of the run, the newest last."""
-        from rsl_rl.utils.checkpoints import best_path, checkpoints_of
+        from rsl_rl.utils.checkpoints import best_path, checkpoint_id, checkpoints_of
 
         files = (best_path(self._run), *checkpoints_of(self._run))
-        return [(str(_id_of(path)), changed) for path in files for changed in _time_of_change(path)]
-
-
-def _id_of(path: Path) -> Any:
-    from rsl_rl.utils.checkpoints import checkpoint_id
-
-    return checkpoint_id(path)
+        return [(str(checkpoint_id(path)), changed) for path in files for changed in _time_of_change(path)]
 
 
 def _time_of_change(path: Path) -> Tuple[int, ...]:

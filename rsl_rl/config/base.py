@@ -112,7 +112,7 @@ def require_within(cfg: Settings, low: float, high: float, *names: str) -> None:
 
 
 def require_positive(cfg: Settings, *names: str) -> None:
-    """Require positive numbers; of a mapping, all values."""
+    """Require positive numbers; of a mapping or a tuple, all values."""
     for name in names:
         require_field(cfg, name, all(x > 0 for x in _numbers(getattr(cfg, name))), " must be positive")
 
@@ -123,8 +123,10 @@ def require_not_negative(cfg: Settings, *names: str) -> None:
 
 
 def _numbers(value: Any) -> Collection[float]:
-    """Return a number, or the values of a mapping."""
-    return value.values() if isinstance(value, Mapping) else (value,)
+    """Return a number, or the values of a mapping or a tuple."""
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, tuple) else (value,)
 
 
 def require_choice(cfg: Settings, allowed: Sequence[str], *names: str) -> None:

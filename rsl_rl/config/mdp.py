@@ -270,6 +270,8 @@ class CommandConfig(Terms):
     """Time after which a new command is drawn [s]."""
     standing_fraction: float = 0.05
     """Fraction of commands with zero velocity."""
+    standing_time: float = 0.0
+    """Time after which a robot with a command of zero velocity gets a new one [s]; 0: resampling_time."""
     dead_zone: float = 0.1
     """Size of a command [m/s, rad/s] up to which the robot is to stand: the terms that reward steps are 0 there, and
     stand_still counts."""
@@ -289,7 +291,7 @@ class CommandConfig(Terms):
         require_ranges(self, "lin_vel_x", "lin_vel_y", "yaw_rate")
         require_positive(self, "resampling_time")
         require_within(self, 0, 1, "standing_fraction", "heading_fraction")
-        require_not_negative(self, "dead_zone")
+        require_not_negative(self, "standing_time", "dead_zone")
         require_positive(self, "heading_gain")
 
     @property

@@ -19,6 +19,7 @@ from rsl_rl.distributed.agreement import AgreementError, Start, agree_on_start
 from rsl_rl.distributed.collective import SINGLE_PROCESS, Collective, RankError
 from rsl_rl.distributed.monitor import Monitor
 from rsl_rl.utils.host import current_launch
+from rsl_rl.utils.text import one_line
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class ProcessGroup(Collective):
             with self._waiting():
                 yield
         except RuntimeError as error:
-            raise RankError(f"rank {self.rank} cannot reach the others: {' '.join(str(error).split())}") from error
+            raise RankError(f"rank {self.rank} cannot reach the others: {one_line(str(error))}") from error
         finally:
             self._seconds[purpose] += time.perf_counter() - began
 
@@ -192,7 +193,7 @@ def join_process_group(
     except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"rank {launch.rank} of {launch.size} could not meet the others at {address}:{port}: "
-            f"{' '.join(str(error).split())[:200]}"
+            f"{one_line(str(error))[:200]}"
         ) from error
     monitor = Monitor(dist.PrefixStore(f"{attempt}/monitor", store), rank, size, timeout)
     collective = ProcessGroup(monitor)

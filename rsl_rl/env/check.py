@@ -13,6 +13,7 @@ from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.contract import ContractError, Correction, find_corrections
 from rsl_rl.env.vec_env import VecEnv
 from rsl_rl.utils.registry import import_object, suggest
+from rsl_rl.utils.text import one_line
 
 
 class EnvReport(NamedTuple):
@@ -92,7 +93,7 @@ def _gymnasium_env(name: str) -> Any:
     try:
         return gymnasium.make_vec(name, num_envs=8)
     except (gymnasium.error.Error, ImportError) as error:
-        raise ValueError(f"Gymnasium cannot make {name}: {' '.join(str(error).split())}") from error
+        raise ValueError(f"Gymnasium cannot make {name}: {one_line(str(error))}") from error
 
 
 def check_env(source: Any, num_steps: int = 100) -> EnvReport:

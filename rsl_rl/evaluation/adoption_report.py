@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from base64 import b64encode
-from html import escape
 from pathlib import Path
 from typing import Dict, List, Sequence, Tuple
 
@@ -17,8 +15,9 @@ import numpy as np
 from rsl_rl.adoption.adopt import AdoptedRobot
 from rsl_rl.adoption.geometry import geoms_of
 from rsl_rl.adoption.links import locked_pose
+from rsl_rl.adoption.standing import SECONDS
 from rsl_rl.adoption.structure import posed
-from rsl_rl.evaluation.report import page_html, table_html
+from rsl_rl.evaluation.report import image_html, page_html, text_table_html
 from rsl_rl.utils.text import html_text
 from rsl_rl.viz.video import Picture, VideoError, write_pictures
 
@@ -46,18 +45,14 @@ def write_report(robot: AdoptedRobot, folder: Path, pictures: bool = True) -> Li
                 made[name] = path.read_bytes()
             except (VideoError, ModuleNotFoundError) as error:
                 remarks.add(f"pictures are missing from the report: {error}")
-    parts = [f"<h1>{escape(robot.name)}</h1>", f"<p>Prepared from <code>{escape(str(robot.source.path))}</code>.</p>"]
-    if robot.warnings:
-        parts += ["<h2>Warnings</h2>", "<ul>", *(f"<li><b>{escape(text)}</b></li>" for text in robot.warnings), "</ul>"]
-    if robot.notes:
-        parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{escape(note)}</li>" for note in robot.notes), "</ul>"]
+    source = html_text(str(robot.source.path))
+    parts = [f"<h1>{html_text(robot.name)}</h1>", f"<p>Prepared from <code>{source}</code>.</p>"]
+    for title, texts in (("Warnings", robot.warnings), ("Notes", robot.notes)):
+        if texts:
+            parts += [f"<h2>{title}</h2>", "<ul>", *(f"<li>{html_text(text)}</li>" for text in texts), "</ul>"]
     for title, text, names in _sections(robot):
         parts += [f"<h2>{title}</h2>", text]
-        parts += [
-            f'<p><img src="data:image/png;base64,{b64encode(made[name]).decode()}" alt="{name}"></p>'
-            for name in names
-            if name in made
-        ]
+        parts += [f"<p>{image_html(name, made[name])}</p>" for name in names if name in made]
     (folder / "report.html").write_text(page_html(robot.name, "\n".join(parts)), encoding="utf-8")
     return sorted(remarks)
 
@@ -68,13 +63,13 @@ def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
     for leg in tree.legs:
         foot = next(link.foot for link in tree.links if link.name == leg.links[-1])
         kind = "flat" if foot and foot.is_flat else "ball"
-        legs.append([html_text(text) for text in (leg.name, ", ".join(leg.joints), ", ".join(leg.links), kind)])
+        legs.append([leg.name, ", ".join(leg.joints), ", ".join(leg.links), kind])
     stands = "It keeps standing"
     if not robot.stands:
-        stands = f"<b>It does not keep standing</b> ({escape('; '.join(robot.faults))})"
+        stands = f"<b>It does not keep standing</b> ({html_text('; '.join(robot.faults))})"
     axes = "<p>Red points forward, green to the left, blue up. Below it the source in the same pose.</p>"
     standing = (
-        f"<p>{stands} for 5 s with constant joint targets: height {settled.height:.3f} m (wanted "
+        f"<p>{stands} for {SECONDS:g} s with constant joint targets: height {settled.height:.3f} m (wanted "
         f"{stance.height:.3f} m), tilt {np.degrees(settled.tilt):.1f} deg, drift {settled.drift:.3f} m.</p>"
     )
     error = f"The largest error is {1000 * robot.symmetry.error:.1f} mm."
@@ -86,7 +81,7 @@ def _sections(robot: AdoptedRobot) -> List[Tuple[str, str, Sequence[str]]]:
         f"{_FAR} rad from standing.</p>"
     )
     return [
-        ("Parts", f"<p>{tree.mass:.2f} kg, base {escape(tree.links[0].name)}.</p>{table_html(legs)}", ()),
+        ("Parts", f"<p>{tree.mass:.2f} kg, base {html_text(tree.links[0].name)}.</p>{text_table_html(legs)}", ()),
         ("Standing", standing + axes, ("standing", "source", "settling")),
         ("Joints", gains, ("joints", "ranges")),
         ("Left-right symmetry", f"<p>{mirror}</p>", ("symmetry",)),
@@ -204,7 +199,7 @@ def _draw_settling(robot: AdoptedRobot, path: Path) -> None:
         axis.set_xlabel("time [s]")
     third.bar([leg.foot for leg in legs], settled.forces, color=_BLUE)
     third.axhline(weight / len(legs), color=_RED, linestyle="--", linewidth=1)
-    third.set_ylabel("vertical force after 5 s [N]")
+    third.set_ylabel(f"vertical force after {SECONDS:g} s [N]")
     figure.savefig(path, dpi=100)
 
 

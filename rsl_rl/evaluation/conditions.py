@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Dict, Iterator, Mapping, Optional, Protocol, Sequence
+from typing import Dict, Iterator, Mapping, Optional, Protocol, Sequence, Tuple
 
 from torch import Tensor
 
@@ -163,6 +164,13 @@ def on_terrain(cfg: LeggedRobotConfig, name: str, level: int) -> LeggedRobotConf
     if not -1 <= level < terrain.num_levels:
         raise ValueError(f"--level {level}: give a level from 0 to {terrain.num_levels - 1}")
     return replace(cfg, terrain=replace(terrain, level=level, curriculum=False) if name or level >= 0 else terrain)
+
+
+def drift_of(start: Tensor, end: Tensor, fallen: Tensor) -> Tuple[float, float]:
+    """Return mean and largest horizontal distance [m] between positions [N, 3] of the robots that have not fallen [N];
+    NaN if all have."""
+    drift = (end - start)[~fallen, :2].norm(dim=1)
+    return (float(drift.mean()), float(drift.max())) if len(drift) else (math.nan, math.nan)
 
 
 def run(env: LeggedRobot, policy: ActingPolicy, num_steps: int) -> Iterator[Tensor]:

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import CommandTerm
+from rsl_rl.config.mdp import CommandTerm, EventTerm
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.conditions import ActingPolicy, disturbed, for_evaluation, run
+from rsl_rl.evaluation.conditions import ActingPolicy, disturbed, drift_of, for_evaluation, run
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import JoystickCommands
 from rsl_rl.tasks.robot_state import RobotState
@@ -19,22 +19,25 @@ from rsl_rl.tasks.robot_state import RobotState
 FAILURES = ("fall", "freeze", "not followed")
 """Kinds of failure; see :class:`FailureMonitor`."""
 
+PUSHES = EventTerm("interval", 4.0, params={"push_velocity": 0.6, "push_turning": 1.5})
+"""The pushes of an endurance test, equal for all tasks: every 4 s on average, the velocity of the trunk changes by at
+most 0.6 m/s in x and in y, and by at most 1.5 rad/s about each axis."""
+
 _RECORDED = 4.0
 """Time before a failure that is recorded [s]."""
 
 
-def for_endurance(
-    cfg: LeggedRobotConfig,
-    num_envs: int,
-    seconds: float,
-    pushes: bool = False,
-    period: Tuple[float, float] = (1.0, 5.0),
-) -> LeggedRobotConfig:
-    """Return the task of an endurance test: the task of an evaluation with the noise of the observations, and with
-    commands of :class:`JoystickCommands`."""
-    task = for_evaluation(cfg, num_envs, seconds, pushes)
+def for_endurance(cfg: LeggedRobotConfig, num_envs: int, seconds: float) -> LeggedRobotConfig:
+    """Return the task of an endurance test without pushes: the task of an evaluation with the noise of the
+    observations, and with commands of :class:`JoystickCommands`."""
+    task = for_evaluation(cfg, num_envs, seconds)
     commands = replace(task.commands, terms={**task.commands.terms, "velocity": CommandTerm("joystick")})
     return replace(task, observations=cfg.observations, commands=commands)
+
+
+def with_pushes(cfg: LeggedRobotConfig) -> LeggedRobotConfig:
+    """Return the task with :data:`PUSHES`."""
+    return replace(cfg, randomization=cfg.randomization.with_terms({"push": PUSHES}))
 
 
 class Failure(NamedTuple):
@@ -124,7 +127,7 @@ class FailureMonitor:
     def __call__(self, state: RobotState, done: Tensor) -> None:
         """Judge one step, before the resets."""
         command, sim = state.requested_command, state.sim
-        measured = torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)  # [N, 3]
+        measured = state.planar_velocity
         kinds = self._judge(command, measured, done & ~state.timed_out)
         self.failed = kinds.any(dim=0)
         error = command - measured
@@ -309,18 +312,17 @@ def measure_small_commands(env: LeggedRobot, policy: ActingPolicy) -> SmallComma
             start = sim.root_pos.clone()
             fallen.zero_()
         elif i > settled:
-            velocity += torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)
+            velocity += state.planar_velocity
         fallen |= done
     velocity /= end - settled
     velocities: Dict[str, Tuple[float, ...]] = {}
     for (name, (axis, sign)), rows in zip(DIRECTIONS.items(), robots):
-        low, high = env.commands.sources["velocity"].ranges[axis]
+        low, high = env.commands.sources["velocity"].final_ranges[axis]
         if (high if sign > 0 else -low) >= max(SIZES):
             counted = (~fallen[rows]).float()
             means = (sign * velocity[rows, axis] * counted).sum(dim=1) / counted.sum(dim=1)
             velocities[name] = tuple(means.tolist())
-    drift = (sim.root_pos - start)[-_STOPPED:, :2].norm(dim=1)[~fallen[-_STOPPED:]]
-    mean, largest = (float(drift.mean()), float(drift.max())) if len(drift) else (math.nan, math.nan)
+    mean, largest = drift_of(*(x[-_STOPPED:] for x in (start, sim.root_pos, fallen)))
     dead_zones = {name: dead_zone(values) for name, values in velocities.items()}
     return SmallCommands(dead_zones, velocities, mean, largest, int(fallen.sum()))
 
@@ -350,7 +352,7 @@ class JoystickResult:
     free: Endurance
     """Without pushes."""
     pushed: Endurance
-    """With the pushes and other events at random times of the training."""
+    """With :data:`PUSHES`."""
     small: SmallCommands
 
     @property
@@ -384,10 +386,9 @@ def evaluate_joystick(
     num_envs, seconds = size_of(robot_hours, cfg.sim.control_dt)
     rows = []
     for pushes in (False, True):
-        task = for_endurance(cfg, num_envs, seconds, pushes)
-        if disturbance:
-            task = disturbed(task, f"{disturbance}+pushes" if pushes else disturbance)
-        env = task.build(device, seed=seed)
+        task = for_endurance(cfg, num_envs, seconds)
+        task = disturbed(task, disturbance) if disturbance else task
+        env = (with_pushes(task) if pushes else task).build(device, seed=seed)
         rows.append(measure_endurance(env, policy, seconds, 0 if pushes else num_recorded))
     task = for_small_commands(cfg)
     env = (disturbed(task, disturbance) if disturbance else task).build(device, seed=seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import tempfile
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from rsl_rl.evaluation.endurance import SIZES, Failure
 from rsl_rl.evaluation.evaluate import EvalResult
-from rsl_rl.evaluation.report import table_html
+from rsl_rl.evaluation.report import data_address, text_table_html
 from rsl_rl.robots import ROBOTS
 from rsl_rl.utils.text import html_text
 from rsl_rl.viz.video import VideoClip, VideoError, write_video
@@ -66,9 +65,9 @@ def endurance_html(results: Sequence[EvalResult]) -> Iterator[str]:
     for one in tested:
         if len(results) > 1:
             yield f"<h3>{html_text(one.name)}</h3>"
-        yield table_html([[html_text(cell) for cell in row] for row in failure_rows(one)])
+        yield text_table_html(failure_rows(one))
         yield "<p>Smallest command that is followed [m/s, rad/s]:</p>"
-        yield table_html([[html_text(cell) for cell in row] for row in small_command_rows(one)])
+        yield text_table_html(small_command_rows(one))
         failures = next(iter(one.joystick.values())).recorded
         yield from _clips(failures[:CLIPS], one)
 
@@ -78,11 +77,11 @@ def _clips(failures: Sequence[Failure], result: EvalResult) -> Iterator[str]:
     for failure in failures:
         title = f"{failure.kind} after a command of the kind {failure.command}, at {failure.seconds:.1f} s"
         try:
-            data = base64.b64encode(_film(failure, result)).decode()
+            address = data_address("video/mp4", _film(failure, result))
         except VideoError as error:
             yield f'<p class="note">No clips of failures: {html_text(str(error))}</p>'
             return
-        video = f'<video controls muted loop width="640" src="data:video/mp4;base64,{data}"></video>'
+        video = f'<video controls muted loop width="640" src="{address}"></video>'
         yield f"<figure>{video}<figcaption>{html_text(title)}</figcaption></figure>"
 
 

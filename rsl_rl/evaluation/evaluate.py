@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.evaluation.conditions import DRIFT_TIME, SETTLING_TIME, ActingPolicy, run
+from rsl_rl.evaluation.conditions import DRIFT_TIME, SETTLING_TIME, ActingPolicy, drift_of, run
 from rsl_rl.evaluation.endurance import Endurance, JoystickResult, merge
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
 from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -50,9 +50,7 @@ class Recorder:
         step = {
             "pose": torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1),  # [n, 7 + J]
             "command": state.requested_command,  # [n, 3] vx, vy [m/s], yaw rate [rad/s]
-            "velocity": torch.cat(
-                (state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1
-            ),  # [n, 3] the same, measured
+            "velocity": state.planar_velocity,  # [n, 3] the same, measured
             "base_height": state.base_height,  # [n] above the ground underneath [m]
             "foot_contact": state.foot_contact,  # [n, F]
             "target": state.default_joint_pos + self._action_scale * state.action,  # [n, J] [rad]
@@ -175,6 +173,11 @@ class EvalResult:
         ]
 
 
+def metric_names(eval_results: Sequence[EvalResult]) -> List[str]:
+    """Return the names of all metrics; tasks may have different ones of their own."""
+    return list(dict.fromkeys(name for one in eval_results for name in one.metrics))
+
+
 def differences(eval_results: Sequence[EvalResult]) -> List[str]:
     """Return the names of the task's settings that differ between results with the same disturbance."""
     first: Dict[str, LeggedRobotConfig] = {}
@@ -218,8 +221,7 @@ def measure_drift(env: LeggedRobot, policy: ActingPolicy) -> Dict[str, float]:
         if i == settling:
             start = env.sim.root_pos.clone()
         fallen |= done
-    drift = (env.sim.root_pos - start)[:, :2].norm(dim=1)[~fallen]
-    mean, largest = (float(drift.mean()), float(drift.max())) if len(drift) else (float("nan"),) * 2
+    mean, largest = drift_of(start, env.sim.root_pos, fallen)
     return {"standing_drift": mean, "standing_drift_max": largest, "standing_falls": float(fallen.float().mean())}
 
 

@@ -132,10 +132,14 @@ def _split_groups(obs: Observations, groups: Sequence[str]) -> Tuple[Tensor, Lis
 class Controller(Protocol):
     """A function from the sensor readings of one robot, by name, to joint targets [J] [rad]."""
 
-    last_action: np.ndarray  # [A] its own last action
-    held: int  # calls in a row whose readings it refused
-    problem: str  # why
-    memories: Sequence[np.ndarray]  # recurrent states of its network, each [L, 1, H]
+    last_action: Any  # [A] its own last action
+    memories: Any  # recurrent states of its network, a sequence of [L, 1, H]
+
+    @property
+    def held(self) -> int: ...  # calls in a row whose readings it refused
+
+    @property
+    def problem(self) -> str: ...  # why
 
     def __call__(self, **sensors: np.ndarray) -> np.ndarray: ...
 

@@ -26,6 +26,7 @@ from rsl_rl.terrain import build_terrain
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.registry import import_object, suggest
+from rsl_rl.utils.text import one_line
 from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
 
 _FORMAT = 1
@@ -146,7 +147,7 @@ def _read(path: Path) -> Dict[str, Any]:
             raise ValueError("a checksum is wrong")
         content = torch.load(io.BytesIO(packed), map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file can cause any error
-        reason = " ".join(str(error).split())[:160]
+        reason = one_line(str(error))[:160]
         raise ValueError(f"{path} is damaged or not a fault dump ({reason}); use another file") from error
     fields = {"format": int, **_FIELDS, "env": (dict, type(None))}
     if not isinstance(content, dict) or not all(isinstance(content.get(name, ...), fields[name]) for name in fields):

@@ -176,7 +176,7 @@ class GaitMetrics:
         self._add("falls by other", remaining)
 
     def _add_tracking(self, state: RobotState) -> None:
-        measured = torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1)  # [N, 3]
+        measured = state.planar_velocity
         error = state.requested_command - measured
         lin_vel_error, yaw_rate_error = error[:, :2].norm(dim=1), error[:, 2].abs()
         self._add("lin_vel_error", lin_vel_error)

@@ -13,7 +13,7 @@ from matplotlib.colors import LightSource
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from rsl_rl.evaluation.evaluate import EvalResult
+from rsl_rl.evaluation.evaluate import EvalResult, metric_names
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.height_field import HeightField
@@ -62,11 +62,11 @@ def _label(name: str) -> str:
 
 def plot_comparison(eval_results: Sequence[EvalResult]) -> bytes:
     """Draw every metric of every checkpoint: the mean, its interval, the seeds as dots, the limit as a line."""
-    names = list(eval_results[0].metrics)
+    names = metric_names(eval_results)
     rows = -(-len(names) // 4)
     figure = _figure(11, 2.3 * rows)
     for axis, name in zip(figure.subplots(rows, 4, squeeze=False).flat, names):
-        for i, one in enumerate(eval_results):
+        for i, one in ((i, one) for i, one in enumerate(eval_results) if name in one.metrics):
             values = [seed_result.metrics[name] for seed_result in one.seed_results]
             axis.plot([i] * len(values), values, ".", color=_color(i), alpha=0.4)
             low, high = one.intervals.get(name, (one.metrics[name], one.metrics[name]))

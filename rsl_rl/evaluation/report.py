@@ -12,7 +12,7 @@ import numpy as np
 
 from rsl_rl.evaluation.conditions import JOYSTICK_METRICS
 from rsl_rl.evaluation.curriculum import LEVEL_METRICS
-from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences
+from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences, metric_names
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
 from rsl_rl.robots import ROBOTS
 from rsl_rl.terrain import build_terrain
@@ -93,6 +93,11 @@ def table_html(rows: Sequence[Sequence[str]], kind: str = "figures") -> str:
     return f'<table class="{kind}">\n' + "\n".join(lines) + "\n</table>"
 
 
+def text_table_html(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of cells that are texts."""
+    return table_html([[html_text(cell) for cell in row] for row in rows])
+
+
 def _cell(content: str) -> str:
     kind, bar, rest = content.partition("|")
     return f'<td class="{kind}">{rest}</td>' if bar else f"<td>{content}</td>"
@@ -138,7 +143,7 @@ def _gate_cell(eval_result: EvalResult) -> str:
 
 def _numbers(eval_results: Sequence[EvalResult]) -> str:
     rows = [["", *_names(eval_results)]]
-    for name in eval_results[0].metrics:
+    for name in metric_names(eval_results):
         description = _DESCRIPTIONS.get(name, "metric of the task")
         meaning = f"{html_text(name)}<small>{html_text(description)}</small>"
         rows.append([meaning, *(_number(one, name) for one in eval_results)])
@@ -146,6 +151,8 @@ def _numbers(eval_results: Sequence[EvalResult]) -> str:
 
 
 def _number(eval_result: EvalResult, name: str) -> str:
+    if name not in eval_result.metrics:
+        return "-"
     value, limit = eval_result.metrics[name], eval_result.env_cfg.gate.get(name)
     interval = "<small>[{:.4f}, {:.4f}]</small>".format(*eval_result.intervals[name]) if eval_result.intervals else ""
     text = f"{value:.4f}{interval}"
@@ -229,7 +236,16 @@ def _frames(eval_result: EvalResult) -> str:
         return _image(f"Film of {eval_result.name}", path.read_bytes(), note)
 
 
+def data_address(kind: str, content: bytes) -> str:
+    """Return an address of HTML that holds the content of a file, such as of the kind image/png."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def image_html(description: str, png: bytes) -> str:
+    """Return a picture."""
+    return f'<img src="{data_address("image/png", png)}" alt="{html_text(description)}">'
+
+
 def _image(title: str, png: bytes, note: str) -> str:
-    data = base64.b64encode(png).decode()
-    image = f'<img alt="{html_text(title)}" src="data:image/png;base64,{data}">'
+    image = image_html(title, png)
     return f'<h2>{html_text(title)}</h2>\n<p class="note">{html_text(note)}</p>\n{image}'

@@ -89,7 +89,7 @@ def open_native_viewer(env: LeggedRobot, command: Command, choice: Choice) -> Tu
 
 
 def _ranges(env: LeggedRobot) -> Tuple[Tuple[float, float], ...]:
-    return env.commands.sources["velocity"].ranges
+    return env.commands.sources["velocity"].final_ranges
 
 
 def terrains_of(cfg: LeggedRobotConfig) -> Tuple[str, ...]:
@@ -182,6 +182,6 @@ def frame_of(env: LeggedRobot, rewards: Dict[str, float]) -> Frame:
     state, sim = env.state, env.sim
     poses = torch.cat((sim.root_pos, sim.root_quat, sim.joint_pos), dim=1)
     points = scan_points(state, poses[:1])[0].cpu().numpy() if sim.ground else np.zeros((0, 3))
-    velocity = (*state.base_lin_vel[0, :2].tolist(), float(state.base_ang_vel[0, 2]))
+    vx, vy, yaw_rate = state.planar_velocity[0].tolist()
     feet, forces = (x[0].double().cpu().numpy() for x in (state.foot_pos, state.foot_force))
-    return Frame(poses.double().cpu().numpy(), velocity, rewards, points, feet, forces)
+    return Frame(poses.double().cpu().numpy(), (vx, vy, yaw_rate), rewards, points, feet, forces)

@@ -26,8 +26,8 @@ OPSET = 18
 def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str, Any]] = None) -> Path:
     """Write a policy as one ONNX file; inputs and outputs are those of its policy module.
 
-    Each entry of ``metadata`` becomes a metadata property of the model, as JSON. The last property, sha256, is the
-    checksum of the file before it.
+    Each entry of ``metadata`` becomes a metadata property of the model, as JSON. Behind them are network_sha256, the
+    checksum of the model without properties, and sha256, that of the file before it.
     """
     module = policy_module(policy)
     inputs = example_inputs(module)
@@ -50,7 +50,8 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
     finally:
         logger.setLevel(level)
     assert program is not None
-    for name, value in (metadata or {}).items():
+    network_sha256 = hashlib.sha256(program.model_proto.SerializeToString()).hexdigest()
+    for name, value in {**(metadata or {}), "network_sha256": network_sha256}.items():
         program.model.metadata_props[name] = json.dumps(value)
     content = program.model_proto.SerializeToString()
     atomic_write(path, content + _checksum_entry(content))

@@ -25,6 +25,7 @@ from rsl_rl.utils.checkpoints import (
 )
 from rsl_rl.utils.config_io import short_repr
 from rsl_rl.utils.seeding import random_states, restore_random_states, seed_everything
+from rsl_rl.utils.text import one_line
 
 _LARGEST_COUNT = 10**15
 _MALFORMED = (RuntimeError, KeyError, TypeError, AttributeError, IndexError)
@@ -171,7 +172,7 @@ def _check_counts(path: Path, state: Mapping[str, Any]) -> None:
 
 def _reason(error: Exception) -> str:
     missing = "the entry is missing: " if isinstance(error, KeyError) else ""
-    return f"{missing}{' '.join(str(error).split())[:300]}"
+    return f"{missing}{one_line(str(error))[:300]}"
 
 
 def load_episodes(alg: Algorithm, env: VecEnv, collector: Collector, state: Mapping[str, Any], load_env: bool) -> bool:

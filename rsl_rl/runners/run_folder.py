@@ -4,7 +4,6 @@ after the iteration from which another one goes on."""
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import math
 import os
@@ -31,6 +30,7 @@ from rsl_rl.utils.files import (
     LinkError,
     atomic_write,
     make_folder,
+    make_new_folder,
     open_file,
     refuse_link,
     remove_temporary_files,
@@ -278,7 +278,7 @@ def supersede_after(run: Path, iteration: int) -> Optional[Path]:
     late += [path for start in starts for path in (later_configs(run)[start], run / f"git_from_{start}")]
     folder = None
     if is_trained or starts:
-        folder = _new_folder(make_folder(run / "superseded"), f"after_{iteration}")
+        folder = make_new_folder(make_folder(run / "superseded"), f"after_{iteration}")
         _move([path for path in late if path.exists()], kept, dropped, run, folder)
     elif dropped:
         atomic_write(run / METRICS, b"".join(kept))
@@ -323,12 +323,3 @@ def _iteration_of_line(line: bytes) -> float:
 def _iteration_of_film(path: Path) -> int:
     match = re.fullmatch(r"model_(\d+)(_frames\.png|\.mp4)", path.name)
     return int(match.group(1)) if match else -1
-
-
-def _new_folder(parent: Path, name: str) -> Path:
-    for number in itertools.count(1):
-        folder = parent / (name if number == 1 else f"{name}_{number}")
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir()
-            return folder
-    raise AssertionError("unreachable")

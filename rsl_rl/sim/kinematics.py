@@ -70,6 +70,6 @@ def cross_matrix(vector: Tensor) -> Tensor:
 
 
 def rotation_matrix(quat: Tensor) -> Tensor:
-    """Return the rotation matrices [N, 3, 3] of unit quaternions [N, 4], w x y z."""
-    turn = cross_matrix(quat[:, 1:])
-    return torch.eye(3, device=quat.device) + 2 * quat[:, :1, None] * turn + 2 * turn @ turn
+    """Return the rotation matrices [..., 3, 3] of unit quaternions [..., 4], w x y z."""
+    turn = cross_matrix(quat[..., 1:])
+    return torch.eye(3, device=quat.device) + 2 * quat[..., :1, None] * turn + 2 * turn @ turn

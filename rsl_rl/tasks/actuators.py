@@ -18,6 +18,7 @@ from rsl_rl.sim.base import Sim
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.registry import values_by_name
 from rsl_rl.utils.tensors import Stored
+from rsl_rl.utils.text import one_line
 
 _OF_ENGINE = {"torque_limit": "torque_limit", "armature": "armature", "friction": "joint_friction"}
 """Settings that are parameters of the engine, and their names there."""
@@ -42,6 +43,7 @@ class Actuator(Stored):
         if cfg.torque_limit is not None:
             sim.torque_limits = self._per_joint("torque_limit")
         self._past_targets: Optional[Tensor] = None  # [control steps, N, J] the newest first, if there are delays
+        self.delay_steps = (0, 0)  # fewest and most physics steps between a target and its torque
         # what the engine got in the last control step: one tensor for all physics steps, or one for each
         self.inputs: List[Tensor] = []
 
@@ -54,8 +56,9 @@ class Actuator(Stored):
         """Number of inputs of the engine in a control step: 1, or one for each physics step."""
         return 1 if self._past_targets is None else self._decimation
 
-    def allow_delay(self, largest: int) -> None:
-        """Make room for delays of up to ``largest`` physics steps."""
+    def allow_delay(self, least: int, largest: int) -> None:
+        """Make room for delays of ``least`` to ``largest`` physics steps."""
+        self.delay_steps = least, largest
         control_steps = 1 + math.ceil(largest / self._decimation)
         if largest and (self._past_targets is None or len(self._past_targets) < control_steps):
             default = self._state.default_joint_pos.expand(self._sim.num_envs, -1)
@@ -168,7 +171,7 @@ class ActuatorNetwork(ExplicitActuator):
         try:
             shape = list(self._network(torch.zeros(rows, columns, device=sim.device)).shape)
         except Exception as error:  # of any kind, from the network's own code
-            reason = " ".join(str(error).split())[-200:]
+            reason = one_line(str(error))[-200:]
             raise ValueError(f"{cfg.section}.path={cfg.path} fails on inputs [{rows}, {columns}]: {reason}") from error
         if shape != [rows, 1]:
             raise ValueError(f"{cfg.section}.path={cfg.path} returns {shape}; it must return [{rows}, 1]")
@@ -201,5 +204,5 @@ def load_network(path: str, device: torch.device) -> Any:
     try:
         return torch.jit.load(path, map_location=device).eval()
     except Exception as error:  # a damaged file can cause any error
-        reason = " ".join(str(error).split())[:160]
+        reason = one_line(str(error))[:160]
         raise ValueError(f"env.control.actuator.path={path} is not a TorchScript network: {reason}") from error

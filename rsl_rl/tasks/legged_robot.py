@@ -287,10 +287,15 @@ class LeggedRobot(VecEnv):
         limits = {"base_lin_vel": largest.max_speed}
         limits.update(dict.fromkeys(("base_ang_vel", "joint_vel"), largest.max_turning_speed))
         return {
+            "robot": self.cfg.robot,
             "control_period": self.cfg.sim.control_dt,
+            "sensing_period": self.cfg.sim.control_dt,
+            "action_delay": [steps * self.cfg.sim.dt for steps in self.actuator.delay_steps],
             "command_ranges": [list(bounds) for bounds in self.commands.sources["velocity"].final_ranges],
             "commands": self.commands.describe(),
-            "observations": [term for group in actor_groups for term in self._groups[group].describe()],
+            "observations": [
+                term for group in actor_groups for term in self._groups[group].describe(self.cfg.sim.control_dt)
+            ],
             "joint_names": list(self.sim.joint_names),
             "default_joint_pos": list(self.robot.default_joint_pos),
             "action_scale": scale if isinstance(scale, float) else list(self.context.values_of_joints("action_scale")),

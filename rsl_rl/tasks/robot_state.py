@@ -96,6 +96,11 @@ class RobotState:
             raise ValueError(f"a term needs the command '{name}'; add it to env.commands.terms")
         return self.commands[name]
 
+    @property
+    def planar_velocity(self) -> Tensor:
+        """What the velocity command asks for: forward and left [m/s] and yaw rate [rad/s] in the base frame, [N, 3]."""
+        return torch.cat((self.base_lin_vel[:, :2], self.base_ang_vel[:, 2:]), dim=1)
+
     def commands_motion(self) -> Tensor:
         """Return 1 for robots whose command is larger than the dead zone, else 0, [N]."""
         return (self.command.square().sum(dim=1) > self.dead_zone**2).float()

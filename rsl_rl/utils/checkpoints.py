@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import itertools
 import re
 import zipfile
 from collections import OrderedDict
@@ -17,6 +16,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.text import one_line
 
 FORMAT = 1
 """Version of the format; increased if older code cannot read it."""
@@ -84,7 +84,7 @@ def read_checkpoint(
         state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
         state = state if convert is None else convert(state)
     except Exception as error:  # a damaged file can cause any error
-        reason = " ".join(str(error).split())[:160]
+        reason = one_line(str(error))[:160]
         raise CheckpointError(f"{path} is damaged or not a checkpoint ({reason}); {_alternative(path)}") from error
     if not isinstance(state, dict) or "model_state_dict" not in state:
         keys = ", ".join(sorted(map(str, state))) if isinstance(state, dict) else type(state).__name__
@@ -247,17 +247,6 @@ def prune_checkpoints(run: Path, keep_last: int, keep_every: int) -> None:
     for path in checkpoints_of(run)[:-keep_last] if keep_last else ():
         if not keep_every or iteration_of(path) % keep_every:
             path.unlink()
-
-
-def make_run_folder(experiment: Path, name: str) -> Path:
-    """Create a new folder for a run and return it; a number is appended to a name that exists."""
-    experiment.mkdir(parents=True, exist_ok=True)  # a dangling link is an error here
-    for number in itertools.count(1):
-        folder = experiment / (name if number == 1 else f"{name}_{number}")
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir()
-            return folder
-    raise AssertionError("unreachable")
 
 
 def discard_run_folder(folder: Path) -> None:

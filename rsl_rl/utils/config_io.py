@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import enum
 import functools
+import inspect
 import numbers
 import re
 import reprlib
+import textwrap
 from collections import abc
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -17,6 +20,7 @@ import yaml
 
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.text import one_line
 
 T = TypeVar("T")
 
@@ -93,6 +97,20 @@ def from_dict(cls: Type[T], values: Mapping[str, Any], where: str = "") -> T:
         if where in ("", section):  # the message has the path already
             raise
         raise ValueError(str(error).replace(f"{section}.", prefix)) from error
+
+
+def help_of_field(cls: Type, name: str) -> str:
+    """Return the docstring below a field of a dataclass in one line; empty if there is none."""
+    owner = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
+    try:
+        tree: Any = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
+    except (OSError, TypeError):  # a class without a file
+        return ""
+    for node, following in zip(tree.body, tree.body[1:]):
+        is_field = isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name
+        if is_field and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            return one_line(str(following.value.value))
+    return ""
 
 
 @functools.lru_cache(maxsize=None)
@@ -223,7 +241,7 @@ _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxstring, _SHORT.maxot
 def short_repr(value: Any) -> str:
     """Return a value as one short line for messages."""
     try:
-        return " ".join(_SHORT.repr(value).split())[:300]
+        return one_line(_SHORT.repr(value))[:300]
     except ValueError:  # an integer with thousands of digits
         return f"<{type(value).__name__}>"
 
@@ -238,13 +256,16 @@ def write_yaml(cfg: Any, path: Path) -> None:
     atomic_write(path, yaml.safe_dump(to_dict(cfg), sort_keys=False, default_flow_style=None, width=120).encode())
 
 
-def read_yaml(path: Path) -> Dict[str, Any]:
-    """Read a YAML mapping without executing code; a file with another content is a ValueError."""
+def read_yaml(path: Path, skip_objects: bool = False) -> Dict[str, Any]:
+    """Read a YAML mapping without executing code; a file with another content is a ValueError.
+
+    With ``skip_objects``, Python tuples are lists and other Python objects None, and are errors otherwise.
+    """
     content = path.read_bytes()
     try:
-        values = _load_yaml(content)
+        values = _load_yaml(content, _SkippingLoader if skip_objects else _PlainLoader)
     except Exception as error:  # a damaged file can cause any error
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = one_line(str(error))[:200] or type(error).__name__
         raise ValueError(f"{path} is not valid YAML: {reason}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds a {type(values).__name__}, not a mapping of settings")
@@ -271,6 +292,16 @@ class _PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class _SkippingLoader(_PlainLoader):
+    """Load None in place of Python objects, and lists in place of tuples."""
+
+    def construct_python(self, kind: str, node: yaml.Node) -> Any:
+        is_tuple = kind == "tuple" and isinstance(node, yaml.SequenceNode)
+        return self.construct_sequence(node, deep=True) if is_tuple else None  # type: ignore[arg-type]
+
+
+_SkippingLoader.add_multi_constructor("tag:yaml.org,2002:python/", _SkippingLoader.construct_python)
+
 _MOST_VALUES = 1_000_000
 
 
@@ -285,11 +316,11 @@ def _num_values(node: yaml.Node, counted: Dict[int, int]) -> int:
     return counted[id(node)]
 
 
-def _load_yaml(content: bytes) -> Any:
+def _load_yaml(content: bytes, loader: Type[yaml.SafeLoader]) -> Any:
     """Return the values of a YAML text without executing code; merge keys, repeated keys and aliases that stand for too
     many values are errors."""
-    values = yaml.load(content, _PlainLoader)
-    node = yaml.compose(content, _PlainLoader)
+    values = yaml.load(content, loader)
+    node = yaml.compose(content, loader)
     if node is not None and _num_values(node, {}) > _MOST_VALUES:
         raise ValueError(f"its aliases (*) stand for more than {_MOST_VALUES} values; write the settings out")
     return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 import tempfile
@@ -67,6 +68,17 @@ def make_folder(folder: Path) -> Path:
     refuse_link(folder)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def make_new_folder(parent: Path, name: str) -> Path:
+    """Create a new folder and return it; a number is appended to a name that exists."""
+    parent.mkdir(parents=True, exist_ok=True)  # a dangling link is an error here
+    for number in itertools.count(1):
+        folder = parent / (name if number == 1 else f"{name}_{number}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError("unreachable")
 
 
 def atomic_write(path: Path, content: bytes, mode: int = 0o666) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from rsl_rl.utils.files import atomic_write, make_folder
+from rsl_rl.utils.host import kill_group
+from rsl_rl.utils.text import one_line, printable
 
 INSTALLED = {"site-packages", "dist-packages"}
 """Folders of installed packages; a repository around them is not that of the packages."""
@@ -138,6 +139,15 @@ def write_git_state(states: Mapping[str, bytes], folder: Path) -> List[Path]:
     return paths
 
 
+def commit_of(file: Union[str, Path]) -> str:
+    """Return the commit of the repository that holds a file; empty without one, and for an installed package."""
+    root = _root_of(file)
+    if root is None or INSTALLED & set(Path(file).resolve().relative_to(root).parts):
+        return ""
+    result = _Repository(root).git("rev-parse", "--verify", "--quiet", "HEAD")
+    return result.output.decode().strip() if result.code == 0 else ""
+
+
 def _root_of(file: Union[str, Path]) -> Optional[Path]:
     """Return the folder of the repository around a file; None if there is none, or no git."""
     path = Path(file).resolve()
@@ -188,14 +198,14 @@ class _Repository:
         large = [name for name in names if name and self._size(name) > LARGEST_FILE]
         for name in large:
             size = f"{self._size(name) / 1e6:.0f} MB, more than {LARGEST_FILE / 1e6:g} MB"
-            self.notes.append(f"the changes of {_printable(name)} ({size})")
+            self.notes.append(f"the changes of {printable(os.fsdecode(name))} ({size})")
         secret = [name for name in names if _CREDENTIAL_FILE.search(name)]
         excluded = [b":(top,literal,exclude)" + name for name in (*large, *secret)]
         prefixes = "--src-prefix=a/", "--dst-prefix=b/"
         diff = self._read(*_DIFF, "--binary", *prefixes, "HEAD", "--", ":/", *excluded)
         diff, more = without_credentials(diff)
         if secret or more:
-            files = ", ".join(map(_printable, (*secret, *more)))
+            files = ", ".join(printable(os.fsdecode(name)) for name in (*secret, *more))
             self.notes.append(f"changes that look like credentials, in {files}")
         return diff
 
@@ -260,28 +270,12 @@ class _Repository:
                         return _Result(-1, b"", f"git has not finished within {TIME_LIMIT:g} s")
                     time.sleep(0.002)
             finally:
-                _kill(process)
+                if process.poll() is None:
+                    kill_group(process)
+                    with contextlib.suppress(subprocess.TimeoutExpired):  # it may wait for a disk
+                        process.wait(timeout=1.0)
             output.seek(0)
             errors.seek(0)
-            error = " ".join(errors.read(10_000).decode(errors="replace").split())
+            error = one_line(errors.read(10_000).decode(errors="replace"))
             code, content = process.returncode or 0, output.read(LARGEST_DIFF + 1)
         return _Result(code, content, f"git {arguments[0]} failed: {error[:300]}" if error else "")
-
-
-def _kill(process: subprocess.Popen) -> None:
-    """Kill a process, if it is still running, and its children."""
-    if process.poll() is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):  # it may wait for a disk
-        process.wait(timeout=1.0)
-
-
-def _printable(name: bytes) -> str:
-    """Return the name of a file for a line of text."""
-    text = os.fsdecode(name)
-    return text if text.isprintable() else ascii(text)

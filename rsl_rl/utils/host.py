@@ -13,6 +13,7 @@ import os
 import platform
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Optional
@@ -164,6 +165,15 @@ def launcher_name() -> str:
     return f"{socket.gethostname()}:{parent}:{started}"
 
 
+def kill_group(process: subprocess.Popen) -> None:
+    """Kill a process that has a session of its own and, on systems that have process groups, its children."""
+    with contextlib.suppress(ProcessLookupError):  # it has already ended
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+
+
 def parent_death_signal() -> Optional[Callable[[], Any]]:
     """Return a function after whose call a process gets SIGTERM when its parent ends, also where that is killed; None
     on systems that cannot do this."""
@@ -171,3 +181,10 @@ def parent_death_signal() -> Optional[Callable[[], Any]]:
         return None
     libc = ctypes.CDLL(None)  # here, since the function may be called between fork and exec
     return lambda: libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """Let this process get SIGTERM when its parent ends, on systems that can do this."""
+    set_signal = parent_death_signal()
+    if set_signal is not None:
+        set_signal()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Iterator, Optional, Union
+from typing import Iterator, List, Optional, Tuple, Union
 
 import mujoco
 import numpy as np
@@ -47,14 +47,18 @@ def load_model(path: Union[str, os.PathLike], ground: Optional[HeightField] = No
     floor = spec.geom(FLOOR)
     if floor is None:
         raise ValueError(f"{path} has no geom named '{FLOOR}', which the terrain replaces; name its ground so")
-    heights, (length, width) = np.asarray(ground.heights, dtype=np.float64), ground.size
-    low, high = float(heights.min()), float(heights.max())
-    rise = max(high - low, 1e-3)  # MuJoCo needs a positive one
-    data = ((heights - low) / rise).astype(np.float32).T  # MuJoCo's rows are along y
-    size, (nx, ny) = [length / 2, width / 2, rise, _BASE], heights.shape
+    heights, (size, pos) = np.asarray(ground.heights, dtype=np.float64), height_field_size(ground)
+    data = ((heights - pos[2]) / size[2]).astype(np.float32).T  # MuJoCo's rows are along y
+    nx, ny = heights.shape
     spec.add_hfield(name=FLOOR, nrow=ny, ncol=nx, size=size, userdata=data.ravel())
-    floor.type, floor.hfieldname = mujoco.mjtGeom.mjGEOM_HFIELD, FLOOR
-    floor.pos = [ground.origin[0] + length / 2, ground.origin[1] + width / 2, low]
+    floor.type, floor.hfieldname, floor.pos = mujoco.mjtGeom.mjGEOM_HFIELD, FLOOR, pos
     model = spec.compile()
     model.vis.map.shadowclip *= 10  # beyond it, hills have black dots in pictures
     return model
+
+
+def height_field_size(ground: HeightField) -> Tuple[List[float], List[float]]:
+    """Return the size of the height field in MuJoCo: half length, half width, rise and thickness; and its position."""
+    (length, width), low = ground.size, float(ground.heights.min())
+    rise = max(float(ground.heights.max()) - low, 1e-3)  # MuJoCo needs a positive one
+    return [length / 2, width / 2, rise, _BASE], [ground.origin[0] + length / 2, ground.origin[1] + width / 2, low]

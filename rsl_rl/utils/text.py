@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
-from typing import Union
+from typing import Sequence, Union
 from urllib.parse import quote
 
 
@@ -17,6 +17,12 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a text as one line of printable characters, with one space between words."""
     return printable(" ".join(text.split()))
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Return names with commas between them, and the number of those that are left out."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def python_text(text: str) -> str:

@@ -11,6 +11,8 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Callable, Iterator, List, Optional, Union
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from rsl_rl.utils.text import one_line
+
 HOST = "127.0.0.1"
 """Address at which viewers serve: of this computer only."""
 
@@ -86,7 +88,7 @@ def _hostname(url: str) -> Optional[str]:
 
 def report(problem: str) -> None:
     """Print one line on a problem with a browser; the viewer goes on."""
-    print("viewer:", " ".join(ascii(problem)[1:-1].split()), file=sys.stderr, flush=True)
+    print("viewer:", one_line(problem), file=sys.stderr, flush=True)
 
 
 class OneLineHandler(logging.Handler):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +16,7 @@ import numpy as np
 
 from rsl_rl.utils.files import make_folder
 from rsl_rl.utils.height_field import HeightField
+from rsl_rl.utils.host import kill_group
 
 _DRIVER_REMEDY = (
     "install an OpenGL driver, on Debian or Ubuntu: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri libgles2, or "
@@ -114,11 +113,11 @@ class Renderer:
         try:
             _, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            _kill(process)
+            kill_group(process)
             process.communicate()
             return f"the renderer had not finished after {timeout:.0f} s"
         except BaseException:  # such as a KeyboardInterrupt
-            _kill(process)
+            kill_group(process)
             raise
         if process.returncode == 0:
             return None
@@ -129,16 +128,7 @@ class Renderer:
         with self._lock:
             self.stopped = True
             if self._process is not None and self._process.poll() is None:
-                _kill(self._process)
-
-
-def _kill(process: subprocess.Popen) -> None:
-    """Kill a process and, on systems that have process groups, its group."""
-    with contextlib.suppress(ProcessLookupError):  # it has already ended
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+                kill_group(self._process)
 
 
 def write_video(

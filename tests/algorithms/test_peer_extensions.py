@@ -1,11 +1,6 @@
 """Same weights, same rollouts, same batch order: with random network distillation and with symmetry the same rewards,
 losses, gradients and weights as rsl-rl-lib 5.5.1, which runs in its own process."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -56,16 +51,6 @@ def collect(ppo, rollout):
     return torch.stack(intrinsic)
 
 
-def ask_peer(peer, folder, given):
-    torch.save(given, folder / "given.pt")
-    script = Path(__file__).with_name("peer_extensions.py")
-    command = [sys.executable, str(script), str(folder / "given.pt"), str(folder / "peer.pt")]
-    environment = {**os.environ, "PYTHONPATH": str(peer), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
-    assert done.returncode == 0, done.stderr
-    return torch.load(folder / "peer.pt", weights_only=False)
-
-
 MINI_BATCHES = {"num_learning_epochs": 3, "num_mini_batches": 4, "schedule": "adaptive"}
 ONE_STEP = {"num_learning_epochs": 1, "num_mini_batches": 1, "schedule": "fixed"}
 RND = {"weight": 0.5, "num_outputs": 5, "predictor_hidden_dims": (16, 8), "target_hidden_dims": (12,)}
@@ -87,7 +72,7 @@ AUGMENT, MIRROR_LOSS = (True, False, 0.0), (False, True, 0.7)
         (RND, (True, True, 0.2), MINI_BATCHES),
     ],
 )
-def test_update_with_extensions_is_that_of_the_peer(peer, tmp_path, monkeypatch, rnd, symmetry, settings):
+def test_update_with_extensions_is_that_of_the_peer(ask_peer, monkeypatch, rnd, symmetry, settings):
     policy = ActorCritic(
         D,
         C,
@@ -122,7 +107,7 @@ def test_update_with_extensions_is_that_of_the_peer(peer, tmp_path, monkeypatch,
         actor=peer_names(weights, "actor"), critic=peer_names(weights, "critic"), mirrors=MIRRORS, order=order,
         rollouts=rollouts, settings=settings, hidden=HIDDEN, num_envs=N,
     )  # fmt: skip
-    theirs = ask_peer(peer, tmp_path, given)
+    theirs = ask_peer("peer_extensions.py", given)
 
     for (intrinsic, returns, metrics), its in zip(ours, theirs["updates"]):
         torch.testing.assert_close(intrinsic, its["intrinsic"], **AFTER_ADAM)

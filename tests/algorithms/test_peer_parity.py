@@ -1,11 +1,6 @@
 """Same weights, same rollout, same batch order: the same losses and gradients as rsl-rl-lib 5.5.1, which runs in its
 own process."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -42,7 +37,7 @@ def peer_names(state: dict, net: str) -> dict:
     ],
 )
 def test_update_from_equal_weights_and_rollout_equals_rsl_rl_lib(
-    peer, tmp_path, monkeypatch, memory, noise_std_type, settings
+    ask_peer, monkeypatch, memory, noise_std_type, settings
 ):
     settings = {"gamma": 0.98, "lam": 0.9, "entropy_coef": 0.02, "value_loss_coef": 0.7, **settings}
     nets = {"actor_hidden_dims": HIDDEN, "critic_hidden_dims": HIDDEN, "critic_groups": ("critic",)}
@@ -78,13 +73,7 @@ def test_update_from_equal_weights_and_rollout_equals_rsl_rl_lib(
         "memory": {"rnn_hidden_dim": H, **memory} if memory else {},
         "actor": peer_names(weights, "actor"), "critic": peer_names(weights, "critic"),
     }  # fmt: skip
-    torch.save(given, tmp_path / "given.pt")
-    script = Path(__file__).with_name("peer_update.py")
-    command = [sys.executable, str(script), str(tmp_path / "given.pt"), str(tmp_path / "peer.pt")]
-    environment = {**os.environ, "PYTHONPATH": str(peer), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr
-    theirs = torch.load(tmp_path / "peer.pt", weights_only=False)
+    theirs = ask_peer("peer_update.py", given)
 
     returns, advantages = (ppo.storage.columns[name].clone() for name in ("returns", "advantages"))
     # rsl-rl-lib draws one order of the steps for all epochs, and leaves environments with memory in theirs.

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.distributions import Normal
 
@@ -112,6 +112,7 @@ def assert_update_has_gradients_of(expected_loss, ppo):
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.booleans(), min_size=N, max_size=N), min_size=T, max_size=T))
 @example([[False] * N] * T)
 @example([[True] * N] * T)

@@ -69,3 +69,12 @@ def test_export_command_writes_the_policy_and_no_video(tmp_path, capsys):
     capsys.readouterr()
     assert main(["export", "--task", "toy", *logs, "--folder", str(tmp_path / "taken")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("task", ["toy", "camera"])
+def test_export_in_c_of_a_task_without_a_robot_says_so_in_a_line(loaded, tmp_path, capsys, task):
+    cfg, policy = loaded(task)
+    assert not export.export(policy, cfg, tmp_path, with_c=True)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("no C file: ")]
+    assert lines == ["no C file: a policy in C is for robots, and this task has none; use ONNX or TorchScript"]
+    assert not list(tmp_path.glob("*.[ch]"))

@@ -13,31 +13,33 @@ TINY = (
 )  # fmt: skip
 
 
-def train(run_script, folder, *flags):
-    done = run_script("scripts/train.py", *TINY, "--log_root", str(folder), *flags)
+def train(rsl_rl_here, folder, *flags):
+    """Return the exit code of a training, and the names of its checkpoints."""
+    code = rsl_rl_here("train", *TINY, "--log_root", str(folder), *flags)
     runs = list((folder / "go2_flat").glob("*"))
     names = sorted(path.name for path in runs[0].glob("model_[0-9]*.pt")) if runs else []
-    return done, names
+    return code, names
 
 
-def test_training_whose_policy_passes_the_gate_ends_early_and_says_so(run_script, tmp_path):
-    done, names = train(run_script, tmp_path, *EASY, "--until_gate", "2")
-    assert done.returncode == 0, done.stderr
-    assert "passed the gate in 2 evaluations in a row: training ends after iteration 4" in done.stdout
-    assert "model_4.pt" in names and "done: " in done.stdout
-    assert "interrupted" not in done.stdout
+def test_training_whose_policy_passes_the_gate_ends_early_and_says_so(rsl_rl_here, tmp_path, capsys):
+    code, names = train(rsl_rl_here, tmp_path, *EASY, "--until_gate", "2")
+    printed = capsys.readouterr().out
+    assert code == 0 and "passed the gate in 2 evaluations in a row: training ends after iteration 4" in printed
+    assert "model_4.pt" in names and "done: " in printed
+    assert "interrupted" not in printed
 
 
-def test_training_whose_policy_misses_the_gate_uses_all_its_iterations(run_script, tmp_path):
-    done, names = train(run_script, tmp_path, *EASY[:2], "--env.gate.lin_vel_error", "1e-9", "--until_gate", "2")
-    assert done.returncode == 0 and "passed the gate" not in done.stdout
+def test_training_whose_policy_misses_the_gate_uses_all_its_iterations(rsl_rl_here, tmp_path, capsys):
+    limits = (*EASY[:2], "--env.gate.lin_vel_error", "1e-9")
+    code, names = train(rsl_rl_here, tmp_path, *limits, "--until_gate", "2")
+    assert code == 0 and "passed the gate" not in capsys.readouterr().out
     assert "model_9.pt" in names
 
 
-def test_until_gate_without_evaluations_is_an_error_that_says_what_to_give(run_script, tmp_path):
-    done, names = train(run_script, tmp_path, "--until_gate", "2", "--evaluate_interval", "0")
-    assert done.returncode == 2 and not names
-    assert "progress.until_gate=2 needs evaluations; give evaluate_interval" in done.stderr
+def test_until_gate_without_evaluations_is_an_error_that_says_what_to_give(rsl_rl_here, tmp_path, capsys):
+    code, names = train(rsl_rl_here, tmp_path, "--until_gate", "2", "--evaluate_interval", "0")
+    assert code == 2 and not names
+    assert "progress.until_gate=2 needs evaluations; give evaluate_interval" in capsys.readouterr().err
 
 
 def streak(tmp_path, stops, length=2, iteration=0):

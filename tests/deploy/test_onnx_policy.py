@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import json
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deploy.onnx_policy import MAX_HELD, OnnxPolicy, Policy, PolicyStoppedError, open_onnx
+from deploy.onnx_policy import MAX_HELD, OnnxPolicy, Policy, PolicyStoppedError, network_sha256, open_onnx
 from rsl_rl.modules import ActorCritic
 
 JOINTS = ["hip", "knee"]
@@ -303,7 +304,7 @@ def test_an_acceleration_limit_does_not_let_a_command_pass_the_range():
         ({"joint_limits": [[0.0, 1.0]]}, r"joint_limits.* of shape \[2, 2\]"),
         ({"joint_limits": [[0.0, 1.0], [1.0, 0.0]]}, r"joint_limits.*lowest first"),
         ({"target_limits": [[0.0, 1.0], [1.0, 0.0]]}, r"target_limits.*lowest first"),
-        ({"target_limits": None}, "target_limits=None"),
+        ({"target_limits": 1.0}, "target_limits=1.0"),
         ({"command_ranges": [[0.0, 1.0]] * 2}, r"command_ranges.* of shape \[3, 2\]"),
         ({"command_ranges": [[0.0, float("nan")]] * 3}, "command_ranges"),
         ({"input_limits": {"joint_vel": float("nan")}}, "input_limits: joint_vel=nan; give a positive finite number"),
@@ -403,7 +404,7 @@ def test_without_a_file_or_onnxruntime_the_error_says_what_to_do(tmp_path, monke
 
 def test_the_file_is_short_and_needs_numpy_and_onnxruntime_alone(root):
     path = root / "deploy" / "onnx_policy.py"
-    assert len(path.read_text().splitlines()) <= 450
+    assert len(path.read_text().splitlines()) <= 650
     imported = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -475,3 +476,172 @@ def test_inputs_that_are_not_those_of_the_network_are_refused(tmp_path):
     path = onnx_export.export_onnx(policy, tmp_path / "policy.onnx", {"inputs": {"obs": [1, 5]}})
     with pytest.raises(ValueError, match=r"inputs={'obs': \[1, 5\]}; the network's are {'obs': \[1, 4\]}"):
         open_onnx(path)
+
+
+PLAIN = {
+    "joint_signs": [1.0, 1.0],
+    "joint_zeros": [0.0, 0.0],
+    "quaternion_order": "wxyz",
+    "imu_mounting": [1.0, 0.0, 0.0, 0.0],
+    "units": {"joint_pos": "rad", "joint_vel": "rad/s", "base_ang_vel": "rad/s"},
+}
+
+
+def describe_2(**changes):
+    """The same robot in format 2."""
+    return describe(format=2, **{**PLAIN, **changes})
+
+
+def answering(obs, memory):
+    """A network whose actions depend on all of the observation."""
+    weights = np.sin(np.arange(2 * obs.shape[1], dtype=np.float32)).reshape(-1, 2)
+    return np.tanh(obs @ weights), memory + 1
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_description_of_format_2_without_the_mapping_is_refused(name):
+    description = describe_2()
+    del description[name]
+    with pytest.raises(ValueError, match=f"lacks {name}"):
+        Policy(description, counting)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    signs=st.tuples(*[st.sampled_from((1.0, -1.0))] * 2),
+    zeros=st.tuples(*[st.floats(-1.0, 1.0)] * 2),
+    degrees=st.booleans(),
+    xyzw=st.booleans(),
+    mounting=st.tuples(*[st.floats(-1.0, 1.0)] * 4).filter(lambda q: np.linalg.norm(q) > 0.1),
+    seed=st.integers(0, 1000),
+)
+def test_robot_with_other_signs_zeros_units_and_mounting_gets_the_same_motion(
+    signs, zeros, degrees, xyzw, mounting, seed
+):
+    """A robot that reads the same motion in other words gets the same targets, in its words."""
+    rng = np.random.default_rng(seed)
+    mounting = np.array(mounting) / np.linalg.norm(mounting)
+    unit = 180 / np.pi if degrees else 1.0
+    words = {"joint_pos": "deg", "joint_vel": "deg/s", "base_ang_vel": "deg/s"} if degrees else PLAIN["units"]
+    mapping = {
+        "joint_signs": list(signs), "joint_zeros": list(zeros), "imu_mounting": mounting.tolist(),
+        "units": words, "quaternion_order": "xyzw" if xyzw else "wxyz",
+    }  # fmt: skip
+    mapped, plain = Policy(describe_2(**mapping), answering), Policy(describe_2(), answering)
+    base_from_imu = rotation(mounting)  # columns: axes of the base, in the frame of the IMU
+    for _ in range(3):
+        quat = rng.normal(size=4)
+        quat /= np.linalg.norm(quat)
+        state = {"command": rng.normal(size=3), "base_lin_vel": rng.normal(size=3), "base_quat": quat}
+        angles, rates, turning = rng.normal(size=2), rng.normal(size=2), rng.normal(size=3)
+        targets = plain(**state, joint_pos=angles, joint_vel=rates, base_ang_vel=turning)
+        imu = quaternion(rotation(quat) @ base_from_imu.T)  # IMU to world
+        state["base_quat"] = np.roll(imu, -1) if xyzw else imu
+        own = mapped(
+            **state,
+            joint_pos=unit * (np.array(signs) * angles + zeros),
+            joint_vel=unit * np.array(signs) * rates,
+            base_ang_vel=unit * (base_from_imu @ turning),
+        )
+        np.testing.assert_allclose(np.array(signs) * (own / unit - zeros), targets, atol=1e-5)
+    np.testing.assert_allclose(np.array(signs) * (mapped.default_joint_pos / unit - zeros), [0.1, -0.2], atol=1e-6)
+
+
+def rotation(quat):
+    """The matrix of a quaternion w x y z."""
+    w, x, y, z = quat
+    skew = np.array(((0, -z, y), (z, 0, -x), (-y, x, 0)))
+    return np.eye(3) + 2 * w * skew + 2 * skew @ skew
+
+
+def quaternion(matrix):
+    """A quaternion w x y z of a rotation matrix: the eigenvector of a symmetric matrix, for any angle."""
+    m = matrix
+    k = np.array(
+        (
+            (m.trace(), m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]),
+            (0, 2 * m[0, 0] - m.trace(), m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]),
+            (0, 0, 2 * m[1, 1] - m.trace(), m[1, 2] + m[2, 1]),
+            (0, 0, 0, 2 * m[2, 2] - m.trace()),
+        )
+    )
+    return np.linalg.eigh(k, UPLO="U")[1][:, -1]
+
+
+def test_target_limits_of_a_joint_that_turns_the_other_way_are_in_its_angles():
+    limits = {"target_limits": [[-0.25, 0.5], [-3.0, 3.0]], "joint_signs": [-1.0, 1.0], "joint_zeros": [1.0, 0.0]}
+    policy = Policy(describe_2(**limits), counting)
+    np.testing.assert_allclose(policy.target_limits, [[0.5, 1.25], [-3.0, 3.0]])
+    np.testing.assert_allclose(policy(**STATE), [1.0 - 0.35, 0.3], atol=1e-6)
+
+
+def test_history_step_after_step_has_the_numbers_of_term_after_term_in_another_order():
+    terms = [{**term, "history": 3} for term in describe()["observations"]]
+    changes = {"observations": terms, "inputs": {"obs": [1, 54], "h_in": [1, 1, 4]}}
+    by_term, by_step = (
+        Policy(describe_2(**changes, history_order=order), lambda obs, m: (obs[:, :2] * 0 + 1, m))
+        for order in ("term", "step")
+    )
+    starts = np.cumsum([0, *(3 * term["size"] for term in terms)])
+    for i in range(5):
+        state = {**STATE, "base_ang_vel": (0.1 * i, 0.2, 0.3), "joint_pos": (0.05 * i, 0.1)}
+        whole, steps = by_term.observe(**state), by_step.observe(**state).reshape(3, 18)
+        parts = [whole[a:b].reshape(3, -1) for a, b in zip(starts, starts[1:])]
+        np.testing.assert_array_equal(steps, np.concatenate(parts, axis=1))
+        by_term(**state), by_step(**state)
+
+
+def test_terms_are_clipped_before_they_are_scaled_and_the_observation_afterwards():
+    terms = [
+        {**term, "clip": [-0.5, 0.5]} if term["name"] == "joint_vel" else term for term in describe()["observations"]
+    ]
+    observed = Policy(describe_2(observations=terms), counting).observe(**{**STATE, "joint_vel": (1.0, -0.2)})
+    np.testing.assert_allclose(observed[14:16], 0.05 * np.float32((0.5, -0.2)))
+    clipped = Policy(describe_2(observation_clip=0.3), counting).observe(**STATE)
+    np.testing.assert_allclose(clipped, np.clip(Policy(describe(), counting).observe(**STATE), -0.3, 0.3))
+
+
+def test_gait_clock_without_a_dead_zone_runs_while_the_robot_stands():
+    for dead_zone, phase in ((None, (0.0, 1.0)), (0.1, (0.0, 0.0))):
+        clock = {"gait_clock": {"period": 0.8, "dead_zone": dead_zone}}
+        changes = {"observations": CLOCK, "commands": clock, "inputs": {"obs": [1, 20], "h_in": [1, 1, 4]}}
+        observed = Policy(describe(**changes), counting).observe(**{**STATE, "command": (0.0, 0.0, 0.0)})
+        np.testing.assert_allclose(observed[-2:], phase, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"joint_signs": [1.0, 0.0]}, r"joint_signs=\[1.0, 0.0\]; give 1 or -1"),
+        ({"joint_zeros": [0.0]}, r"joint_zeros=\[0.0\]; give finite numbers"),
+        ({"imu_mounting": [0.0] * 4}, "imu_mounting=.*; give a unit quaternion"),
+        ({"quaternion_order": ["w"]}, "quaternion_order=.*; give wxyz or xyzw"),
+        ({"units": {**PLAIN["units"], "joint_vel": "rpm"}}, "units: joint_vel=rpm; give one of rad/s, deg/s"),
+        ({"units": {}}, "units: joint_pos=None"),
+        ({"history_order": "newest"}, "history_order=newest; give term or step"),
+        ({"observation_clip": -1.0}, "observation_clip=-1.0; give a positive finite number"),
+    ],
+)
+def test_mapping_that_does_not_do_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Policy(describe_2(**changes), counting)
+
+
+def test_description_of_a_file_of_its_own_replaces_that_of_the_network(tmp_path):
+    pytest.importorskip("onnxruntime")
+    from rsl_rl.exporters.onnx import export_onnx
+
+    description = describe_2(inputs={"obs": [1, 18]})
+    path = export_onnx(ActorCritic(18, 18, 2), tmp_path / "policy.onnx", description)
+    own = tmp_path / "fixed.json"
+    checksum = network_sha256(path.read_bytes())
+    own.write_text(json.dumps({**description, "joint_signs": [-1.0, 1.0], "network_sha256": checksum}))
+    plain, fixed = OnnxPolicy(path), OnnxPolicy(path, description=own)
+    np.testing.assert_allclose(fixed.default_joint_pos, plain.default_joint_pos * (-1, 1))
+    own.write_text(json.dumps({**description, "network_sha256": "0" * 64}))
+    with pytest.raises(ValueError, match=r"fixed\.json describes another network"):
+        OnnxPolicy(path, description=own)
+    for damage in ("{", "[]", "[" * 100_000, '"a"'):
+        own.write_text(damage)
+        with pytest.raises(ValueError, match=r"fixed\.json is not"):
+            OnnxPolicy(path, description=own)

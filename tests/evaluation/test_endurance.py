@@ -9,9 +9,11 @@ import torch
 from configs.go2_flat import Go2Flat
 from rsl_rl.config.mdp import CommandTerm, RandomizationConfig
 from rsl_rl.evaluation import endurance, endurance_report
+from rsl_rl.evaluation.conditions import disturbed
 from rsl_rl.evaluation.endurance import (
     DIRECTIONS,
     FAILURES,
+    PUSHES,
     SIZES,
     Endurance,
     FailureJudge,
@@ -25,6 +27,7 @@ from rsl_rl.evaluation.endurance import (
     measure_small_commands,
     merge,
     poisson_interval,
+    with_pushes,
 )
 from rsl_rl.evaluation.endurance_report import endurance_html, failure_rows, small_command_rows
 from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
@@ -205,7 +208,8 @@ def test_endurance_task_keeps_the_noise_and_pushes_only_if_asked():
     task = for_endurance(CFG, 4, 5.0)
     assert task.observations == CFG.observations and task.commands.limit.enabled
     assert task.randomization.terms["push"].period == 0
-    assert for_endurance(CFG, 4, 5.0, pushes=True).randomization.terms["push"].period == 4.0
+    pushed = with_pushes(disturbed(task, "slippery")).randomization.terms
+    assert pushed["push"] == PUSHES and pushed["model_parameters"].params["friction"] == (0.15, 0.15)
 
 
 def test_dead_zone_is_the_smallest_size_from_which_on_all_are_followed():

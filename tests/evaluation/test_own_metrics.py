@@ -57,6 +57,18 @@ def test_own_metric_is_a_mean_that_the_gate_limits_and_the_report_shows(capsys):
     assert from_dict(type(result.env_cfg), to_dict(result.env_cfg)) == result.env_cfg
 
 
+def test_comparison_of_tasks_with_different_metrics_has_a_dash_where_there_is_none(capsys):
+    first, _ = evaluated(with_metrics(knees="knee_height"))
+    second, _ = evaluated(with_metrics(legs="knee_height"))
+    assert first.metrics["knees"] == second.metrics["legs"]
+    print_tables([first, second], "")
+    rows = [line.split("│")[1:4] for line in capsys.readouterr().out.splitlines() if "knees" in line or "legs" in line]
+    number = f"{first.metrics['knees']:.4f}"
+    assert [[cell.strip() for cell in row] for row in rows] == [["knees", number, "-"], ["legs", "-", number]]
+    page = report_html("a", "", [first, second])
+    assert page.count(f"<td>{number}</td><td>-</td>") == page.count(f"<td>-</td><td>{number}</td>") == 1
+
+
 @pytest.mark.parametrize(
     ("cfg", "message"),
     [

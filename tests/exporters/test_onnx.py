@@ -1,3 +1,4 @@
+import hashlib
 import json
 import subprocess
 import sys
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from deploy.onnx_policy import network_sha256
 from rsl_rl.config.policy import (
     ActorCriticConfig,
     ActorCriticRecurrentConfig,
@@ -122,10 +124,14 @@ def test_inputs_outputs_and_metadata_are_in_the_file(tmp_path):
     assert tuple(described["outputs"]) == output_names(policy_module(policy)) == ("actions", "h_out", "c_out")
     stored = session.get_modelmeta().custom_metadata_map
     entries = {name: json.loads(value) for name, value in stored.items()}
+    network = entries.pop("network_sha256")
     assert len(entries.pop("sha256")) == 64 and entries == metadata
     import onnx
 
-    assert onnx.load(path).opset_import[0].version == OPSET
+    model = onnx.load(path)
+    assert model.opset_import[0].version == OPSET
+    del model.metadata_props[:]
+    assert hashlib.sha256(model.SerializeToString()).hexdigest() == network_sha256(path.read_bytes()) == network
 
 
 def test_it_is_silent(tmp_path):

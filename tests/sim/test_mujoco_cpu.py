@@ -148,3 +148,8 @@ def test_a_clock_that_somebody_set_goes_on(own_clock):
     world = plain_world()
     mujoco.mj_step(world.model, world)
     assert world.timer[FORWARD].duration > 0
+
+
+def test_solver_of_a_model_of_any_size_is_dense():
+    assert load_model(GO2.model_path).opt.jacobian == mujoco.mjtJacobian.mjJAC_AUTO  # sparse for large models
+    assert MujocoSim(GO2.model_path, 1, SimConfig()).model.opt.jacobian == mujoco.mjtJacobian.mjJAC_DENSE

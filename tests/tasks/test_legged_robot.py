@@ -263,6 +263,20 @@ def test_commands_lie_in_their_ranges_and_change_in_time():
     assert standing == pytest.approx(0.25, abs=0.07)  # five standard errors
 
 
+def test_standing_time_of_a_zero_command_is_longer_than_that_of_a_velocity():
+    commands = replace(CFG.commands, resampling_time=0.04, standing_fraction=0.5, standing_time=0.1)
+    env = make(200, commands=commands, episode_length=100.0, randomization=RandomizationConfig.none())
+    first = env.state.command.clone()
+    standing = (first == 0).all(dim=1)
+    kept = []  # share of the first commands that are left after each step, of standing robots and of the others
+    for _ in range(5):
+        env.step(torch.zeros(200, 12))
+        same = (env.state.command == first).all(dim=1)
+        kept.append((same[standing].float().mean().item(), same[~standing].float().mean().item()))
+    assert kept[:4] == [(1.0, 1.0), (1.0, 0.0), (1.0, 0.0), (1.0, 0.0)]
+    assert kept[4][0] < 0.8  # half of the new commands are zero again
+
+
 def test_a_robot_that_the_engine_lost_is_reset_counted_and_unrewarded(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     env = make(4)

@@ -12,11 +12,11 @@ from rsl_rl.utils.checkpoints import (
     checkpoint_id,
     find_checkpoint,
     find_run,
-    make_run_folder,
     prune_checkpoints,
     read_checkpoint,
     write_checkpoint,
 )
+from rsl_rl.utils.files import make_new_folder
 from rsl_rl.utils.seeding import random_states, restore_random_states
 
 
@@ -165,10 +165,10 @@ def test_find_run_newest_is_by_the_start_in_its_name(tmp_path):
     assert find_run(tmp_path).name == "2026-01-02_10-00-00_fast"
 
 
-def test_make_run_folder_in_a_dangling_link_raises(tmp_path):
+def test_make_new_folder_in_a_dangling_link_raises(tmp_path):
     (tmp_path / "logs").symlink_to(tmp_path / "unmounted")
     with pytest.raises(OSError):
-        make_run_folder(tmp_path / "logs", "run")
+        make_new_folder(tmp_path / "logs", "run")
 
 
 def test_the_newest_run_is_the_last_with_a_checkpoint(tmp_path):

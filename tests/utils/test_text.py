@@ -118,7 +118,9 @@ class Named:
 
 @given(hostile)
 def test_name_in_a_config_file_is_read_as_it_was(tmp_path_factory, text):
-    path = tmp_path_factory.getbasetemp() / "config.yaml"
+    folder = tmp_path_factory.getbasetemp() / "configs"
+    folder.mkdir(exist_ok=True)
+    path = folder / "config.yaml"
     write_yaml(Named(text, {text: 1.0}), path)
     assert read_yaml(path) == {"name": text, "numbers": {text: 1.0}}
 

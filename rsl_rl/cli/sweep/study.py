@@ -33,6 +33,7 @@ from rsl_rl.loggers.logger import read_metrics
 from rsl_rl.runners import TrainingError
 from rsl_rl.runners.run_folder import run_lock
 from rsl_rl.utils.files import make_folder, refuse_link, require_writable
+from rsl_rl.utils.text import one_line
 
 SAMPLERS = {"tpe": TPESampler, "random": RandomSampler}
 
@@ -258,7 +259,7 @@ def _open_study(path: Path, settings: SweepSettings) -> optuna.Study:
     except OSError:
         raise
     except Exception as error:  # a damaged file can cause any error
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        reason = one_line(f"{type(error).__name__}: {error}")[:200]
         raise ValueError(f"{path} is damaged ({reason}); {_REMEDY}") from error
     return study
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from rsl_rl.config.task import ACTION_MAPS, GymnasiumConfig
 from rsl_rl.env.adapters.foreign import NO_LIMIT, ForeignEnv
 from rsl_rl.env.vec_env import Observations, StepResult
+from rsl_rl.utils.text import one_line
 
 
 class GymnasiumEnv(ForeignEnv):
@@ -198,5 +199,5 @@ def make_vec_env(cfg: GymnasiumConfig, device: str = "cpu", seed: int = 0) -> Gy
             **cfg.settings,
         )
     except (gymnasium.error.Error, ImportError, TypeError) as error:
-        raise ValueError(f"env.id={cfg.id!r} cannot be made: {' '.join(str(error).split())}") from error
+        raise ValueError(f"env.id={cfg.id!r} cannot be made: {one_line(str(error))}") from error
     return GymnasiumEnv(client, cfg.actions, seed)

@@ -147,7 +147,7 @@ def measure(cfg: LeggedRobotConfig, policy: Optional[ActingPolicy] = None) -> Li
     require_feet(ROBOTS.load(task.robot))
     first = task.build("cpu", seed=0)
     legs = Legs(first.robot, first.sim.joint_names, first.sim.foot_names)
-    commands = commands_of(first.commands.sources["velocity"].ranges)
+    commands = commands_of(first.commands.sources["velocity"].final_ranges)
     if not commands:
         raise ValueError(
             "env.commands has no velocity command but zero; give ranges such as --env.commands.lin_vel_x -1 1"

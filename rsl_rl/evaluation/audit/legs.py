@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.robots import Robot
+from rsl_rl.sim.kinematics import cross_matrix, rotation_matrix
 from rsl_rl.utils.mujoco_model import load_model
 
 _ITERATIONS = 20
@@ -80,7 +81,7 @@ class Legs:
                 return frames[body]
             rotation, position, joints = frame(int(model.body_parentid[body]))
             position = position + rotation @ torch.as_tensor(model.body_pos[body])
-            rotation = rotation @ _rotation_of_quat(model.body_quat[body])
+            rotation = rotation @ rotation_matrix(torch.as_tensor(model.body_quat[body]))
             for joint in range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]):
                 axis = torch.as_tensor(model.jnt_axis[joint])
                 anchor = position + rotation @ torch.as_tensor(model.jnt_pos[joint])
@@ -159,12 +160,13 @@ class Legs:
         full = np.zeros((model.nv, model.nv))
         jacobian, turning = np.zeros((3, model.nv)), np.zeros((3, model.nv))
         pose, speed, tilt = velocity.numpy(), [x.numpy() for x in joints], quat.numpy()
+        to_world = rotation_matrix(quat).numpy()
         for i in range(count):
             data.qpos[:] = model.qpos0
             data.qpos[2], data.qpos[3:7], data.qpos[angles] = float(height[i]), tilt[i], speed[0][i]
             vx, vy, turn = pose[i]
             data.qvel[:] = 0.0
-            data.qvel[:2], data.qvel[3:6] = (vx, vy), _matrix(tilt[i]).T @ (0.0, 0.0, turn)
+            data.qvel[:2], data.qvel[3:6] = (vx, vy), to_world[i].T @ (0.0, 0.0, turn)
             data.qvel[dofs] = speed[1][i]
             data.qacc[:] = 0.0
             data.qacc[:2], data.qacc[dofs] = (-turn * vy, turn * vx), speed[2][i]
@@ -209,21 +211,9 @@ def _body_of_sensor(model: Any, name: str) -> int:
     return int(model.geom_bodyid[index]) if kind == int(mujoco.mjtObj.mjOBJ_GEOM) else index
 
 
-def _matrix(quat: Any) -> np.ndarray:
-    matrix = np.zeros(9)
-    mujoco.mju_quat2Mat(matrix, np.asarray(quat, dtype=np.float64))
-    return matrix.reshape(3, 3)
-
-
-def _rotation_of_quat(quat: Any) -> Tensor:
-    return torch.as_tensor(_matrix(quat))
-
-
 def _rotation(axis: Tensor, angle: Tensor) -> Tensor:
     """Return the rotations [S, 3, 3] about unit axes [S, 3] by angles [S]."""
-    x, y, z = axis.unbind(dim=1)
-    zero = torch.zeros_like(x)
-    cross = torch.stack((zero, -z, y, z, zero, -x, -y, x, zero), dim=1).view(-1, 3, 3)
+    cross = cross_matrix(axis)
     sine, cosine = angle.sin().view(-1, 1, 1), angle.cos().view(-1, 1, 1)
     return torch.eye(3, dtype=axis.dtype) + sine * cross + (1 - cosine) * (cross @ cross)
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.evaluation.audit.legs import Legs, yaw_matrix
+from rsl_rl.sim.kinematics import rotation_matrix
 
 DUTY = 0.55
 """Share of a cycle of steps in which a foot is on the floor, unless the task has a gait clock."""
@@ -100,7 +101,7 @@ class Planner:
         trunk = torch.cat([plan.trunk for plan in plans])
         foot_pos, yaw = torch.cat([plan.foot_pos for plan in plans]), torch.cat([plan.foot_yaw for plan in plans])
         # in the trunk's frame
-        turned = matrix_of(trunk[:, 3:])  # [S, 3, 3]
+        turned = rotation_matrix(trunk[:, 3:])  # [S, 3, 3]
         position = (foot_pos - trunk[:, None, :3]) @ turned
         rotation = turned.mT.unsqueeze(1) @ yaw_matrix(yaw) @ self._legs.default_rotation
         joint_pos, error = self._legs.solve(position, rotation)
@@ -211,14 +212,3 @@ def _rate(values: Tensor, dt: float) -> Tensor:
 def _quat(roll: float, pitch: float) -> List[float]:
     (cr, sr), (cp, sp) = ((math.cos(x / 2), math.sin(x / 2)) for x in (roll, pitch))
     return [cr * cp, sr * cp, cr * sp, -sr * sp]
-
-
-def matrix_of(quat: Tensor) -> Tensor:
-    """Return rotation matrices [..., 3, 3] of quaternions [..., 4]."""
-    w, x, y, z = quat.unbind(dim=-1)
-    rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
-    return torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)

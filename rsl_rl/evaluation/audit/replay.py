@@ -41,8 +41,7 @@ class Meter:
     def __call__(self, state: RobotState, done: Tensor) -> None:
         """Measure one step, before the resets."""
         earns = (self._counts & self._alive & ~done).to(state.command.device)
-        velocity = torch.cat((state.base_lin_vel[:, :2], state.base_ang_vel[:, 2:]), dim=1).t()
-        values = torch.cat((self._rewards.compute(), velocity * self._env.cfg.sim.control_dt))
+        values = torch.cat((self._rewards.compute(), state.planar_velocity.t() * self._env.cfg.sim.control_dt))
         self._sums[1:] += torch.where(earns, values, torch.zeros_like(values)).cpu()
         self._earns = earns.cpu()
         self._alive &= ~done.cpu()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import math
-from html import escape
 from typing import Iterator, List, Sequence
 
 from rsl_rl.evaluation.audit.findings import Audit, unit
 from rsl_rl.evaluation.audit.incomes import POLICY, SHAMS, WALK, CommandRow
-from rsl_rl.evaluation.report import page_html, table_html
+from rsl_rl.evaluation.report import image_html, page_html, table_html, text_table_html
+from rsl_rl.utils.text import html_text
 
 _REFERENCE = 0.2
 """Size of the command whose income is shown by term [m/s, rad/s]."""
@@ -47,13 +46,13 @@ def _motions(rows: Sequence[CommandRow]) -> List[str]:
 def report_html(task: str, result: Audit) -> str:
     """Return the page of an audit."""
     title = f"{task}: audit of the rewards"
-    found = [f"<li>{escape(finding.sentence)}</li>" for finding in result.findings]
+    found = [f"<li>{html_text(finding.sentence)}</li>" for finding in result.findings]
     zones = [["", "predicted dead zone", "of the policy"]]
     for name, size in result.predicted.items():
         measured = result.measured.get(name)
         zones.append([f"{name} [{unit(name)}]", _size(size), "-" if measured is None else _size(measured)])
     parts = [
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{html_text(title)}</h1>",
         "<p>What a robot earns per second that walks as commanded, and one that does something else.</p>",
         "<h2>Complaints</h2>",
         f"<ul>{''.join(found)}</ul>" if found else "<p>None.</p>",
@@ -65,8 +64,8 @@ def report_html(task: str, result: Audit) -> str:
         by_command, by_term = tables(result, direction)
         row = reference_row(result, direction)
         parts += [f"<h2>Commands {direction}</h2>", *_plots(result, direction)]
-        parts += ["<p>Income per second.</p>", table_html(_escaped(by_command))]
-        parts += [f"<p>By term at {row.size:g} {unit(direction)}.</p>", table_html(_escaped(by_term))]
+        parts += ["<p>Income per second.</p>", text_table_html(by_command)]
+        parts += [f"<p>By term at {row.size:g} {unit(direction)}.</p>", text_table_html(by_term)]
     return page_html(title, "\n".join(parts))
 
 
@@ -74,17 +73,13 @@ def _size(size: float) -> str:
     return "every command" if math.isinf(size) else f"{size:.2f}"
 
 
-def _escaped(rows: Cells) -> Cells:
-    return [[escape(cell).replace("|", "&#124;") for cell in row] for row in rows]
-
-
 def _plots(result: Audit, direction: str) -> Iterator[str]:
     """Yield the plot of a direction, or a note that says what to install for it."""
     try:
         from rsl_rl.evaluation.audit.plots import plot_incomes
     except ModuleNotFoundError as error:
-        yield f'<p class="note">No plots: {escape(str(error))}; install the extra: pip install "rsl-rl-lib[sim]"</p>'
+        yield f'<p class="note">No plots: {html_text(str(error))}; install the extra: pip install "rsl-rl-lib[sim]"</p>'
         return
     own = [row for row in result.rows if row.direction == direction]
-    data = base64.b64encode(plot_incomes(own, _motions(own), reference_row(result, direction))).decode()
-    yield f'<img alt="Income of commands {direction}" src="data:image/png;base64,{data}">'
+    plot = plot_incomes(own, _motions(own), reference_row(result, direction))
+    yield image_html(f"Income of commands {direction}", plot)

@@ -69,7 +69,27 @@ class CommandSource(Stored, ABC):
         self._age.masked_fill_(mask, 0)
 
 
-class VelocityCommands(CommandSource):
+class VelocitySource(CommandSource):
+    """Base class of what draws vx, vy [m/s] and yaw rate [rad/s] from ranges that a schedule scales."""
+
+    def __init__(self, task: TaskContext, ranges: Sequence[Range], resampling_time: float, schedule: ScheduleConfig):
+        super().__init__(task, ranges, resampling_time)
+        self._schedule = Schedule(task, schedule) if schedule != ScheduleConfig() else None
+        self._final_factors = [schedule.end] * 3
+
+    @property
+    def final_ranges(self) -> Tuple[Range, ...]:
+        return tuple((factor * low, factor * high) for factor, (low, high) in zip(self._final_factors, self.ranges))
+
+    def _scaled(self, velocity: Tensor) -> Tensor:
+        """Return velocities [..., 3] with the factor of the schedule."""
+        return velocity if self._schedule is None else velocity * self._schedule.factor
+
+    def log(self) -> Dict[str, Tensor]:
+        return {} if self._schedule is None else {"Schedule/velocity_commands": self._schedule.factor}
+
+
+class VelocityCommands(VelocitySource):
     """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero.
 
     Some are a heading: the yaw rate is a gain times the angle to it. A schedule scales the ranges.
@@ -84,34 +104,35 @@ class VelocityCommands(CommandSource):
         yaw_rate: Range,
         resampling_time: float,
         standing_fraction: float,
+        standing_time: float,
         heading_fraction: float,
         heading_gain: float,
         schedule: ScheduleConfig,
     ):
-        super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), resampling_time)
+        super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), resampling_time, schedule)
         heading = ((-math.pi, math.pi), (0.0, 1.0)) if heading_fraction else ()
         self.stored = ("_age", "_heading", "_schedule") if heading_fraction else ("_age", "_schedule")
         self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0), *heading), task.generator)
         self._standing_fraction, self._heading_fraction, self._gain = standing_fraction, heading_fraction, heading_gain
-        self._sim = task.sim
-        self._schedule = Schedule(task, schedule) if schedule != ScheduleConfig() else None
+        self._standing_steps = max(1, round((standing_time or resampling_time) / task.control_dt))
+        self._sim, self._state = task.sim, task.state
         self._heading = torch.full((task.num_envs,), math.nan, device=task.device)  # [rad]; NaN: a yaw rate
-        turning = max(schedule.end, 1.0) if heading_fraction else schedule.end  # headings have the whole range
-        self._final_factors = (schedule.end, schedule.end, turning)
-
-    @property
-    def final_ranges(self) -> Tuple[Range, ...]:
-        return tuple((factor * low, factor * high) for factor, (low, high) in zip(self._final_factors, self.ranges))
+        if heading_fraction:  # turning to a heading has the whole range
+            self._final_factors[2] = max(schedule.end, 1.0)
 
     def sample(self) -> Tensor:
         velocity, chance, *drawn = self._draw().tensor_split((3, 4, 5), dim=1)
-        if self._schedule is not None:
-            velocity = velocity * self._schedule.factor
+        velocity = self._scaled(velocity)
         stands = chance < self._standing_fraction
         if self._heading_fraction:
             turns = (drawn[1] < self._heading_fraction) & ~stands
             self._drawn_heading = drawn[0].masked_fill(~turns, math.nan)[:, 0]
         return velocity.masked_fill(stands, 0.0)
+
+    def due(self) -> Tensor:
+        super().due()
+        stands = (self._state.requested_command == 0).all(dim=1)
+        return self._age >= torch.where(stands, self._standing_steps, self._steps)
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
         super().draw(command, mask)
@@ -125,11 +146,8 @@ class VelocityCommands(CommandSource):
         rate = (self._gain * angle).clamp(*self.ranges[2])
         command[:, 2] = torch.where(self._heading.isnan(), command[:, 2], rate)
 
-    def log(self) -> Dict[str, Tensor]:
-        return {} if self._schedule is None else {"Schedule/velocity_commands": self._schedule.factor}
 
-
-class JoystickCommands(CommandSource):
+class JoystickCommands(VelocitySource):
     """Draw velocities as a person at a joystick gives them, each for a random time within ``period`` [s].
 
     A command is of one of the :attr:`KINDS`, all equally likely: a velocity from the ranges, a stop, a turn on the
@@ -151,13 +169,12 @@ class JoystickCommands(CommandSource):
         period: PositiveRange = (1.0, 5.0),
         smallest: Positive = 0.05,
     ):
-        super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), period[1])
+        super().__init__(task, (lin_vel_x, lin_vel_y, yaw_rate), period[1], schedule)
         unit = (0.0, 1.0)
         steps = (period[0] / task.control_dt, period[1] / task.control_dt)
         self._draw = Uniform(task.num_envs, (*self.ranges, unit, unit, unit, steps), task.generator)
         self._low, self._high = torch.tensor(self.ranges, device=task.device).unbind(dim=1)  # [3] each
         self._smallest = smallest
-        self._schedule = Schedule(task, schedule) if schedule != ScheduleConfig() else None
         self._duration = torch.zeros(task.num_envs, device=task.device)  # [N] of the current command, in control steps
         self.kind = torch.zeros(task.num_envs, dtype=torch.long, device=task.device)  # [N] index of KINDS
 
@@ -168,18 +185,17 @@ class JoystickCommands(CommandSource):
     def sample(self) -> Tensor:
         velocity, kind, axis, size, duration = self._draw().tensor_split((3, 4, 5, 6), dim=1)
         self._drawn_duration = duration[:, 0]
-        self._drawn_kind = (kind[:, 0] * len(self.KINDS)).long().clamp_(0, len(self.KINDS) - 1)
+        self._drawn_kind = (kind[:, 0] * len(self.KINDS)).to(torch.long).clamp_(0, len(self.KINDS) - 1)
         stop, turn, reversal, small = (self._drawn_kind == kind for kind in range(1, len(self.KINDS)))
         largest = torch.where(velocity < 0, self._low, self._high).abs() / 5
         component = torch.lerp(torch.full_like(largest, self._smallest), largest, size).copysign(velocity)
-        others = (axis * 3).long() != torch.arange(3, device=axis.device)
+        others = (axis * 3).to(torch.long) != torch.arange(3, device=axis.device)
         component = component.clamp(self._low, self._high).masked_fill(others, 0.0)
         velocity = torch.where(small.unsqueeze(1), component, velocity)
         velocity[:, :2].masked_fill_(turn.unsqueeze(1), 0.0)
-        if self._schedule is not None:
-            velocity = velocity * self._schedule.factor
+        velocity = self._scaled(velocity)
         reversal &= (self._last != 0).any(dim=1)  # the opposite of a stop is any velocity
-        opposite = (-self._last).clamp(self._low, self._high)
+        opposite = (-self._last).clamp(self._scaled(self._low), self._scaled(self._high))
         return torch.where(reversal.unsqueeze(1), opposite, velocity).masked_fill(stop.unsqueeze(1), 0.0)
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
@@ -187,9 +203,6 @@ class JoystickCommands(CommandSource):
         super().draw(command, mask)
         self.kind = torch.where(mask, self._drawn_kind, self.kind)
         self._duration = torch.where(mask, self._drawn_duration, self._duration)
-
-    def log(self) -> Dict[str, Tensor]:
-        return {} if self._schedule is None else {"Schedule/velocity_commands": self._schedule.factor}
 
 
 class GaitClock(CommandSource):

@@ -312,8 +312,8 @@ class ObservationGroup:
         """Split the observation of one robot [D] into its terms."""
         return {name: part.tolist() for name, part in zip(self.terms, x.split(self.sizes))}
 
-    def describe(self) -> List[Dict[str, Any]]:
-        """Return name of the function, size in one step, scale, frame and history of each term.
+    def describe(self, control_dt: float) -> List[Dict[str, Any]]:
+        """Return name of the function, size in one step, scale, frame, history and delay [s] of each term.
 
         Terms of the frame "joint" have one number per joint. A term is ``history`` control steps, the oldest first. At
         the start of an episode all of them are the first one.
@@ -326,6 +326,7 @@ class ObservationGroup:
                 "scale": term.scale,
                 "frame": self.found[name].frame,
                 "history": steps,
+                "delay": [late * control_dt for late in term.delay],
             }
             for (name, term), size, steps in terms
         ]

@@ -235,7 +235,7 @@ class ActionDelay(RandomParameter):
         low, high = self.bounds[0]
         if low % 1 or high % 1:
             raise ValueError(f"the randomisation of action_delay: range=({low:g}, {high:g}); give whole physics steps")
-        task.actuator.allow_delay(int(high))
+        task.actuator.allow_delay(int(low), int(high))
 
 
 class PushForce(Stored):

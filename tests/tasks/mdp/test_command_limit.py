@@ -9,7 +9,7 @@ import torch
 from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from deploy.onnx_policy import Policy
-from rsl_rl.config.mdp import CommandLimitConfig, ScheduleConfig
+from rsl_rl.config.mdp import CommandLimitConfig, CommandTerm, ScheduleConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.evaluate import Recorder, evaluate
@@ -148,6 +148,25 @@ def test_the_description_tells_of_the_ranges_at_the_end_of_a_schedule():
     assert ranges(schedule=schedule) == [[-1.5, 1.5], [-0.75, 0.75], [-1.5, 1.5]]
     half = ScheduleConfig(steps=10, end=0.5)
     assert ranges(schedule=half, heading_fraction=0.5) == [[-0.5, 0.5], [-0.25, 0.25], [-1.0, 1.0]]
+    joystick = {**CFG.commands.terms, "velocity": CommandTerm("joystick")}
+    assert ranges(schedule=schedule, terms=joystick) == [[-1.5, 1.5], [-0.75, 0.75], [-1.5, 1.5]]
+
+
+def test_joystick_commands_with_a_schedule_stay_in_its_ranges_and_reverse_to_the_exact_opposite():
+    terms = {**CFG.commands.terms, "velocity": CommandTerm("joystick", params={"period": (0.02, 0.06)})}
+    env = make(num_envs=64, limit=CommandLimitConfig(), schedule=ScheduleConfig(end=2.0), terms=terms)
+    source, last, reversals = env.commands.sources["velocity"], env.state.command.clone(), 0
+    for _ in range(20):
+        env.step(torch.zeros(64, 12))
+        command = env.state.command
+        assert (command.abs() <= torch.tensor([2.0, 1.0, 2.0])).all()
+        kinds = [source.KINDS[kind] for kind in source.kind.tolist()]
+        for new, old, kind in zip(command, last, kinds):
+            if kind == "reversal" and old.any() and not torch.equal(new, old):
+                assert torch.equal(new, -old)
+                reversals += 1
+        last = command.clone()
+    assert reversals > 20
 
 
 def test_every_shipped_task_of_a_legged_robot_has_the_limits():

@@ -1,0 +1,228 @@
+"""Walk with an exported policy: the control loop on the robot's computer, with a watchdog.
+
+    python robot_loop.py policy.onnx --driver udp_driver --address 127.0.0.1:9870 --command 0.5 0 0 --seconds 10
+
+Needs onnx_policy.py beside it, and a driver for the robot: a module with a function ``connect(address)`` that returns
+an object with the five methods of :class:`Driver`.
+
+The robot goes to the policy's pose, walks, and ends as every run ends: damping, then motors off, and the reason in one
+line. A run ends at once when a reading is too old, a control step is not ready at its deadline, a target is beyond its
+limits, or the policy or the driver fails; no target is sent after that. The exit code is 0 if the time was over, 130
+after Ctrl-C or SIGTERM, 1 for all other reasons, and 2 for wrong usage.
+
+The loop cannot stop a robot when its own process is paused, or the connection lost: the motors need a watchdog of
+their own, which damps when no target comes.
+"""
+
+import argparse
+import importlib
+import math
+import signal
+import sys
+import time
+from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Sequence, Tuple
+
+import numpy as np
+from onnx_policy import OnnxPolicy
+
+TIME_OVER, INTERRUPTED = "the time is over", "interrupted"
+MAX_READING_AGE = 0.05
+"""Age from which a reading is too old [s]."""
+DAMPING_SECONDS = 1.0
+"""Time for which the joints are damped before the motors are switched off [s]."""
+WAIT_SECONDS = 2.0
+"""Longest time until the first reading [s]."""
+_ROUNDING = 1e-4  # of target limits [rad]
+
+
+class Driver(Protocol):
+    """What the loop needs of a robot."""
+
+    def joint_names(self) -> Sequence[str]:
+        """Return the names of the joints, in the order of the robot's readings and targets."""
+        ...
+
+    def readings(self) -> Optional[Mapping[str, Any]]:
+        """Return the newest readings without waiting: arguments of OnnxPolicy by name, and as "time" when they were
+        measured, in seconds of ``time.monotonic()``. None if none has come yet."""
+        ...
+
+    def hold(self, targets: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
+        """Send joint targets, and gains [N m/rad], [N m s/rad] of the PD loops. Stiffness zero is damping."""
+        ...
+
+    def stop(self) -> None:
+        """Switch the motors off."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+class StopRobotError(Exception):
+    """A reason to end the run at once."""
+
+
+class ControlLoop:
+    """A driver and a policy in a loop with the policy's control period."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        policy: Any,
+        max_reading_age: float = MAX_READING_AGE,
+        damping_seconds: float = DAMPING_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self._driver, self._policy, self._clock, self._sleep = driver, policy, clock, sleep
+        self._max_reading_age, self._damping_seconds = max_reading_age, damping_seconds
+        self.num_sent = 0
+        """Joint targets that were sent, without those of the damping."""
+
+    def run(self, command: Sequence[float], seconds: float, stand_seconds: float = 2.0) -> str:
+        """Go to the pose, walk with a command, then damp and stop; return the reason for the end."""
+        try:
+            self._prepare(command)
+            self._stand(stand_seconds)
+            self._policy.reset()
+            self._steps(seconds, lambda readings: self._policy(command=command, **readings))
+            reason = TIME_OVER
+        except StopRobotError as error:
+            reason = str(error)
+        except KeyboardInterrupt:
+            reason = INTERRUPTED
+        except Exception as error:  # of the driver or the policy: whatever it is, the robot must stop
+            reason = _one_line(error)
+        return reason + self._damp_and_stop()
+
+    def _prepare(self, command: Sequence[float]) -> None:
+        """Wait for readings, and try the policy, whose first call takes longer; the robot does not move."""
+        end = self._clock() + WAIT_SECONDS
+        while self._driver.readings() is None and self._clock() < end:
+            self._sleep(self._policy.control_period)
+        self._policy.reset()
+        self._check(self._policy(command=command, **self._fresh_readings()))
+
+    def _stand(self, seconds: float) -> None:
+        """Move the joints from where they are to the policy's default pose."""
+        pose, steps, step = self._fresh_readings()["joint_pos"], max(1, round(seconds / self._policy.control_period)), 0
+
+        def next_pose(_: Mapping[str, Any]) -> np.ndarray:
+            nonlocal step
+            step += 1
+            share = min(1.0, step / steps)
+            targets = (1 - share) * np.asarray(pose, np.float32) + share * self._policy.default_joint_pos
+            return np.clip(targets, *self._policy.target_limits.T)
+
+        self._steps(seconds, next_pose)
+
+    def _steps(self, seconds: float, targets_of: Callable[[Mapping[str, Any]], np.ndarray]) -> None:
+        """Send the targets for the newest readings once in each control period; each has to be sent within its own."""
+        period, start = self._policy.control_period, self._clock()
+        for step in range(round(seconds / period)):
+            began = start + step * period
+            self._sleep(max(0.0, began - self._clock()))
+            targets = self._check(targets_of(self._fresh_readings()))
+            late = self._clock() - (began + period)
+            if late > 0.0:
+                raise StopRobotError(f"missed deadline: a control step was ready {1000 * late:.1f} ms too late")
+            self.num_sent += 1
+            self._driver.hold(targets, self._policy.stiffness, self._policy.damping)
+
+    def _fresh_readings(self) -> Dict[str, Any]:
+        """Return the newest readings, which must not be too old."""
+        newest = self._driver.readings()
+        if newest is None:
+            raise StopRobotError(f"stale reading: none has come in {WAIT_SECONDS:g} s")
+        age = self._clock() - newest["time"]
+        if not abs(age) <= self._max_reading_age:  # true for NaN
+            allowed = f"at most {1000 * self._max_reading_age:.0f} ms are allowed"
+            raise StopRobotError(f"stale reading: the newest is {1000 * age:.1f} ms old; {allowed}")
+        return {name: value for name, value in newest.items() if name != "time"}
+
+    def _check(self, targets: np.ndarray) -> np.ndarray:
+        """Return joint targets that are finite and within their limits."""
+        low, high = self._policy.target_limits.T
+        if np.shape(targets) != low.shape or not np.isfinite(targets).all():
+            raise StopRobotError(f"target beyond limits: {targets} are not {len(low)} finite numbers")
+        beyond = np.maximum(low - targets, targets - high)
+        joint = int(beyond.argmax())
+        if beyond[joint] > _ROUNDING:
+            name, limits = self._policy.joint_names[joint], f"[{low[joint]:.3f}, {high[joint]:.3f}]"
+            raise StopRobotError(f"target beyond limits: {targets[joint]:.3f} of {name} is not in {limits}")
+        return targets
+
+    def _damp_and_stop(self) -> str:
+        """Damp the joints for a while if they were moved, then switch the motors off; return what failed of it."""
+        problems = []
+        try:
+            steps = math.ceil(self._damping_seconds / self._policy.control_period) if self.num_sent else 0
+            for _ in range(steps):
+                self._driver.hold(self._policy.default_joint_pos, 0 * self._policy.stiffness, self._policy.damping)
+                self._sleep(self._policy.control_period)
+        except (Exception, KeyboardInterrupt) as error:
+            problems.append(f"; the damping failed: {_one_line(error)}")
+        try:
+            self._driver.stop()
+        except Exception as error:
+            problems.append(f"; the motors could not be switched off: {_one_line(error)}")
+        return "".join(problems)
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("policy", help="policy.onnx")
+    parser.add_argument("--driver", required=True, help="module with a function connect(address)")
+    parser.add_argument("--address", default="", help="for the driver, such as 192.168.123.10:8007")
+    parser.add_argument("--command", type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=("VX", "VY", "YAW_RATE"))
+    parser.add_argument("--seconds", type=float, default=10.0, help="time to walk [s]")
+    parser.add_argument("--stand_seconds", type=float, default=2.0, help="time to reach the policy's pose [s]")
+    return parser.parse_args()
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
+    """Return driver and policy; what is wrong with the arguments is a ValueError, OSError or ImportError."""
+    for name in ("seconds", "stand_seconds"):
+        if not 0 <= getattr(args, name) < math.inf:
+            raise ValueError(f"--{name} {getattr(args, name):g}: give a time from 0 s")
+    sys.path.insert(0, "")  # for drivers in the current folder
+    module = importlib.import_module(args.driver)
+    if not hasattr(module, "connect"):
+        raise ValueError(f"--driver {args.driver}: {module.__file__} has no function connect(address)")
+    driver = module.connect(args.address)
+    try:
+        return driver, OnnxPolicy(args.policy, driver.joint_names())
+    except BaseException:
+        driver.close()
+        raise
+
+
+def main() -> int:
+    args = parse()
+    try:
+        driver, policy = connect(args)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"robot_loop.py: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        reason = ControlLoop(driver, policy).run(args.command, args.seconds, args.stand_seconds)
+    finally:
+        driver.close()
+    print(f"stopped: {reason}")
+    print(f"policy: {policy.counts}")
+    return {TIME_OVER: 0, INTERRUPTED: 130}.get(reason, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

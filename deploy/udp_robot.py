@@ -1,0 +1,221 @@
+"""A simulated robot behind UDP, in real time, to try robot_loop.py before there is a robot.
+
+    python udp_robot.py policy.onnx --port 9870 --loss 0.05 --jitter 0.005
+
+It is MuJoCo with the model, the PD loops and the torque limits of the policy's file; the protocol is that of
+udp_driver.py. Until the first targets the robot stands in the policy's pose.
+
+The motors have a watchdog of their own: without new targets for 100 ms the joints are damped until the motors are
+switched off. Targets that are older than the last, or answer a reading that is older than 100 ms, are ignored.
+
+The connection is as bad as you like, in both directions: --loss and --jitter, and a packet of the kind "flaw" with the
+same settings as JSON, and "late": the time for which all packets are held back, once [s]. For each run the program
+prints a line of JSON when the motors are switched off: how it went, as the robot saw it.
+"""
+
+import argparse
+import heapq
+import itertools
+import json
+import random
+import select
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+from sim_to_sim import Walker, fail
+from udp_driver import MAX_PACKET, READINGS, floats, pack, unpack
+
+PERIOD = 0.005
+"""Time between two readings [s]."""
+MAX_SILENCE = 0.1
+"""Time without targets after which the joints are damped, and age of the reading that targets may answer [s]."""
+
+
+class Connection:
+    """A socket that loses, delays and holds back packets in both directions."""
+
+    def __init__(self, port: int, loss: float, jitter: float, seed: int):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", port))
+        self.socket.setblocking(False)
+        self._random = random.Random(seed)
+        self._order = itertools.count()
+        self._outgoing: List[Tuple[float, int, bytes, Any]] = []
+        self._incoming: List[Tuple[float, int, bytes, Any]] = []
+        self._held_until = 0.0
+        self.set_faults(loss=loss, jitter=jitter)
+
+    def set_faults(self, loss: float = 0.0, jitter: float = 0.0, late: float = 0.0) -> None:
+        """Set the share of packets that are lost, the largest random delay [s], and hold all back for a time [s]."""
+        self.loss, self.jitter = loss, jitter
+        self._held_until = time.monotonic() + late
+
+    def _delay(self, queue: List[Tuple[float, int, bytes, Any]], packet: bytes, peer: Any) -> None:
+        now = time.monotonic()
+        if self._random.random() >= self.loss:
+            due = max(now, self._held_until) + self._random.uniform(0.0, self.jitter)
+            heapq.heappush(queue, (due, next(self._order), packet, peer))
+
+    def send(self, packet: bytes, peer: Any) -> None:
+        self._delay(self._outgoing, packet, peer)
+
+    def received(self) -> Iterator[Tuple[bytes, Any]]:
+        """Send what is due, and yield the packets that have arrived with their senders."""
+        while True:
+            try:
+                packet, peer = self.socket.recvfrom(MAX_PACKET)
+            except (BlockingIOError, ConnectionRefusedError):
+                break
+            if packet[:4] == b"flaw":
+                self.set_faults(**json.loads(packet[4:].decode()))
+                self.socket.sendto(b"flaw", peer)
+            else:
+                self._delay(self._incoming, packet, peer)
+        now = time.monotonic()
+        while self._outgoing and self._outgoing[0][0] <= now:
+            _, _, packet, peer = heapq.heappop(self._outgoing)
+            try:
+                self.socket.sendto(packet, peer)
+            except ConnectionRefusedError:  # the loop has ended
+                continue
+        while self._incoming and self._incoming[0][0] <= now:
+            yield heapq.heappop(self._incoming)[2:]
+
+
+class Robot:
+    """A robot in MuJoCo with motors that have PD loops and a watchdog."""
+
+    def __init__(self, walker: Walker):
+        self._walker, self._names = walker, walker.policy.joint_names
+        walker.substeps = max(1, round(PERIOD / walker.model.opt.timestep))
+        self.period = walker.substeps * walker.model.opt.timestep
+        self._number = 0
+        self._sent: Dict[int, float] = {}  # times of the latest readings
+        self.start()
+
+    def start(self) -> None:
+        """Stand, until targets come."""
+        self._walker.reset()
+        self._targets = self._walker.policy.default_joint_pos
+        self._gains: Optional[Tuple[np.ndarray, np.ndarray]] = None  # that of the targets; None before the first
+        self._newest, self._heard = -1, 0.0
+        self.counts = {"targets": 0, "damping": 0, "late": 0, "out_of_order": 0}
+        self.oldest_answer, self.watchdog, self.fallen = 0.0, False, False
+
+    def names(self) -> bytes:
+        return json.dumps(self._names).encode()
+
+    def reading(self) -> bytes:
+        """Return a packet with what the robot measures now."""
+        measured = self._walker.readings()
+        self._number += 1
+        now = time.monotonic()
+        self._sent[self._number] = now
+        self._sent.pop(self._number - 1000, None)
+        content = np.concatenate([measured[name] for name in READINGS]).astype("<f4").tobytes()
+        return pack(b"read", self._number, 0, now, content)
+
+    def follow(self, number: int, answers: int, content: bytes) -> None:
+        """Take joint targets and gains, unless they are out of order or too late, or the watchdog has struck."""
+        values = floats(content[: len(content) // 4 * 4])
+        if len(values) != 3 * len(self._names) or not np.isfinite(values).all() or self.watchdog:
+            return
+        now = time.monotonic()
+        age = now - self._sent.get(answers, -np.inf)
+        if number <= self._newest:
+            self.counts["out_of_order"] += 1
+            return
+        targets, stiffness, damping = np.split(values, 3)
+        if stiffness.any():
+            if age > MAX_SILENCE:
+                self.counts["late"] += 1
+                return
+            self.oldest_answer = max(self.oldest_answer, age)
+        self.counts["targets" if stiffness.any() else "damping"] += 1
+        self._targets, self._gains, self._newest, self._heard = targets, (stiffness, damping), number, now
+
+    def step(self) -> None:
+        """Simulate the time between two readings."""
+        walker = self._walker
+        if self._gains is not None and time.monotonic() - self._heard > MAX_SILENCE and not self.watchdog:
+            self.watchdog = True
+            self._gains = np.zeros_like(self._targets), walker.policy.damping
+        if self._gains is not None:
+            stiffness, damping = self._gains
+            walker.set_gains(stiffness / walker.policy.stiffness, damping / walker.policy.damping)
+        walker.simulate(self._targets)
+        self.fallen |= walker.velocities()[1] and self._gains is not None and bool(self._gains[0].any())
+
+    def report(self) -> str:
+        """Return how the run went, as JSON, and stand again."""
+        told = {**self.counts, "oldest_answer": self.oldest_answer, "watchdog": self.watchdog, "fallen": self.fallen}
+        self._walker.set_gains(1.0, 1.0)
+        self.start()
+        return json.dumps(
+            {name: value if isinstance(value, (int, float)) else bool(value) for name, value in told.items()}
+        )
+
+
+def serve(robot: Robot, connection: Connection) -> None:
+    """Simulate in real time and answer packets, for ever."""
+    peer, due = None, time.monotonic()
+    running = False
+    while True:
+        for packet, sender in connection.received():
+            kind, number, answers, _, content = unpack(packet) or (b"", 0, 0, 0.0, b"")
+            if kind == b"name":
+                if running and sender != peer:  # that one has ended without a stop
+                    print(robot.report(), flush=True)
+                    running = False
+                peer = sender
+                connection.send(pack(b"name", 0, 0, time.monotonic(), robot.names()), sender)
+            elif kind == b"hold" and sender == peer:
+                running = True
+                robot.follow(number, answers, content)
+            elif kind == b"stop" and sender == peer and running:
+                print(robot.report(), flush=True)
+                running = False
+        now = time.monotonic()
+        if now >= due:
+            robot.step()
+            if peer is not None:
+                connection.send(robot.reading(), peer)
+            due = max(due + robot.period, now - 10 * robot.period)  # a slow machine is not caught up with for long
+        select.select([connection.socket], [], [], min(0.001, max(0.0, due - time.monotonic())))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("policy", type=Path, help="policy.onnx as play.py writes it")
+    parser.add_argument("--port", type=int, default=9870, help="on 127.0.0.1; 0 for any")
+    parser.add_argument("--loss", type=float, default=0.0, help="share of the packets that are lost")
+    parser.add_argument("--jitter", type=float, default=0.0, help="largest random delay of a packet [s]")
+    parser.add_argument("--seed", type=int, default=0, help="of loss and delays")
+    parser.add_argument("--model", type=Path, help="MJCF file of the robot on a floor; the policy's own without it")
+    args = parser.parse_args()
+    try:
+        if not 0 <= args.loss <= 1 or not 0 <= args.jitter < 10:
+            raise ValueError(f"--loss {args.loss:g} --jitter {args.jitter:g}: give a share, and a time from 0 to 10 s")
+        import mujoco
+
+        robot = Robot(Walker(mujoco, args.policy, args.model))
+        connection = Connection(args.port, args.loss, args.jitter, args.seed)
+    except (ValueError, OSError, OverflowError, ImportError) as error:
+        return fail(" ".join(str(error).split()))
+    host, port = connection.socket.getsockname()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    print(f"a simulated robot listens at {host}:{port}", flush=True)
+    try:
+        serve(robot, connection)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""Tables on the console."""
+
+from typing import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of texts, the first of which is the head, as a table; nothing in them is markup."""
+    table = Table(title=Text(title) if title else None)
+    for i, head in enumerate(rows[0]):
+        table.add_column(Text(head), justify="right" if i else "left", overflow="fold", no_wrap=not i)
+    for row in rows[1:]:
+        table.add_row(*map(Text, row))
+    Console().print(table)

@@ -1,0 +1,208 @@
+"""IO_descriptors.yaml of Isaac Lab, with the env.yaml of the same training.
+
+Observations are clipped and then scaled, each term with its own history. env.yaml, beside the file or in params/, gives
+the ranges of the commands and the largest torques.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional
+
+from rsl_rl.contracts.contract import Contract
+from rsl_rl.contracts.draft import (
+    Draft,
+    known_term,
+    lost,
+    numbers,
+    other_name,
+    per_joint,
+    plain_draft,
+    section,
+    size_of,
+    term,
+)
+from rsl_rl.utils.config_io import read_yaml, short_repr, write_yaml
+from rsl_rl.utils.registry import values_by_name
+
+KIND = "isaac_lab"
+CONVENTION = "convention of Isaac Lab"
+TERMS = {
+    "base_lin_vel": "base_lin_vel",
+    "base_ang_vel": "base_ang_vel",
+    "projected_gravity": "gravity",
+    "generated_commands": "command",
+    "joint_pos_rel": "joint_pos",
+    "joint_vel_rel": "joint_vel",
+    "last_action": "action",
+}
+"""Their names of observation terms, and ours."""
+_RANGES = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
+_ACTION = "joint_position_action"
+
+
+def recognises(path: Path) -> bool:
+    """Return whether a file is of this format."""
+    return path.suffix in (".yaml", ".yml") and "articulations" in read_yaml(path, skip_objects=True)
+
+
+def read(path: Path, given: Mapping[str, Any]) -> Draft:
+    """Read IO_descriptors.yaml, and env.yaml if there is one."""
+    file, place = read_yaml(path, skip_objects=True), f"{path.name}: {{}}".format
+    actions = file.get("actions")
+    if not isinstance(actions, list) or len(actions) != 1 or not isinstance(actions[0], Mapping):
+        raise ValueError(f"actions={short_repr(actions)}; give one action, {_ACTION}")
+    action = actions[0]
+    if action.get("name") != _ACTION:
+        raise ValueError(f"actions: {short_repr(action.get('name'))}; the contract has joint targets, {_ACTION}")
+    names = action.get("joint_names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"actions: joint_names={short_repr(names)}; give names")
+    robot = section(section(file, "articulations", ""), "robot", "articulations.")
+    if robot.get("joint_names") != names:
+        raise ValueError("actions: joint_names are not those of articulations.robot in the same order")
+    joints = len(names)
+    values: Dict[str, Any] = {
+        "joint_names": names,
+        "control_period": numbers(section(file, "scene", ""), "dt"),
+        "default_joint_pos": numbers(robot, "default_joint_pos", joints),
+        "stiffness": numbers(robot, "default_joint_stiffness", joints),
+        "damping": numbers(robot, "default_joint_damping", joints),
+        "action_scale": numbers(action, "scale", joints if isinstance(action.get("scale"), list) else None),
+        "observations": _terms(file, joints),
+        "action_clip": None,
+        "history_order": "term",
+    }
+    offset = action.get("offset")
+    if per_joint(offset, joints) != values["default_joint_pos"]:
+        raise ValueError(f"actions: offset={short_repr(offset)} is not default_joint_pos; joint_pos has one zero")
+    sources = {name: place(f"articulations.robot.default_joint_{name}") for name in ("stiffness", "damping")}
+    sources.update(
+        joint_names=place("actions joint_names"),
+        control_period=place("scene.dt"),
+        default_joint_pos=place("articulations.robot.default_joint_pos"),
+        action_scale=place("actions scale"),
+        observations=place("observations.policy"),
+        action_clip=f"{CONVENTION}: actions are not clipped",
+        history_order=CONVENTION,
+    )
+    for ours, owner, theirs in (
+        ("target_limits", action, "clip"),
+        ("joint_limits", robot, "default_joint_pos_limits"),
+    ):
+        if owner.get(theirs) is not None:
+            values[ours], sources[ours] = owner[theirs], place(theirs)
+    draft = plain_draft(KIND, values, sources, CONVENTION)
+    for env in (
+        path.with_name("env.yaml"),
+        path.parent / "params" / "env.yaml",
+        path.parent.parent / "params" / "env.yaml",
+    ):
+        if env.is_file():
+            return draft.with_values(
+                _of_env(read_yaml(env, skip_objects=True), names), f"{env.name}: scene.robot.actuators, commands"
+            )
+    return draft
+
+
+def _terms(file: Mapping[str, Any], joints: int) -> List[Dict[str, Any]]:
+    listed = section(file, "observations", "").get("policy")
+    if not isinstance(listed, list) or not listed:
+        raise ValueError(f"observations.policy={short_repr(listed)}; give a list of terms")
+    found = []
+    for entry in listed:
+        if not isinstance(entry, Mapping):
+            raise ValueError(f"observations.policy: {short_repr(entry)}; give a term")
+        ours = known_term(str(entry.get("name")), TERMS, "observations.policy")
+        settings = section(entry, "overloads", f"observations.policy.{entry['name']}.")
+        size, scale = size_of(ours, joints), settings.get("scale")
+        scale = 1.0 if scale is None else numbers(settings, "scale", size if isinstance(scale, list) else None)
+        clip = None if settings.get("clip") is None else numbers(settings, "clip", 2)
+        history = settings.get("history_length") or 1
+        if not isinstance(history, int) or not 1 <= history <= 1000:
+            raise ValueError(f"observations.policy.{entry['name']}: history_length={short_repr(history)}")
+        found.append(term(ours, size, scale, history=history, clip=clip))
+    return found
+
+
+def _of_env(env: Mapping[str, Any], names: List[str]) -> Dict[str, Any]:
+    """Return the fields that env.yaml gives: ranges of the commands, and torques where all joints have them."""
+    found: Dict[str, Any] = {}
+    commands = env.get("commands")
+    velocity = commands.get("base_velocity") if isinstance(commands, Mapping) else None
+    ranges = velocity.get("ranges") if isinstance(velocity, Mapping) else None
+    if isinstance(ranges, Mapping):
+        found["command_ranges"] = [numbers(ranges, name, 2) for name in _RANGES]
+    scene = env.get("scene")
+    robot = scene.get("robot") if isinstance(scene, Mapping) else None
+    actuators = robot.get("actuators") if isinstance(robot, Mapping) else None
+    limits: Dict[str, float] = {}
+    for group in actuators.values() if isinstance(actuators, Mapping) else ():
+        limit = group.get("effort_limit_sim") or group.get("effort_limit") if isinstance(group, Mapping) else None
+        patterns = group.get("joint_names_expr") if isinstance(group, Mapping) else None
+        if isinstance(limit, Mapping):
+            limits.update({str(name): value for name, value in limit.items() if isinstance(value, (int, float))})
+        elif isinstance(limit, (int, float)) and isinstance(patterns, list):
+            limits.update({str(name): float(limit) for name in patterns})
+    if limits:
+        found["torque_limits"] = list(values_by_name(limits, names, "env.yaml: effort_limit"))
+    return found
+
+
+def write(contract: Contract, path: Path, network: Optional[Path] = None) -> List[str]:
+    """Write IO_descriptors.yaml, and env.yaml beside it; return the names of the fields that they cannot carry."""
+    joints, names = len(contract.joint_names), list(contract.joint_names)
+    terms = [
+        {
+            "name": other_name(own.name, TERMS, KIND),
+            "mdp_type": "Observation",
+            "overloads": {
+                "clip": None if own.clip is None else list(own.clip),
+                "flatten_history_dim": True,
+                "history_length": own.history if own.history > 1 else 0,
+                "scale": list(own.scale) if isinstance(own.scale, tuple) else own.scale,
+            },
+            "shape": [own.size],
+        }
+        for own in contract.observations
+    ]
+    scale, default = contract.action_scale, list(contract.default_joint_pos)
+    targets, limits = contract.target_limits, contract.joint_limits
+    robot = {
+        "default_joint_damping": list(contract.damping),
+        "default_joint_pos": default,
+        "default_joint_stiffness": list(contract.stiffness),
+        "joint_names": names,
+    }
+    if limits is not None:
+        robot["default_joint_pos_limits"] = [list(pair) for pair in limits]
+    action = {
+        "action_type": "JointAction",
+        "clip": None if targets is None else [list(pair) for pair in targets],
+        "joint_names": names,
+        "mdp_type": "Action",
+        "name": _ACTION,
+        "offset": default,
+        "scale": list(scale) if isinstance(scale, tuple) else scale,
+        "shape": [joints],
+    }
+    content = {
+        "actions": [action],
+        "articulations": {"robot": robot},
+        "observations": {"policy": terms},
+        "scene": {"dt": contract.control_period},
+    }
+    actuators = {
+        name: {"joint_names_expr": [name], "effort_limit_sim": limit}
+        for name, limit in zip(names, contract.torque_limits)
+    }
+    env: Dict[str, Any] = {"scene": {"robot": {"actuators": actuators}}}
+    kept = ["joint_names", "control_period", "default_joint_pos", "stiffness", "damping", "action_scale"]
+    kept += ["observations", "target_limits", "joint_limits", "torque_limits"]
+    if contract.command_ranges is not None:
+        ranges = {name: list(pair) for name, pair in zip(_RANGES, contract.command_ranges)}
+        env["commands"] = {"base_velocity": {"ranges": ranges}}
+        kept.append("command_ranges")
+    write_yaml(content, path)
+    write_yaml(env, path.with_name("env.yaml"))
+    return lost(contract, kept)

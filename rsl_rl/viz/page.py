@@ -1,0 +1,149 @@
+"""Write a web page in which exported policies walk: physics, networks and robots in one file.
+
+``make page`` builds the page without robots from ``web/``. The dataclasses here are what a page is given. The page's
+own types, ``web/src/page_data.ts``, are generated from them.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional, Tuple
+
+from rsl_rl.utils.files import atomic_write, make_folder
+
+TEMPLATE = Path(__file__).with_name("page.html")
+"""The page without robots."""
+
+FORMAT = 1
+
+_BEFORE, _AFTER = b'<script type="application/json" id="page-data">', b"</script>"
+
+
+@dataclass(frozen=True)
+class PageStart:
+    """A place on the ground at which the robot can start."""
+
+    name: str
+    position: Tuple[float, float, float]
+    """World coordinates, on the ground [m]."""
+
+
+@dataclass(frozen=True)
+class PageGround:
+    """Heights of the ground on a regular grid; each cell is two triangles that meet at its diagonal."""
+
+    heights: str
+    """Height of each point [m], [rows, columns] in row-major order: float32, packed."""
+    rows: int
+    """Points along x."""
+    columns: int
+    """Points along y."""
+    cell: float
+    """Distance between neighbouring points [m]."""
+    origin: Tuple[float, float]
+    """World coordinates of the first point [m]."""
+    starts: List[PageStart]
+
+
+@dataclass(frozen=True)
+class PageFact:
+    """A line of the card of a policy."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class PageRobot:
+    """A robot, its policy and its ground; bytes are packed by :func:`pack`."""
+
+    name: str
+    """Shown to the user."""
+    model: str
+    """MJCF without references to files other than ``assets``."""
+    assets: Dict[str, str]
+    """Packed files of the model by name."""
+    onnx: str
+    """The exported policy with its description, packed."""
+    timestep: float
+    """Of the physics [s]."""
+    substeps: int
+    """Physics steps in a control step."""
+    contact_impedance: float
+    """Impedance of all contacts; 0 for that of the model."""
+    armature: List[float]
+    """Of each joint [kg m^2]; empty for that of the model."""
+    joint_friction: List[float]
+    """Of each joint [N m]; empty for that of the model."""
+    noise: Dict[str, float]
+    """Largest noise in training by the name of the observation, in its SI unit."""
+    scan_height: Optional[float]
+    """Height of the trunk at which the height scan of a plane is zero [m]; None without a height scan."""
+    ground: Optional[PageGround]
+    """None: a plane."""
+    card: List[PageFact]
+
+
+@dataclass(frozen=True)
+class PageData:
+    """What a page is given."""
+
+    format: int
+    robots: List[PageRobot]
+
+
+def pack(content: bytes) -> str:
+    """Return bytes compressed with gzip as base64; equal bytes give equal texts."""
+    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
+
+
+def write_page(path: Path, robot: PageRobot, added: bool = False) -> int:
+    """Write a page with a robot, or add it to the robots of an existing page; return the size of the file [bytes].
+
+    A robot of the same name in the page is replaced.
+    """
+    others = [other for other in (read_robots(path) if added else []) if other.get("name") != robot.name]
+    data = {**asdict(PageData(FORMAT, [])), "robots": [*others, asdict(robot)]}
+    before, _, after = _split(_read_template())
+    make_folder(path.parent)
+    content = before + _to_script(data) + after
+    atomic_write(path, content)
+    return len(content)
+
+
+def read_robots(path: Path) -> List[Mapping[str, object]]:
+    """Return the robots of a page; another file is a ValueError."""
+    try:
+        data = json.loads(_split(path.read_bytes())[1])
+        robots = data["robots"] if data["format"] == FORMAT else None
+    except (ValueError, KeyError, TypeError):
+        robots = None
+    if not isinstance(robots, list) or not all(isinstance(robot, dict) for robot in robots):
+        raise ValueError(f"{path} is not a page of this version of rsl_rl; write a new one without --page_add")
+    return robots
+
+
+def _read_template() -> bytes:
+    if not TEMPLATE.is_file():
+        raise ValueError(f"this checkout has no {TEMPLATE.name} of the page; build it with: make page (needs Node.js)")
+    return TEMPLATE.read_bytes()
+
+
+def _split(page: bytes) -> Tuple[bytes, bytes, bytes]:
+    """Return a page as what is before its data, the data, and what is after."""
+    before, tag, rest = page.rpartition(_BEFORE)
+    content, end, after = rest.partition(_AFTER)
+    if not tag or not end:
+        raise ValueError("the page has no place for its data")
+    return before + tag, content, end + after
+
+
+def _to_script(data: Mapping[str, object]) -> bytes:
+    """Return data as JSON that cannot end the script element in which it is; a number that is not finite is a
+    ValueError."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").encode()

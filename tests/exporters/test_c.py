@@ -1,0 +1,303 @@
+"""Policies in C: compiled by strict compilers, run under sanitizers, and compared with onnx_policy.py."""
+
+import importlib
+import itertools
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from configs.go2_flat import flat_task
+from configs.train_config import TrainConfig
+from rsl_rl.cli.experiments import import_shipped
+from rsl_rl.cli.export import describe_robot_policy
+from rsl_rl.config.policy import (
+    ACTIVATIONS,
+    ActorCriticConfig,
+    ActorCriticRecurrentConfig,
+    SymmetricActorCriticConfig,
+    SymmetricActorCriticRecurrentConfig,
+)
+from rsl_rl.evaluation.c_policy import COMPILERS, JOINT_VALUES, CPolicy
+from rsl_rl.exporters import describe_module, policy_module
+from rsl_rl.exporters.c import export_c
+from rsl_rl.modules import ActorCritic
+from rsl_rl.runners import OnPolicyRunner
+
+pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C compiler is installed")
+
+runner_file = import_shipped("rsl_rl_deploy.onnx_policy")
+
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
+NETS = {"actor_hidden_dims": (32, 16), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
+SYMMETRIC = {"actor_hidden_dims": (32, 16), "critic_hidden_dims": (8,)}
+POLICIES = {
+    "mlp": ActorCriticConfig(**NETS),
+    "gru of two layers": ActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=24, rnn_num_layers=2, **NETS),
+    "lstm": ActorCriticRecurrentConfig(rnn_type="lstm", rnn_hidden_size=24, **NETS),
+    "lstm of two layers": ActorCriticRecurrentConfig(rnn_type="lstm", rnn_hidden_size=24, rnn_num_layers=2, **NETS),
+    "symmetric mlp": SymmetricActorCriticConfig(**SYMMETRIC),
+    "symmetric gru": SymmetricActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=24, **SYMMETRIC),
+    "symmetric lstm": SymmetricActorCriticRecurrentConfig(rnn_type="lstm", rnn_hidden_size=24, **SYMMETRIC),
+}
+FAST = ("mlp", "lstm of two layers", "symmetric gru")
+
+
+@pytest.fixture(
+    scope="module", params=[name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in POLICIES]
+)
+def exported(request, tmp_path_factory):
+    """A Go2's policy with a history that has hardly learned, as ONNX and as C."""
+    torch.manual_seed(0)
+    task = replace(flat_task(), num_envs=8)
+    observations = {**task.observations, "policy": replace(task.observations["policy"], history=2)}
+    task = replace(task, observations=observations)
+    runner = OnPolicyRunner(task.build(seed=1), TrainConfig(policy=POLICIES[request.param], env=task))
+    runner.learn(2)
+    with torch.no_grad():
+        for parameter in runner.alg.policy.actor_model.parameters():
+            parameter.mul_(1.3)  # a lively policy
+    interface = {**describe_module(policy_module(runner.alg.policy)), **runner.env.describe_interface(["policy"])}
+    content = describe_robot_policy({"task": "go2_flat", **interface}, Path("model_2.pt"))
+    folder = tmp_path_factory.mktemp("exported")
+    return SimpleNamespace(
+        description=content,
+        onnx=runner.export_policy_to_onnx(folder, metadata=content),
+        source=export_c(runner.alg.policy, folder / "policy.c", content),
+    )
+
+
+@pytest.fixture
+def sim_to_sim(root, monkeypatch):
+    """The module, which imports its neighbour by its file name; ``runner_file`` is that neighbour."""
+    monkeypatch.syspath_prepend(str(root / "deploy"))
+    monkeypatch.setitem(sys.modules, "onnx_policy", runner_file)
+    yield importlib.import_module("sim_to_sim")
+    del sys.modules["sim_to_sim"]
+
+
+def in_c(exported, joint_names=None):
+    return CPolicy(exported.source, exported.description, joint_names, runner_file.PolicyStoppedError)
+
+
+def test_c_along_a_recorded_walk_gives_the_targets_of_onnx(exported, sim_to_sim):
+    """In plain MuJoCo, where ONNX drives the robot and C is told the same; each has its own memory and history."""
+    walker = sim_to_sim.Walker(mujoco, exported.onnx)
+    in_onnx, other = walker.policy, in_c(exported, walker.policy.joint_names)
+    differences, commands = [], sim_to_sim.draw_commands(exported.description["command_ranges"], seed=2)
+
+    def both(**readings):
+        targets = in_onnx(**readings)
+        differences.append(np.abs(other(**readings) - targets).max())
+        return targets
+
+    both.reset = lambda: (in_onnx.reset(), other.reset())
+    both.__dict__.update({name: getattr(in_onnx, name) for name in ("control_period", "default_joint_pos")})
+    walker.policy = both
+    sim_to_sim.walk(walker, commands, 500)
+    assert len(differences) == 500 and max(differences) < 1e-6
+    assert in_onnx.counts == other.counts and np.abs(in_onnx.last_action).max() > 0.3
+    for mine, theirs in zip(other.memories, in_onnx.memories):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+    for name in JOINT_VALUES:
+        np.testing.assert_allclose(getattr(other, name), getattr(in_onnx, name), rtol=1e-6)
+
+
+def test_c_walks_in_mujoco_as_onnx_does(exported, sim_to_sim):
+    walker = sim_to_sim.Walker(mujoco, exported.onnx)
+    numbers = []
+    for policy in (walker.policy, in_c(exported, walker.policy.joint_names)):
+        walker.policy = policy
+        numbers.append(sim_to_sim.walk(walker, itertools.cycle([[0.5, 0.0, 0.2]]), 100))
+    np.testing.assert_allclose(numbers[0], numbers[1], rtol=0.02)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_c_compiles_without_a_warning(exported, compiler, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    more = ("-Wshadow", "-Wconversion", "-Wdouble-promotion", "-O2")
+    build = [compiler, *STRICT, *more, "-c", str(exported.source), "-o", str(tmp_path / "policy.o")]
+    assert subprocess.run(build, capture_output=True, text=True, check=False).stderr == ""
+
+
+def test_c_needs_nothing_but_the_mathematical_library(exported, tmp_path):
+    """The object file refers to functions of math.h, and to none that allocates or prints."""
+    source = exported.source.read_text()
+    assert {line for line in source.splitlines() if line.startswith("#include")} == {
+        '#include "policy.h"',
+        "#include <math.h>",
+    }
+    build = ["cc", *STRICT, "-O2", "-c", str(exported.source), "-o", str(tmp_path / "policy.o")]
+    subprocess.run(build, check=True)
+    listed = subprocess.run(["nm", "-u", str(tmp_path / "policy.o")], capture_output=True, text=True, check=True).stdout
+    used = set(listed.split()) - {"U"}
+    maths = {"sin", "cos", "expf", "expm1f", "tanhf", "sqrtf", "sincos"}
+    assert used <= maths | {"memcpy", "memset", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+
+
+def fuzz(exported, folder, steps, compiler="gcc"):
+    """Run the policy under the sanitizers with readings of every kind; return how often each status came."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    program = folder / "fuzz"
+    sources = [str(exported.source), str(Path(__file__).parent / "fuzz_policy.c")]
+    sanitizers = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g")
+    include = ("-I", str(exported.source.parent))
+    subprocess.run([compiler, *STRICT, *sanitizers, *include, *sources, "-o", str(program), "-lm"], check=True)
+    done = subprocess.run([str(program), str(steps), "7"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    return list(map(int, done.stdout.split()))
+
+
+def test_c_with_fuzzed_readings_keeps_its_promises(exported, tmp_path):
+    assert min(fuzz(exported, tmp_path, 5_000)) > 0  # every status
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_c_with_a_million_fuzzed_readings_keeps_its_promises(exported, tmp_path, compiler):
+    assert min(fuzz(exported, tmp_path, 1_000_000, compiler)) > 0
+
+
+# Descriptions and readings of every kind, against onnx_policy.py
+
+JOINTS = ["hip", "knee", 'a "b" \\']
+SIZES = {"base_lin_vel": 3, "base_ang_vel": 3, "gravity": 3, "command": 3, "gait_clock": 2}
+SIZES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), len(JOINTS)))
+floats = st.floats(-2.0, 2.0, width=32)
+positive = st.floats(0.125, 2.0, width=32)
+
+
+@st.composite
+def descriptions(draw):
+    """The description of a robot of three joints."""
+    names = draw(st.lists(st.sampled_from(sorted(SIZES)), min_size=1, unique=True))
+    terms = [
+        {
+            "name": name,
+            "size": SIZES[name],
+            "scale": draw(positive),
+            "frame": "joint" if SIZES[name] == len(JOINTS) and name[:4] in ("join", "acti") else "base",
+            "history": draw(st.integers(1, 3)),
+            "clip": None,
+        }
+        for name in names
+    ]
+
+    def per_joint(values):
+        return [draw(values) for _ in JOINTS]
+
+    lowest = per_joint(st.floats(-1.0, -0.125, width=32))
+    mounting = np.array([draw(floats), 1.0, draw(floats), draw(floats)])
+    order = draw(st.sampled_from(["wxyz", "xyzw"]))
+    units = {"joint_pos": ("rad", "deg"), "joint_vel": ("rad/s", "deg/s"), "base_ang_vel": ("rad/s", "deg/s")}
+    limits = {name: draw(positive) for name in ("base_ang_vel", "joint_pos", "joint_vel", "observation")}
+    return {
+        "format": 2,
+        "task": "fuzz",
+        "inputs": {"obs": [1, sum(term["size"] * term["history"] for term in terms)]},
+        "joint_signs": per_joint(st.sampled_from([1.0, -1.0])),
+        "joint_zeros": per_joint(floats),
+        "quaternion_order": order,
+        "imu_mounting": (mounting / np.linalg.norm(mounting)).tolist(),
+        "units": {name: draw(st.sampled_from(allowed)) for name, allowed in units.items()},
+        "history_order": "term",
+        "observation_clip": None,
+        "observations": terms,
+        "joint_names": JOINTS,
+        "default_joint_pos": per_joint(floats),
+        "action_scale": draw(st.one_of(positive, st.lists(positive, min_size=3, max_size=3))),
+        "action_clip": draw(positive),
+        "stiffness": per_joint(positive),
+        "damping": per_joint(positive),
+        "torque_limits": per_joint(positive),
+        "target_limits": [[low, low + draw(positive)] for low in lowest],
+        "control_period": 0.02,
+        "command_ranges": [[-draw(positive), draw(positive)] for _ in range(3)],
+        "commands": {
+            "velocity": draw(
+                st.sampled_from(
+                    [{}, {"max_lin_acc": 2.0, "max_yaw_acc": 0.0}, {"max_lin_acc": 1.0, "max_yaw_acc": 4.0}]
+                )
+            ),
+            "gait_clock": {"period": 0.5, "dead_zone": draw(st.sampled_from([0.5, None]))},
+        },
+        "input_limits": {name: 3.0 * limit for name, limit in limits.items()},
+    }
+
+
+def readings_of(generator, used):
+    """Readings of a control step; in one of four, one of those that the policy uses is not as it should be."""
+    quat = generator.normal(size=4)
+    readings = {
+        "command": generator.uniform(-2, 2, 3),
+        "base_quat": quat / np.linalg.norm(quat),
+        "base_ang_vel": generator.normal(size=3),
+        "base_lin_vel": generator.normal(size=3),
+        "joint_pos": generator.normal(size=len(JOINTS)),
+        "joint_vel": generator.normal(size=len(JOINTS)),
+    }
+    readings = {name: value.astype(np.float32) for name, value in readings.items()}
+    if used and generator.random() < 0.25:
+        name = generator.choice(sorted(used))
+        wrong = generator.choice([None, np.nan, np.inf, 1e30, 5.0])
+        if wrong is None:
+            readings[name] = None
+        else:
+            readings[name][generator.integers(len(readings[name]))] = wrong
+    return readings
+
+
+def outcome(policy, readings):
+    """The targets of a step, or the kind of its refusal."""
+    try:
+        return policy(**readings)
+    except runner_file.PolicyStoppedError:
+        return "stopped"
+    except ValueError:
+        return "not started"
+
+
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
+@given(descriptions(), st.sampled_from(ACTIVATIONS), st.permutations(JOINTS), st.integers(0, 2**32 - 1))
+def test_c_does_what_the_runner_does_for_any_description_and_readings(
+    tmp_path_factory, description, activation, order, seed
+):
+    torch.manual_seed(seed)
+    num_obs = description["inputs"]["obs"][1]
+    policy = ActorCritic(
+        num_obs, num_obs, len(JOINTS), actor_hidden_dims=(9,), critic_hidden_dims=(4,), activation=activation
+    )
+    module = policy_module(policy)
+
+    def network(obs):
+        return [module(torch.from_numpy(obs)).numpy()]
+
+    expected = runner_file.Policy(description, network, order)
+    source = export_c(policy, tmp_path_factory.mktemp("fuzz") / "policy.c", description)
+    actual = CPolicy(source, description, order, runner_file.PolicyStoppedError)
+    generator = np.random.default_rng(seed)
+    sources = {"gravity": "base_quat", "gait_clock": "command"}
+    used = {sources.get(term["name"], term["name"]) for term in description["observations"]} - {"action"}
+    for _ in range(150):
+        if generator.random() < 0.05:
+            expected.reset()
+            actual.reset()
+        readings = readings_of(generator, used)
+        wanted, got = outcome(expected, readings), outcome(actual, readings)
+        assert isinstance(got, str) == isinstance(wanted, str) and (not isinstance(got, str) or got == wanted)
+        if not isinstance(got, str):
+            np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=2e-5)  # degrees
+        assert actual.held == expected.held
+    assert actual.counts == expected.counts

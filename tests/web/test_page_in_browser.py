@@ -1,0 +1,263 @@
+"""The page in Chromium: the robot walks, answers, falls and starts again; no error, no request, no foreign script."""
+
+import gzip
+import json
+from base64 import b64decode
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from deploy.onnx_policy import OnnxPolicy
+from rsl_rl.robots import ROBOTS
+from rsl_rl.terrain.ground import GridGround
+from rsl_rl.utils.height_field import HeightField
+from rsl_rl.viz.page import PageFact, PageGround, PageStart, pack, write_page
+from rsl_rl.viz.page_model import read_model
+
+PARITY = 1e-5  # of joint targets [rad]
+
+GAMEPAD = """
+navigator.getGamepads = () => [{connected: true, axes: [0, window.stick ?? 0, 0, 0],
+    buttons: [{pressed: window.button ?? false}]}];
+"""
+
+
+def test_page_of_a_trained_robot_follows_a_command_without_falls(page_file, visit):
+    with visit(page_file) as tab:
+        result = tab.evaluate("robotPage.simulate(20, [0.8, 0, 0])")
+        place = tab.evaluate("[...robotPage.current.data.qpos]")
+    assert result["falls"] == 0
+    assert result["error"] < 0.1  # [m/s]
+    assert place[0] > 0.8 * 20 - 2.0  # it did walk [m]
+    assert page_file.stat().st_size < 8e6
+
+
+def test_page_answers_keys_and_gamepad(page_file, visit):
+    with visit(page_file, script=GAMEPAD) as tab:
+        command = "robotPage.wantedCommand()"
+        assert tab.evaluate(command) == [0, 0, 0]
+        tab.keyboard.down("w")
+        tab.keyboard.down("ArrowLeft")
+        low, high = tab.evaluate("robotPage.current.policy.commandRange[0]")
+        assert tab.evaluate(command) == [high, 0, tab.evaluate("robotPage.current.policy.commandRange[2][1]")]
+        tab.keyboard.up("w")
+        tab.keyboard.up("ArrowLeft")
+        tab.evaluate("window.stick = 1")  # backward
+        assert tab.evaluate(command) == [low, 0, 0]
+        tab.evaluate("window.stick = 0.05")  # a stick that is not exactly in the middle
+        assert tab.evaluate(command) == [0, 0, 0]
+        tab.keyboard.press("Space")
+        assert tab.inner_text("#pause") == "Go on"
+        before = tab.evaluate("robotPage.current.time")
+        tab.keyboard.press(".")
+        assert tab.evaluate("robotPage.current.time") == pytest.approx(before + 0.02)
+        speed = "robotPage.current.data.qvel[0] ** 2 + robotPage.current.data.qvel[1] ** 2"
+        at_rest = tab.evaluate(speed)
+        tab.evaluate("(window.button = true, robotPage.wantedCommand(), 0)")
+        assert tab.evaluate(speed) > at_rest + 0.3  # pushed by the gamepad's button [m^2/s^2]
+
+
+def test_page_robot_that_is_pushed_hard_falls_and_starts_again(page_file, visit):
+    with visit(page_file) as tab:
+        tab.evaluate("robotPage.act('pause')")
+        assert tab.evaluate("robotPage.simulate(2, [0, 0, 0])")["falls"] == 0
+        tab.evaluate("robotPage.push(0, 9)")
+        assert tab.evaluate("robotPage.simulate(2, [0, 0, 0])")["falls"] == 1
+        assert tab.evaluate("robotPage.simulate(10, [0.5, 0, 0])")["falls"] <= 1  # a fall of the step before, at most
+        assert tab.evaluate("robotPage.current.fallen") <= 0
+        assert tab.evaluate("robotPage.current.height()") > 0.2
+        tab.evaluate("robotPage.showStatus()")
+        assert tab.inner_text("#falls") == str(tab.evaluate("robotPage.current.falls"))
+
+
+def test_page_settings_are_in_the_link_and_change_the_physics(page_file, visit):
+    link = "#command=0.4,0,0&friction=0.3&payload=5&strength=0.9&delay=20&noise=1&slope=10"
+    with visit(page_file, link) as tab:
+        conditions = tab.evaluate("robotPage.current.conditions")
+        friction = tab.evaluate("[...robotPage.current.model.pair_friction]")
+        gravity = tab.evaluate("[...robotPage.current.model.opt.gravity]")
+        mass = tab.evaluate("robotPage.current.model.body_mass[1]")
+        tab.evaluate("robotPage.writeLink()")
+        written = tab.evaluate("decodeURIComponent(location.hash)")
+    assert conditions == {"friction": 0.3, "payload": 5, "strength": 0.9, "delay": 20, "noise": 1, "slope": 10}
+    assert friction[0::5] == [0.3] * (len(friction) // 5)
+    assert gravity == pytest.approx([-9.81 * np.sin(np.radians(10)), 0, -9.81 * np.cos(np.radians(10))])
+    with visit(page_file) as tab:
+        assert mass == pytest.approx(tab.evaluate("robotPage.current.model.body_mass[1]") + 5)
+    assert set(written[1:].split("&")) == set(link[1:].split("&"))
+
+
+def test_page_settings_that_make_no_sense_in_the_link_are_left_out(page_file, visit):
+    link = "#robot=99&friction=NaN&payload=1e999&start=-1&command=x,,&delay=<img src=x onerror=alert(1)>"
+    with visit(page_file, link) as tab:
+        assert tab.evaluate("robotPage.current.conditions") == tab.evaluate("robotPage.current.nominal")
+        assert tab.evaluate("robotPage.simulate(2, [0.5, 0, 0]).falls") == 0
+
+
+def test_page_policy_has_the_joint_targets_of_onnx_policy(page_file, visit, root):
+    """Along a walk that the page recorded: commands that change, and the readings of each step."""
+    record = """(() => {
+        const {policy} = robotPage.current, original = policy.step.bind(policy), steps = [];
+        policy.step = (command, readings) => {
+            const targets = original(command, readings);
+            const [quat] = [[...robotPage.current.data.qpos.subarray(3, 7)]];
+            steps.push({command, quat, readings, targets: [...targets]});
+            return targets;
+        };
+        robotPage.current.reset();
+        for (const command of [[0.8, 0, 0], [-0.3, 0.2, 0.5], [0, 0, 0], [3, -3, 3]]) robotPage.simulate(2, command);
+        return steps;
+    })()"""
+    with visit(page_file) as tab:
+        tab.evaluate("robotPage.act('pause')")
+        steps = tab.evaluate(record)
+    policy = OnnxPolicy(root / "tests" / "web" / "go2_flat.onnx")
+    assert len(steps) == 400
+    for step in steps:
+        readings = {name: step["readings"][name] for name in ("base_lin_vel", "base_ang_vel", "joint_pos", "joint_vel")}
+        expected = policy(command=step["command"], base_quat=step["quat"], **readings)
+        np.testing.assert_allclose(step["targets"], expected, atol=PARITY)
+
+
+def test_page_physics_are_those_of_mujoco_in_python(page_file, visit, go2, tmp_path):
+    """200 physics steps from the standing pose with constant targets. Without contacts, rounding is the only difference.
+
+    With contacts the two versions solve for the forces up to the tolerance of the solver, 1e-8 of a scaled cost, and
+    contacts amplify differences.
+    """
+    robot = go2(tmp_path)
+    height = {"in the air": 10.0, "on the floor": 0.32}
+    command = """(height) => {
+        const {model, data, policy} = robotPage.current;
+        robotPage.act('pause');
+        robotPage.current.reset();
+        data.qpos[2] = height;
+        const states = [];
+        for (let i = 0; i < 50; i++) {
+            robotPage.current.simulate(policy.description.default_joint_pos);
+            states.push([...data.qpos, ...data.qvel]);
+        }
+        return states;
+    }"""
+    model = mujoco.MjModel.from_xml_string(robot.model)
+    description = OnnxPolicy("tests/web/go2_flat.onnx").description
+    stiffness, damping = (np.array(description[name]) for name in ("stiffness", "damping"))
+    model.actuator_gainprm[:, 0], model.actuator_biasprm[:, 1] = stiffness, -stiffness
+    model.actuator_biasprm[:, 2] = -damping
+    limits = np.array(description["torque_limits"])
+    model.actuator_forcerange[:] = np.stack((-limits, limits), axis=1)
+    for place, tolerance in {"in the air": 1e-9, "on the floor": 1e-4}.items():
+        data = mujoco.MjData(model)
+        data.qpos[:3], data.qpos[7:] = (0, 0, height[place]), description["default_joint_pos"]
+        data.ctrl[:] = description["default_joint_pos"]
+        with visit(page_file) as tab:
+            states = tab.evaluate(command, height[place])
+        for state in states:
+            mujoco.mj_step(model, data, 4)
+            np.testing.assert_allclose(state, [*data.qpos, *data.qvel], atol=tolerance, err_msg=place)
+
+
+HOSTILE = (
+    '</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\' onclick="window.hacked=1" \u2028'
+)
+
+
+def test_page_with_hostile_names_runs_no_script(page_file, visit, go2, tmp_path):
+    robot = replace(go2(tmp_path), name=HOSTILE, card=[PageFact(HOSTILE, HOSTILE), PageFact("__proto__", "x" * 10_000)])
+    write_page(tmp_path / "hostile.html", robot)
+    with visit(tmp_path / "hostile.html") as tab:
+        assert tab.inner_text("#title") == " ".join(HOSTILE.split())
+        assert tab.evaluate("window.hacked ?? null") is None
+        assert tab.evaluate("document.querySelectorAll('img, #card script').length") == 0
+
+
+def test_page_runs_no_script_of_others(page_file, browser):
+    with browser.new_page() as tab:
+        tab.goto(f"file://{page_file}")
+        added = """(() => {
+            document.body.append(Object.assign(document.createElement("script"), {textContent: "window.hacked = 1"}));
+            document.body.insertAdjacentHTML("beforeend", '<b id="handler" onclick="window.hacked = 1">b</b>');
+            document.getElementById("handler").click();
+            return window.hacked ?? null;
+        })()"""
+        assert tab.evaluate(added) is None
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        ({"stiffness": [1e999] * 12}, "stiffness of the policy is not one finite number for each joint"),
+        ({"joint_names": ["a"] * 12}, "the robot has the joints"),
+        ({"observations": [{"name": "__proto__"}]}, "observations of the policy is not a list of terms"),
+        ({"control_period": -1}, "control_period of the policy is not a positive number"),
+        ({"simulation": None}, "simulation of the policy is not complete"),
+        ({"inputs": {"obs": [1, 10**9]}}, "observations of the policy is not as long as the input"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_page_with_a_malformed_policy_says_in_one_line_what_is_wrong(
+    page_file, visit, go2, tmp_path, change, complaint
+):
+    onnx = pytest.importorskip("onnx")
+    robot = go2(tmp_path)
+    model = onnx.load_from_string(gzip.decompress(b64decode(robot.onnx)))
+    for entry in model.metadata_props:
+        if entry.key in change:
+            entry.value = json.dumps(change[entry.key])
+    write_page(tmp_path / "bad.html", replace(robot, onnx=pack(model.SerializeToString())))
+    with visit(tmp_path / "bad.html") as tab:
+        message = tab.inner_text("#message")
+    assert message.startswith("This page cannot run: ")
+    assert complaint in message
+    assert "\n" not in message
+
+
+def test_page_with_two_robots_switches_between_them(page_file, visit, go2, tmp_path):
+    path, points = tmp_path / "two.html", [[0.23, 0.41], [-3.91, 4.87], [99.0, 0.0]]
+    ground = HeightField(np.float32(0.1 * np.indices((81, 101)).sum(axis=0) % 0.3), 0.1, (-4.0, -5.0))
+    robot = go2(tmp_path)
+    shape = PageGround(pack(ground.heights.tobytes()), 81, 101, 0.1, (-4.0, -5.0), [PageStart("a", (1.0, 2.0, 0.3))])
+    model, _ = read_model(ROBOTS.load("go2").model_path, ground)
+    write_page(path, robot)
+    write_page(path, replace(robot, name="rough", model=model, ground=shape), added=True)
+    with visit(path) as tab:
+        tab.select_option("#robot", label="rough")
+        while tab.inner_text("#title") != "rough":
+            tab.wait_for_timeout(100)
+        x, y, z = tab.evaluate("[...robotPage.current.data.qpos.subarray(0, 3)]")
+        heights = tab.evaluate(f"{points}.map(([x, y]) => robotPage.current.ground.heightAt(x, y))")
+        rows, columns = tab.evaluate("[robotPage.current.model.hfield_nrow[0], robotPage.current.model.hfield_ncol[0]]")
+    assert abs(x - 1.0) < 1.0 and abs(y - 2.0) < 1.0 and z > 0.3
+    assert (rows, columns) == (101, 81)  # MuJoCo's rows are along y
+    x, y = torch.tensor(points, dtype=torch.float32).T
+    expected = GridGround(ground, torch.device("cpu")).height_at(x, y)
+    assert heights == pytest.approx(expected.tolist(), abs=1e-3)  # of a point at the edge
+
+
+def test_page_on_a_phone_has_joysticks_and_sections(page_file, visit):
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with visit(page_file, **phone) as tab:
+        stick = tab.locator("#left-stick").bounding_box()
+        middle = (stick["x"] + stick["width"] / 2, stick["y"] + stick["height"] / 2)
+        tab.mouse.move(*middle)
+        tab.mouse.down()
+        tab.mouse.move(middle[0], stick["y"])
+        assert tab.evaluate("robotPage.wantedCommand()")[0] == pytest.approx(
+            tab.evaluate("robotPage.current.policy.commandRange[0][1]"), rel=0.05
+        )
+        tab.mouse.up()
+        assert not tab.locator("#conditions").is_visible()
+        tab.get_by_role("button", name="Conditions").click()
+        assert tab.get_by_label("Friction").is_visible()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_page_names_every_control_for_screen_readers(page_file, visit):
+    with visit(page_file) as tab:
+        unnamed = """[...document.querySelectorAll('button, select, input, canvas')].filter((each) =>
+            !(each.innerText || each.getAttribute('aria-label') || each.labels?.[0]?.innerText)).map((each) => each.id)"""
+        assert tab.evaluate(unnamed) == []
+        assert tab.evaluate("document.querySelectorAll('input[type=range]').length") == 9

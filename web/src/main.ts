@@ -1,0 +1,392 @@
+// The page: what a user sees and does, and the loop that runs the simulation in real time.
+
+import { Input } from "./input";
+import { loadMujoco, type Mujoco } from "./mujoco";
+import type { PageData } from "./page_data";
+import { Plots } from "./plots";
+import type { Command } from "./policy";
+import { Scene, type Grip } from "./scene";
+import { Simulation, type Conditions } from "./simulation";
+
+const FORMAT = 1;
+const MAX_LAG = 0.1; // of real time, that is made up [s]
+const PUSH = 1.0; // change of velocity [m/s]
+
+interface SliderOptions {
+  label: string;
+  unit: string;
+  range: number[];
+  step: number;
+}
+
+const CONDITIONS: Record<keyof Conditions, SliderOptions> = {
+  friction: { label: "Friction", unit: "", range: [0.05, 1.5], step: 0.05 },
+  payload: { label: "Payload", unit: "kg", range: [-2, 10], step: 0.5 },
+  strength: { label: "Motor strength", unit: "×", range: [0.3, 1.3], step: 0.05 },
+  delay: { label: "Action delay", unit: "ms", range: [0, 60], step: 5 },
+  noise: { label: "Sensor noise, 1 as in training", unit: "×", range: [0, 5], step: 0.25 },
+  slope: { label: "Slope, uphill", unit: "°", range: [-20, 20], step: 1 },
+};
+const COMMANDS = [
+  { label: "Forward", unit: "m/s" },
+  { label: "Left", unit: "m/s" },
+  { label: "Turn left", unit: "rad/s" },
+];
+
+const element = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
+
+function message(text: string, isError = false): void {
+  element("message").textContent = text;
+  element("message").classList.toggle("error", isError);
+}
+
+/** A slider with its label and its value. */
+class Slider {
+  private input = document.createElement("input");
+  private output = document.createElement("output");
+  private row = document.createElement("label");
+  private nominal = 0;
+
+  constructor(
+    container: HTMLElement,
+    private options: SliderOptions,
+    private changed: () => void,
+  ) {
+    this.row.className = "slider";
+    this.row.append(options.label, this.output, this.input);
+    this.input.type = "range";
+    this.input.addEventListener("input", () => {
+      this.show();
+      this.changed();
+    });
+    this.output.setAttribute("aria-live", "off");
+    container.append(this.row);
+    this.setRange(options.range);
+  }
+
+  setRange([low, high]: number[]): void {
+    this.row.hidden = low === high;
+    Object.assign(this.input, { min: `${low}`, max: `${high}`, step: `${this.options.step}` });
+  }
+
+  setNominal(value: number): void {
+    this.nominal = value;
+    this.value = value;
+  }
+
+  get value(): number {
+    return Number(this.input.value);
+  }
+
+  set value(value: number) {
+    this.input.value = `${value}`;
+    this.show();
+  }
+
+  get isChanged(): boolean {
+    return Math.abs(this.value - this.nominal) > this.options.step / 2;
+  }
+
+  private show(): void {
+    const { step, unit } = this.options;
+    this.output.value = `${this.value.toFixed(step < 1 ? 2 : 0)} ${unit}`.trim();
+    this.row.classList.toggle("changed", this.isChanged);
+  }
+}
+
+class Page {
+  private simulation!: Simulation;
+  private command: Slider[];
+  private conditions: Record<keyof Conditions, Slider>;
+  private input: Input;
+  private scene = new Scene(element("view"), element("panel"));
+  private plots = new Plots(element("velocities"), element("feet"), element("torques"));
+  private isPaused = false;
+  private speed = 1;
+  private lag = 0; // of the simulation behind real time [s]
+  private lastFrame = 0; // [ms]
+  private computing = 0; // of a control step, smoothed [ms]
+  private falls = 0; // when the status was last shown
+  private grip: Grip | null = null;
+  private pointer: number[] | null = null; // where the grip is pulled to
+  private isLoading = false;
+
+  constructor(
+    private mujoco: Mujoco,
+    private data: PageData,
+  ) {
+    const slider = (id: string, options: SliderOptions, changed: () => void) => new Slider(element(id), options, changed);
+    this.command = COMMANDS.map((each) =>
+      slider("command-sliders", { ...each, range: [-1, 1], step: 0.05 }, () => this.writeLink()),
+    );
+    const entries = Object.entries(CONDITIONS).map(([name, options]) => {
+      return [name, slider("condition-sliders", options, () => this.changeConditions())];
+    });
+    this.conditions = Object.fromEntries(entries);
+    this.input = new Input(element("left-stick"), element("right-stick"), (action) => this.act(action));
+    for (const action of ["pause", "step", "reset", "push", "camera", "stop", "nominal", "link"]) {
+      element(action).addEventListener("click", () => this.act(action));
+    }
+    element("speed").addEventListener("change", () => (this.speed = Number(element<HTMLSelectElement>("speed").value)));
+    this.offerRobots();
+    this.watchSections();
+    this.watchPointer();
+    addEventListener("hashchange", () => this.readLink());
+  }
+
+  private offerRobots(): void {
+    const select = element<HTMLSelectElement>("robot");
+    this.data.robots.forEach((robot, i) => select.add(new Option(robot.name, `${i}`)));
+    element("robot-choice").hidden = this.data.robots.length === 1;
+    select.addEventListener("change", async () => {
+      await this.show(Number(select.value));
+      this.writeLink();
+    });
+    element("start").addEventListener("change", () => {
+      this.simulation.start = Number(element<HTMLSelectElement>("start").value);
+      this.act("reset");
+      this.scene.lookAt(this.simulation);
+      this.writeLink();
+    });
+  }
+
+  /** Show one of the robots. */
+  async show(index: number): Promise<void> {
+    const robot = this.data.robots[index] ?? this.data.robots[0];
+    if (this.simulation?.robot === robot || this.isLoading) return;
+    this.isLoading = true;
+    try {
+      const loaded = await Simulation.load(this.mujoco, robot);
+      this.simulation?.delete();
+      this.simulation = loaded;
+    } finally {
+      this.isLoading = false;
+    }
+    const { commandRange } = this.simulation.policy;
+    element<HTMLSelectElement>("robot").value = `${this.data.robots.indexOf(robot)}`;
+    document.title = element("title").textContent = robot.name;
+    this.command.forEach((slider, axis) => {
+      slider.setRange(commandRange[axis]);
+      slider.setNominal(0);
+    });
+    for (const [name, value] of Object.entries(this.simulation.nominal)) {
+      this.conditions[name as keyof Conditions].setNominal(value);
+    }
+    const starts = element<HTMLSelectElement>("start");
+    starts.replaceChildren(...(robot.ground?.starts ?? []).map((each, i) => new Option(each.name, `${i}`)));
+    element("start-choice").hidden = starts.length === 0;
+    const card = robot.card.map(({ name, value }) => {
+      const [term, text] = [document.createElement("dt"), document.createElement("dd")];
+      [term.textContent, text.textContent] = [name, value];
+      return [term, text];
+    });
+    element("card").replaceChildren(...card.flat());
+    this.plots.clear();
+    this.falls = 0;
+    this.computing = 0;
+    this.scene.show(this.simulation);
+  }
+
+  private changeConditions(): void {
+    const values = Object.entries(this.conditions).map(([name, slider]) => [name, slider.value]);
+    this.simulation.setConditions(Object.fromEntries(values));
+    this.writeLink();
+  }
+
+  act(action: string): void {
+    if (action === "pause") {
+      this.isPaused = !this.isPaused;
+      element("pause").textContent = this.isPaused ? "Go on" : "Pause";
+    } else if (action === "step") {
+      if (!this.isPaused) this.act("pause");
+      this.advance();
+    } else if (action === "reset") {
+      this.simulation.reset();
+      this.plots.clear();
+    } else if (action === "push") {
+      const angle = 2 * Math.PI * Math.random();
+      this.push(PUSH * Math.cos(angle), PUSH * Math.sin(angle));
+    } else if (action === "camera") {
+      this.scene.follows = !this.scene.follows;
+      element("camera").setAttribute("aria-pressed", `${this.scene.follows}`);
+    } else if (action === "stop") {
+      for (const slider of this.command) slider.value = 0;
+      this.writeLink();
+    } else if (action === "nominal") {
+      for (const [name, value] of Object.entries(this.simulation.nominal)) {
+        this.conditions[name as keyof Conditions].value = value;
+      }
+      this.changeConditions();
+    } else if (action === "link") {
+      this.copyLink();
+    }
+  }
+
+  push(vx: number, vy: number): void {
+    this.simulation.push(vx, vy);
+  }
+
+  private async copyLink(): Promise<void> {
+    this.writeLink();
+    try {
+      await navigator.clipboard.writeText(location.href);
+      this.say("The link is copied.");
+    } catch {
+      this.say("Copy the address of this page: it has the settings.");
+    }
+  }
+
+  private say(text: string): void {
+    message(text);
+    setTimeout(() => message(""), 2500);
+  }
+
+  /** Write the settings that a user changed to the address. */
+  private writeLink(): void {
+    const settings = new URLSearchParams();
+    const robot = this.data.robots.indexOf(this.simulation.robot);
+    if (robot) settings.set("robot", `${robot}`);
+    if (this.simulation.start) settings.set("start", `${this.simulation.start}`);
+    if (this.command.some((slider) => slider.value)) {
+      settings.set("command", this.command.map((slider) => slider.value).join());
+    }
+    for (const [name, slider] of Object.entries(this.conditions)) {
+      if (slider.isChanged) settings.set(name, `${slider.value}`);
+    }
+    history.replaceState(null, "", `#${settings}`);
+  }
+
+  /** Take the settings from the address; what is not understood is left out. */
+  async readLink(): Promise<void> {
+    const settings = new URLSearchParams(location.hash.slice(1));
+    const number = (text: string | null) => (text && Number.isFinite(Number(text)) ? Number(text) : null);
+    await this.show(number(settings.get("robot")) ?? 0);
+    const start = number(settings.get("start")) ?? 0;
+    if (this.simulation.robot.ground?.starts[start]) {
+      this.simulation.start = start;
+      element<HTMLSelectElement>("start").value = `${start}`;
+      this.simulation.reset();
+      this.scene.lookAt(this.simulation);
+    }
+    const command = (settings.get("command") ?? "").split(",").map(number);
+    this.command.forEach((slider, axis) => (slider.value = command[axis] ?? 0));
+    for (const [name, slider] of Object.entries(this.conditions)) {
+      slider.value = number(settings.get(name)) ?? this.simulation.nominal[name as keyof Conditions];
+    }
+    this.changeConditions();
+  }
+
+  private watchSections(): void {
+    const buttons = [...document.querySelectorAll<HTMLButtonElement>("#panel nav button")];
+    for (const button of buttons) {
+      button.addEventListener("click", () => {
+        for (const each of buttons) {
+          const isOpen = each === button && each.getAttribute("aria-expanded") === "false";
+          each.setAttribute("aria-expanded", `${isOpen}`);
+          element(each.dataset.section!).classList.toggle("open", isOpen);
+        }
+      });
+    }
+  }
+
+  private watchPointer(): void {
+    const view = element("view");
+    view.addEventListener(
+      "pointerdown",
+      (event) => {
+        this.grip = event.button === 0 ? this.scene.grab(this.simulation, event.clientX, event.clientY) : null;
+        this.scene.turnsCamera = this.grip === null;
+        if (this.grip) view.setPointerCapture(event.pointerId);
+      },
+      { capture: true },
+    );
+    view.addEventListener("pointermove", ({ clientX, clientY }) => {
+      if (this.grip) this.pointer = this.scene.pointAt(clientX, clientY, this.grip.distance);
+    });
+    for (const end of ["pointerup", "pointercancel"]) {
+      view.addEventListener(end, () => {
+        if (this.grip) this.simulation.pull(this.grip.body, this.grip.point, null);
+        this.grip = this.pointer = null;
+        this.scene.turnsCamera = true;
+      });
+    }
+  }
+
+  /** The command of the sliders, and what keys, gamepad and touch add to it. */
+  private wantedCommand(): Command {
+    const ranges = this.simulation.policy.commandRange;
+    return this.input.read().map((share, axis) => {
+      const [low, high] = ranges[axis];
+      return this.command[axis].value + share * (share < 0 ? -low : high);
+    }) as Command;
+  }
+
+  /** Simulate one control step. */
+  private advance(): void {
+    if (this.grip && this.pointer) this.simulation.pull(this.grip.body, this.grip.point, this.pointer);
+    this.simulation.step(this.wantedCommand());
+    const { computing } = this.simulation;
+    this.computing = this.computing ? 0.98 * this.computing + 0.02 * computing : computing;
+    this.plots.add(this.simulation);
+  }
+
+  /** Show a frame, and ask for the next one. */
+  frame(now: number): void {
+    requestAnimationFrame((next) => this.frame(next));
+    const elapsed = (now - this.lastFrame) / 1000;
+    this.lastFrame = now;
+    if (!this.isPaused) {
+      this.lag = Math.min(this.lag + this.speed * elapsed, MAX_LAG * Math.max(1, this.speed));
+      for (; this.lag >= this.simulation.controlPeriod; this.lag -= this.simulation.controlPeriod) this.advance();
+    }
+    this.scene.draw(this.simulation, this.grip, this.pointer);
+    this.plots.draw(this.simulation);
+    this.showStatus();
+  }
+
+  private showStatus(): void {
+    const { time, falls, sinceFall, controlPeriod } = this.simulation;
+    element("time").textContent = `${time.toFixed(1)} s`;
+    element("falls").textContent = `${falls}`;
+    element("since").textContent = `${sinceFall.toFixed(1)} s`;
+    element("computing").textContent = `${this.computing.toFixed(1)} of ${(1000 * controlPeriod).toFixed(0)} ms`;
+    if (falls > this.falls) this.say("The robot fell.");
+    this.falls = falls;
+  }
+
+  /** Simulate a time [s] at once, with a command; return the mean velocity error [m/s], the falls, and the mean time of
+   *  a control step [ms]. */
+  simulate(seconds: number, command?: Command): { error: number; falls: number; computing: number } {
+    const { simulation } = this;
+    const [before, steps] = [simulation.falls, Math.round(seconds / simulation.controlPeriod)];
+    let [error, computing] = [0, 0];
+    for (let i = 0; i < steps; i++) {
+      const wanted = command ?? this.wantedCommand();
+      simulation.step(wanted);
+      const measured = simulation.measured();
+      error += Math.hypot(wanted[0] - measured[0], wanted[1] - measured[1]) / steps;
+      computing += simulation.computing / steps;
+      this.plots.add(simulation);
+    }
+    return { error, falls: simulation.falls - before, computing };
+  }
+
+  get current(): Simulation {
+    return this.simulation;
+  }
+}
+
+async function open(): Promise<void> {
+  const data: PageData = JSON.parse(element("page-data").textContent!);
+  if (data.format !== FORMAT || !data.robots.length) throw new Error("this page has no robot; write it with rsl-rl play --page");
+  const page = new Page(await loadMujoco(element("mujoco-wasm").textContent!), data);
+  element("mujoco-wasm").remove();
+  await page.readLink();
+  requestAnimationFrame((now) => page.frame(now));
+  Object.assign(window, { robotPage: page }); // for programs that drive the page
+}
+
+const fail = (error: unknown) => message(`This page cannot run: ${(error as Error)?.message ?? error}`, true);
+addEventListener("error", (event) => fail(event.error ?? event.message));
+addEventListener("unhandledrejection", (event) => fail(event.reason));
+open();
