@@ -216,9 +216,12 @@ class Contract(Settings):
             fits = all(_is_number(rate) and rate >= 0 for rate in rates)
             require(fits, f"commands.velocity={short_repr(limits)}; give max_lin_acc and max_yaw_acc, 0 for none")
         if clock is not None or any(term.name == "gait_clock" for term in self.observations):
-            period, dead_zone = (clock or {}).get("period"), (clock or {}).get("dead_zone")
+            given: Mapping[str, Any] = clock or {}
+            period, dead_zone = given.get("period"), given.get("dead_zone")
             fits = (
-                _is_number(period) and period > 0 and (dead_zone is None or (_is_number(dead_zone) and dead_zone >= 0))
+                _is_number(period)
+                and period != 0
+                and all(x is None or (_is_number(x) and x >= 0) for x in (period, dead_zone))
             )
             require(fits, f"commands.gait_clock={short_repr(clock)}; give a positive period, and a dead_zone or null")
 

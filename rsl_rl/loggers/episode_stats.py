@@ -46,6 +46,7 @@ class EpisodeStats:
         by_size: Dict[int, Dict[str, Tensor]] = {}
         for name, value in log.items():
             usual = isinstance(value, Tensor) and value.dtype == torch.float32 and value.device == self._device
+            usual = usual and value.layout == torch.strided
             numbers = value.reshape(-1) if usual else as_numbers(value, self._device)
             if numbers is None:
                 self.note_left_out(name, value)

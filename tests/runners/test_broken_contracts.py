@@ -100,6 +100,7 @@ def test_contract_error_in_a_training_of_the_command_line_is_one_line(monkeypatc
         ({"log": {"gait": 1j, "speed": [2.0]}}, "episode/gait is a complex"),
         ({"log": {"gait": 10**400, "speed": 2}}, "episode/gait is a int"),
         ({"log": {"gait": torch.ones(2, device="meta"), "speed": 2}}, "episode/gait is a Tensor"),
+        ({"log": {"gait": torch.ones(2).to_sparse(), "speed": 2}}, "episode/gait is a Tensor"),
         ({"log": "trot", "episode": {"speed": 2.0}}, r"extras['log'] is a str"),
         ({"log": torch.zeros(N), "episode": {"speed": 2.0}}, r"extras['log'] is a Tensor"),
     ],
