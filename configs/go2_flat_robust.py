@@ -39,8 +39,9 @@ def robust_task() -> LeggedRobotConfig:
             "policy": policy.with_terms({name: replace(policy.terms[name], bias=x) for name, x in biases.items()}),
             "critic": critic.with_terms({name: ObservationTerm() for name in privileged}),
         },
-        randomization=task.randomization.with_params("model_parameters", friction=(0.2, 1.25), payload=(-1.0, 4.0))
-        .with_terms(
+        randomization=task.randomization.with_params(
+            "model_parameters", friction=(0.2, 1.25), payload=(-1.0, 4.0)
+        ).with_terms(
             {
                 "action_delay": EventTerm("reset", params={"range": (0, 3)}),
                 "motor_strength": EventTerm("reset", params={"range": (0.7, 1.1), "schedule": _GROWING}),

@@ -175,8 +175,8 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "rsl-rl evaluate --task my_dog.flat:MyDogFlat": "tests/cli/test_adopt.py",
     "rsl-rl play --task my_dog.flat:MyDogFlat --command 0.5 0 0": "tests/cli/test_adopt.py",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
-    "rsl-rl play --task go2_flat --page walk.html": "tests/web/test_play_page.py",
-    "rsl-rl play --task go2_rough --page walk.html --page_add --licence CC-BY-4.0": "tests/web/test_play_page.py",
+    "rsl-rl play --task go2_flat --page walk.html": "tests/web/test_play_page.py, slow",
+    "rsl-rl play --task go2_rough --page walk.html --page_add --licence CC-BY-4.0": "tests/web/test_play_page.py, slow",
     "rsl-rl play --task go2_flat --viewer --num_envs 4": "tests/evaluation/test_teleop.py",
     "rsl-rl play --task go2_flat --viewer --follow": "tests/evaluation/test_teleop.py",
     "rsl-rl play --task go2_flat --keyboard": "tests/evaluation/test_teleop.py",
@@ -196,6 +196,20 @@ ELSEWHERE = {  # command -> the test or the job that runs it
             "cc -std=c99 -O2 -c policy.c -o policy.o",
         ),
         "tests/deploy/test_ten_steps.py",
+    ),
+    "rsl-rl contract show deploy.yaml --set robot=go2": "tests/contracts/test_formats.py",
+    **{
+        f"rsl-rl contract {command} --set robot=go2 --set torque_limits=[{','.join(['23.7,23.7,45.4'] * 4)}]": (
+            "tests/contracts/test_formats.py"
+        )
+        for command in ("convert deploy.yaml policy.json", "diff policy.json deploy.yaml")
+    },
+    "rsl-rl contract schema": "tests/contracts/test_formats.py",
+    "rsl-rl evaluate --policy motion.pt --contract g1.yaml --robot g1": "tests/evaluation/test_contract_policy.py",
+    "rsl-rl evaluate --policy ours.onnx theirs.pt --contract ours.json theirs.yaml --robot go2 "
+    "--disturbance none slippery --joystick": "tests/evaluation/test_contract_policy.py",
+    "rsl-rl play --policy motion.pt --contract g1.yaml --robot g1 --command 0.5 0 0": (
+        "tests/evaluation/test_contract_policy.py"
     ),
     "git clone https://github.com/leggedrobotics/legged_gym.git && cd legged_gym": "a repository of others",
     "pip install ../rsl_rl ../rsl_rl/gymapi-mujoco scipy matplotlib": "by hand",

@@ -6,9 +6,11 @@ import sys
 from dataclasses import fields
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
+import torch
 from torch import Tensor, nn
 
 from rsl_rl.compat.former_names import Facade
+from rsl_rl.distributed import SINGLE_PROCESS
 from rsl_rl.env.vec_env import is_groups
 from rsl_rl.modules import memory
 from rsl_rl.modules import policy as native
@@ -95,6 +97,15 @@ class ActorCritic(native.ActorCritic, metaclass=Facade):
             return super().evaluate(critic_observations, masks, hidden_states, advance)
         outputs = _of_trajectories(self.critic_model, critic_observations, masks, hidden_states)
         return self.value_normalizer(outputs)
+
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def update_normalization(self, obs: Mapping[str, Tensor]) -> None:
+        """Merge observation groups [N, ...] into the running statistics; a runner does this itself."""
+        for model in (self.actor_model, self.critic_model):
+            if model.has_statistics:
+                weights = torch.ones(*model.vectors(obs).shape[:-1], 1, device=next(self.parameters()).device)
+                model.update_normalization(obs, weights, SINGLE_PROCESS)
 
     def get_actions_log_prob(self, actions: Tensor) -> Tensor:
         """Return the log density [...] of actions [..., A] under the current distribution."""

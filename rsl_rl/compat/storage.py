@@ -361,6 +361,7 @@ class GroupStorage(RolloutStorage):
         self.batches = SequenceBatches(self) if sequences else StepBatches(self)
         self._declare({name: shape[0] for name, shape in parameter_shapes.items()})
 
+    @torch.inference_mode(False)  # a client that collects in inference mode learns from the same memory
     def _declare(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():
             self.add_column(name, Column(size))

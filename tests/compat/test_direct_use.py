@@ -475,3 +475,28 @@ def test_resolve_callable_of_an_unknown_module_is_an_import_error(name):
         resolve_callable(name)
     with pytest.raises(AttributeError, match="has no 'Nothing'"):
         resolve_callable(name.replace("nonexistent_module", "rsl_rl.algorithms").replace("Some", "Nothing"))
+
+
+def test_rollout_of_inference_mode_is_learned_from_outside_of_it():
+    """As amp-rsl-rl collects: the policy's own statistics, and a storage that is filled transition by transition."""
+    policy = ActorCritic(
+        observations(), {"policy": ["actor"], "critic": ["critic"]}, A, actor_hidden_dims=HIDDEN,
+        actor_obs_normalization=True,
+    )  # fmt: skip
+    full = storage()
+    with torch.inference_mode():
+        for _ in range(T):
+            row, obs = RolloutStorage.Transition(), observations()
+            row.actions, row.values, row.observations = policy.act(obs), policy.evaluate(obs), obs
+            row.actions_log_prob = policy.get_actions_log_prob(row.actions)
+            row.action_mean, row.action_sigma = policy.action_mean, policy.action_std
+            row.rewards, row.dones = torch.randn(N), torch.zeros(N)
+            policy.update_normalization(obs)
+            full.add_transition(row)
+        full.compute_returns(policy.evaluate(observations()), 0.99, 0.95)
+    assert policy.actor_obs_normalizer.count == T * N
+    for obs, actions, *_, advantages, _, old, _, _, _, _ in full.mini_batch_generator(2, 1):
+        policy.act(obs)
+        loss = (torch.exp(policy.get_actions_log_prob(actions).unsqueeze(-1) - old) * advantages).mean()
+        loss.backward()
+    assert policy.actor[0].weight.grad.abs().sum() > 0

@@ -376,6 +376,8 @@ def test_contract_of_the_command_line_shows_converts_and_compares(tmp_path, caps
     assert capsys.readouterr().out.endswith("no difference\n")
     assert main(["contract", "convert", str(source), str(target), *given]) == 2
     assert "exists; name a new file" in capsys.readouterr().err
+    assert main(["contract", "schema"]) == 0
+    assert "joint_signs" in json.loads(capsys.readouterr().out)["required"]
     for words, message in (
         (["show", str(tmp_path / "none.yaml")], "no file"),
         (["show", str(source), "--set", "stifness=1"], "no field 'stifness'"),

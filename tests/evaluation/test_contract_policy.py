@@ -205,11 +205,23 @@ def test_evaluate_compares_policies_of_any_program_in_one_report(policy_file, tm
     report = tmp_path / "report.html"
     words = ["evaluate", "--robot", "go2", "--num_envs", "2", "--seconds", "0.4", "--report", str(report)]
     policies = ["--policy", str(policy_file), str(other), "--contract", str(policy_file.with_suffix(".json"))]
-    assert main([*words, *policies]) == 0
+    assert main([*words, *policies, "--joystick", "--robot_hours", "1e-3", "--disturbance", "none", "slippery"]) == 0
     out = capsys.readouterr().out
     results = json.loads(out.splitlines()[-1])["checkpoints"]
-    assert [result["checkpoint"] for result in results] == [str(policy_file), str(other)]
-    assert results[0]["lin_vel_error"] == results[1]["lin_vel_error"] > 0 and report.is_file()
+    own, theirs = str(policy_file), str(other)
+    assert [result["checkpoint"] for result in results] == [own, own, theirs, theirs]
+    assert results[0]["lin_vel_error"] == results[2]["lin_vel_error"] > 0 and report.is_file()
+    assert results[0]["failures_per_hour"] == results[2]["failures_per_hour"] > 0  # it stands still
+
+
+def test_play_films_a_policy_of_any_program(policy_file, tmp_path, capsys):
+    for name in ("walk.pt", "walk.json"):
+        (tmp_path / name).write_bytes((policy_file.parent / name).read_bytes())
+    words = ["play", "--policy", str(tmp_path / "walk.pt"), "--robot", "go2", "--num_envs", "1", "--seconds", "0.1"]
+    assert main([*words, "--command", "0.5", "0", "0", "--no_video"]) == 0
+    assert "playing" in capsys.readouterr().out and (tmp_path / "play.png").is_file()
+    assert main([*words, "--viewer"]) == 2
+    assert "--policy is filmed without a run; leave out --viewer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def evaluate(tmp_path_factory):
 
 
 def compare(policies, evaluate, folder):
-    """Compare the evaluator with onnxruntime over some steps; the weights are larger than at the start of a training."""
+    """Compare the evaluator with onnxruntime over some steps; weights are larger than at the start of a training."""
     import torch
 
     from rsl_rl.exporters.onnx import export_onnx

@@ -38,6 +38,7 @@ def move(tab):
     assert tab.inner_text("#message") in ("", "The robot fell.")
 
 
+@pytest.mark.slow
 def test_page_of_two_tasks_has_both_with_ground_noise_and_card(play_page, visit):
     play_page("go2_flat")
     path = play_page("go2_rough", "--page_add", "--licence", "CC-BY-4.0")

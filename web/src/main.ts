@@ -44,7 +44,7 @@ function message(text: string, isError = false): void {
 class Slider {
   private input = document.createElement("input");
   private output = document.createElement("output");
-  private row = document.createElement("label");
+  private row = document.createElement("div");
   private nominal = 0;
 
   constructor(
@@ -52,8 +52,11 @@ class Slider {
     private options: SliderOptions,
     private changed: () => void,
   ) {
+    const label = document.createElement("label");
+    label.textContent = options.label;
+    label.htmlFor = this.input.id = `${container.id}-${container.childElementCount}`;
     this.row.className = "slider";
-    this.row.append(options.label, this.output, this.input);
+    this.row.append(label, this.output, this.input);
     this.input.type = "range";
     this.input.addEventListener("input", () => {
       this.show();
@@ -389,4 +392,4 @@ async function open(): Promise<void> {
 const fail = (error: unknown) => message(`This page cannot run: ${(error as Error)?.message ?? error}`, true);
 addEventListener("error", (event) => fail(event.error ?? event.message));
 addEventListener("unhandledrejection", (event) => fail(event.reason));
-open();
+open().catch(fail);

@@ -134,7 +134,7 @@ export class Scene {
     this.sun.position.set(x - 2 * this.size, y - 1.6 * this.size, ground + 5 * this.size);
     this.sun.target.position.set(x, y, ground);
     const yaw = Math.atan2(2 * (qx * qy + w * qz), 1 - 2 * (qy * qy + qz * qz));
-    const top = z + 0.55 * this.size;
+    const top = z + 0.8 * this.size;
     this.point(this.commanded, simulation.policy.command, yaw, [x, y, top + 0.03]);
     this.point(this.measured, simulation.measured(), yaw, [x, y, top]);
     this.rope.visible = grip !== null && pointer !== null;
@@ -161,7 +161,7 @@ export class Scene {
 
   /** Let an arrow show a velocity vx, vy [m/s]. */
   private point({ group, shaft, tip }: Arrow, [vx, vy]: number[], yaw: number, [x, y, z]: number[]): void {
-    const [length, thickness] = [Math.hypot(vx, vy) * this.size, 0.05 * this.size];
+    const [length, thickness] = [Math.hypot(vx, vy) * this.size, 0.05 * Math.min(this.size, 0.6)];
     group.visible = length > thickness && Number.isFinite(length);
     if (!group.visible) return;
     group.position.set(x, y, z);
