@@ -69,7 +69,8 @@ class RobotProcess:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().split()[-1]
         self._lines = queue.Queue()
-        threading.Thread(target=lambda: list(map(self._lines.put, self.process.stdout)), daemon=True).start()
+        self._reader = threading.Thread(target=lambda: list(map(self._lines.put, self.process.stdout)))
+        self._reader.start()
         host, port = self.address.split(":")
         self.outside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.outside.settimeout(10)
@@ -78,6 +79,12 @@ class RobotProcess:
     def set_faults(self, **faults):
         self.outside.send(b"flaw" + json.dumps(faults).encode())
         assert self.outside.recv(100) == b"flaw"
+
+    def close(self):
+        self.process.kill()
+        self._reader.join()  # at the end of the output
+        self.process.communicate()
+        self.outside.close()
 
     def report(self):
         """What the robot tells of the run that has ended; None if it got no targets."""
@@ -91,9 +98,7 @@ class RobotProcess:
 def robot(pytestconfig, policy_file):
     robot = RobotProcess(pytestconfig.rootpath, policy_file)
     yield robot
-    robot.process.kill()
-    robot.process.wait()
-    robot.outside.close()
+    robot.close()
 
 
 class Sabotage:
