@@ -145,7 +145,7 @@ def test_page_policy_has_the_joint_targets_of_onnx_policy(page_file, visit, root
         np.testing.assert_allclose(step["targets"], expected, atol=PARITY)
 
 
-def test_page_physics_are_those_of_mujoco_in_python(page_file, visit, go2, tmp_path):
+def test_page_physics_are_those_of_mujoco_in_python(page_file, visit, go2, tmp_path, root):
     """200 physics steps from the standing pose with constant targets. Without contacts, they differ by rounding.
 
     With contacts the two versions solve for the forces up to the tolerance of the solver, 1e-8 of a scaled cost, and
@@ -166,7 +166,7 @@ def test_page_physics_are_those_of_mujoco_in_python(page_file, visit, go2, tmp_p
         return states;
     }"""
     model = mujoco.MjModel.from_xml_string(robot.model)
-    description = OnnxPolicy("tests/web/go2_flat.onnx").description
+    description = OnnxPolicy(root / "tests" / "web" / "go2_flat.onnx").description
     stiffness, damping = (np.array(description[name]) for name in ("stiffness", "damping"))
     model.actuator_gainprm[:, 0], model.actuator_biasprm[:, 1] = stiffness, -stiffness
     model.actuator_biasprm[:, 2] = -damping
