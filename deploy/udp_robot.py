@@ -98,12 +98,12 @@ class Robot:
         self._sent: Dict[int, float] = {}  # times of the latest readings
         self.start()
 
-    def start(self) -> None:
-        """Stand, until targets come."""
+    def start(self, newest: int = -1) -> None:
+        """Stand, until targets come whose packet has a higher number than this."""
         self._walker.reset()
         self._targets = self._walker.policy.default_joint_pos
         self._gains: Optional[Tuple[np.ndarray, np.ndarray]] = None  # that of the targets; None before the first
-        self._newest, self._heard = -1, 0.0
+        self._newest, self._heard = newest, 0.0
         self.counts = {"targets": 0, "damping": 0, "late": 0, "out_of_order": 0}
         self.oldest_answer, self.watchdog, self.fallen = 0.0, False, False
 
@@ -142,7 +142,7 @@ class Robot:
     def step(self) -> None:
         """Simulate the time between two readings."""
         walker = self._walker
-        if self._gains is not None and time.monotonic() - self._heard > MAX_SILENCE and not self.watchdog:
+        if self.follows and time.monotonic() - self._heard > MAX_SILENCE and not self.watchdog:
             self.watchdog = True
             self._gains = np.zeros_like(self._targets), walker.policy.damping
         if self._gains is not None:
@@ -151,11 +151,16 @@ class Robot:
         walker.simulate(self._targets)
         self.fallen |= walker.velocities()[1] and self._gains is not None and bool(self._gains[0].any())
 
-    def report(self) -> str:
-        """Return how the run went, as JSON, and stand again."""
+    @property
+    def follows(self) -> bool:
+        """Whether it got targets since it stood."""
+        return self._gains is not None
+
+    def report(self, newest: int = -1) -> str:
+        """Return how the run went, as JSON, and stand again; late packets, up to a number, start no new run."""
         told = {**self.counts, "oldest_answer": self.oldest_answer, "watchdog": self.watchdog, "fallen": self.fallen}
         self._walker.set_gains(1.0, 1.0)
-        self.start()
+        self.start(newest)
         return json.dumps(
             {name: value if isinstance(value, (int, float)) else bool(value) for name, value in told.items()}
         )
@@ -164,22 +169,20 @@ class Robot:
 def serve(robot: Robot, connection: Connection) -> None:
     """Simulate in real time and answer packets, for ever."""
     peer, due = None, time.monotonic()
-    running = False
     while True:
         for packet, sender in connection.received():
             kind, number, answers, _, content = unpack(packet) or (b"", 0, 0, 0.0, b"")
             if kind == b"name":
-                if running and sender != peer:  # that one has ended without a stop
+                if robot.follows and sender != peer:  # that one has ended without a stop
                     print(robot.report(), flush=True)
-                    running = False
+                elif sender != peer:
+                    robot.start()
                 peer = sender
                 connection.send(pack(b"name", 0, 0, time.monotonic(), robot.names()), sender)
             elif kind == b"hold" and sender == peer:
-                running = True
                 robot.follow(number, answers, content)
-            elif kind == b"stop" and sender == peer and running:
-                print(robot.report(), flush=True)
-                running = False
+            elif kind == b"stop" and sender == peer and robot.follows:
+                print(robot.report(number), flush=True)
         now = time.monotonic()
         if now >= due:
             robot.step()

@@ -69,11 +69,13 @@ def _expanded(path: Path) -> _Element:
                 parent[i : i + 1] = list(_expanded(path.parent / child.get("file", "")))
     compilers = list(root.iter("compiler"))
     for folder in ("meshdir", "texturedir"):
-        given = next((c.get(folder) or c.get("assetdir") for c in compilers if c.get(folder) or c.get("assetdir")), "")
+        given = next(
+            (c.get(folder) or c.get("assetdir") for c in compilers if c.get(folder) or c.get("assetdir")), None
+        )
         if not compilers:
             compilers = [ElementTree.SubElement(root, "compiler")]
         for compiler in compilers:
-            compiler.set(folder, str((path.parent / given).absolute()))
+            compiler.set(folder, str((path.parent / (given or "")).absolute()))
     return root
 
 

@@ -101,16 +101,13 @@ class BatchNetwork:
     An ONNX file takes one robot at a time, as exported files do; the memory of a TorchScript file is its own.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, contract: Contract):
         self.states: Dict[str, List[int]] = {}  # shapes of recurrent inputs by name
         self._memories: Dict[int, List[np.ndarray]] = {}  # of each robot, for recurrent inputs
         self._module: Any = None
         if path.suffix == ".onnx":
             self._run = open_onnx_network(path)
-            import onnxruntime
-
-            inputs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).get_inputs()
-            self.states = {x.name: [size if isinstance(size, int) else 1 for size in x.shape] for x in inputs[1:]}
+            self.states = {name: list(shape) for name, shape in contract.inputs.items() if name != "obs"}
         else:
             self._module = torch.jit.load(str(path), map_location="cpu").eval()
         names = ("hidden_state", "cell_state")
@@ -143,10 +140,10 @@ class BatchNetwork:
             state[:, slice(None) if marked is None else marked] = 0.0
 
 
-def load_network(path: Path) -> BatchNetwork:
+def load_network(path: Path, contract: Contract) -> BatchNetwork:
     """Load an ONNX or TorchScript file; damage is a ValueError."""
     try:
-        return BatchNetwork(path)
+        return BatchNetwork(path, contract)
     except ImportError:
         raise
     except Exception as error:  # of any kind, from damaged files
@@ -156,7 +153,7 @@ def load_network(path: Path) -> BatchNetwork:
 
 def load_policy_file(path: Path, contract: Contract, env: LeggedRobot) -> PolicyFile:
     """Return a policy that acts in the simulation through its contract."""
-    network, deploy = load_network(path), import_shipped("rsl_rl_deploy.onnx_policy")
+    network, deploy = load_network(path, contract), import_shipped("rsl_rl_deploy.onnx_policy")
     description = {**contract_json(contract), **plain_mapping(len(contract.joint_names))}
     deploy.Policy(description, network, env.sim.joint_names)  # which says what a robot cannot run
     _check_sizes(network, description)

@@ -20,13 +20,12 @@ from rsl_rl.compat.former_names import Facade
 from rsl_rl.compat.model_policy import ModelPolicy, ModelView, as_version_5, networks_of
 from rsl_rl.compat.policies import as_client_policy
 from rsl_rl.compat.rollout_buffer import ENDS, RolloutBuffer
-from rsl_rl.compat.storage import RolloutStorage, Transition, vector_group_specs
+from rsl_rl.compat.storage import GroupStorage, RolloutStorage, Transition, vector_group_specs
 from rsl_rl.config.algorithm import DistillationConfig, GRPOConfig, PPOConfig
 from rsl_rl.config.learn import AccelerationConfig, LearnConfig
 from rsl_rl.env.vec_env import Observations, VecEnv, is_groups
 from rsl_rl.modules.networks import CRITIC_PARTS
 from rsl_rl.modules.policy import ActorCritic
-from rsl_rl.storage import rollout
 from rsl_rl.storage.rollout import Column
 from rsl_rl.utils.registry import import_object
 
@@ -150,7 +149,7 @@ class ClientCalls:
         teacher: Optional[ActorCritic] = None,
         **settings: Any,
     ):
-        storage = args[0] if args and isinstance(args[0], rollout.RolloutStorage) else settings.pop("storage", None)
+        storage: Any = args[0] if args and isinstance(args[0], GroupStorage) else settings.pop("storage", None)
         settings = {**dict(zip(IN_ORDER, args[1:] if args and args[0] is storage else args)), **settings}
         settings = {name: value for name, value in settings.items() if name not in _UNSET or value is not None}
         cfg = self.config_class(**settings) if cfg is None else replace(cfg, **settings)

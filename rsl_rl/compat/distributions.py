@@ -39,6 +39,18 @@ class Distribution(nn.Module):
     def init_mlp_weights(self, mlp: nn.Module) -> None:
         """Do nothing; a subclass may change the weights of the network's head."""
 
+    def update(self, mlp_output: Tensor) -> None:
+        """Compute the distribution for the outputs of a network."""
+        raise NotImplementedError(f"{type(self).__name__} defines no update(mlp_output)")
+
+    def sample(self) -> Tensor:
+        """Draw actions [..., A] from the latest distribution."""
+        raise NotImplementedError(f"{type(self).__name__} defines no sample()")
+
+    def deterministic_output(self, mlp_output: Tensor) -> Tensor:
+        """Return the action [..., A] without exploration."""
+        raise NotImplementedError(f"{type(self).__name__} defines no deterministic_output(mlp_output)")
+
     @property
     def as_native(self) -> native.Distribution:
         """The latest distribution, with the calls of this version."""
@@ -69,15 +81,12 @@ class _OfFamily(Distribution):
         return self.latest
 
     def update(self, mlp_output: Tensor) -> None:
-        """Compute the distribution for the outputs of a network."""
         self.latest = self._family(self._flat(mlp_output), self.noise_std())
 
     def sample(self) -> Tensor:
-        """Draw actions [..., A] from the latest distribution."""
         return self.as_native.sample()
 
     def deterministic_output(self, mlp_output: Tensor) -> Tensor:
-        """Return the action [..., A] without exploration."""
         return self._family.mode(self._flat(mlp_output))
 
     def as_deterministic_output_module(self) -> nn.Module:

@@ -145,7 +145,9 @@ class ModelPolicy(ActorCritic):
         if actor.distribution is None:
             raise ValueError("the actor has no distribution; construct it with a distribution_cfg")
         policy = cls.__new__(cls)
-        groups = {f"{role}_groups": tuple(model.read_groups) for role, model in (("actor", actor), ("critic", critic))}
+        groups: Dict[str, Any] = {
+            f"{role}_groups": tuple(model.read_groups) for role, model in (("actor", actor), ("critic", critic))
+        }
         policy._join(actor, critic, ActorCriticConfig(**groups), actor.distribution.output_dim)
         return policy
 

@@ -93,6 +93,7 @@ class MLPModel(nn.Module):
     """
 
     is_recurrent = False
+    distribution: Optional[Distribution]
 
     def __init__(
         self,

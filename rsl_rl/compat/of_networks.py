@@ -117,9 +117,11 @@ class Distillation:
                 if len(losses) == self.gradient_length:
                     self._step(torch.stack(losses).sum())
                     losses = []
-                self.student.reset(batch.dones.reshape(-1))
-                self.teacher.reset(batch.dones.reshape(-1))
-                self.student.detach_hidden_state(batch.dones.reshape(-1))
+                assert batch.dones is not None
+                dones = batch.dones.reshape(-1)
+                self.student.reset(dones)
+                self.teacher.reset(dones)
+                self.student.detach_hidden_state(dones)
         self.storage.clear()
         self._states = self.student.get_hidden_state(), self.teacher.get_hidden_state()
         self.student.detach_hidden_state()

@@ -8,7 +8,6 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 from rsl_rl.contracts.contract import (
     FORMAT,
     REQUIRED,
-    SENSED,
     Contract,
     contract_json,
     contract_of,
@@ -48,7 +47,6 @@ class Draft(NamedTuple):
     kind: str  # name of the format
     values: Dict[str, Any]  # of the contract's fields, by name
     sources: Dict[str, str]  # where each value came from
-    unread: Sequence[str] = ()  # what the file says beyond the contract
 
     @property
     def missing(self) -> List[str]:
@@ -171,10 +169,3 @@ def lost(contract: Contract, kept: Sequence[str]) -> List[str]:
         if name not in (*kept, "format", "inputs", "outputs", "nominal_observation") and not says_nothing:
             found.append(name)
     return found
-
-
-def require_sensed(contract: Contract) -> None:
-    """Raise a ValueError for terms that no robot senses."""
-    for own in contract.observations:
-        if own.name not in SENSED:
-            raise ValueError(f"observations: no robot senses {own.name}; known: {', '.join(SENSED)}")

@@ -221,6 +221,8 @@ class _Program:
         self.statements += [f"for (int i = 0; i < {count}; i++)", f"    {statement}"]
 
     def add_arrays(self, **tensors: Tensor) -> None:
+        if not all(tensor.isfinite().all() for tensor in tensors.values()):
+            raise ValueError("the network has weights that are not finite; export another checkpoint")
         self.arrays += [_array(name, tensor.flatten().tolist()) for name, tensor in tensors.items()]
 
     def add_linear_layer(self, name: str, weight: Tensor, bias: Tensor) -> None:
@@ -289,4 +291,4 @@ def _array(name: str, values: Sequence[float]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?")  # two of them begin a trigraph

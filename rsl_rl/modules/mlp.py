@@ -56,8 +56,8 @@ class MLP(nn.Sequential):
     """Faster implementation of the same function; None for that of nn.Sequential."""
 
     def forward(self, input: Tensor) -> Tensor:
-        plain = self.kernel is None or torch.jit.is_tracing()  # a kernel cannot be traced
-        return super().forward(input) if plain else self.kernel(self, input)
+        kernel = None if torch.jit.is_tracing() else self.kernel  # kernels cannot be traced
+        return super().forward(input) if kernel is None else kernel(self, input)
 
     def cache_weights(self) -> None:
         """Use the current weights for calls without gradients until :meth:`clear_cache`."""

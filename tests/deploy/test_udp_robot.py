@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -37,7 +38,9 @@ def deployed(pytestconfig):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "onnx_policy", onnx_policy)
         patch.syspath_prepend(str(pytestconfig.rootpath / "deploy"))
-        modules = {name: importlib.import_module(name) for name in ("robot_loop", "udp_driver")}
+        modules = {
+            name: importlib.import_module(name) for name in ("robot_loop", "udp_driver", "sim_to_sim", "udp_robot")
+        }
         yield modules
         for name in modules:
             del sys.modules[name]
@@ -220,6 +223,19 @@ def test_loop_whose_process_dies_leaves_a_robot_that_damps_itself(deployed, robo
         if report is not None and report["damping"] == 0:
             break
     assert report["watchdog"] and report["targets"] > 0 and report["damping"] == 0
+
+
+def test_targets_that_arrive_after_the_stop_start_no_new_run(deployed, policy_file):
+    walker = deployed["sim_to_sim"].Walker(mujoco, policy_file)
+    robot, joints = deployed["udp_robot"].Robot(walker), len(walker.policy.joint_names)
+    content = np.ones(3 * joints, "<f4").tobytes()
+    robot.reading()
+    robot.follow(5, 1, content)
+    assert robot.follows and json.loads(robot.report(7))["targets"] == 1
+    robot.follow(6, 1, content)
+    assert not robot.follows
+    robot.follow(8, 1, content)
+    assert robot.follows
 
 
 def test_program_walks_and_ends_with_its_reason(robot, policy_file, root):

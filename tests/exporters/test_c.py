@@ -172,7 +172,7 @@ def test_c_with_a_million_fuzzed_readings_keeps_its_promises(exported, tmp_path,
 
 # Descriptions and readings of every kind, against onnx_policy.py
 
-JOINTS = ["hip", "knee", 'a "b" \\']
+JOINTS = ["hip", "knee", 'a "b" \\ ??/']
 SIZES = {"base_lin_vel": 3, "base_ang_vel": 3, "gravity": 3, "command": 3, "gait_clock": 2}
 SIZES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), len(JOINTS)))
 floats = st.floats(-2.0, 2.0, width=32)
@@ -301,3 +301,54 @@ def test_c_does_what_the_runner_does_for_any_description_and_readings(
             np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=2e-5)  # degrees
         assert actual.held == expected.held
     assert actual.counts == expected.counts
+
+
+SMALL = {
+    "format": 2,
+    "task": "walk",
+    "inputs": {"obs": [1, 3]},
+    "observations": [
+        {"name": "joint_pos", "size": 3, "scale": 1.0, "frame": "joint", "history": 1, "clip": None},
+    ],
+    "history_order": "term",
+    "observation_clip": None,
+    "joint_names": ["hip", "knee", "ankle"],
+    **dict.fromkeys(("default_joint_pos", "joint_zeros"), [0.0] * 3),
+    **dict.fromkeys(("stiffness", "damping", "torque_limits", "joint_signs"), [1.0] * 3),
+    "action_scale": 0.25,
+    "action_clip": 20.0,
+    "target_limits": [[-1.0, 1.0]] * 3,
+    "input_limits": {},
+    "quaternion_order": "wxyz",
+    "imu_mounting": [1.0, 0.0, 0.0, 0.0],
+    "units": {"joint_pos": "rad", "joint_vel": "rad/s", "base_ang_vel": "rad/s"},
+    "commands": {},
+    "command_ranges": [[-1.0, 1.0]] * 3,
+    "control_period": 0.02,
+}
+"""The description of a robot that senses its joints alone."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"observation_clip": 100.0}, "C has no clip of observations"),
+        ({"history_order": "step"}, "no history_order but term"),
+        ({"joint_names": ["hip", "knee", "Gelenk \u00e4"]}, "C needs names of ASCII letters"),
+    ],
+)
+def test_c_of_what_it_cannot_do_is_refused(tmp_path, changes, message):
+    policy = ActorCritic(3, 3, 3, actor_hidden_dims=(4,), critic_hidden_dims=(4,))
+    with pytest.raises(ValueError, match=message):
+        export_c(policy, tmp_path / "policy.c", {**SMALL, **changes})
+    assert not list(tmp_path.iterdir())
+
+
+def test_c_of_a_broken_network_or_with_a_name_that_is_none_in_c_is_refused(tmp_path):
+    policy = ActorCritic(3, 3, 3, actor_hidden_dims=(4,), critic_hidden_dims=(4,))
+    with pytest.raises(ValueError, match=r"my-policy\.c: functions in C begin with this name"):
+        export_c(policy, tmp_path / "my-policy.c", SMALL)
+    with torch.no_grad():
+        next(policy.actor.parameters())[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="weights that are not finite"):
+        export_c(policy, tmp_path / "policy.c", SMALL)
