@@ -178,7 +178,7 @@ def _algorithm_of(given: Given) -> AlgorithmConfig:
 
 
 def _require_plain(cls: Any, section: Mapping[str, Any], wish: str) -> None:
-    """Raise a ValueError if a section "algorithm" asks for more than :class:`ExactPPO` does; ``wish`` begins the message."""
+    """Raise a ValueError, which begins with ``wish``, if a section "algorithm" asks for more than ExactPPO does."""
     extras = [name for name in ("rnd_cfg", "symmetry_cfg") if is_filled(section.get(name))]
     if cls not in (PPO, ppo.PPO):
         extras.append(f"class_name={cls.__name__}")
