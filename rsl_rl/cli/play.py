@@ -23,6 +23,7 @@ from rsl_rl.cli.errors import usage_errors
 from rsl_rl.cli.policy_flags import names_policy, reject_policy_flags, with_task_of_robot
 from rsl_rl.cli.tables import print_table
 from rsl_rl.cli.viewer import show_viewer
+from rsl_rl.utils.files import expand_user
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.fault_replay import StepSummary
@@ -137,7 +138,7 @@ def length_of(flags: Any, read_commands: Callable[[Path], List[Any]]) -> Tuple[L
     """Return the script of commands, the length [s] and the number of robots of a video."""
     if flags.commands and flags.command is not None:
         raise ValueError("--command and --commands each give the command; use only one of them")
-    script = read_commands(Path(flags.commands).expanduser()) if flags.commands else []
+    script = read_commands(expand_user(flags.commands, "--commands")) if flags.commands else []
     seconds = flags.seconds if flags.seconds is not None else script[-1].time + 3.0 if script else 10.0
     num_envs = DEFAULT_ROBOTS if flags.num_envs is None else flags.num_envs
     if num_envs < 1 or seconds <= 0:
@@ -203,7 +204,7 @@ def write_page_of(loaded: "LoadedPolicy", env: "LeggedRobot", args: Arguments, o
 
     if not onnx.is_file():
         raise ValueError("a page needs policy.onnx; install the extra: pip install 'rsl-rl-lib[export]'")
-    flags, path = args.flags, Path(args.flags.page).expanduser()
+    flags, path = args.flags, expand_user(args.flags.page, "--page")
     groups = loaded.runner.alg.policy.actor_model.groups
     facts = describe_training(args.existing_run, loaded.checkpoint, args.cfg, loaded.env_steps, flags.licence)
     size = write_page(path, gather_robot(env, args.cfg.env, onnx, groups, facts), flags.page_add)
@@ -236,7 +237,7 @@ def export_main(argv: Sequence[str]) -> int:
 
         require_device("sim_device", cfg.sim_device)
         loaded = load_policy(cfg, build_parity_env(cfg), run, flags.checkpoint)
-        folder = Path(flags.folder).expanduser() if flags.folder else run / "exported"
+        folder = expand_user(flags.folder, "--folder") if flags.folder else run / "exported"
         require_writable(folder)
     print(f"exporting {loaded.checkpoint}")
     return 0 if export(loaded, cfg, folder, with_c=flags.format == "c") else 1
