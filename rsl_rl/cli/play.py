@@ -23,6 +23,7 @@ from rsl_rl.cli.errors import usage_errors
 from rsl_rl.cli.policy_flags import names_policy, reject_policy_flags, with_task_of_robot
 from rsl_rl.cli.tables import print_table
 from rsl_rl.cli.viewer import show_viewer
+from rsl_rl.utils.files import expand_user
 
 if TYPE_CHECKING:
     from rsl_rl.evaluation.fault_replay import StepSummary
@@ -81,6 +82,9 @@ class Flags(RunFlags):
     """Robot of --policy: go2 is --task go2_flat."""
 
 
+WRITTEN = ("export", "page", "page_add", "licence")
+"""Flags of what is written of a run's policy besides the video."""
+
 DEFAULT_ROBOTS = 4
 """Robots in a video."""
 
@@ -113,7 +117,7 @@ def film_policy(args: Arguments) -> int:
         from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
         from rsl_rl.utils.files import require_writable
 
-        unused = ("load_run", "checkpoint", "viewer", "keyboard", "follow", "fault_dump")
+        unused = ("load_run", "checkpoint", "viewer", "keyboard", "follow", "fault_dump", *WRITTEN)
         reject_changed_flags(flags, "--policy is filmed without a run", *unused)
         script, seconds, num_envs = length_of(flags, read_commands)
         (file,) = load_policy_files(
@@ -137,7 +141,7 @@ def length_of(flags: Any, read_commands: Callable[[Path], List[Any]]) -> Tuple[L
     """Return the script of commands, the length [s] and the number of robots of a video."""
     if flags.commands and flags.command is not None:
         raise ValueError("--command and --commands each give the command; use only one of them")
-    script = read_commands(Path(flags.commands).expanduser()) if flags.commands else []
+    script = read_commands(expand_user(flags.commands, "--commands")) if flags.commands else []
     seconds = flags.seconds if flags.seconds is not None else script[-1].time + 3.0 if script else 10.0
     num_envs = DEFAULT_ROBOTS if flags.num_envs is None else flags.num_envs
     if num_envs < 1 or seconds <= 0:
@@ -150,6 +154,8 @@ def play(args: Arguments) -> int:
     if args.flags.fault_dump is not None:
         return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:
+        with usage_errors():
+            reject_changed_flags(args.flags, "--viewer and --keyboard write no file", *WRITTEN)
         return show_viewer(args)
     flags, cfg, run = args.flags, args.cfg, args.existing_run
     with usage_errors():
@@ -203,7 +209,7 @@ def write_page_of(loaded: "LoadedPolicy", env: "LeggedRobot", args: Arguments, o
 
     if not onnx.is_file():
         raise ValueError("a page needs policy.onnx; install the extra: pip install 'rsl-rl-lib[export]'")
-    flags, path = args.flags, Path(args.flags.page).expanduser()
+    flags, path = args.flags, expand_user(args.flags.page, "--page")
     groups = loaded.runner.alg.policy.actor_model.groups
     facts = describe_training(args.existing_run, loaded.checkpoint, args.cfg, loaded.env_steps, flags.licence)
     size = write_page(path, gather_robot(env, args.cfg.env, onnx, groups, facts), flags.page_add)
@@ -236,7 +242,7 @@ def export_main(argv: Sequence[str]) -> int:
 
         require_device("sim_device", cfg.sim_device)
         loaded = load_policy(cfg, build_parity_env(cfg), run, flags.checkpoint)
-        folder = Path(flags.folder).expanduser() if flags.folder else run / "exported"
+        folder = expand_user(flags.folder, "--folder") if flags.folder else run / "exported"
         require_writable(folder)
     print(f"exporting {loaded.checkpoint}")
     return 0 if export(loaded, cfg, folder, with_c=flags.format == "c") else 1
@@ -258,7 +264,7 @@ def show_fault_dump(args: Arguments) -> int:
         from rsl_rl.utils.seeding import require_device
 
         unused = ("checkpoint", "num_envs", "seconds", "command", "commands", "viewer", "follow", "keyboard")
-        reject_changed_flags(flags, "--fault_dump shows a recorded fault", *unused)
+        reject_changed_flags(flags, "--fault_dump shows a recorded fault", *unused, *WRITTEN)
         require_device("sim_device", cfg.sim_device)
         path = find_fault_dump(run, flags.fault_dump)
         dump = load_fault_dump(path, cfg.env)

@@ -222,6 +222,8 @@ def test_play_films_a_policy_of_any_program(policy_file, tmp_path, capsys):
     assert "playing" in capsys.readouterr().out and (tmp_path / "play.png").is_file()
     assert main([*words, "--viewer"]) == 2
     assert "--policy is filmed without a run; leave out --viewer" in capsys.readouterr().err
+    assert main([*words, "--page", "walk.html", "--export", "c"]) == 2
+    assert "--policy is filmed without a run; leave out --export, --page" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -237,6 +239,8 @@ def test_play_films_a_policy_of_any_program(policy_file, tmp_path, capsys):
         ({}, ["--set", "joint_names=[1]"], "joint_names"),
         ({}, ["--contract", "none.json"], "no file none.json"),
         ({}, ["--load_run", "x"], "leave out --load_run"),
+        ({}, ["--curriculum"], "--curriculum: robots do not move between levels here"),
+        ({"network_sha256": "0" * 64}, [], "walk.json describes another network"),
         ({"observations": [{"name": "friction", "size": 60}]}, [], "no robot senses friction"),
     ],
 )
