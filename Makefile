@@ -62,7 +62,7 @@ docs: .venv/docs_installed
 
 page: rsl_rl/viz/page.html
 
-PAGE_SOURCES := $(wildcard web/*.json web/*.mjs web/*.py web/src/*) rsl_rl/viz/page.py
+PAGE_SOURCES := $(wildcard web/*.json web/*.mjs web/*.py web/src/*) rsl_rl/viz/page.py LICENSE
 
 rsl_rl/viz/page.html: $(PAGE_SOURCES) | .venv/installed
 	$(PY) web/page_types.py > web/src/page_data.ts

@@ -16,12 +16,23 @@ clipped to the range of the training, and targets to policy.target_limits; polic
 
 Readings and targets are the robot's own: sign, zero and unit of its joints, order of its quaternion and mounting of its
 IMU are in the description. OnnxPolicy("policy.onnx", description="policy.json") reads it from a file of its own.
+
+OnnxPolicy("policy.onnx", log="walk.csv") writes what it gets and gives in each call, for `rsl-rl doctor`. The command
+
+    python onnx_policy.py policy.onnx --check
+
+replays trace.npz, which the export has written beside policy.onnx, and compares each step with what the training had.
 """
 
+import argparse
+import csv
 import hashlib
 import json
+import sys
+import time
+import zipfile
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -41,6 +52,19 @@ _FLOAT_MAX = np.finfo(np.float32).max
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 """The observation terms that a robot can provide, and the frame of each."""
+READINGS: Dict[str, Tuple[Tuple[str, ...], str]] = {
+    "command": (("vx [m/s]", "vy [m/s]", "yaw_rate [rad/s]"), ""),
+    "base_quat": (("w", "x", "y", "z"), ""),
+    "base_ang_vel": (("x", "y", "z"), " [rad/s]"),
+    "base_lin_vel": (("x", "y", "z"), " [m/s]"),
+    "base_lin_vel_world": (("x", "y", "z"), " [m/s]"),
+    "gait_clock": (("sin", "cos"), ""),
+    "joint_pos": ((), " [rad]"),
+    "joint_vel": ((), " [rad/s]"),
+}
+"""Readings in the order of a log, the names of their numbers, those of the joints if empty, and the unit."""
+TRACE_TOLERANCE = 1e-4
+"""Largest difference of a number of the observation, an action or a joint target [rad] from a trace."""
 _SOURCES = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
 
 
@@ -58,6 +82,7 @@ class Policy:
         network: Network,
         joint_names: Optional[Sequence[str]] = None,
         max_held: int = MAX_HELD,
+        log: Union[str, Path, None] = None,
     ):
         own = _joint_names(description)
         self.joint_names: List[str] = list(own if joint_names is None else joint_names)
@@ -92,6 +117,8 @@ class Policy:
         self.counts = dict.fromkeys(("calls", "held_calls", "clipped_commands", "clamped_targets"), 0)
         """Calls that returned targets; those of them that returned the last ones, or whose command was out of range;
         joint targets out of their limits. A reset keeps the numbers."""
+        self._episode, self.clock = 0, time.monotonic  # [s], of the log
+        self._log = None if log is None else Log(log, self)
         self.reset()
 
     def reset(self) -> None:
@@ -103,6 +130,7 @@ class Policy:
         self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
         self._targets: Optional[np.ndarray] = None  # of the last call, in the policy's order
         self.held, self.problem = 0, ""  # calls in a row without usable readings, and the reason of the last of them
+        self._episode += 1
 
     @np.errstate(over="ignore", invalid="ignore")  # the checks find what is too large
     def __call__(self, **state: Any) -> np.ndarray:
@@ -113,6 +141,7 @@ class Policy:
         """
         if self.held > self._max_held:
             raise PolicyStoppedError(self.problem)
+        now = self.clock()
         try:
             self._targets = self._next_targets(**state)
             self.held = 0
@@ -126,7 +155,10 @@ class Policy:
             self.counts["held_calls"] += 1
         self.counts["calls"] += 1
         self._time += self.control_period
-        return self._to_angles(self._targets)
+        targets = self._to_angles(self._targets)
+        if self._log is not None:
+            self._log.write(now, self._episode, state, targets)
+        return targets
 
     def _next_targets(self, command: Vector = None, **state: Any) -> np.ndarray:
         """Return the joint targets of the next action in the policy's order; an error changes nothing."""
@@ -199,6 +231,11 @@ class Policy:
         ordered = quat[[self._mapping.quaternion_order.index(axis) for axis in "wxyz"]]
         return _product(ordered, self._mapping.imu_mounting)
 
+    def term_names(self) -> Iterator[str]:
+        """Yield the name of the term of each number of the observation."""
+        names = [name for name, size, _, history, _ in self._terms for _ in range(size * history)]
+        yield from (names[i] for i in self._layout)
+
     def _trained(self, command: Vector) -> np.ndarray:
         """Return a command [3], clipped to the range of the training."""
         array = _numbers(command, (3,))
@@ -258,7 +295,8 @@ class Policy:
 
 
 class OnnxPolicy(Policy):
-    """The policy in an ONNX file, which contains its description; ``description`` is a policy.json to use instead."""
+    """The policy in an ONNX file, which contains its description; ``description`` is a policy.json to use instead, and
+    ``log`` a CSV file to write, see :class:`Log`."""
 
     def __init__(
         self,
@@ -266,8 +304,57 @@ class OnnxPolicy(Policy):
         joint_names: Optional[Sequence[str]] = None,
         max_held: int = MAX_HELD,
         description: Union[str, Path, None] = None,
+        log: Union[str, Path, None] = None,
     ):
-        super().__init__(*open_onnx(path, description), joint_names, max_held)
+        super().__init__(*open_onnx(path, description), joint_names, max_held, log)
+
+
+class Log:
+    """A CSV file with a row for each call of a policy: its readings, observation, action and targets.
+
+    A number that was not given is an empty cell; so are observation and action of a call that returned the last
+    targets. Each row is in the file before the call returns, so that a crash leaves the rows before it.
+    """
+
+    def __init__(self, path: Union[str, Path], policy: Policy):
+        self._policy, self._path = policy, Path(path)
+        self._path.write_text("")
+        self._append(log_columns(policy.joint_names, policy.description))
+
+    def write(self, now: float, episode: int, readings: Mapping[str, Any], targets: np.ndarray) -> None:
+        """Write the row of a call: the time of its beginning [s], the readings as given, and the targets returned."""
+        policy, row = self._policy, [f"{now:.6f}", str(episode)]
+        for name, (parts, _) in READINGS.items():
+            size = len(parts) or len(policy.joint_names)
+            row += _cells(readings.get(name), size)
+        row += _cells(None if policy.held else policy._last_obs, policy.description["inputs"]["obs"][-1])
+        row += _cells(None if policy.held else policy.last_action, len(targets))
+        self._append(row + _cells(targets, len(targets)))
+
+    def _append(self, row: Sequence[str]) -> None:
+        with self._path.open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerow(row)
+
+
+def log_columns(joint_names: Sequence[str], description: Mapping[str, Any]) -> List[str]:
+    """Return the header of a log, in which the robot lists its joints in this order."""
+    header, units = ["time [s]", "episode"], _section(description, "units")
+    for name, (parts, unit) in READINGS.items():
+        unit = f" [{units[name]}]" if name in units else unit
+        parts = tuple(description.get("quaternion_order", parts)) if name == "base_quat" else parts
+        header += [f"{name}.{part}{unit}" for part in parts or joint_names]
+    header += [f"observation.{i}" for i in range(description["inputs"]["obs"][-1])]
+    header += [f"action.{name}" for name in description["joint_names"]]
+    return header + [f"target.{name} [{units.get('joint_pos', 'rad')}]" for name in joint_names]
+
+
+def _cells(value: Any, size: int) -> List[str]:
+    """Return numbers as texts, empty ones for values that are not ``size`` numbers."""
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return [""] * size
+    return [f"{x:.9g}" for x in array] if array.shape == (size,) else [""] * size
 
 
 def open_onnx(
@@ -616,3 +703,106 @@ def _to_base(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the cross product of two vectors [3]; np.cross takes ten times as long."""
     return a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]]
+
+
+class TraceDifference(NamedTuple):
+    """The first number of a replay that differs from a trace."""
+
+    boundary: str  # observation, action or target
+    place: str  # the term of the observation, or the joint
+    step: int
+    difference: float
+
+
+def read_trace(path: Union[str, Path]) -> Dict[str, np.ndarray]:
+    """Read trace.npz: readings, observations, actions and targets of T steps; damage is a ValueError."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no file {path}; the export writes trace.npz beside policy.onnx: copy it too")
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            trace = {name: content[name] for name in content.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is damaged: {_short(error)}; copy it again, or export the policy again") from error
+    needed = ("joint_names", "episode_start", "observation", "action", "target", "command")
+    missing = [name for name in needed if name not in trace]
+    if missing:
+        raise ValueError(f"{path} lacks {', '.join(missing)}; export the policy again")
+    lengths = {name: len(values) for name, values in trace.items() if name != "joint_names"}
+    if len(set(lengths.values())) != 1 or not lengths["action"]:
+        raise ValueError(f"{path} has arrays of different lengths, or empty ones: {_short(lengths)}; copy it again")
+    return trace
+
+
+def replay_trace(policy: Policy, trace: Mapping[str, np.ndarray]) -> Tuple[Optional[TraceDifference], np.ndarray]:
+    """Return the first difference from a trace, and the time of each step [s].
+
+    Each step starts from the recorded last action, so that rounding does not accumulate.
+    """
+    readings = {name: trace[name] for name in READINGS if name in trace}
+    first, seconds = None, np.zeros(len(trace["action"]))
+    for step in range(len(seconds)):
+        if trace["episode_start"][step]:
+            policy.reset()
+        else:
+            policy.last_action = trace["action"][step - 1]
+        began = time.perf_counter()
+        targets = policy(**{name: values[step] for name, values in readings.items()})
+        seconds[step] = time.perf_counter() - began
+        if policy.held:
+            raise ValueError(f"the policy refuses step {step} of the trace: {policy.problem}")
+        first = first or _difference(policy, trace, step, targets)
+    return first, seconds
+
+
+def _difference(
+    policy: Policy, trace: Mapping[str, np.ndarray], step: int, targets: np.ndarray
+) -> Optional[TraceDifference]:
+    """Return where a step differs from the trace, at the first boundary that does."""
+    own = {"observation": policy._last_obs, "action": policy.last_action, "target": targets}
+    places = {
+        "observation": list(policy.term_names()),
+        "action": policy.description["joint_names"],
+        "target": policy.joint_names,
+    }
+    for boundary, values in own.items():
+        recorded = trace[boundary][step]
+        if values is None or values.shape != recorded.shape:
+            raise ValueError(f"the trace has {recorded.size} numbers of each {boundary}; it is of another policy")
+        difference = np.abs(values - recorded)
+        if not (difference <= TRACE_TOLERANCE).all():
+            worst = int(np.argmax(np.where(np.isnan(difference), np.inf, difference)))
+            return TraceDifference(boundary, places[boundary][worst], step, float(difference[worst]))
+    return None
+
+
+def check(path: Path, trace_path: Path) -> int:
+    """Replay a trace, print what differs and the time per step, and return the exit code."""
+    trace = read_trace(trace_path)
+    policy = OnnxPolicy(path, trace["joint_names"].tolist())
+    first, seconds = replay_trace(policy, trace)
+    median, largest = 1e3 * np.median(seconds), 1e3 * seconds.max()
+    period = 1e3 * policy.control_period
+    print(f"time per step: median {median:.3f} ms, largest {largest:.3f} ms; the control period is {period:g} ms")
+    if first is None:
+        print(f"{len(seconds)} steps agree with {trace_path}, observation, action and target, to {TRACE_TOLERANCE:g}")
+        return 0
+    where = "of " if first.boundary == "observation" else "at "
+    print(f"{first.boundary} {where}{first.place} differs first, in step {first.step}, by {first.difference:.3g}")
+    return 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Replay the trace of an export, and compare each step with it.")
+    parser.add_argument("policy", type=Path, help="policy.onnx")
+    parser.add_argument("--check", action="store_true", required=True, help="compare with the trace")
+    parser.add_argument("--trace", type=Path, help="file of the trace; trace.npz beside the policy without it")
+    args = parser.parse_args()
+    try:
+        return check(args.policy, args.trace or args.policy.with_name("trace.npz"))
+    except (ValueError, OSError, ImportError) as error:
+        print(f"onnx_policy.py: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

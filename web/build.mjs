@@ -65,6 +65,7 @@ const result = await build({
 const script = result.outputFiles[0].text.trim().replaceAll("</script", "<\\/script");
 const style = (await build({ entryPoints: ["src/style.css"], minify: true, write: false })).outputFiles[0].text.trim();
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 const version = (name) => JSON.parse(readFileSync(`node_modules/${name}/package.json`, "utf8")).version;
 const parts = {
   POLICY: [
@@ -76,11 +77,16 @@ const parts = {
     "form-action 'none'",
   ].join("; "),
   STYLE: style,
-  LICENCES: [
-    `MuJoCo ${version("@mujoco/mujoco")}: Apache License 2.0, Copyright DeepMind Technologies Limited`,
-    `three.js ${version("three")}: MIT License, Copyright three.js authors`,
-    "rsl_rl: BSD-3-Clause",
-  ].join("\n"),
+  LICENCES: escaped(
+    [
+      "rsl_rl",
+      readFileSync("../LICENSE", "utf8"),
+      `three.js ${version("three")}`,
+      readFileSync("node_modules/three/LICENSE", "utf8"),
+      `MuJoCo ${version("@mujoco/mujoco")}, Copyright DeepMind Technologies Limited`,
+      readFileSync("node_modules/typescript/LICENSE", "utf8"), // the same licence; MuJoCo's package has no copy of it
+    ].join("\n\n"),
+  ),
   WASM: gzipSync(readFileSync(`${MUJOCO}mujoco.wasm`), { level: 9 }).toString("base64"),
   SCRIPT: script,
 };

@@ -24,6 +24,7 @@ from rsl_rl.evaluation.export_parity import (
     open_torchscript,
     record_rollout,
     write_parity,
+    write_trace,
 )
 from rsl_rl.exporters import describe_module, policy_module
 from rsl_rl.exporters.c import export_c
@@ -142,6 +143,10 @@ def check_parity(formats: Mapping[str, Path], policy: InferencePolicy, env: VecE
         print(f"parity: {describe_parity(name, results[name])}{note}")
     folder = formats["TorchScript"].parent
     print(f"parity: {write_parity(folder / 'parity.json', rollout, results)} ({rollout.num_resets} resets)")
+    if isinstance(env, LeggedRobot) and rollout.obs.shape[2]:
+        control = env.cfg.control
+        trace = write_trace(folder / "trace.npz", rollout, env.cfg.sim.control_dt, control.action_clip)
+        print(f"trace: {trace} (python onnx_policy.py policy.onnx --check compares it on the robot)")
     return all(result.mismatch is None for result in results.values())
 
 

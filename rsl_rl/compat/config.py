@@ -163,10 +163,10 @@ def _algorithm_of(given: Given) -> AlgorithmConfig:
         if section.get(key, default) not in (default, None):
             unused.append(f"algorithm.{key}={section[key]}")
     if is_exact(cfg):
-        _require_plain(cls, section, "compat='exact'")
+        _require_plain(cls, section, "compat='exact' reproduces")
         cls = ExactPPO
     elif era.major >= 4 and has_own_distribution(cfg):
-        _require_plain(cls, section, "a distribution of your own")
+        _require_plain(cls, section, "a distribution of your own goes with")
         cls = ExactPPO
     if cls in (PPO, ppo.PPO):
         known = {*names, *_PPO_ELSEWHERE, *_HARMLESS_VALUES}
@@ -178,12 +178,12 @@ def _algorithm_of(given: Given) -> AlgorithmConfig:
 
 
 def _require_plain(cls: Any, section: Mapping[str, Any], wish: str) -> None:
-    """Raise a ValueError if a section "algorithm" asks for more than :class:`ExactPPO` does, which ``wish`` needs."""
+    """Raise a ValueError, which begins with ``wish``, if a section "algorithm" asks for more than ExactPPO does."""
     extras = [name for name in ("rnd_cfg", "symmetry_cfg") if is_filled(section.get(name))]
     if cls not in (PPO, ppo.PPO):
         extras.append(f"class_name={cls.__name__}")
     if extras:
-        raise ValueError(f"{wish} goes with PPO without {', '.join(extras)}; leave out one of the two")
+        raise ValueError(f"{wish} PPO without {', '.join(extras)}; leave out one of the two")
 
 
 # Extensions

@@ -8,6 +8,7 @@ order, scale, frame or unit is found too.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
@@ -26,6 +27,11 @@ from rsl_rl.utils.files import atomic_write
 
 TOLERANCE = 1e-5
 """Largest difference of an action, and of a joint target [rad]."""
+
+TRACE_SECONDS = 10.0
+"""Length of the trace [s]; a robot whose trace would be larger than TRACE_BYTES gets a shorter one."""
+
+TRACE_BYTES = 300_000
 
 Network = Callable[..., Sequence[np.ndarray]]
 """Function from obs [1, D] and recurrent states to actions [1, A] and the next recurrent states."""
@@ -307,6 +313,37 @@ def write_parity(path: Path, rollout: Rollout, results: Mapping[str, ParityResul
     }
     atomic_write(path, (json.dumps(finite(content), indent=2) + "\n").encode())
     return path
+
+
+def write_trace(path: Path, rollout: Rollout, control_period: float, action_clip: float) -> Path:
+    """Write what the first robot of a rollout read, observed and did, for a replay on the robot's computer.
+
+    Arrays of T steps by name: readings as the robot's program gets them, observation, action, target, and
+    episode_start, whether a step is the first of its episode.
+    """
+    steps = min(len(rollout.done), round(TRACE_SECONDS / control_period))
+    done = rollout.done[:, 0].numpy()
+    arrays = {
+        **{name: values[:, 0].numpy() for name, values in rollout.sensors.items()},
+        "observation": rollout.obs[:, 0].numpy(),
+        "action": rollout.actions[:, 0].clamp(-action_clip, action_clip).numpy(),
+        "target": rollout.clamped_targets[:, 0].numpy(),
+        "episode_start": np.concatenate([[True], done[:-1]]),
+    }
+    content = _compressed(arrays, rollout.joint_names, steps)
+    while len(content) > TRACE_BYTES:
+        steps = steps * 3 // 4
+        content = _compressed(arrays, rollout.joint_names, steps)
+    atomic_write(path, content)
+    return path
+
+
+def _compressed(arrays: Mapping[str, np.ndarray], joint_names: Sequence[str], steps: int) -> bytes:
+    """Return a compressed file of the first steps of arrays [T, ...]."""
+    buffer = io.BytesIO()
+    named: Dict[str, Any] = {name: x[:steps] for name, x in arrays.items()}
+    np.savez_compressed(buffer, joint_names=np.array(joint_names), **named)
+    return buffer.getvalue()
 
 
 def describe_parity(name: str, result: ParityResult) -> str:

@@ -66,9 +66,15 @@ def test_export_command_writes_the_policy_and_no_video(tmp_path, capsys):
     assert {path.name for path in (tmp_path / "robot").iterdir()} >= {"policy.pt", "policy.json", "parity.json"}
     assert "exporting" in capsys.readouterr().out and not list(tmp_path.glob("logs/*/*/exported"))
     (tmp_path / "taken").touch()
-    capsys.readouterr()
-    assert main(["export", "--task", "toy", *logs, "--folder", str(tmp_path / "taken")]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    for command, flag, value in (
+        ("export", "--folder", str(tmp_path / "taken")),
+        ("export", "--folder", "~nosuchuser/x"),
+        ("play", "--commands", "~nosuchuser/x"),
+    ):
+        capsys.readouterr()
+        assert main([command, "--task", "toy", *logs, flag, value]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert value in line
 
 
 @pytest.mark.parametrize("task", ["toy", "camera"])

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import uuid
 
 import numpy as np
@@ -119,6 +120,7 @@ def test_driver_of_the_page_runs_in_the_loop(root, tmp_path, monkeypatch):
     driver, sent = importlib.import_module("my_driver").connect("anywhere"), []
     assert len(driver.joint_names()) == 12
     driver.robot.send = lambda *values: sent.append(values)
-    loop = importlib.import_module("robot_loop").ControlLoop(driver, Stands(), damping_seconds=0.0)
-    loop.run((0.0, 0.0, 0.0), 0.1, stand_seconds=0.1)
-    assert sent and all(len(part) == 12 for part in sent[0])
+    began, robot_loop = time.monotonic(), importlib.import_module("robot_loop")
+    loop = robot_loop.ControlLoop(driver, Stands(), 60.0, 0.0, clock=lambda: began, sleep=lambda seconds: None)
+    assert loop.run((0.0, 0.0, 0.0), 0.1, stand_seconds=0.1) == robot_loop.TIME_OVER
+    assert len(sent) == 10 and all(len(part) == 12 for part in sent[0])

@@ -69,7 +69,8 @@ class RobotProcess:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().split()[-1]
         self._lines = queue.Queue()
-        threading.Thread(target=lambda: list(map(self._lines.put, self.process.stdout)), daemon=True).start()
+        self._reader = threading.Thread(target=lambda: list(map(self._lines.put, self.process.stdout)))
+        self._reader.start()
         host, port = self.address.split(":")
         self.outside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.outside.settimeout(10)
@@ -78,6 +79,12 @@ class RobotProcess:
     def set_faults(self, **faults):
         self.outside.send(b"flaw" + json.dumps(faults).encode())
         assert self.outside.recv(100) == b"flaw"
+
+    def close(self):
+        self.process.kill()
+        self._reader.join()  # at the end of the output
+        self.process.communicate()
+        self.outside.close()
 
     def report(self):
         """What the robot tells of the run that has ended; None if it got no targets."""
@@ -91,9 +98,7 @@ class RobotProcess:
 def robot(pytestconfig, policy_file):
     robot = RobotProcess(pytestconfig.rootpath, policy_file)
     yield robot
-    robot.process.kill()
-    robot.process.wait()
-    robot.outside.close()
+    robot.close()
 
 
 class Sabotage:
@@ -110,14 +115,16 @@ class Sabotage:
             self.strike()
 
 
-def run(deployed, robot, policy_file, strike=lambda: None, after=0, seconds=1.0):
-    """Walk, with a fault after some targets; return the reason of the stop, the loop, and the robot's report."""
+def run(deployed, robot, policy_file, strike=lambda: None, after=0, seconds=1.0, wait=0.0):
+    """Walk, with a fault after some targets, and wait [s] before the connection is good again; return the reason of the
+    stop, the loop, and the robot's report."""
     robot.set_faults()
     driver = deployed["udp_driver"].connect(robot.address)
     try:
         policy = onnx_policy.OnnxPolicy(policy_file, driver.joint_names())
         loop = deployed["robot_loop"].ControlLoop(Sabotage(driver, after, strike), policy, damping_seconds=0.1)
         reason = loop.run((0.0, 0.0, 0.0), seconds, stand_seconds=0.1)
+        time.sleep(wait)
         robot.set_faults()
         time.sleep(0.01)
         driver.stop()  # again, where the first was lost
@@ -147,14 +154,14 @@ FAULTS = {
 
 def check_fault(deployed, robot, policy_file, kind, size, after):
     """Let the connection fail, and check that the loop stopped with its reason, and what the motors followed."""
-
     struck = []
 
     def strike():
         struck.append(kind)
         FAULTS[kind](robot, size)
 
-    reason, loop, report = run(deployed, robot, policy_file, strike, after, seconds=1.5)
+    wait = 0.5 if kind == "silence" else 0.0  # for the watchdog of the motors
+    reason, loop, report = run(deployed, robot, policy_file, strike, after, seconds=1.5, wait=wait)
     assert reason.startswith(("stale reading: the newest is ", "missed deadline: ")) or "none has come" in reason, (
         f"{kind}: {reason}"
     )

@@ -258,3 +258,27 @@ def test_flags_of_a_policy_need_one(capsys):
     assert "add --robot go2, or --task" in capsys.readouterr().err
     assert main(["evaluate", "--policy", "walk.pt", "--robot", "nobody"]) == 2
     assert "nobody_flat" in capsys.readouterr().err
+
+
+def test_recurrent_onnx_network_remembers_each_robot(tmp_path):
+    pytest.importorskip("onnxruntime")
+    from rsl_rl.cli.policy_files import load_network
+    from rsl_rl.config.policy import ActorCriticRecurrentConfig
+    from rsl_rl.evaluation.export_parity import open_onnx_network
+    from rsl_rl.exporters.onnx import export_onnx
+
+    nets = {"actor_hidden_dims": (8,), "critic_hidden_dims": (8,), "rnn_type": "gru", "rnn_hidden_size": 4}
+    path = export_onnx(ActorCriticRecurrentConfig(**nets).build(60, 60, 12), tmp_path / "walk.onnx", {})
+    sizes = {"inputs": {"obs": [1, 60], "h_in": [1, 1, 4]}}
+    contract = contract_of({**describe(task().build()), **sizes, "memory": "inputs"})
+    network, alone = load_network(path, contract), open_onnx_network(path)
+    obs = torch.randn(2, 60, generator=torch.Generator().manual_seed(0))
+    state = np.zeros((1, 1, 4), np.float32)
+    for _ in range(3):
+        together = network(obs)
+        actions, state = alone(obs[1:].numpy(), state)
+    np.testing.assert_allclose(together[1:].numpy(), actions, atol=1e-6)
+    network.reset(torch.tensor([False, True]))
+    fresh = alone(obs[1:].numpy(), np.zeros((1, 1, 4), np.float32))[0]
+    np.testing.assert_allclose(network(obs)[1:].numpy(), fresh, atol=1e-6)
+    assert np.abs(fresh - actions).max() > 1e-4

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rsl_rl.evaluation.playback import for_playback
 from rsl_rl.viz.page import TEMPLATE, write_page
 
 FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist")
-LOADING = 120_000  # time that a page may take on a machine with a load [ms]
+LOADING = 300  # time that a page may take on a machine with a load [s]
 
 IS_READY = "Boolean(window.robotPage || document.querySelector('#message.error'))"
 
@@ -59,7 +60,9 @@ def visit(browser):
             if script:
                 tab.add_init_script(script)
             tab.goto(f"file://{path}{hash}")
+            until = time.monotonic() + LOADING
             while not tab.evaluate(IS_READY):
+                assert time.monotonic() < until, f"the page does not load: {trouble}"
                 tab.wait_for_timeout(100)
             yield tab
             (document, *others) = trouble

@@ -73,6 +73,29 @@ def test_page_robot_that_is_pushed_hard_falls_and_starts_again(page_file, visit)
         assert tab.inner_text("#falls") == str(tab.evaluate("robotPage.current.falls"))
 
 
+def test_page_robot_is_pulled_by_the_mouse_until_it_is_let_go(page_file, visit):
+    with visit(page_file) as tab:
+        tab.evaluate("robotPage.act('pause')")
+        x, y = tab.evaluate("""(() => {
+            for (let y = 200; y < 600; y += 10) {
+                for (let x = 300; x < 900; x += 10) {
+                    if (robotPage.scene.grab(robotPage.current, x, y)?.body === 1) return [x, y]; // the trunk
+                }
+            }
+        })()""")
+        place = "robotPage.current.data.qpos[2]"
+        force = "robotPage.current.data.xfrc_applied.reduce((sum, each) => sum + Math.abs(each), 0)"
+        before = tab.evaluate(place)
+        tab.mouse.move(x, y)
+        tab.mouse.down()
+        tab.mouse.move(x, y - 150)
+        tab.evaluate("(() => { for (let i = 0; i < 15; i++) robotPage.advance(); })()")
+        assert tab.evaluate(force) > 0
+        assert tab.evaluate(place) > before + 0.1  # lifted [m]
+        tab.mouse.up()
+        assert tab.evaluate(force) == 0
+
+
 def test_page_settings_are_in_the_link_and_change_the_physics(page_file, visit):
     link = "#command=0.4,0,0&friction=0.3&payload=5&strength=0.9&delay=20&noise=1&slope=10"
     with visit(page_file, link) as tab:
@@ -122,7 +145,7 @@ def test_page_policy_has_the_joint_targets_of_onnx_policy(page_file, visit, root
         np.testing.assert_allclose(step["targets"], expected, atol=PARITY)
 
 
-def test_page_physics_are_those_of_mujoco_in_python(page_file, visit, go2, tmp_path):
+def test_page_physics_are_those_of_mujoco_in_python(page_file, visit, go2, tmp_path, root):
     """200 physics steps from the standing pose with constant targets. Without contacts, they differ by rounding.
 
     With contacts the two versions solve for the forces up to the tolerance of the solver, 1e-8 of a scaled cost, and
@@ -143,7 +166,7 @@ def test_page_physics_are_those_of_mujoco_in_python(page_file, visit, go2, tmp_p
         return states;
     }"""
     model = mujoco.MjModel.from_xml_string(robot.model)
-    description = OnnxPolicy("tests/web/go2_flat.onnx").description
+    description = OnnxPolicy(root / "tests" / "web" / "go2_flat.onnx").description
     stiffness, damping = (np.array(description[name]) for name in ("stiffness", "damping"))
     model.actuator_gainprm[:, 0], model.actuator_biasprm[:, 1] = stiffness, -stiffness
     model.actuator_biasprm[:, 2] = -damping
@@ -192,6 +215,8 @@ def test_page_runs_no_script_of_others(page_file, browser):
         ({"stiffness": [1e999] * 12}, "stiffness of the policy is not one finite number for each joint"),
         ({"joint_names": ["a"] * 12}, "the robot has the joints"),
         ({"observations": [{"name": "__proto__"}]}, "observations of the policy is not a list of terms"),
+        ({"format": 3}, "format of the policy is not 1 or 2"),
+        ({"history_order": "step"}, "observations of the policy is not without clipping and term by term"),
         ({"control_period": -1}, "control_period of the policy is not a positive number"),
         ({"simulation": None}, "simulation of the policy is not complete"),
         ({"inputs": {"obs": [1, 10**9]}}, "observations of the policy is not as long as the input"),
@@ -204,9 +229,10 @@ def test_page_with_a_malformed_policy_says_in_one_line_what_is_wrong(
     onnx = pytest.importorskip("onnx")
     robot = go2(tmp_path)
     model = onnx.load_from_string(gzip.decompress(b64decode(robot.onnx)))
-    for entry in model.metadata_props:
-        if entry.key in change:
-            entry.value = json.dumps(change[entry.key])
+    (name,) = change
+    others = [entry for entry in model.metadata_props if entry.key != name]
+    del model.metadata_props[:]
+    model.metadata_props.extend([*others, onnx.StringStringEntryProto(key=name, value=json.dumps(change[name]))])
     write_page(tmp_path / "bad.html", replace(robot, onnx=pack(model.SerializeToString())))
     with visit(tmp_path / "bad.html") as tab:
         message = tab.inner_text("#message")

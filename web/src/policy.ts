@@ -51,6 +51,7 @@ export function readDescription(model: Model): Description {
       continue; // entries of other programs may have any content
     }
   }
+  require([undefined, 1, 2].includes(entries.format), "format", "1 or 2");
   const names = entries.joint_names;
   require(Array.isArray(names) && names.length > 0 && names.every((each) => typeof each === "string"),
     "joint_names", "a list of names");
@@ -67,6 +68,8 @@ export function readDescription(model: Model): Description {
   const isTerm = (term: any) =>
     typeof term?.name === "string" && [term.size, term.scale, term.history].every((each) => Number.isFinite(each));
   require(Array.isArray(observations) && observations.every(isTerm), "observations", "a list of terms");
+  const isPlain = observations.every((term: any) => term.clip == null) && entries.observation_clip == null;
+  require(isPlain && (entries.history_order ?? "term") === "term", "observations", "without clipping and term by term");
   const size = observations.reduce((sum: number, term: any) => sum + term.size * term.history, 0);
   const shapes = entries.inputs ?? {};
   require(model.inputs.every((name) => Array.isArray(shapes[name]) && shapes[name].every(Number.isInteger)),

@@ -1,0 +1,220 @@
+"""Read the log of a policy on a robot: a CSV file as OnnxPolicy(log=...) writes it, or one with the same columns."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+MAX_ROWS = 30_000
+"""Rows that are read; ten minutes at 50 Hz."""
+
+MAX_LINE = 100_000
+"""Letters of a line."""
+
+LARGEST = 1e6
+"""Readings and targets that are larger are no numbers of a robot, and count as not finite."""
+
+PARTS: Dict[str, Tuple[str, ...]] = {
+    "command": ("vx", "vy", "yaw_rate"),
+    "base_quat": ("w", "x", "y", "z"),
+    "base_ang_vel": ("x", "y", "z"),
+    "base_lin_vel": ("x", "y", "z"),
+    "base_lin_vel_world": ("x", "y", "z"),
+    "gait_clock": ("sin", "cos"),
+}
+"""Readings that are not of joints, and their numbers."""
+
+_SI: Dict[str, float] = {"rad": 1.0, "rad/s": 1.0, "m/s": 1.0, "s": 1.0, "ms": 1e-3, "": 1.0}
+_SI.update({"deg": math.radians(1.0), "deg/s": math.radians(1.0), "km/h": 1 / 3.6})
+
+
+@dataclass(frozen=True)
+class Log:
+    """T rows of a log; joints of readings and targets are in the order of ``joint_names``, the robot's."""
+
+    time: np.ndarray  # [T] [s]
+    episode: np.ndarray  # [T] int
+    joint_names: Tuple[str, ...]
+    readings: Dict[str, np.ndarray]  # [T, k] in SI units; only those that the log has
+    observation: Optional[np.ndarray]  # [T, D]; NaN where not logged
+    action: Optional[np.ndarray]  # [T, A] in the policy's order
+    target: np.ndarray  # [T, J] [rad]
+    notes: Tuple[str, ...] = field(default=())  # what is wrong with the file, in sentences
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Return whether each row is the first of its episode."""
+        return np.concatenate([[True], self.episode[1:] != self.episode[:-1]])
+
+
+def read_log(path: Path, description: Mapping[str, Any]) -> Log:
+    """Read a log of a policy with this description; what cannot be read is a ValueError in one line."""
+    header, rows, notes = _read_rows(path)
+    columns, factors = _columns(path, header)
+    policy_joints = [str(name) for name in description["joint_names"]]
+    joints = [name.partition(".")[2] for name in columns if name.startswith("joint_pos.")]
+    if sorted(joints) != sorted(policy_joints):
+        missing = sorted(set(policy_joints) - set(joints)) or sorted(set(joints) - set(policy_joints))
+        raise ValueError(
+            f"{path} has the joints {_listed(joints)}, the policy {_listed(policy_joints)}; the first that one of them "
+            f"lacks is {missing[0] if missing else 'named twice'}: give the log of this robot, or name its joints so"
+        )
+    table = _numbers(path, rows, header) * factors
+    large = ~(np.abs(table) <= LARGEST)
+    large[:, columns["time"]] = False
+    table[large] = math.nan
+
+    def group(name: str, parts: Sequence[str]) -> Optional[np.ndarray]:
+        wanted = [f"{name}.{part}" for part in parts]
+        there = [one for one in wanted if one in columns]
+        if there and len(there) < len(wanted):
+            lacking = next(one for one in wanted if one not in columns)
+            raise ValueError(f"{path} has a column {there[0]} and none {lacking}; give all {len(wanted)} or none")
+        values = table[:, [columns[one] for one in wanted]] if there else None
+        return None if values is None or np.isnan(values).all() else values
+
+    readings = {name: group(name, parts) for name, parts in PARTS.items()}
+    readings.update({name: group(name, joints) for name in ("joint_pos", "joint_vel")})
+    target = group("target", joints)
+    if readings["joint_pos"] is None or target is None:
+        lacking = "joint_pos" if readings["joint_pos"] is None else "target"
+        raise ValueError(f"{path} has no numbers of {lacking}; log joint positions and joint targets")
+    time, episode = table[:, columns["time"]], np.zeros(len(table), int)
+    if "episode" in columns:
+        numbers = table[:, columns["episode"]]
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"{path}: episode is not a number in row {_first(~np.isfinite(numbers)) + 2}")
+        episode = numbers.astype(int)
+    _check_time(path, time, episode)
+    size = description["inputs"]["obs"][-1]
+    log = Log(
+        time=time,
+        episode=episode,
+        joint_names=tuple(joints),
+        readings={name: values for name, values in readings.items() if values is not None},
+        observation=group("observation", [str(i) for i in range(size)]),
+        action=group("action", policy_joints),
+        target=target,
+    )
+    return Log(**{**vars(log), "notes": (*notes, *_notes(log))})
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _first(where: np.ndarray) -> int:
+    return int(np.flatnonzero(where)[0])
+
+
+def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
+    """Return header, rows and notes of a CSV file."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}; OnnxPolicy(..., log=FILE) writes one")
+    notes: List[str] = []
+    rows: List[List[str]] = []
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = iter(lambda: file.readline(MAX_LINE), "")
+            for row in csv.reader(lines, strict=True):
+                if len(rows) > MAX_ROWS:
+                    notes.append(f"the log has more than {MAX_ROWS:,} rows; only these are used")
+                    break
+                if row:
+                    rows.append(row)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is not a CSV file: {' '.join(str(error).split())}") from error
+    if not rows:
+        raise ValueError(f"{path} is empty")
+    header, body = rows[0], rows[1:]
+    if body and len(body[-1]) != len(header):
+        notes.append("the last row is cut off and left out")
+        body = body[:-1]
+    for number, row in enumerate(body):
+        if len(row) != len(header):
+            raise ValueError(f"{path}: row {number + 2} has {len(row)} cells, the header {len(header)}")
+    if not body:
+        raise ValueError(f"{path} has a header and no whole row")
+    return header, body, notes
+
+
+def _columns(path: Path, header: Sequence[str]) -> Tuple[Dict[str, int], np.ndarray]:
+    """Return the place of each column by its name without a unit, and the factors to SI units."""
+    columns: Dict[str, int] = {}
+    factors = np.ones(len(header))
+    for i, text in enumerate(header):
+        match = re.fullmatch(r"\s*([^\[\]]*?)\s*(?:\[([^\]]*)\])?\s*", text)
+        name, unit = (match.group(1), (match.group(2) or "").strip()) if match else (text, "")
+        if name in columns:
+            raise ValueError(f"{path} has two columns {name}")
+        columns[name] = i
+        if unit not in _SI and name.partition(".")[0] in (*PARTS, "joint_pos", "joint_vel", "target", "time"):
+            raise ValueError(f"{path}: {name} is in '{unit[:20]}'; known units: {', '.join(filter(None, _SI))}")
+        factors[i] = _SI.get(unit, 1.0)
+    if "time" not in columns:
+        known = ", ".join(header[:4])
+        raise ValueError(f"{path} has no column 'time [s]'; it begins with {known[:100]}: give a log of OnnxPolicy")
+    return columns, factors
+
+
+def _numbers(path: Path, rows: Sequence[Sequence[str]], header: Sequence[str]) -> np.ndarray:
+    """Return the cells as numbers, NaN where they are empty, [T, columns]."""
+    table = np.empty((len(rows), len(header)))
+    for number, row in enumerate(rows):
+        try:
+            table[number] = [float(cell) if cell else math.nan for cell in row]
+        except ValueError:
+            for name, cell in zip(header, row):
+                if cell and not _is_number(cell):
+                    message = f"{path}: {name.strip()[:60]} in row {number + 2} is '{cell[:40]}', not a number"
+                    raise ValueError(message) from None
+    return table
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_time(path: Path, time: np.ndarray, episode: np.ndarray) -> None:
+    unusable = ~(np.abs(time) < 1e12)
+    if unusable.any():
+        raise ValueError(f"{path}: the time of row {_first(unusable) + 2} is not a number of seconds")
+    back = np.diff(time) <= 0
+    if back.any():
+        row = _first(back)
+        raise ValueError(
+            f"{path}: the time goes from {time[row]:.6g} s in row {row + 2} to {time[row + 1]:.6g} s in the next; "
+            "sort the rows by time, and give each control step once"
+        )
+    if (np.diff(episode) < 0).any():
+        raise ValueError(f"{path}: the episode goes back in row {_first(np.diff(episode) < 0) + 3}; sort the rows")
+
+
+def _notes(log: Log) -> List[str]:
+    """Return what is missing in a log, in sentences."""
+    notes = []
+    for name, values in {**log.readings, "target": log.target}.items():
+        bad = np.asarray(~np.isfinite(values).all(axis=1))
+        if bad.any():
+            share = f"{bad.sum()} of {len(bad)} rows, first in row {_first(bad) + 2}"
+            notes.append(f"{name} is missing or not finite in {share}; they are left out")
+    inside = log.episode[1:] == log.episode[:-1]
+    period = np.diff(log.time)
+    if inside.any():
+        usual = float(np.median(period[inside]))
+        gaps = inside & (period > 5 * usual)
+        if gaps.any():
+            notes.append(
+                f"{gaps.sum()} gaps in time, the longest of {period[gaps].max():.2f} s; nothing is judged across them"
+            )
+    return notes

@@ -1,0 +1,318 @@
+"""Find the corrections of a log with which the model of the robot predicts its motion best."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from rsl_rl.evaluation.doctor.faults import Fault, faults, turned
+from rsl_rl.evaluation.doctor.finding import Finding
+from rsl_rl.evaluation.doctor.replay import HORIZON, Actuation, Motion, Replay
+
+SCALES = (0.02, 0.8, 0.3, 0.01)
+"""Sizes of prediction errors beyond which they count less: joints [rad, rad/s], gyro [rad/s], gravity [1]."""
+
+ROUNDS = ((4, 40), (12, 10), (40, 4))
+"""Steps from which every explanation is tried, and how many of the best go on to the next round."""
+
+FINAL_STEPS = 120
+LEAST_STEPS = 6
+"""Steps without which nothing is said of the motion."""
+
+LEAST_GAIN, LEAST_SHARE = 0.03, 0.1
+"""Least decrease of the cost by a correction, and that relative to the cost."""
+
+LEAST_SIGMA = 5.0
+"""Least decrease of the cost in standard errors."""
+
+UNEXPLAINED = 0.75
+"""Cost of the best explanation above which the log is of another robot; healthy ones are at 0.1 to 0.3."""
+
+MAX_FAULTS = 3
+_FAR = 0.3
+"""Cost above which a turn of the IMU may be large."""
+
+WIDTHS = (10.0, 4.0, 2.0, 1.0)
+"""Sizes of errors that still count, in SCALES, of one step of Newton's method after the other."""
+
+ZERO, ASKEW, GAIN = 0.06, math.radians(4.0), math.log(1.3)
+"""Least sizes of a wrong zero [rad], of a mounting [rad], and of the logarithm of a factor of the gains."""
+
+
+class Candidate(NamedTuple):
+    fault: Fault
+    costs: np.ndarray  # [n] of the final steps
+
+    @property
+    def cost(self) -> float:
+        return float(self.costs.mean())
+
+
+class Verdict(NamedTuple):
+    """What the motion says."""
+
+    findings: List[Finding]
+    cost: float  # of the log as it is
+    explained: float  # of the log with all corrections
+    steps: int
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Small corrections: zeros of the joints, a turn of the IMU, factors of the gains."""
+
+    zeros: np.ndarray  # [J] [rad]
+    turn: np.ndarray  # [3] rotation vector [rad]
+    gains: np.ndarray  # [2] logarithms of the factors of stiffness and damping
+
+    @staticmethod
+    def unpack(vector: np.ndarray) -> Parameters:
+        return Parameters(vector[:-5], vector[-5:-2], vector[-2:])
+
+
+def search(replay: Replay, motion: Motion, steps: np.ndarray, joint_names: Sequence[str]) -> Verdict:
+    """Return the corrections that explain the motion, the most helpful first.
+
+    ``steps`` are the rows from which a prediction can start.
+    """
+    known = faults(joint_names, replay.legs())
+    rng = np.random.default_rng(0)
+    final = np.sort(rng.permutation(steps)[:FINAL_STEPS])
+    actuation, found = Actuation(), []
+    first = current = costs(replay, motion, final, actuation)
+    for _ in range(MAX_FAULTS):
+        best, others = _best(replay, motion, actuation, steps, final, known, joint_names, rng)
+        gain, sigma = _decrease(current, best.costs)
+        if gain < max(LEAST_GAIN, LEAST_SHARE * current.mean()) or sigma < LEAST_SIGMA:
+            break
+        if best.cost > UNEXPLAINED:
+            break
+        found.append(_finding(best, others, current, replay, motion, actuation, final))
+        motion, actuation = best.fault.correct(motion), combine(actuation, best.fault.actuation)
+        current = best.costs
+    if current.mean() > UNEXPLAINED:
+        found = [_unexplained(current)]
+    return Verdict(found, float(first.mean()), float(current.mean()), len(final))
+
+
+def combine(a: Actuation, b: Actuation) -> Actuation:
+    return Actuation(a.stiffness * b.stiffness, a.damping * b.damping, a.torque * b.torque, a.delay + b.delay)
+
+
+def scales(num_joints: int) -> np.ndarray:
+    return np.repeat(SCALES, (num_joints, num_joints, 3, 3))
+
+
+def costs(replay: Replay, motion: Motion, steps: np.ndarray, actuation: Actuation) -> np.ndarray:
+    """Return the cost of the predictions from each step, [n]; large errors count little more than others."""
+    errors = replay.residuals(motion, steps, actuation) / scales(motion.joint_pos.shape[1])
+    errors = np.nan_to_num(errors, nan=1e6, posinf=1e6, neginf=-1e6).clip(-1e6, 1e6)
+    return np.log1p(errors**2).mean(axis=(1, 2))
+
+
+def _decrease(before: np.ndarray, after: np.ndarray) -> Tuple[float, float]:
+    """Return the mean decrease of costs [n], and the same in standard errors."""
+    difference = before - after
+    error = difference.std() / math.sqrt(max(1, len(difference) - 1)) + 1e-9
+    return float(difference.mean()), float(difference.mean() / error)
+
+
+def _best(
+    replay: Replay,
+    motion: Motion,
+    actuation: Actuation,
+    steps: np.ndarray,
+    final: np.ndarray,
+    known: Sequence[Fault],
+    joint_names: Sequence[str],
+    rng: np.random.Generator,
+) -> Tuple[Candidate, List[Candidate]]:
+    """Return the best explanation and the best others."""
+
+    def cost(fault: Fault, at: np.ndarray) -> np.ndarray:
+        return costs(replay, fault.correct(motion), at, combine(actuation, fault.actuation))
+
+    left = list(known)
+    for count, kept in ROUNDS:
+        at = np.sort(rng.permutation(steps)[:count])
+        ranked = sorted(((float(cost(fault, at).mean()), i) for i, fault in enumerate(left)))
+        left = [left[i] for _, i in ranked[:kept]]
+    left += _small(replay, motion, actuation, np.sort(rng.permutation(steps)[:40]), joint_names)
+    candidates = sorted((Candidate(fault, cost(fault, final)) for fault in left), key=lambda one: one.cost)
+    return candidates[0], candidates[1:]
+
+
+def _small(
+    replay: Replay, motion: Motion, actuation: Actuation, steps: np.ndarray, joint_names: Sequence[str]
+) -> List[Fault]:
+    """Return the small corrections that help most: of one joint's zero, of the IMU's mounting, or of the gains."""
+    found = []
+    for vector, subset, widths in _starts(replay, motion, actuation, steps, len(joint_names)):
+        for width in widths:
+            errors, slopes = _slopes(replay, motion, actuation, steps, vector, subset)
+            vector[subset] += _newton(errors, slopes, width).clip(-0.3, 0.3)
+        fault = _small_fault(Parameters.unpack(vector), joint_names)
+        found += [] if fault is None else [fault]
+    return found
+
+
+def _starts(
+    replay: Replay, motion: Motion, actuation: Actuation, steps: np.ndarray, count: int
+) -> List[Tuple[np.ndarray, np.ndarray, Sequence[float]]]:
+    """Return parameters from which to search, which of them to change, and the widths: the best of a grid, and two
+    more."""
+    turn, gains, zeros = count + np.arange(3), count + 3 + np.arange(2), np.zeros(count + 5)
+    grid = [(np.array([i]), np.array([size])) for i in range(count) for size in (-0.3, -0.2, -0.1, 0.1, 0.2, 0.3)]
+    some = steps[:: max(1, len(steps) // 8)]
+    if costs(replay, motion, some, actuation).mean() > _FAR:  # Newton's method does not find a large turn from zero
+        tilts = (-0.24, -0.12, 0.0, 0.12, 0.24)
+        grid += [(turn, np.array(angles)) for angles in itertools.product(tilts, tilts, (-0.2, 0.0, 0.2))]
+    ranked = []
+    for subset, values in grid:
+        vector = zeros.copy()
+        vector[subset] = values
+        ranked.append((float(costs(replay, *_at(motion, vector, some, actuation)).mean()), len(ranked), subset, vector))
+    best = {}
+    for _, _, subset, vector in sorted(ranked):
+        best.setdefault(int(subset[0]), (vector, subset, WIDTHS[-2:]))
+    return [*list(best.values())[:3], (zeros.copy(), turn, WIDTHS), (zeros.copy(), gains, WIDTHS)]
+
+
+def _at(
+    motion: Motion, vector: np.ndarray, steps: np.ndarray, actuation: Actuation
+) -> Tuple[Motion, np.ndarray, Actuation]:
+    changed, gains = _apply(motion, actuation, vector)
+    return changed, steps, gains
+
+
+def _apply(motion: Motion, actuation: Actuation, vector: np.ndarray) -> Tuple[Motion, Actuation]:
+    small = Parameters.unpack(vector)
+    motion = replace(motion, joint_pos=motion.joint_pos - small.zeros, targets=motion.targets - small.zeros)
+    if small.turn.any():
+        motion = turned(quaternion(small.turn))(motion)
+    stiffness, damping = np.exp(small.gains)
+    return motion, combine(actuation, Actuation(float(stiffness), float(damping)))
+
+
+def quaternion(turn: np.ndarray) -> np.ndarray:
+    """Return the quaternion w x y z of a rotation vector [rad]."""
+    angle = float(np.linalg.norm(turn))
+    return np.array([math.cos(angle / 2), *(math.sin(angle / 2) / max(angle, 1e-12) * turn)])
+
+
+def _slopes(
+    replay: Replay,
+    motion: Motion,
+    actuation: Actuation,
+    steps: np.ndarray,
+    vector: np.ndarray,
+    subset: np.ndarray,
+) -> Tuple[np.ndarray, np.ndarray]:
+    """Return scaled errors [n], and their slopes by finite differences [n, parameters]."""
+
+    def errors(at: np.ndarray) -> np.ndarray:
+        changed, gains = _apply(motion, actuation, at)
+        return (replay.residuals(changed, steps, gains) / scales(motion.joint_pos.shape[1])).ravel()
+
+    base, columns = errors(vector), []
+    for i in subset:
+        step = 0.02 if i < len(vector) - 2 else 0.1
+        moved = vector.copy()
+        moved[i] += step
+        columns.append((errors(moved) - base) / step)
+    return base, np.stack(columns, axis=1)
+
+
+def _newton(errors: np.ndarray, slopes: np.ndarray, width: float) -> np.ndarray:
+    """Return the step to the least robust cost, in which errors above a width count little."""
+    weights = 1.0 / (1.0 + (errors / width) ** 2)
+    weighted = slopes * weights[:, None]
+    return np.linalg.solve(weighted.T @ slopes + 1e-6 * np.eye(slopes.shape[1]), -weighted.T @ errors)
+
+
+def _small_fault(small: Parameters, names: Sequence[str]) -> Optional[Fault]:
+    """Return the fault of parameters of one kind, or None if they are too small to matter."""
+    if np.abs(small.zeros).max() > ZERO:
+        joint = int(np.abs(small.zeros).argmax())
+        zero = float(small.zeros[joint])
+        sentence = f"the zero of {names[joint]} is off by {zero:+.3f} rad ({math.degrees(zero):+.1f} degrees)"
+        correct = lambda m, z=small.zeros: replace(m, joint_pos=m.joint_pos - z, targets=m.targets - z)  # noqa: E731
+        return Fault("joint zero", "reading", sentence, correct, fix={"zeros": small.zeros.tolist()})
+    angle = float(np.linalg.norm(small.turn))
+    if angle > ASKEW:
+        axis = ", ".join(f"{math.degrees(x):+.0f}" for x in small.turn)
+        sentence = f"the IMU is mounted askew by {math.degrees(angle):.0f} degrees (about x, y, z: {axis})"
+        mounting = quaternion(small.turn)
+        return Fault("IMU askew", "reading", sentence, turned(mounting), fix={"mounting": mounting.tolist()})
+    if np.abs(small.gains).max() > GAIN:
+        stiffness, damping = (float(x) for x in np.exp(small.gains))
+        parts = [
+            f"the {name} is about {factor:.2g} times that of the policy"
+            for name, factor, size in (("stiffness", stiffness, small.gains[0]), ("damping", damping, small.gains[1]))
+            if abs(size) > GAIN
+        ]
+        return Fault("gains", "motion", ", and ".join(parts), actuation=Actuation(stiffness, damping))
+    return None
+
+
+def _finding(
+    best: Candidate,
+    others: Sequence[Candidate],
+    before: np.ndarray,
+    replay: Replay,
+    motion: Motion,
+    actuation: Actuation,
+    steps: np.ndarray,
+) -> Finding:
+    """Return the finding of an explanation, with a confidence against the next best of another kind."""
+    rivals = [one for one in others if one.fault.sentence != best.fault.sentence]
+    confidence, text = 0.99, ""
+    if rivals:
+        _, sigma = _decrease(rivals[0].costs, best.costs)
+        confidence = 0.5 * (1 + math.erf(sigma / 2 / math.sqrt(2)))
+        if sigma < 3.0:
+            text = rivals[0].fault.sentence
+    _, sigma = _decrease(before, best.costs)
+    evidence = (
+        f"with this corrected the model predicts the next {HORIZON} steps with the cost {best.cost:.2f}, "
+        f"before {before.mean():.2f} ({sigma:.0f} standard errors, {len(steps)} steps)"
+    )
+    traces = _traces(replay, motion, actuation, best.fault, steps)
+    return Finding(
+        best.fault.kind,
+        best.fault.boundary,
+        best.fault.sentence,
+        evidence,
+        round(min(0.99, confidence), 2),
+        best.fault.fix,
+        text,
+        traces,
+    )
+
+
+def _traces(replay: Replay, motion: Motion, actuation: Actuation, fault: Fault, steps: np.ndarray) -> Mapping[str, Any]:
+    """Return the sizes of the prediction errors, before and after the correction."""
+    size = scales(motion.joint_pos.shape[1])
+    before = np.abs(replay.residuals(motion, steps, actuation)[:, -1] / size).mean(axis=1)
+    after = replay.residuals(fault.correct(motion), steps, combine(actuation, fault.actuation))
+    return {
+        "time": steps,
+        "logged": before,
+        "expected": np.abs(after[:, -1] / size).mean(axis=1),
+        "label": "error of the predicted motion; expected: with the correction",
+        "axis": "row of the log",
+    }
+
+
+def _unexplained(current: np.ndarray) -> Finding:
+    return Finding(
+        "wrong robot",
+        "motion",
+        "the motion is not that of the policy's robot, and no single correction explains it",
+        f"the cost of the model's predictions is {current.mean():.2f} at best; robots of the policy have 0.1 to 0.3",
+        0.8,
+    )

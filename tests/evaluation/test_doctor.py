@@ -1,0 +1,123 @@
+"""The doctor on logs of a robot that steps in place: healthy ones, and ones with a fault between runner and robot."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configs.go2_flat import flat_task
+from deploy.onnx_policy import Policy
+
+pytest.importorskip("mujoco")
+
+from benchmarks import doctor as bench
+from rsl_rl.evaluation.doctor import diagnose, fixed_description, lines, read_log, report_html
+
+
+@pytest.fixture(scope="module")
+def description():
+    interface = replace(flat_task(), num_envs=1).build(seed=1).describe_interface(["policy"])
+    shapes = {"inputs": {"obs": [1, 50]}, "outputs": {"actions": [1, 12]}}
+    mapping = {"joint_signs": [1.0] * 12, "joint_zeros": [0.0] * 12, "quaternion_order": "wxyz"}
+    mapping["imu_mounting"] = [1.0, 0.0, 0.0, 0.0]
+    mapping["units"] = {"joint_pos": "rad", "joint_vel": "rad/s", "base_ang_vel": "rad/s"}
+    return {"format": 2, "task": "go2_flat", **shapes, **interface, **mapping}
+
+
+def stepping(obs):
+    """A network that lifts two feet after the other two, sways, and stands up straight by what it senses."""
+    sine, cosine = obs[0, -2:]
+    legs = np.array([1.0, -1.0, -1.0, 1.0])  # FL, FR, RL, RR: diagonal ones together
+    lift = np.clip(legs * sine, 0, None)
+    actions = np.zeros((4, 3))
+    actions[:, 0] = 0.3 * cosine + 0.2 * legs * sine - 0.5 * obs[0, 7]
+    actions[:, 1] = 1.2 * lift + 0.2 * cosine
+    actions[:, 2] = -2.4 * lift
+    return [actions.reshape(1, 12).astype(np.float32)]
+
+
+def walk(description, tmp_path, kind="", seed=3, seconds=4.0, runner_description=None):
+    """Return the log of a robot with a fault, and the fault."""
+    rng = np.random.default_rng(seed)
+    setup = bench.Setup(description=copy.deepcopy(runner_description or description), network=stepping)
+    planted = bench.MAKERS[kind](description, rng) if kind else None
+    if planted is not None:
+        planted.plant(setup)
+    bench.run(description, setup, rng, tmp_path / "log.csv", seconds)
+    return read_log(tmp_path / "log.csv", setup.description), planted
+
+
+def judge(log, description, model_joints=()):
+    runner = Policy(description, stepping, log.joint_names)
+    return diagnose(log, runner, stepping, description, bench.ROOT / description["simulation"]["model"], model_joints)
+
+
+def moving(description):
+    """A command that lets the gait clock run, whatever is drawn."""
+    return {**description, "command_ranges": [[0.3, 0.3], [0.0, 0.0], [0.0, 0.0]]}
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_doctor_of_a_healthy_robot_has_no_complaint(description, tmp_path, seed):
+    log, _ = walk(moving(description), tmp_path, seed=seed)
+    result = judge(log, moving(description))
+    assert not result.findings and "nothing wrong is found" in lines(result)[-1]
+
+
+FAST = ["joint order", "IMU turned", "scale", "gains", "stale sensor", "rate"]
+SLOW = [kind for kind in bench.MAKERS if kind not in (*FAST, "memory", "history order", "torque limit", "wrong robot")]
+
+
+@pytest.mark.parametrize("kind", [*FAST, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)])
+def test_doctor_of_a_planted_fault_names_it(description, tmp_path, kind):
+    log, planted = walk(moving(description), tmp_path, kind)
+    result = judge(log, moving(description))
+    named = [
+        one
+        for one in result.findings
+        if one.kind in planted.accepted and all(word in one.sentence for word in planted.words)
+    ]
+    assert named, lines(result)
+    assert result.boundary == result.findings[0].boundary
+    assert report_html("log.csv", result).count("<img") == sum(bool(one.traces) for one in result.findings) > 0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "joint order",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("joint sign", "joint zero", "IMU turned")),
+    ],
+)
+def test_fixed_description_of_a_planted_fault_lets_the_robot_walk_without_a_complaint(description, tmp_path, kind):
+    description = moving(description)
+    seed = next(seed for seed in range(20) if two_way(kind, description, seed))
+    log, _ = walk(description, tmp_path, kind, seed)
+    fixed = fixed_description(description, judge(log, description).findings)
+    assert fixed is not None
+    log, _ = walk(description, tmp_path, kind, seed, runner_description=fixed)
+    assert not judge(log, fixed, description["joint_names"]).findings
+
+
+def two_way(kind, description, seed):
+    """Whether the seed plants a fault of the driver, which a mapping undoes."""
+    words = bench.MAKERS[kind](description, np.random.default_rng(seed)).words
+    return not any(
+        place in word for word in words for place in ("the targets", "the readings have", "in the readings")
+    ) or any("readings and targets" in word for word in words)
+
+
+def test_doctor_of_a_robot_that_stands_still_says_which_joints_tell_nothing(description, tmp_path):
+    log, _ = walk({**description, "command_ranges": [[0.0, 0.0]] * 3}, tmp_path, seconds=2.0)
+    result = judge(log, description)
+    assert not result.findings
+    assert any("not enough motion in" in note and "RR_calf_joint" in note for note in result.notes)
+
+
+def test_doctor_without_a_model_judges_what_is_computed_again(description, tmp_path):
+    log, _ = walk(moving(description), tmp_path, "scale")
+    runner = Policy(description, stepping, log.joint_names)
+    result = diagnose(log, runner, stepping, description, None)
+    assert [one.kind for one in result.findings] == ["scale"] and result.boundary == "observation"
+    assert any("--model" in note for note in result.notes)

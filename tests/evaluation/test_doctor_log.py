@@ -1,0 +1,169 @@
+"""Logs that are damaged, short, long or of something else: told in a line, and nothing is diagnosed from them."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deploy.onnx_policy import Policy
+from rsl_rl.evaluation.doctor import diagnose, lines, read_log
+from rsl_rl.evaluation.doctor import log as log_module
+
+JOINTS = ["hip", "knee"]
+DESCRIPTION = {
+    "inputs": {"obs": [1, 7]},
+    "observations": [
+        {"name": "gravity", "size": 3, "scale": 1.0, "frame": "base"},
+        {"name": "joint_pos", "size": 2, "scale": 1.0, "frame": "joint"},
+        {"name": "action", "size": 2, "scale": 1.0, "frame": "joint"},
+    ],
+    "joint_names": JOINTS,
+    "default_joint_pos": [0.1, -0.2],
+    "action_scale": 0.25,
+    "action_clip": 2.0,
+    "stiffness": [30.0, 40.0],
+    "damping": [1.0, 2.0],
+    "torque_limits": [20.0, 45.0],
+    "control_period": 0.02,
+}
+
+
+def network(obs):
+    """A network whose actions follow the joints."""
+    return [(0.5 * obs[:, 3:5] - 0.2 * obs[:, 5:]).astype(np.float32)]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """The header and 30 rows of a log."""
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    policy = Policy(DESCRIPTION, network, log=path)
+    rng = np.random.default_rng(0)
+    for step in range(30):
+        policy.clock = lambda step=step: 100.0 + 0.02 * step
+        angle = rng.normal()
+        quat = (np.cos(angle), 0, 0, np.sin(angle))
+        policy(command=(0, 0, 0), base_quat=quat, base_ang_vel=rng.normal(size=3), joint_pos=rng.normal(size=2))
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def write(path, rows):
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    path.write_text(buffer.getvalue())
+    return path
+
+
+def judge(path):
+    log = read_log(path, DESCRIPTION)
+    return diagnose(log, Policy(DESCRIPTION, network, log.joint_names), network, DESCRIPTION, None)
+
+
+def test_log_as_written_is_read_and_healthy(rows, tmp_path):
+    log = read_log(write(tmp_path / "log.csv", rows), DESCRIPTION)
+    assert len(log.time) == 30 and log.joint_names == tuple(JOINTS) and not log.notes
+    assert "base_lin_vel" not in log.readings  # which the robot did not give
+    assert not judge(tmp_path / "log.csv").findings
+
+
+def column(rows, name):
+    return next(i for i, head in enumerate(rows[0]) if head.startswith(name))
+
+
+def changed(rows, name, row, value):
+    copy = [list(one) for one in rows]
+    copy[row][column(rows, name)] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: [], "is empty"),
+        (lambda rows: rows[:1], "no whole row"),
+        (lambda rows: [*rows[:9], rows[10], rows[9], *rows[11:]], "sort the rows by time"),
+        (
+            lambda rows: changed(rows, "joint_pos.knee", 4, "high"),
+            "joint_pos.knee [rad] in row 5 is 'high', not a number",
+        ),
+        (lambda rows: changed(rows, "time", 4, "nan"), "time of row 5 is not a number of seconds"),
+        (lambda rows: [*rows[:5], rows[5][:-2], *rows[6:]], "row 6 has"),
+        (lambda rows: changed(rows, "joint_pos.knee", 0, "joint_pos.ankle [rad]"), "the policy hip, knee"),
+        (lambda rows: changed(rows, "joint_pos.knee", 0, "joint_pos.knee [turns]"), "is in 'turns'; known units: rad"),
+        (lambda rows: changed(rows, "time", 0, "clock"), "has no column 'time [s]'"),
+        (lambda rows: changed(rows, "base_quat.z", 0, "base_quat.up"), "give all 4 or none"),
+        (lambda rows: changed(rows, "base_quat.z", 0, "base_quat.x"), "two columns base_quat.x"),
+        (lambda rows: changed(rows, "target.hip", 0, "wanted.hip"), "a column target.knee and none target.hip"),
+    ],
+)
+def test_log_that_cannot_be_read_is_one_line(rows, tmp_path, change, message):
+    path = write(tmp_path / "log.csv", change(rows))
+    with pytest.raises(ValueError) as error:
+        read_log(path, DESCRIPTION)
+    assert message in str(error.value) and "\n" not in str(error.value) and str(path) in str(error.value)
+
+
+def test_log_in_degrees_by_its_header_is_converted(rows, tmp_path):
+    turned = [list(row) for row in rows]
+    for name in ("joint_pos.hip", "joint_pos.knee"):
+        place = column(rows, name)
+        turned[0][place] = f"{name} [deg]"
+        for row in turned[1:]:
+            row[place] = str(np.degrees(float(row[place])))
+    assert not judge(write(tmp_path / "log.csv", turned)).findings
+
+
+def test_log_with_a_cut_last_row_is_read_without_it(rows, tmp_path):
+    log = read_log(write(tmp_path / "log.csv", [*rows[:-1], rows[-1][:4]]), DESCRIPTION)
+    assert len(log.time) == 29 and "the last row is cut off" in log.notes[0]
+
+
+def test_log_that_is_huge_is_read_in_part(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(log_module, "MAX_ROWS", 10)
+    log = read_log(write(tmp_path / "log.csv", rows), DESCRIPTION)
+    assert len(log.time) == 10 and "more than 10 rows" in log.notes[0]
+
+
+def test_log_with_a_gap_and_missing_numbers_says_so_and_has_no_complaint_of_them(rows, tmp_path):
+    broken = changed(rows, "joint_pos.knee", 7, "nan")
+    for row in broken[20:]:
+        row[0] = str(float(row[0]) + 3.0)
+    result = judge(write(tmp_path / "log.csv", broken))
+    notes = " ".join(result.notes)
+    assert "joint_pos is missing or not finite in 1 of 30 rows, first in row 8" in notes
+    assert "1 gaps in time, the longest of 3.02 s" in notes
+    assert {one.kind for one in result.findings} <= {"jitter"}
+
+
+def test_log_that_is_no_text_is_one_line(tmp_path):
+    (tmp_path / "log.csv").write_bytes(bytes(range(256)) * 10)
+    with pytest.raises(ValueError, match="is not a CSV file"):
+        read_log(tmp_path / "log.csv", DESCRIPTION)
+
+
+CELLS = st.sampled_from(["", "nan", "inf", "-inf", "1e300", "-1e300", "x", "0", "1", "[rad]", "1e-320"])
+
+
+@settings(max_examples=80)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 400), CELLS), max_size=40), st.integers(0, 3000))
+def test_log_with_any_damage_is_read_or_one_line(rows, tmp_path_factory, edits, cut):
+    damaged = [list(row) for row in rows]
+    for row, place, cell in edits:
+        damaged[row][place % len(damaged[row])] = cell
+    path = tmp_path_factory.mktemp("damaged") / "log.csv"
+    text = write(path, damaged).read_text()
+    path.write_text(text[: len(text) - cut])
+    try:
+        result = judge(path)
+    except ValueError as error:
+        assert "\n" not in str(error)
+    else:
+        assert all(
+            "\n" not in line and "nan" not in line.split("(")[0]
+            for line in lines(result)
+            if not line.startswith("note")
+        )
