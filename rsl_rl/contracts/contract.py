@@ -35,9 +35,6 @@ QUATERNION_ORDERS = ("wxyz", "xyzw")
 SENSED = ("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock", "joint_pos", "joint_vel", "action")
 """The observation terms that a robot can provide."""
 
-MAX_TERM = 10_000
-"""Most numbers of a term in one control step."""
-
 MAX_SIZE = 100_000_000
 """Largest file of a contract [bytes]."""
 
@@ -67,7 +64,7 @@ class Term(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        require_counts(self, 1, "size", high=MAX_TERM)
+        require_counts(self, 1, "size")
         require_counts(self, 1, "history", high=MAX_HISTORY)
         require_ranges(self, *(("clip", "delay") if self.clip else ("delay",)))
         fits = not isinstance(self.scale, tuple) or len(self.scale) == self.size
@@ -189,7 +186,7 @@ class Contract(Settings):
         require_field(self, "format", self.format == FORMAT, f"; give {FORMAT}")
         distinct = joints > 0 and all(self.joint_names) and len(set(self.joint_names)) == joints
         require_field(self, "joint_names", distinct, "; each joint must have a name of its own")
-        for name in PER_JOINT:
+        for name in _PER_JOINT:
             value = getattr(self, name)
             fits = not isinstance(value, tuple) or len(value) == joints
             require(fits, f"{name} has {fits or len(value)} values; give one for each of {joints} joints")
@@ -209,11 +206,6 @@ class Contract(Settings):
         length = sum(number**2 for number in self.imu_mounting) ** 0.5
         require_field(self, "imu_mounting", abs(length - 1.0) < 0.01, "; give a unit quaternion w x y z")
         self._check_sizes(joints)
-        if any(term.name == "gait_clock" for term in self.observations):
-            clock = self.commands.get("gait_clock")
-            period = clock.get("period") if isinstance(clock, Mapping) else None
-            fits = isinstance(period, (int, float)) and not isinstance(period, bool) and 0 < period < 1e9
-            require(fits, f"commands: gait_clock is {short_repr(clock)}, and an observation; give its period [s]")
 
     def _check_sizes(self, joints: int) -> None:
         """Raise a ValueError for sizes that contradict each other."""
@@ -234,7 +226,7 @@ class Contract(Settings):
         require(fits, f"nominal_observation has {fits or len(nominal or ())} numbers; give {total}")
 
 
-PER_JOINT = (
+_PER_JOINT = (
     *("joint_signs", "joint_zeros", "default_joint_pos", "action_scale", "stiffness", "damping", "torque_limits"),
     *("joint_limits", "target_limits"),
 )

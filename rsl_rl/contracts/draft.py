@@ -14,7 +14,7 @@ from rsl_rl.contracts.contract import (
     nominal_observation,
     plain_mapping,
 )
-from rsl_rl.utils.config_io import convert, declared_types, short_repr
+from rsl_rl.utils.config_io import short_repr
 from rsl_rl.utils.registry import suggest
 
 FIELDS = tuple(f.name for f in fields(Contract))
@@ -55,7 +55,12 @@ class Draft(NamedTuple):
         return [name for name in REQUIRED if name not in self.values and name not in follow]
 
     def with_values(self, values: Mapping[str, Any], source: str) -> Draft:
-        """Return the draft with other values."""
+        """Return the draft with other values; a name that is no field is a ValueError."""
+        for name in values:
+            if name not in FIELDS:
+                raise ValueError(
+                    f"the contract has no field '{name}'; known: {', '.join(FIELDS)}.{suggest(name, FIELDS)}"
+                )
         return self._replace(
             values={**self.values, **values}, sources={**self.sources, **dict.fromkeys(values, source)}
         )
@@ -80,15 +85,6 @@ class Draft(NamedTuple):
                 f"{self.kind} does not say {', '.join(complete.missing)}; give each with --set FIELD=VALUE"
             )
         return contract_of({"format": FORMAT, **complete.values})
-
-
-def check_given(given: Mapping[str, Any]) -> None:
-    """Raise a ValueError for given values with the name of no field, or that do not fit their field alone."""
-    types = declared_types(Contract)
-    for name, value in given.items():
-        if name not in FIELDS:
-            raise ValueError(f"the contract has no field '{name}'; known: {', '.join(FIELDS)}.{suggest(name, FIELDS)}")
-        convert(types[name], value, name)
 
 
 def draft_of(contract: Contract, kind: str, where: str) -> Draft:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Dict, Mapping, Optional
 
-from rsl_rl.contracts.draft import Draft, check_given
+from rsl_rl.contracts.draft import Draft
 from rsl_rl.utils.registry import suggest
 
 FORMATS: Dict[str, str] = {
@@ -36,7 +36,6 @@ def read_draft(path: Path, given: Optional[Mapping[str, Any]] = None) -> Draft:
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
     given = given or {}
-    check_given(given)
     try:
         found = next((module for module in map(format_of, FORMATS) if module.recognises(path)), None)
         if found is None:

@@ -16,6 +16,7 @@ from rsl_rl.contracts.gym_layout import scales_of, terms_of_size
 from rsl_rl.contracts.unitree_rl_gym import PERIOD
 from rsl_rl.utils.config_io import short_repr
 from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.text import is_utf8
 
 KIND = "legged_gym"
 CONVENTION = "convention of legged_gym"
@@ -92,7 +93,7 @@ def _gain(control: Mapping[str, Any], gain: str, joint: str) -> float:
 
 
 def _config_of(path: Path) -> Mapping[str, Any]:
-    """Return the settings of the last class of a file that is a robot's config and not an algorithm's."""
+    """Return the settings of the first class of a file that is a robot's config and not an algorithm's."""
     classes = _classes(path, depth=0)
     own = [name for name, cfg in classes.items() if "control" in cfg and "init_state" in cfg]
     if not own:
@@ -104,8 +105,8 @@ def _classes(path: Path, depth: int) -> Dict[str, Dict[str, Any]]:
     """Return the settings of each class of a file by its name, those of its base classes included."""
     if depth > 10:
         raise ValueError(f"{path}: the base classes are more than 10 files away")
-    if path.stat().st_size > MAX_SIZE:
-        raise ValueError(f"{path} has more than {MAX_SIZE // 1_000_000} MB")
+    if path.stat().st_size > MAX_SIZE or not is_utf8(path):
+        raise ValueError(f"{path} is not a Python file of at most {MAX_SIZE // 1_000_000} MB")
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

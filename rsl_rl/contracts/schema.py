@@ -10,7 +10,6 @@ from rsl_rl.config.mdp import MAX_HISTORY
 from rsl_rl.contracts.contract import (
     FORMAT,
     HISTORY_ORDERS,
-    MAX_TERM,
     MEMORIES,
     QUATERNION_ORDERS,
     Contract,
@@ -37,7 +36,7 @@ _ALLOWED: Dict[Any, Dict[str, Any]] = {
         (Contract, name): {"items": {"type": "number", "minimum": 0}}
         for name in ("stiffness", "damping", "torque_limits")
     },
-    (Term, "size"): {"minimum": 1, "maximum": MAX_TERM},
+    (Term, "size"): {"minimum": 1},
     (Term, "history"): {"minimum": 1, "maximum": MAX_HISTORY},
     (Units, "joint_pos"): {"enum": ["rad", "deg"]},
     (Units, "joint_vel"): {"enum": ["rad/s", "deg/s"]},

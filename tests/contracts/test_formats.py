@@ -388,31 +388,6 @@ def test_contract_of_the_command_line_shows_converts_and_compares(tmp_path, caps
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "joint_names=5", "joint_names=null", "observations=foo", "observations=5", "observations=[1]",
-        'observations=[{"name":"gravity"}]', 'observations=[{"name":"gravity","size":"x"}]',
-        'observations=[{"name":"gravity","size":3,"scale":{}}]', 'observations=[{"name":"gravity","size":3000000000}]',
-        'observations=[{"name":"gravity","size":3,"history":1e999}]', "torque_limits=null", "stiffness=[]",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("name", ["deploy", "gym", "config"])
-def test_given_value_that_does_not_fit_is_one_line_with_its_field(name, setting, tmp_path, capsys):
-    from rsl_rl.cli.main import main
-
-    if name == "config":
-        path = tmp_path / "config.py"
-        path.write_text(BASE_CLASS + "    class init_state:\n        default_joint_angles = {'a': 0.1, 'b': 0.2}\n")
-    else:
-        path = in_yaml(tmp_path / f"{name}.yaml", {"deploy": DEPLOY, "gym": GYM}[name])
-    joints = ["a", "b", "c", "d"][: 4 if name == "deploy" else 2]
-    given = ["--set", f"joint_names={json.dumps(joints)}", "--set", f"torque_limits={[1.0] * len(joints)}"]
-    assert main(["contract", "show", str(path), *given, "--set", setting]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and setting.partition("=")[0] in err
-
-
 def test_deploy_yaml_of_unknown_command_ranges_is_not_written(walk, tmp_path):
     with pytest.raises(ValueError, match="needs command_ranges"):
         format_of("unitree_rl_lab").write(replace(walk[0], command_ranges=None), tmp_path / "deploy.yaml")
