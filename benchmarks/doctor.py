@@ -9,6 +9,8 @@ friction, payload and gains of every robot are drawn at random. The doctor gets 
 
 from __future__ import annotations
 
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
 import argparse
 import copy
 import json

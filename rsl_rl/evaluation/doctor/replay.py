@@ -1,5 +1,7 @@
 """Predict the motion of a logged robot with its model, over a short time from each of many steps."""
 
+# pyright: reportAttributeAccessIssue=false
+# (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -166,7 +168,7 @@ class Replay:
         ctrl = np.zeros((len(steps), HORIZON, self.model.nu))
         ctrl[:, :, self._order] = motion.targets[when]
         ctrl = np.repeat(ctrl, self._substeps, axis=1)
-        out, _ = self._rollout(self.model, self._data, states, ctrl)
+        out = np.asarray(self._rollout(self.model, self._data, states, ctrl)[0])
         return out[:, self._substeps - 1 :: self._substeps]
 
     def residuals(self, motion: Motion, steps: np.ndarray, actuation: Actuation = NOMINAL) -> np.ndarray:
