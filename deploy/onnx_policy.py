@@ -88,6 +88,8 @@ class Policy:
         self.joint_names: List[str] = list(own if joint_names is None else joint_names)
         if sorted(own) != sorted(map(str, self.joint_names)):
             raise ValueError(f"got the joints {self.joint_names}; the policy moves {own}: name these, in any order")
+        if not isinstance(max_held, int) or isinstance(max_held, bool) or max_held < 0:
+            raise ValueError(f"max_held={_short(max_held)}; give a whole number of calls from 0")
         self.description, self._network, self._max_held = description, network, max_held
         self._robot_index = [self.joint_names.index(name) for name in own]  # of each of the policy's joints
         per_joint = (len(own),)
@@ -450,7 +452,7 @@ def _numbers(value: Any, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
     """Return finite numbers of a shape as float32; None for others, and for booleans and texts."""
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):  # such as lists of different lengths
+    except Exception:  # of any kind, from readings of any type, such as lists of different lengths
         return None
     if array.shape != shape or array.dtype.kind not in "iuf" or _has_boolean(value):
         return None
@@ -466,7 +468,10 @@ def _has_boolean(value: Any) -> bool:
 
 def _short(value: Any) -> str:
     """Return a value of a description as one line of at most 100 letters."""
-    text = " ".join(str(value).split())
+    try:
+        text = " ".join(str(value).split())
+    except (ValueError, RecursionError):  # of a number with thousands of digits, or lists within lists
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 

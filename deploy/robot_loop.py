@@ -93,7 +93,7 @@ class ControlLoop:
             reason = str(error)
         except KeyboardInterrupt:
             reason = INTERRUPTED
-        except Exception as error:  # of the driver or the policy: whatever it is, the robot must stop
+        except (Exception, SystemExit) as error:  # of the driver or the policy: whatever it is, the robot must stop
             reason = _one_line(error)
         return reason + self._damp_and_stop()
 
@@ -162,11 +162,14 @@ class ControlLoop:
             for _ in range(steps):
                 self._driver.hold(self._policy.default_joint_pos, 0 * self._policy.stiffness, self._policy.damping)
                 self._sleep(self._policy.control_period)
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             problems.append(f"; the damping failed: {_one_line(error)}")
         try:
-            self._driver.stop()
-        except Exception as error:
+            try:
+                self._driver.stop()
+            except KeyboardInterrupt:  # a second Ctrl-C does not keep the motors on
+                self._driver.stop()
+        except (Exception, SystemExit) as error:
             problems.append(f"; the motors could not be switched off: {_one_line(error)}")
         return "".join(problems)
 

@@ -206,6 +206,29 @@ class Contract(Settings):
         length = sum(number**2 for number in self.imu_mounting) ** 0.5
         require_field(self, "imu_mounting", abs(length - 1.0) < 0.01, "; give a unit quaternion w x y z")
         self._check_sizes(joints)
+        self._check_commands()
+
+    def _check_commands(self) -> None:
+        """Raise a ValueError for limits of the command, or a gait clock, that no robot can follow."""
+        limits, clock = (self._section_of_commands(name) for name in ("velocity", "gait_clock"))
+        if limits is not None:
+            rates = [limits.get(name, 0.0) for name in ("max_lin_acc", "max_yaw_acc")]
+            fits = all(_is_number(rate) and rate >= 0 for rate in rates)
+            require(fits, f"commands.velocity={short_repr(limits)}; give max_lin_acc and max_yaw_acc, 0 for none")
+        if clock is not None or any(term.name == "gait_clock" for term in self.observations):
+            period, dead_zone = (clock or {}).get("period"), (clock or {}).get("dead_zone")
+            fits = (
+                _is_number(period) and period > 0 and (dead_zone is None or (_is_number(dead_zone) and dead_zone >= 0))
+            )
+            require(fits, f"commands.gait_clock={short_repr(clock)}; give a positive period, and a dead_zone or null")
+
+    def _section_of_commands(self, name: str) -> Optional[Mapping[str, Any]]:
+        section = self.commands.get(name)
+        require(
+            section is None or isinstance(section, Mapping),
+            f"commands.{name}={short_repr(section)}; give names with values",
+        )
+        return section
 
     def _check_sizes(self, joints: int) -> None:
         """Raise a ValueError for sizes that contradict each other."""
@@ -224,6 +247,10 @@ class Contract(Settings):
         nominal = self.nominal_observation
         fits = nominal is None or len(nominal) == total
         require(fits, f"nominal_observation has {fits or len(nominal or ())} numbers; give {total}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e30
 
 
 _PER_JOINT = (

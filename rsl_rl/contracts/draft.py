@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
+from rsl_rl.config.base import require
 from rsl_rl.contracts.contract import (
     FORMAT,
     REQUIRED,
@@ -14,10 +15,13 @@ from rsl_rl.contracts.contract import (
     nominal_observation,
     plain_mapping,
 )
-from rsl_rl.utils.config_io import short_repr
+from rsl_rl.utils.config_io import convert, declared_types, short_repr
 from rsl_rl.utils.registry import suggest
 
 FIELDS = tuple(f.name for f in fields(Contract))
+
+MAX_NUMBERS = 1_000_000
+"""Largest size of an observation."""
 
 UNITREE_MOTORS: Dict[str, Sequence[str]] = {
     "go2": [f"{leg}_{part}_joint" for leg in ("FR", "FL", "RR", "RL") for part in ("hip", "thigh", "calf")],
@@ -55,12 +59,7 @@ class Draft(NamedTuple):
         return [name for name in REQUIRED if name not in self.values and name not in follow]
 
     def with_values(self, values: Mapping[str, Any], source: str) -> Draft:
-        """Return the draft with other values; a name that is no field is a ValueError."""
-        for name in values:
-            if name not in FIELDS:
-                raise ValueError(
-                    f"the contract has no field '{name}'; known: {', '.join(FIELDS)}.{suggest(name, FIELDS)}"
-                )
+        """Return the draft with other values."""
         return self._replace(
             values={**self.values, **values}, sources={**self.sources, **dict.fromkeys(values, source)}
         )
@@ -70,7 +69,9 @@ class Draft(NamedTuple):
         terms, names = self.values.get("observations"), self.values.get("joint_names")
         found: Dict[str, Any] = {}
         if terms is not None and names is not None:
-            found["inputs"] = {"obs": [1, sum(term["size"] * term.get("history", 1) for term in terms)]}
+            total = sum(term["size"] * term.get("history", 1) for term in terms)
+            require(total <= MAX_NUMBERS, f"observations has {total:,} numbers; give at most {MAX_NUMBERS:,}")
+            found["inputs"] = {"obs": [1, total]}
             found["outputs"] = {"actions": [1, len(names)]}
             found["nominal_observation"] = nominal_observation(terms, self.values.get("history_order", "term"))
         return self.with_values(
@@ -85,6 +86,15 @@ class Draft(NamedTuple):
                 f"{self.kind} does not say {', '.join(complete.missing)}; give each with --set FIELD=VALUE"
             )
         return contract_of({"format": FORMAT, **complete.values})
+
+
+def check_given(given: Mapping[str, Any]) -> None:
+    """Raise a ValueError for a field that a contract does not have, or a value that does not fit."""
+    hints = declared_types(Contract)
+    for name, value in given.items():
+        if name not in hints:
+            raise ValueError(f"the contract has no field '{name}'; known: {', '.join(FIELDS)}.{suggest(name, FIELDS)}")
+        convert(hints[name], value, name)
 
 
 def draft_of(contract: Contract, kind: str, where: str) -> Draft:

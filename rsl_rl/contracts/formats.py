@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Dict, Mapping, Optional
 
-from rsl_rl.contracts.draft import Draft
+from rsl_rl.contracts.draft import Draft, check_given
 from rsl_rl.utils.registry import suggest
 
 FORMATS: Dict[str, str] = {
@@ -37,6 +37,7 @@ def read_draft(path: Path, given: Optional[Mapping[str, Any]] = None) -> Draft:
         raise FileNotFoundError(f"no file {path}")
     given = given or {}
     try:
+        check_given(given)
         found = next((module for module in map(format_of, FORMATS) if module.recognises(path)), None)
         if found is None:
             raise ValueError(f"it is of none of the formats {', '.join(FORMATS)}")

@@ -94,15 +94,20 @@ def _gain(control: Mapping[str, Any], gain: str, joint: str) -> float:
 
 def _config_of(path: Path) -> Mapping[str, Any]:
     """Return the settings of the first class of a file that is a robot's config and not an algorithm's."""
-    classes = _classes(path, depth=0)
+    classes = _classes(path, depth=0, read={})
     own = [name for name, cfg in classes.items() if "control" in cfg and "init_state" in cfg]
     if not own:
         raise ValueError("there is no config class with control and init_state, nor a base class of one beside it")
     return classes[own[-1]]
 
 
-def _classes(path: Path, depth: int) -> Dict[str, Dict[str, Any]]:
-    """Return the settings of each class of a file by its name, those of its base classes included."""
+def _classes(path: Path, depth: int, read: Dict[Path, Dict[str, Dict[str, Any]]]) -> Dict[str, Dict[str, Any]]:
+    """Return the settings of each class of a file by its name, those of its base classes included.
+
+    ``read`` has the classes of the files that were read before, and gets those of this one.
+    """
+    if path in read:
+        return read[path]
     if depth > 10:
         raise ValueError(f"{path}: the base classes are more than 10 files away")
     if path.stat().st_size > MAX_SIZE or not is_utf8(path):
@@ -111,12 +116,12 @@ def _classes(path: Path, depth: int) -> Dict[str, Dict[str, Any]]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"{path} is not Python: {' '.join(str(error).split())[:200]}") from error
-    found: Dict[str, Dict[str, Any]] = {}
+    found = read[path] = {}  # before those that it imports, which may import it
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             source = _file_of(node.module, path)
             if source is not None:
-                imported = _classes(source, depth + 1)
+                imported = _classes(source, depth + 1, read)
                 found.update({a.asname or a.name: imported[a.name] for a in node.names if a.name in imported})
         elif isinstance(node, ast.ClassDef):
             found[node.name] = _settings(node, found)

@@ -140,7 +140,10 @@ def _fault(value: Any, allow_complex: bool) -> str:
         return "a sparse or nested tensor"
     if number.is_complex() and not allow_complex:
         return "complex numbers"
-    return "" if torch.isfinite(number).all() else "numbers that are not finite"
+    try:
+        return "" if torch.isfinite(number).all() else "numbers that are not finite"
+    except (NotImplementedError, RuntimeError):  # of types without arithmetic, such as float8
+        return f"numbers of the type {str(number.dtype).rpartition('.')[2]}"
 
 
 def is_whole(path: Path) -> bool:

@@ -22,6 +22,9 @@ TERMS = [
 ]
 
 
+CLOCK = {"name": "gait_clock", "size": 2, "scale": 1.0, "frame": "base"}
+
+
 def plain(**changes):
     """A contract of a robot with two joints, as plain values."""
     return {
@@ -88,6 +91,11 @@ def test_contract_without_a_needed_field_names_it(name, tmp_path):
         ({"command_ranges": [[1.0, -1.0]] * 3}, "command_ranges=.*lower number of each pair first"),
         ({"action_scale": 0.0}, "action_scale=0.0 must be positive"),
         ({"control_period": float("nan")}, "control_period=nan: give a finite number"),
+        ({"commands": {"velocity": [1.0]}}, r"commands.velocity=\[1.0\]; give names with values"),
+        ({"commands": {"velocity": {"max_lin_acc": -1.0}}}, "commands.velocity=.*; give max_lin_acc and max_yaw_acc"),
+        ({"commands": {"gait_clock": 5}}, "commands.gait_clock=5; give names with values"),
+        ({"commands": {"gait_clock": {"period": 0.0}}}, "commands.gait_clock=.*; give a positive period"),
+        ({"observations": [CLOCK, *TERMS], "inputs": {"obs": [1, 17]}}, "commands.gait_clock=None; give a positive"),
     ],
 )
 def test_contract_that_contradicts_itself_names_the_field(changes, message):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from configs.go2_flat import flat_task
 from deploy.onnx_policy import Policy
 from rsl_rl.config.mdp import ObservationGroupConfig, ObservationTerm
-from rsl_rl.contracts import contract_of
+from rsl_rl.contracts import contract_of, legged_gym
 from rsl_rl.contracts.contract import contract_json, plain_mapping
 from rsl_rl.contracts.differences import differences
 from rsl_rl.contracts.formats import FORMATS, format_of, read_draft
@@ -258,6 +259,26 @@ def test_config_class_of_legged_gym_is_read_and_never_run(tmp_path):
         read_draft(path, {"joint_names": ["right_knee"]})
 
 
+def test_config_classes_in_files_that_import_each_other_are_read_once(tmp_path, monkeypatch):
+    """Each of 8 files has 30 imports of the next: 30 to the power of 8 paths through them."""
+    read = Counter()
+
+    def parse(text, *args):
+        read[text] += 1
+        assert sum(read.values()) < 100
+        return original(text, *args)
+
+    original = legged_gym.ast.parse
+    monkeypatch.setattr(legged_gym.ast, "parse", parse)
+    for number in range(8):
+        imports = "".join(f"from robot_{number + 1} import Base as A{i}\n" for i in range(30))
+        (tmp_path / f"robot_{number}.py").write_text(f"{imports}class Base(A0):\n    number = {number}\n")
+    (tmp_path / "robot_8.py").write_text("from robot_0 import Base as Own\nclass Base:\n    pass\n")
+    with pytest.raises(ValueError, match="no config class with control and init_state"):
+        read_draft(tmp_path / "robot_0.py")
+    assert len(read) == 9 and set(read.values()) == {1}
+
+
 def test_metadata_of_mjlab_are_read(onnx_file, tmp_path):
     import onnx
 
@@ -359,6 +380,9 @@ def test_differences_name_joint_order_gains_and_scales():
     assert differences(first, first) == []
 
 
+HUGE_TERM = 'observations=[{"name":"gravity","size":1000000000}]'
+
+
 def test_contract_of_the_command_line_shows_converts_and_compares(tmp_path, capsys):
     from rsl_rl.cli.main import main
 
@@ -382,6 +406,10 @@ def test_contract_of_the_command_line_shows_converts_and_compares(tmp_path, caps
         (["show", str(tmp_path / "none.yaml")], "no file"),
         (["show", str(source), "--set", "stifness=1"], "no field 'stifness'"),
         (["show", str(source), "--set", "stiffness"], "give FIELD=VALUE"),
+        (["show", str(source), "--set", "joint_names=5"], "joint_names=5; give a list"),
+        (["show", str(source), "--set", "observations=[1]"], "observations[0]=1; give a mapping"),
+        (["show", str(target), "--set", 'observations=[{"name":"x"}]'], "observations[0].size is missing"),
+        (["show", str(source), *given, "--set", HUGE_TERM], "observations has 1,000,000,000 numbers; give at most"),
         (["convert", str(source), str(tmp_path / "x"), "--to", "mjlap", *given], "Did you mean 'mjlab'"),
     ):
         assert main(["contract", *words]) == 2

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import functools
 import json
 import subprocess
 import sys
@@ -199,6 +200,13 @@ def test_target_limits_of_a_file_without_them_are_what_the_torque_limit_can_use(
         assert policy.counts["clamped_targets"] == (target < 0.3)
 
 
+class BrokenReading:
+    """A reading that cannot be read, such as a tensor on another device."""
+
+    def __array__(self, *_):
+        raise RuntimeError("the sensor is gone")
+
+
 BAD_READINGS = [
     {"joint_pos": None},
     {"base_ang_vel": (0.0, float("nan"), 0.0)},
@@ -206,6 +214,8 @@ BAD_READINGS = [
     {"base_quat": (0.0, 0.0, 0.0, 0.0)},
     {"command": (float("nan"), 0.0, 0.0)},
     {"joint_vel": (1.0,)},
+    {"joint_vel": BrokenReading()},
+    {"joint_vel": functools.reduce(lambda inner, _: [inner], range(10_000), [])},
 ]
 
 
@@ -226,6 +236,12 @@ def test_policy_without_usable_readings_in_mid_stride_holds_its_targets_and_then
     policy.reset()
     np.testing.assert_array_equal(policy(**STATE), walking_on)
     assert policy.counts["held_calls"] == MAX_HELD
+
+
+@pytest.mark.parametrize("max_held", [-1, float("nan"), True, None, "5"])
+def test_policy_with_a_limit_of_held_calls_that_is_none_is_refused(max_held):
+    with pytest.raises(ValueError, match=r"max_held=.*; give a whole number of calls from 0"):
+        Policy(describe(), counting, max_held=max_held)
 
 
 def test_policy_goes_on_after_a_short_loss_of_readings():

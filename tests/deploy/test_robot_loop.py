@@ -184,6 +184,34 @@ def test_loop_that_is_interrupted_damps_and_stops(robot_loop):
     assert robot.calls == ["hold"] * 20 + ["damp"] * 5 + ["stop"]
 
 
+def test_loop_with_a_driver_that_exits_damps_and_stops(robot_loop):
+    robot = FaultyRobot()
+
+    def exits():
+        if len(robot.sent) == 20:
+            sys.exit("the driver gives up")
+        return FaultyRobot.readings(robot)
+
+    robot.readings = exits
+    loop = robot_loop.ControlLoop(robot, policy_of(robot), MAX_AGE, 0.1, robot.clock, robot.sleep)
+    assert loop.run((0.0, 0.0, 0.0), 1.0) == "SystemExit: the driver gives up"
+    assert robot.calls == ["hold"] * 20 + ["damp"] * 5 + ["stop"]
+
+
+def test_loop_that_is_interrupted_while_it_stops_switches_the_motors_off(robot_loop):
+    robot, interrupts = FaultyRobot("wrong target", 0.5, 9.0), [KeyboardInterrupt]
+
+    def stop():
+        if interrupts:
+            raise interrupts.pop()
+        FaultyRobot.stop(robot)
+
+    robot.stop = stop
+    loop = robot_loop.ControlLoop(robot, policy_of(robot), MAX_AGE, 0.1, robot.clock, robot.sleep)
+    assert loop.run((0.0, 0.0, 0.0), 1.0, 0.3).startswith("target beyond limits")
+    assert robot.calls[-1] == "stop"
+
+
 def test_motors_that_cannot_be_switched_off_are_told(robot_loop):
     def broken():
         raise OSError("No route to host")

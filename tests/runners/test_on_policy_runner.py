@@ -580,6 +580,7 @@ TENSORS = {
     "a tensor without values": lambda x: x.to("meta"),
     "a sparse or nested tensor": lambda x: x.to_sparse(),
     "a quantized tensor": lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+    "numbers of the type float8_e4m3fn": lambda x: x.to(torch.float8_e4m3fn),
     "complex numbers": lambda x: x + 1j,
 }
 
