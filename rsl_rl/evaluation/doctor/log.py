@@ -64,8 +64,8 @@ def read_log(path: Path, description: Mapping[str, Any]) -> Log:
     if sorted(joints) != sorted(policy_joints):
         missing = sorted(set(policy_joints) - set(joints)) or sorted(set(joints) - set(policy_joints))
         raise ValueError(
-            f"{path} has the joints {listed(joints, 3)}, the policy {listed(policy_joints, 3)}; the first that one of "
-            f"them lacks is {missing[0] if missing else 'named twice'}: give the log of this robot, or name its joints so"
+            f"{path} has the joints {listed(joints, 3)}, the policy {listed(policy_joints, 3)}; the first "
+            f"that one of them lacks is {missing[0] if missing else 'named twice'}: give the log of this robot"
         )
     table = _numbers(path, rows, header) * factors
     large = ~(np.abs(table) <= LARGEST)
