@@ -138,6 +138,7 @@ def evaluate_policies(argv: Sequence[str]) -> int:
     with usage_errors():
         from rsl_rl.cli.policy_files import load_policy_files
         from rsl_rl.evaluation.conditions import for_evaluation, on_terrain
+        from rsl_rl.evaluation.curriculum import require_curriculum
 
         reject_changed_flags(flags, "--policy names the policies", "load_run", "load_runs", "checkpoint", "checkpoints")
         reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
@@ -147,6 +148,8 @@ def evaluate_policies(argv: Sequence[str]) -> int:
         candidates: List[Candidate] = []
         for name, file in files.items():
             task = on_terrain(file.task, flags.terrain, flags.level)
+            if flags.curriculum:
+                require_curriculum(task)
             env_cfg = for_evaluation(task, flags.num_envs, flags.seconds, flags.pushes, flags.command_period)
             candidate = Candidate(name, file.acting, file.path, 0, env_cfg, cfg.sim_device, task)
             candidates += disturbed_candidates(candidate, flags.disturbance)

@@ -82,6 +82,9 @@ class Flags(RunFlags):
     """Robot of --policy: go2 is --task go2_flat."""
 
 
+WRITTEN = ("export", "page", "page_add", "licence")
+"""Flags of what is written of a run's policy besides the video."""
+
 DEFAULT_ROBOTS = 4
 """Robots in a video."""
 
@@ -114,7 +117,7 @@ def film_policy(args: Arguments) -> int:
         from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
         from rsl_rl.utils.files import require_writable
 
-        unused = ("load_run", "checkpoint", "viewer", "keyboard", "follow", "fault_dump")
+        unused = ("load_run", "checkpoint", "viewer", "keyboard", "follow", "fault_dump", *WRITTEN)
         reject_changed_flags(flags, "--policy is filmed without a run", *unused)
         script, seconds, num_envs = length_of(flags, read_commands)
         (file,) = load_policy_files(
@@ -151,6 +154,8 @@ def play(args: Arguments) -> int:
     if args.flags.fault_dump is not None:
         return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:
+        with usage_errors():
+            reject_changed_flags(args.flags, "--viewer and --keyboard write no file", *WRITTEN)
         return show_viewer(args)
     flags, cfg, run = args.flags, args.cfg, args.existing_run
     with usage_errors():
@@ -259,7 +264,7 @@ def show_fault_dump(args: Arguments) -> int:
         from rsl_rl.utils.seeding import require_device
 
         unused = ("checkpoint", "num_envs", "seconds", "command", "commands", "viewer", "follow", "keyboard")
-        reject_changed_flags(flags, "--fault_dump shows a recorded fault", *unused)
+        reject_changed_flags(flags, "--fault_dump shows a recorded fault", *unused, *WRITTEN)
         require_device("sim_device", cfg.sim_device)
         path = find_fault_dump(run, flags.fault_dump)
         dump = load_fault_dump(path, cfg.env)

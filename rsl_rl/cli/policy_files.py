@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
@@ -51,6 +52,7 @@ def load_policy_files(
         own = Path(contracts[i % len(contracts)]) if contracts else contract_file(path)
         contract = read_for_robot(own, given, env)
         name = path.stem if sum(Path(other).stem == path.stem for other in paths) == 1 else str(path)
+        check_network(path, contract, own)
         files[name] = load_policy_file(path, contract, env)
     if len(files) < len(paths):
         raise ValueError("--policy names a file twice; name each once")
@@ -74,6 +76,25 @@ def contract_file(path: Path) -> Path:
     if not found:
         raise ValueError(f"{path} has no contract in it or beside it; give --contract FILE, see rsl-rl contract --help")
     return found[0]
+
+
+def check_network(path: Path, contract: Contract, where: Path) -> None:
+    """Raise a ValueError if the contract in the file ``where`` names another network.
+
+    A TorchScript file that was exported with an ONNX file shares its contract.
+    """
+
+    def checksum(file: Path) -> str:
+        content = file.read_bytes()
+        if file.suffix != ".onnx":
+            return hashlib.sha256(content).hexdigest()
+        return import_shipped("rsl_rl_deploy.onnx_policy").network_sha256(content)
+
+    files = {path, path.with_suffix(".onnx")}
+    if contract.network_sha256 and contract.network_sha256 not in [checksum(file) for file in files if file.is_file()]:
+        raise ValueError(
+            f"{where} describes another network: its network_sha256 is not that of {path}; give --contract"
+        )
 
 
 def read_for_robot(path: Path, given: Mapping[str, Any], env: LeggedRobot) -> Contract:

@@ -123,6 +123,8 @@ def _terms(file: Mapping[str, Any], joints: int) -> List[Dict[str, Any]]:
 
 def write(contract: Contract, path: Path, network: Optional[Path] = None) -> List[str]:
     """Write deploy.yaml; return the names of the fields that it cannot carry."""
+    if contract.command_ranges is None:
+        raise ValueError(f"{KIND} needs command_ranges")
     names, joints = list(contract.joint_names), len(contract.joint_names)
     order = UNITREE_MOTORS.get(contract.robot, ())
     motors = [list(order).index(name) for name in names] if set(names) <= set(order) else list(range(joints))
@@ -142,7 +144,7 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
             "scale": per_joint(own.scale, own.size),
             "history_length": own.history,
         }
-    ranges = {name: list(pair) for name, pair in zip(_RANGES, contract.command_ranges or ((-1.0, 1.0),) * 3)}
+    ranges = {name: list(pair) for name, pair in zip(_RANGES, contract.command_ranges)}
     default = list(contract.default_joint_pos)
     content = {
         "joint_ids_map": motors,
@@ -163,7 +165,7 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
     }
     write_yaml(content, path)
     kept = ["control_period", "stiffness", "damping", "default_joint_pos", "action_scale", "observations"]
-    kept += ["command_ranges", "target_limits", "history_order"] if contract.history_order == "term" else []
+    kept += ["command_ranges", "target_limits"]
     clock = contract.commands.get("gait_clock", {})
     if set(contract.commands) <= {"gait_clock"} and clock.get("dead_zone") is None:
         kept.append("commands")

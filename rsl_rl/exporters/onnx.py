@@ -50,6 +50,8 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
     finally:
         logger.setLevel(level)
     assert program is not None
+    for node in program.model.graph:
+        node.metadata_props.clear()  # names of source files on this machine
     network_sha256 = hashlib.sha256(program.model_proto.SerializeToString()).hexdigest()
     for name, value in {**(metadata or {}), "network_sha256": network_sha256}.items():
         program.model.metadata_props[name] = json.dumps(value)

@@ -84,3 +84,19 @@ def test_export_in_c_of_a_task_without_a_robot_says_so_in_a_line(loaded, tmp_pat
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("no C file: ")]
     assert lines == ["no C file: a policy in C is for robots, and this task has none; use ONNX or TorchScript"]
     assert not list(tmp_path.glob("*.[ch]"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        (("--viewer",), "write no file; leave out --page, --licence"),
+        (("--keyboard",), "write no file; leave out --page, --licence"),
+        (("--fault_dump", "x"), "shows a recorded fault; leave out --page, --licence"),
+    ],
+)
+def test_page_of_a_mode_that_writes_none_is_refused_in_a_line(tmp_path, capsys, mode, message):
+    run = ("--task", "toy", "--log_root", str(tmp_path))
+    assert main(["train", *run, "--num_envs", "4", "--max_iterations", "1", "--logger", "none"]) == 0
+    assert main(["play", *run, *mode, "--page", "walk.html", "--licence", "MIT"]) == 2
+    err = capsys.readouterr().err
+    assert message in err and "error" in err.splitlines()[-1]

@@ -414,3 +414,15 @@ def test_contract_of_the_command_line_shows_converts_and_compares(tmp_path, caps
     ):
         assert main(["contract", *words]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_deploy_yaml_of_unknown_command_ranges_is_not_written(walk, tmp_path):
+    with pytest.raises(ValueError, match="needs command_ranges"):
+        format_of("unitree_rl_lab").write(replace(walk[0], command_ranges=None), tmp_path / "deploy.yaml")
+    assert not (tmp_path / "deploy.yaml").exists()
+
+
+def test_deploy_yaml_cannot_carry_the_order_of_histories_and_says_no_more(walk, tmp_path):
+    contract = replace(walk[0], history_order="step")
+    lost = format_of("unitree_rl_lab").write(contract, tmp_path / "deploy.yaml")
+    assert "history_order" in lost and not {"command_ranges", "target_limits"} & set(lost)

@@ -109,6 +109,13 @@ def test_files_act_like_the_policy_over_a_real_rollout_with_resets(name, tmp_pat
     assert resets > 0 and actions.abs().max() > 0.05
 
 
+def test_file_names_no_place_of_this_machine(root, tmp_path):
+    from rsl_rl.exporters.onnx import export_onnx
+
+    content = export_onnx(POLICIES["gru"].build(5, 5, 3), tmp_path / "policy.onnx").read_bytes()
+    assert str(root).encode() not in content and b"site-packages" not in content and b"Linear" not in content
+
+
 def test_inputs_outputs_and_metadata_are_in_the_file(tmp_path):
     policy = POLICIES["lstm of two layers"].build(5, 5, 3)
     from rsl_rl.exporters.onnx import OPSET, export_onnx

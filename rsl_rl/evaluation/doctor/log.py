@@ -11,6 +11,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from rsl_rl.utils.text import listed
+
 MAX_ROWS = 30_000
 """Rows that are read; ten minutes at 50 Hz."""
 
@@ -62,8 +64,8 @@ def read_log(path: Path, description: Mapping[str, Any]) -> Log:
     if sorted(joints) != sorted(policy_joints):
         missing = sorted(set(policy_joints) - set(joints)) or sorted(set(joints) - set(policy_joints))
         raise ValueError(
-            f"{path} has the joints {_listed(joints)}, the policy {_listed(policy_joints)}; the first that one of them "
-            f"lacks is {missing[0] if missing else 'named twice'}: give the log of this robot, or name its joints so"
+            f"{path} has the joints {listed(joints, 3)}, the policy {listed(policy_joints, 3)}; the first "
+            f"that one of them lacks is {missing[0] if missing else 'named twice'}: give the log of this robot"
         )
     table = _numbers(path, rows, header) * factors
     large = ~(np.abs(table) <= LARGEST)
@@ -103,10 +105,6 @@ def read_log(path: Path, description: Mapping[str, Any]) -> Log:
         target=target,
     )
     return Log(**{**vars(log), "notes": (*notes, *_notes(log))})
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _first(where: np.ndarray) -> int:
