@@ -181,7 +181,7 @@ def test_former_names_are_read_and_replaced():
         == {"foot_clearance_target": rewards.foot_clearance_target}
     )
     events = replace(task.randomization, payload=(0.0, 1.0), push_interval=0.0)
-    assert events.payload == (0.0, 1.0) and events.push_interval == 0.0 and events.push_velocity == 0.4
+    assert events.payload == (0.0, 1.0) and events.push_interval == 0.0 and events.push_velocity == 0.5
     noiseless = {name: replace(term, noise=0.0) for name, term in task.policy_observations.items()}
     other = replace(task, policy_observations=noiseless, more_observations=MORE)
     assert other.observations["policy"].terms == noiseless and other.more_observations == MORE

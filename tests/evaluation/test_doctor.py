@@ -109,10 +109,10 @@ def two_way(kind, description, seed):
 
 
 def test_doctor_of_a_robot_that_stands_still_says_which_joints_tell_nothing(description, tmp_path):
-    log, _ = walk({**description, "command_ranges": [[0.0, 0.0]] * 3}, tmp_path, seconds=2.0)
+    log, _ = walk({**description, "command_ranges": [[0.0, 0.0]] * 3}, tmp_path, seconds=12.0)
     result = judge(log, description)
     assert not result.findings
-    assert any("not enough motion in" in note and "RR_calf_joint" in note for note in result.notes)
+    assert any("not enough motion in" in note and "FR_calf_joint" in note for note in result.notes)
 
 
 def test_doctor_without_a_model_judges_what_is_computed_again(description, tmp_path):

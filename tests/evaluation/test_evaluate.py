@@ -30,6 +30,7 @@ from rsl_rl.evaluation.evaluate import (
 )
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBins, GaitMetrics, merge_bins
 from rsl_rl.robots.go2 import GO2
+from rsl_rl.tasks.robot_state import RobotState
 
 CFG = Go2Flat().env
 
@@ -171,6 +172,10 @@ def test_every_repetition_has_to_pass():
     assert unmet_criteria([{"a": float("nan")}], limits) == ["a nan > 1.0"]
 
 
+class StillState(SimpleNamespace):
+    planar_velocity = RobotState.planar_velocity
+
+
 def still_state(num_envs=2):
     """Robots that stand upright in the air and do nothing."""
 
@@ -191,7 +196,7 @@ def still_state(num_envs=2):
         joint_vel=zeros(12),
     )
     forces = {link: zeros() for link in CFG.terminations.contact_links}
-    return SimpleNamespace(
+    return StillState(
         sim=sim,
         control_dt=0.02,
         command=zeros(3),

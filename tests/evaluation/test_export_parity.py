@@ -258,4 +258,5 @@ def test_torchscript_without_memory_answers_with_a_list(walker, tmp_path):
 def test_the_description_fits_what_onnx_carries(walker, tmp_path):
     runner, description, _ = walker
     stored, _ = open_onnx(export_onnx(runner.alg.policy, tmp_path / "policy.onnx", description))
+    assert len(stored.pop("network_sha256")) == 64
     assert stored == json.loads(json.dumps(description)) and stored["command_ranges"][0] == [-1.0, 1.0]

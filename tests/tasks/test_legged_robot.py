@@ -248,7 +248,7 @@ def test_a_robot_on_its_back_has_failed():
 
 
 def test_commands_lie_in_their_ranges_and_change_in_time():
-    commands = replace(CFG.commands, resampling_time=0.1, standing_fraction=0.25)
+    commands = replace(CFG.commands, resampling_time=0.1, standing_fraction=0.25, standing_time=0.0)
     env = make(1000, commands=commands, episode_length=100.0, randomization=RandomizationConfig.none())
     first = env.state.command.clone()
     for _ in range(4):

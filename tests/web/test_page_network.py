@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from rsl_rl.config.policy import (
     SymmetricActorCriticConfig,
     SymmetricActorCriticRecurrentConfig,
 )
-from tests.conftest import ROOT
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -41,6 +41,7 @@ POLICIES = {
     "symmetric lstm": SymmetricActorCriticRecurrentConfig(rnn_type="lstm", rnn_hidden_size=12, **NETS, **MIRRORS),
 }
 
+ROOT = Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"
 
 PROGRAM = """

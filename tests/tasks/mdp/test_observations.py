@@ -81,7 +81,7 @@ def test_observation_term_by_path_is_scaled_described_and_changed_by_pushes():
         result = env.step(torch.zeros(4, 12))
         torch.testing.assert_close(result.obs["own"], 2.0 * height_and_speed(env.state))
     assert env.describe_interface(["own"])["observations"] == [
-        {"name": path, "size": 2, "scale": 2.0, "frame": "", "history": 1}
+        {"name": path, "size": 2, "scale": 2.0, "frame": "", "history": 1, "delay": [0.0, 0.0]}
     ]
 
 
