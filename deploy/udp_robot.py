@@ -52,8 +52,8 @@ class Connection:
 
     def set_faults(self, loss: float = 0.0, jitter: float = 0.0, late: float = 0.0) -> None:
         """Set the share of packets that are lost, the largest random delay [s], and hold all back for a time [s]."""
-        self.loss, self.jitter = loss, jitter
-        self._held_until = time.monotonic() + late
+        self.loss, self.jitter = float(loss), float(jitter)
+        self._held_until = time.monotonic() + float(late)
 
     def _delay(self, queue: List[Tuple[float, int, bytes, Any]], packet: bytes, peer: Any) -> None:
         now = time.monotonic()
@@ -72,8 +72,12 @@ class Connection:
             except (BlockingIOError, ConnectionRefusedError):
                 break
             if packet[:4] == b"flaw":
-                self.set_faults(**json.loads(packet[4:].decode()))
-                self.socket.sendto(b"flaw", peer)
+                try:
+                    self.set_faults(**json.loads(packet[4:].decode()))
+                except (TypeError, ValueError) as error:
+                    print(f"a packet of the kind flaw is ignored: {' '.join(str(error).split())}", file=sys.stderr)
+                else:
+                    self.socket.sendto(b"flaw", peer)
             else:
                 self._delay(self._incoming, packet, peer)
         now = time.monotonic()

@@ -93,7 +93,7 @@ def _gain(control: Mapping[str, Any], gain: str, joint: str) -> float:
 
 
 def _config_of(path: Path) -> Mapping[str, Any]:
-    """Return the settings of the first class of a file that is a robot's config and not an algorithm's."""
+    """Return the settings of the last class of a file that is a robot's config and not an algorithm's."""
     classes = _classes(path, depth=0, read={})
     own = [name for name, cfg in classes.items() if "control" in cfg and "init_state" in cfg]
     if not own:

@@ -85,7 +85,7 @@ def _gymnasium_env(name: str) -> Any:
         import gymnasium  # an optional package
     except ImportError as error:
         raise ValueError(f"{name} is not package.module:make_env, and an id of Gymnasium needs: {error}") from error
-    if name not in gymnasium.registry and "/" not in name and ":" not in name:
+    if name.startswith(".") or (name not in gymnasium.registry and "/" not in name and ":" not in name):
         raise ValueError(
             f"Gymnasium knows no environment {name or repr(name)}; give package.module:make_env, or one of its ids."
             f"{suggest(name, gymnasium.registry)}"

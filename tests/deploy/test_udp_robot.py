@@ -101,6 +101,12 @@ def robot(pytestconfig, policy_file):
     robot.close()
 
 
+def test_robot_ignores_settings_of_the_connection_that_make_no_sense(robot):
+    for packet in (b"flaw", b"flaw[1]", b'flaw{"loss": "much"}', b'flaw{"speed": 1}', b"flaw\xff"):
+        robot.outside.send(packet)
+    robot.set_faults()
+
+
 class Sabotage:
     """A driver that lets something go wrong after a number of targets, as an unlucky connection does."""
 

@@ -66,6 +66,12 @@ def test_check_env_of_a_gymnasium_id():
     assert report.groups == {"policy": (4,)} and report.num_actions == 2 and report.error == ""
 
 
+def test_check_env_of_a_path_is_refused():
+    pytest.importorskip("gymnasium")
+    with pytest.raises(ValueError, match=r"knows no environment \.\./folder:make_env; give package\.module:make_env"):
+        check_env("../folder:make_env")
+
+
 def test_check_env_of_an_unknown_id_names_a_known_one():
     pytest.importorskip("gymnasium")
     with pytest.raises(ValueError, match=r"knows no environment CartPoles-v1; give .*\. Did you mean 'CartPole-v1'\?"):
