@@ -36,14 +36,12 @@ class CPolicy:
     ):
         self.description, self.control_period = description, float(description["control_period"])
         self.joint_names = list(description["joint_names"] if joint_names is None else joint_names)
-        self.library, self._stopped_error = load_library(source), stopped_error
+        library, self._stopped_error = load_library(source), stopped_error
         self._memory_shapes = [shape for name, shape in description["inputs"].items() if name != "obs"]
         self._readings, self._state = _structures(description)
         self._targets = (ctypes.c_float * len(description["joint_names"]))()
-        self._call = {
-            name: getattr(self.library, f"{source.stem}_{name}") for name in ("init", "reset", "step", "clear")
-        }
-        self._network = getattr(self.library, f"{source.stem}_network")
+        self._call = {name: getattr(library, f"{source.stem}_{name}") for name in ("init", "reset", "step", "clear")}
+        self._network = getattr(library, f"{source.stem}_network")
         names = (ctypes.c_char_p * len(self.joint_names))(*(name.encode() for name in self.joint_names))
         if len(names) != len(self._targets) or not self._call["init"](ctypes.byref(self._state), names):
             raise ValueError(f"got the joints {self.joint_names}; the policy moves {description['joint_names']}")
