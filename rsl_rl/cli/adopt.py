@@ -114,18 +114,20 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
     from rsl_rl.runners.run_folder import run_lock
 
     temporary = folder.with_name(f".{folder.name}.part")
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(run_lock(temporary))
-        except TrainingError as error:
-            raise ValueError(
-                f"another process prepares {folder}; wait for it, or give another name with --name"
-            ) from error
-        shutil.rmtree(temporary / folder.name, ignore_errors=True)
-        try:
+    try:
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(run_lock(temporary))
+            except TrainingError as error:
+                raise ValueError(
+                    f"another process prepares {folder}; wait for it, or give another name with --name"
+                ) from error
+            shutil.rmtree(temporary / folder.name, ignore_errors=True)
             yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    finally:  # a signal may come while the lock is taken, so it is taken once more for the removal
+        if temporary.exists():
+            with contextlib.suppress(TrainingError, OSError), run_lock(temporary):
+                shutil.rmtree(temporary, ignore_errors=True)
 
 
 def prepare(model: Path, folder: Path, pictures: bool, hints: Dict[str, Any]) -> List[str]:

@@ -77,7 +77,8 @@ class TerrainConfig(Settings):
     def __post_init__(self):
         super().__post_init__()
         require_counts(self, 1, "num_levels", "num_columns", high=1000)
-        require_positive(self, "tile_size", "platform_size", "cell", "promotion_distance")
+        require_positive(self, "platform_size", "promotion_distance")
+        require_within(self, 1e-3, 1e4, "tile_size", "cell")
         require_not_negative(self, "demotion_share")
         require_counts(self, 0, "seed")
         require_within(self, 2.0, 1000.0, "border")

@@ -108,6 +108,7 @@ def test_own_type_with_parameters():
         ({"types": {"gap": TerrainType(params={"wide": 1.0})}}, r"env\.terrain\.types\.gap\.params has 'wide'"),
         ({"types": {"gap": 1.0, "flat": 0.001}}, "num_columns=20 leaves no column for the type flat"),
         ({"types": {"gap": -1.0}}, r"env\.terrain\.types\.gap=-1.0 must be positive"),
+        ({"cell": 2e-313}, r"env\.terrain\.cell=2e-313 must lie in \[0\.001, 10000\]"),
         ({"cell": 0.3}, r"env\.terrain\.cell=0\.3 does not divide env\.terrain\.tile_size=8"),
         ({"platform_size": 7.0}, "leave 1 m on each side"),
         ({"level": 10}, "give a level below 10"),
