@@ -19,7 +19,7 @@ from rsl_rl.config.mdp import (
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
-from .go2_flat import flat_task
+from .go2_flat import GROWING, flat_task
 
 _LEGS = tuple(f"{side}_{part}" for part in ("thigh", "shin") for side in ("left", "right"))
 
@@ -75,7 +75,9 @@ def biped_task() -> LeggedRobotConfig:
         randomization=RandomizationConfig().with_terms(
             {
                 "model_parameters": EventTerm("startup", params={"payload": (-1.0, 3.0)}),
-                "push": EventTerm("interval", 3.0, params={"push_velocity": 0.5, "push_turning": 0.5}),
+                "push": EventTerm(
+                    "interval", 3.0, params={"push_velocity": 0.5, "push_turning": 0.5, "schedule": GROWING}
+                ),
             }
         ),
         terminations=TerminationConfig(contact_links=("trunk", *_LEGS), max_tilt=0.8),

@@ -38,6 +38,10 @@ _SENSED = {
 }
 """Observations that sensors of the robot provide, with scales and noise of legged_gym, and the phase of the gait."""
 
+GROWING = {"start": 0.0, "end": 1.0, "steps": 100 * 24}
+"""Schedule of a disturbance that grows during the first 100 iterations: a policy that cannot walk learns nothing from
+pushes."""
+
 TROT = (0.0, 0.5, 0.5, 0.0)
 """Phases of the feet FL, FR, RL, RR in a trot, in turns of the gait clock."""
 
@@ -77,6 +81,7 @@ def flat_task() -> LeggedRobotConfig:
             {
                 "track_lin_vel": RewardTerm(1.5, params={"tracking_sigma": 0.25}),
                 "track_yaw_rate": RewardTerm(0.75, params={"tracking_sigma": 0.25}),
+                "alive": RewardTerm(1.0),
                 "lin_vel_z": RewardTerm(-2.0),
                 "ang_vel_xy": RewardTerm(-0.05),
                 "orientation": RewardTerm(-5.0),
@@ -94,6 +99,7 @@ def flat_task() -> LeggedRobotConfig:
                 "stand_still": RewardTerm(-0.5),
                 "standing_steps": RewardTerm(-0.5),
             },
+            only_positive=False,  # clipped rewards are all 0 while a robot tips over, so that it learns less from it
         ),
         gate={
             "fall_rate": 0.01,
@@ -101,12 +107,13 @@ def flat_task() -> LeggedRobotConfig:
             "yaw_rate_error": 0.15,
             "failures_per_hour": 0.1,
             "freezes_per_hour": 0.0,
-            "pushed_failures_per_hour": 1.0,
+            "pushed_failures_per_hour": 0.34,
+            "joystick_lin_vel_error": 0.12,
             "dead_zone": 0.05,
-            "stop_drift": 0.05,
+            "stop_drift": 0.02,
         },
         randomization=RandomizationConfig().with_terms(
-            {"push": EventTerm("interval", 2.0, params={"push_turning": 1.5})}
+            {"push": EventTerm("interval", 2.0, params={"push_turning": 1.5, "schedule": GROWING})}
         ),
         terminations=TerminationConfig(contact_links=("trunk", "head"), max_tilt=1.0),
     )

@@ -9,10 +9,7 @@ from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import EventTerm, ObservationTerm
 from rsl_rl.config.task import LeggedRobotConfig
 
-from .go2_flat import Go2Flat, flat_task
-
-_GROWING = {"start": 0.2, "end": 1.0, "steps": 100 * 24}
-"""Ranges that grow during the first 100 iterations."""
+from .go2_flat import GROWING, Go2Flat, flat_task
 
 
 def robust_task() -> LeggedRobotConfig:
@@ -44,10 +41,10 @@ def robust_task() -> LeggedRobotConfig:
         ).with_terms(
             {
                 "action_delay": EventTerm("reset", params={"range": (0, 3)}),
-                "motor_strength": EventTerm("reset", params={"range": (0.7, 1.1), "schedule": _GROWING}),
+                "motor_strength": EventTerm("reset", params={"range": (0.7, 1.1), "schedule": GROWING}),
                 "trunk_com": EventTerm("startup", params={"range": {"x": (-0.03, 0.03), "y": (-0.02, 0.02)}}),
                 "encoder_offset": EventTerm("startup", params={"range": (-0.02, 0.02)}),
-                "push_force": EventTerm("interval", 8.0, params={"force": 40.0, "schedule": _GROWING}),
+                "push_force": EventTerm("interval", 8.0, params={"force": 40.0, "schedule": GROWING}),
             }
         ),
     )

@@ -37,8 +37,9 @@ TERRAIN = TerrainConfig(
 )
 """Tiles that a robot leaves within one episode."""
 
-_LEFT_OUT = ("base_height", "foot_slip")
-"""Reward terms of go2_flat that ask for what rough ground does not allow."""
+_LEFT_OUT = ("base_height", "foot_slip", "alive")
+"""Reward terms of go2_flat that ask for what rough ground does not allow, and the one that clipped rewards do not need.
+"""
 
 
 def rough_task() -> LeggedRobotConfig:
@@ -65,7 +66,7 @@ def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobot
             "critic": task.observations["critic"].with_terms({"height_scan": replace(scan, noise=0.0)}),
         },
         commands=replace(task.commands, yaw_rate=(-0.4, 0.4), resampling_time=10.0),
-        rewards=replace(task.rewards, terms=terms).with_weights(softer),
+        rewards=replace(task.rewards, terms=terms, only_positive=True).with_weights(softer),
         randomization=task.randomization.with_terms(
             {"push": EventTerm("interval", 8.0), "scan_error": EventTerm("reset")}
         ),

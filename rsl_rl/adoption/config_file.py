@@ -101,12 +101,14 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "clock_sensed": '\n    "gait_clock": ObservationTerm(),' if _trots(robot) else "",
         "clock_import": "\n    CommandTerm," if _trots(robot) else "",
         "rewards": "\n".join(f"                {line}" for line in rewards),
+        "clipping": "" if biped else ",\n            only_positive=False,  # a fall costs the reward of being alive",
         "weights_of": "the Unitree G1 (configs/g1_flat.py)" if biped else "Go2",
         "base": python_text(tree.links[0].name),
         "payload": repr((round(payload[0], 2), round(payload[1], 2))),
         "start": repr((round(1 - start, 2), round(1 + start, 2))),
-        "push_period": "6.0" if biped else "2.0",
-        "push": number((0.3 if biped else 0.6) * growth, 2),
+        "push_period": "3.0" if biped else "2.0",
+        "push": number((0.5 if biped else 0.6) * growth, 2),
+        "push_turning": "0.5" if biped else "1.5",
     }
 
 
@@ -188,6 +190,7 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
     by_torque = "by the square of the torque scale"
     return [
         *_tracking_rewards(),
+        _term("alive", "1.0"),
         _term("lin_vel_z", "-2.0"),
         _term("ang_vel_xy", "-0.05"),
         _term("orientation", "-5.0"),
@@ -386,16 +389,31 @@ def flat_task() -> LeggedRobotConfig:
         rewards=RewardConfig(
             {{  # weights are those of {weights_of}
 {rewards}
-            }}
+            }}{clipping}
         ),
-        gate={{"fall_rate": 0.05, "lin_vel_error": 0.2, "yaw_rate_error": 0.2}},
+        gate={{
+            "fall_rate": 0.05,
+            "lin_vel_error": 0.2,
+            "yaw_rate_error": 0.2,
+            "failures_per_hour": 0.5,
+            "freezes_per_hour": 0.0,
+            "stop_drift": 0.1,
+        }},
         randomization=RandomizationConfig(
             {{
                 # [kg] in proportion to the mass
                 "model_parameters": EventTerm("startup", params={{"payload": {payload}}}),
                 "start_state": EventTerm("reset", params={{"initial_joint_scale": {start}}}),
-                # on average after [s]; by up to [m/s], by the root of the leg length
-                "push": EventTerm("interval", period={push_period}, params={{"push_velocity": {push}}}),
+                # on average after [s]; by up to [m/s], by the root of the leg length, and [rad/s]; none at first
+                "push": EventTerm(
+                    "interval",
+                    period={push_period},
+                    params={{
+                        "push_velocity": {push},
+                        "push_turning": {push_turning},
+                        "schedule": {{"start": 0.0, "end": 1.0, "steps": 100 * 24}},
+                    }},
+                ),
             }}
         ),
         terminations=TerminationConfig(contact_links=({base},), max_tilt=1.0),  # the trunk must not touch the floor

@@ -224,8 +224,9 @@ def test_load_state_dict_refuses_every_tensor_of_another_shape():
         wrong = copy.deepcopy(state)
         *parents, name = path
         entry = functools.reduce(operator.getitem, parents, wrong)
-        entry[name] = entry[name][:1]  # what copy_ would take for all robots
-        with pytest.raises(ValueError, match=rf"{'.'.join(path)} has the shape \[1.* and this simulation needs \[8"):
+        value = entry[name]
+        entry[name] = value[:1] if value.dim() else value.view(1)  # what copy_ would take for all robots
+        with pytest.raises(ValueError, match=rf"{'.'.join(path)} has the shape \[1.* and this simulation needs \[[8\]]"):
             env.load_state_dict(wrong)
 
 
@@ -398,6 +399,26 @@ def test_pushes_turn_the_trunk_about_each_axis():
     assert change.abs().max() <= 1.5 + 1e-5
     assert change.mean(dim=0).tolist() == pytest.approx([0.0] * 3, abs=0.1)
     assert change.std(dim=0).tolist() == pytest.approx([1.5 / 3**0.5] * 3, rel=0.1)  # of a uniform distribution
+
+
+def test_pushes_with_a_schedule_grow_with_its_factor():
+    def pushed(params):
+        pushes = {"push": EventTerm("interval", CFG.sim.control_dt, params={"push_velocity": 0.5, **params})}
+        env = make(16, randomization=RandomizationConfig.none().with_terms(pushes))
+        changes, factors = [], []
+        for _ in range(6):
+            set_root_velocity = env.sim.set_root_velocity
+            env.sim.set_root_velocity = lambda mask, lin_vel, ang_vel: changes.append(lin_vel - env.sim.root_lin_vel)
+            factors.append(env.step(torch.zeros(16, 12)).extras["log"].get("Schedule/push"))
+            env.sim.set_root_velocity = set_root_velocity
+        return torch.stack(changes), factors
+
+    whole, no_factors = pushed({})
+    growing, factors = pushed({"schedule": {"steps": 4, "start": 0.2}})
+    expected = torch.tensor([0.4, 0.6, 0.8, 1.0, 1.0, 1.0])  # each step advances the schedule, then pushes
+    torch.testing.assert_close(growing, whole * expected.view(-1, 1, 1), atol=1e-6, rtol=0)
+    assert whole.abs().max() > 0.4 and no_factors == [None] * 6
+    assert [float(factor) for factor in factors] == pytest.approx([0.2, *expected[:-1].tolist()])  # of the step before
 
 
 def test_one_seed_one_history():

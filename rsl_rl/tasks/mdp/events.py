@@ -16,12 +16,12 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import NotNegative, PositiveRange, RandomizationConfig, Range
+from rsl_rl.config.mdp import NotNegative, PositiveRange, RandomizationConfig, Range, ScheduleConfig
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.mdp import randomization
-from rsl_rl.tasks.mdp.context import TaskContext
+from rsl_rl.tasks.mdp.context import Schedule, TaskContext
 from rsl_rl.utils.binding import bind_term, find_function, settings_of
-from rsl_rl.utils.tensors import Uniform, from_yaw, none_on_cpu
+from rsl_rl.utils.tensors import Stored, Uniform, from_yaw, none_on_cpu
 
 
 def model_parameters(
@@ -90,13 +90,24 @@ class StartState:
         self._sim.reset(mask, pose_vel)
 
 
-class Push:
+class Push(Stored):
     """Change the velocity of the trunk: the horizontal one by at most ``push_velocity`` [m/s] in x and in y, and the
-    angular one by at most ``push_turning`` [rad/s] about each axis."""
+    angular one by at most ``push_turning`` [rad/s] about each axis. ``schedule`` lets both change during the training.
+    """
 
-    def __init__(self, task: TaskContext, *, push_velocity: NotNegative, push_turning: NotNegative):
+    stored = ("_schedule",)
+
+    def __init__(
+        self,
+        task: TaskContext,
+        *,
+        push_velocity: NotNegative,
+        push_turning: NotNegative,
+        schedule: Optional[ScheduleConfig] = None,
+    ):
         self._sim, self._generator = task.sim, task.generator
         self._largest, self._turning = push_velocity, push_turning
+        self._schedule = Schedule(task, schedule) if schedule is not None else None
 
     def due(self, probability: float) -> Tensor:
         """Draw the pushes of all robots, and who is pushed [N]."""
@@ -106,11 +117,17 @@ class Push:
 
     def __call__(self, mask: Tensor) -> None:
         change, ang_vel = self._drawn.sub_(0.5).mul_(2), self._sim.root_ang_vel
+        if self._schedule is not None:
+            change *= self._schedule.factor
         if self._turning:
             ang_vel = ang_vel + change[:, 3:] * self._turning
         lin_vel = change[:, :3].mul_(self._largest)
         lin_vel[:, 2] = 0.0
         self._sim.set_root_velocity(mask, lin_vel.add_(self._sim.root_lin_vel), ang_vel)
+
+    def log(self) -> Dict[str, Tensor]:
+        """Return the factor of the schedule."""
+        return {} if self._schedule is None else {"Schedule/push": self._schedule.factor}
 
 
 TERMS: Dict[str, Callable] = {

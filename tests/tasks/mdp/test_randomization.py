@@ -279,6 +279,7 @@ def everything():
         "gravity_change": EventTerm("interval", 0.2, params={"range": (-0.2, 0.2)}),
         "encoder_offset": EventTerm("reset", params={"range": (-0.02, 0.02)}),
         "push_force": EventTerm("interval", 0.3, params={"force": 30.0}),
+        "push": EventTerm("interval", 0.3, params={"push_velocity": 0.5, "schedule": {"steps": 60}}),
     }
     policy = CFG.observations["policy"]
     late = {name: replace(term, bias=0.02, delay=(0, 2)) for name, term in policy.terms.items()}
