@@ -2,16 +2,21 @@
 
 from typing import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 
 def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of texts, the first of which is the head, as a table; nothing in them is markup."""
+    """Print rows of texts, the first of which is the head, as a table; nothing in them is markup. A table that is wider
+    than the terminal has no lines between its columns."""
+    console = Console()
     table = Table(title=Text(title) if title else None)
     for i, head in enumerate(rows[0]):
         table.add_column(Text(head), justify="right" if i else "left", overflow="fold", no_wrap=not i)
     for row in rows[1:]:
         table.add_row(*map(Text, row))
-    Console().print(table)
+    if console.measure(table, options=console.options.update(max_width=10_000)).maximum > console.width:
+        table.box, table.padding, table.pad_edge = box.SIMPLE, (0, 0), False
+    console.print(table)

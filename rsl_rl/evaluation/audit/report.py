@@ -34,8 +34,8 @@ def tables(result: Audit, direction: str = "") -> List[Cells]:
     shown = [name for name in names if name in row.earned]
     by_term = [["", *shown]]
     for term in row.earned[shown[0]].terms:
-        by_term.append([term, *(f"{row.earned[name].terms[term]:.3f}" for name in shown)])
-    by_term.append(["total", *(f"{row.earned[name].total:.3f}" for name in shown)])
+        by_term.append([term, *(f"{row.earned[name].terms[term]:.2f}" for name in shown)])
+    by_term.append(["total", *(f"{row.earned[name].total:.2f}" for name in shown)])
     return [whole, by_term]
 
 
