@@ -36,7 +36,7 @@ class ProgressConfig(Settings):
     """Time after which the robots of an evaluation get new commands [s]."""
     joystick_hours: float = 0.0
     """Robot-hours under a joystick in each of these evaluations, for the criteria failures_per_hour, freezes_per_hour
-    and joystick_lin_vel_error of env.gate. 0: none."""
+    and joystick_lin_vel_error of env.gate. 0: none. With ``until_gate`` only where the evaluation has passed so far."""
     until_gate: int = 0
     """End the training when this many evaluations in a row have passed the gate with the margin ``gate_score``. 0:
     train for max_iterations."""

@@ -127,9 +127,12 @@ class EvaluationCallback(_Periodic):
 
     def _evaluate(self) -> Dict[str, float]:
         env, *joystick = self._initial_envs()
-        metrics = evaluate(env, self._policy(), self._cfg.evaluate_seconds)
+        cfg = self._cfg
+        metrics = evaluate(env, self._policy(), cfg.evaluate_seconds)
+        if cfg.until_gate and score(metrics, env.cfg.gate) > cfg.gate_score:
+            joystick = []  # this evaluation cannot pass
         for other in joystick:
-            _, seconds = size_of(self._cfg.joystick_hours, other.cfg.sim.control_dt)
+            _, seconds = size_of(cfg.joystick_hours, other.cfg.sim.control_dt)
             metrics.update(measure_endurance(other, self._policy(), seconds).metrics)
         return {**metrics, "score": score(metrics, env.cfg.gate)}
 

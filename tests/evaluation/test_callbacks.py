@@ -18,7 +18,14 @@ from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from configs.toy import Toy
 from rsl_rl.config.experiment import ProgressConfig
-from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback, build_evaluation_env, build_video_env, score
+from rsl_rl.evaluation.callbacks import (
+    EvaluationCallback,
+    VideoCallback,
+    build_evaluation_env,
+    build_joystick_env,
+    build_video_env,
+    score,
+)
 from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.evaluate import evaluate
 from rsl_rl.runners import OnPolicyRunner
@@ -153,6 +160,16 @@ def test_each_evaluation_meets_the_same_robots_and_commands():
     assert results[1] == {f"evaluation/{k}": v for k, v in {**expected, "score": score(expected, env.cfg.gate)}.items()}
     assert [iteration for iteration, _ in offered] == [2, 4, 5]
     assert offered[0][1]["score"] == results[1]["evaluation/score"]
+
+
+@pytest.mark.parametrize(("until_gate", "is_driven"), [(0, True), (1, False)])
+def test_evaluation_that_has_missed_the_gate_tests_no_endurance_before_the_gate(until_gate, is_driven):
+    cfg = replace(SHORT, joystick_hours=0.001, until_gate=until_gate)
+    envs = build_evaluation_env(Go2Flat().env, cfg, "cpu", 7), build_joystick_env(Go2Flat().env, cfg, "cpu", 8)
+    found = []
+    judge = EvaluationCallback(envs, cfg, 2, lambda: Steady(0.0), [lambda _, metrics: found.append(metrics)])
+    judge(2)
+    assert found[0]["score"] > 1 and ("failures_per_hour" in found[0]) == is_driven
 
 
 def test_the_score_is_the_worst_share_of_a_limit():
