@@ -226,7 +226,9 @@ def test_load_state_dict_refuses_every_tensor_of_another_shape():
         entry = functools.reduce(operator.getitem, parents, wrong)
         value = entry[name]
         entry[name] = value[:1] if value.dim() else value.view(1)  # what copy_ would take for all robots
-        with pytest.raises(ValueError, match=rf"{'.'.join(path)} has the shape \[1.* and this simulation needs \[[8\]]"):
+        with pytest.raises(
+            ValueError, match=rf"{'.'.join(path)} has the shape \[1.* and this simulation needs \[[8\]]"
+        ):
             env.load_state_dict(wrong)
 
 
