@@ -15,6 +15,9 @@ from rsl_rl.cli.experiments import FOLDERS
 from rsl_rl.utils.host import current_launch
 from rsl_rl.utils.text import one_line, printable
 
+MAX_LENGTH = 2000
+"""Characters of a message that are printed."""
+
 
 def program() -> str:
     """Return the name of the program for messages, such as "rsl-rl train" or "train.py"."""
@@ -39,7 +42,10 @@ def is_first_on_machine() -> bool:
 
 def print_error(message: str) -> None:
     """Print the line about wrong usage."""
-    print(f"{program()}: error: {one_line(message)}", file=sys.stderr)
+    text = one_line(message)
+    if len(text) > MAX_LENGTH:  # of long names
+        text = f"{text[: MAX_LENGTH // 2]} ... {text[-MAX_LENGTH // 2 :]}"
+    print(f"{program()}: error: {text}", file=sys.stderr)
 
 
 def fail(message: str) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.abc
 import importlib.machinery
+import inspect
 import re
 import sys
 import warnings
@@ -69,6 +70,12 @@ def import_object(path: Any) -> Any:
     if not hasattr(module, attribute):
         raise ValueError(f"module '{module_name}' has no '{attribute}'.{suggest(attribute, dir(module))}")
     return getattr(module, attribute)
+
+
+def is_of_python(function: Any) -> bool:
+    """Return whether a function is not written in Python, or part of Python's own library, such as timeit.timeit."""
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    return inspect.isbuiltin(function) or package in getattr(sys, "stdlib_module_names", sys.builtin_module_names)
 
 
 class Registry:

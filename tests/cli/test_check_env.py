@@ -46,6 +46,9 @@ number = 7
 def text():
     return "an environment"
 
+def does_something_else() -> None:
+    open("called", "w").close()
+
 def make_point():
     from rsl_rl.config.task import ToyConfig
     return ToyConfig().build()
@@ -95,7 +98,12 @@ NO_ENVIRONMENTS = {
     "my_client:text": "my_client:text returns a str without step(), which is not an environment",
     "rsl_rl.tasks.toy:PointEnv": "cannot be called without arguments (missing a required argument: 'cfg'); name a",
     "builtins:input": "builtins:input is a function of Python itself; name a function that returns an environment",
+    "rsl_rl.env:VecEnv": "rsl_rl.env:VecEnv is an interface; name a class derived from it",
     "sys:exit": "sys:exit is a function of Python itself",
+    "os:getcwdb": "os:getcwdb is a function of Python itself",
+    "platform:uname": "platform:uname is a function of Python itself",
+    "my_client:does_something_else": "my_client:does_something_else is declared to return None; name a function that",
+    "rsl_rl.cli.experiments:default_log_root": "default_log_root is declared to return Path; name a function",
     "builtins:int": "builtins:int is a class without step()",
     "toy": "toy is a task, whose environment each training checks: rsl-rl train --task toy",
     "foo": "Gymnasium knows no environment foo; give package.module:make_env, or one of its ids",

@@ -33,7 +33,9 @@ class Changing(PointEnv):
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"num_actions": -2}, "num_actions=-2; give a whole number of at least 1"),
+        ({"num_actions": -2}, "num_actions=-2; give a whole number from 1 to 100000"),
+        ({"num_actions": 10**9}, "num_actions=1000000000; give a whole number from 1 to 100000"),
+        ({"num_envs": 10**12}, "num_envs=1000000000000; give a whole number from 1 to 100000000"),
         ({"num_actions": "x"}, "num_actions='x'; give a whole number"),
         ({"num_envs": None}, "num_envs=None; give a whole number"),
         ({"max_episode_length": "x"}, "max_episode_length='x'; give a positive number of control steps"),
