@@ -42,10 +42,14 @@ def is_first_on_machine() -> bool:
 
 def print_error(message: str) -> None:
     """Print the line about wrong usage."""
+    print(f"{program()}: error: {short_line(message)}", file=sys.stderr)
+
+
+def short_line(message: str) -> str:
+    """Return a message as one line of printable characters; the middle of a long one, such as of a name, is left
+    out."""
     text = one_line(message)
-    if len(text) > MAX_LENGTH:  # of long names
-        text = f"{text[: MAX_LENGTH // 2]} ... {text[-MAX_LENGTH // 2 :]}"
-    print(f"{program()}: error: {text}", file=sys.stderr)
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH // 2]} ... {text[-MAX_LENGTH // 2 :]}"
 
 
 def fail(message: str) -> NoReturn:

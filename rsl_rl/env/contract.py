@@ -140,7 +140,11 @@ class _ContractChecks:
         env = self.env
         for name in ("num_envs", "num_actions"):
             value = getattr(env, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value <= _LARGEST[name]:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, numbers.Integral)
+                or not 1 <= int(value) <= _LARGEST[name]
+            ):
                 self.error(f"{name}={value!r}; give a whole number from 1 to {_LARGEST[name]}")
         try:
             torch.device(env.device)

@@ -64,6 +64,8 @@ def test_adopted_quadruped_trains_and_mirrors(here, capsys, small_cfg):
 
     task = importlib.import_module("dog.flat").DogFlat().env
     assert task.commands.limit == CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0)
+    assert task.commands.standing_fraction > 0 and task.commands.standing_time > 0  # it learns to stand still:
+    assert task.rewards.terms["standing_steps"].weight < 0 and "gait_clock" in task.commands.terms
     env = replace(task, num_envs=8, randomization=RandomizationConfig.none()).build()
     for _ in range(50):  # one second with the targets of the standing pose
         step = env.step(torch.zeros(8, 12))
