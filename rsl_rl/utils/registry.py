@@ -6,8 +6,10 @@ import difflib
 import importlib.abc
 import importlib.machinery
 import inspect
+import os
 import re
 import sys
+import sysconfig
 import warnings
 from typing import Any, Iterable, List, Mapping, Sequence, Tuple
 
@@ -73,9 +75,17 @@ def import_object(path: Any) -> Any:
 
 
 def is_of_python(function: Any) -> bool:
-    """Return whether a function is not written in Python, or part of Python's own library, such as timeit.timeit."""
-    package = str(getattr(function, "__module__", "")).partition(".")[0]
-    return inspect.isbuiltin(function) or package in getattr(sys, "stdlib_module_names", sys.builtin_module_names)
+    """Return whether a function or class is not written in Python, or part of Python's own library, such as
+    timeit.timeit."""
+    if inspect.isbuiltin(function):
+        return True
+    if not (inspect.isroutine(function) or isinstance(function, type)):
+        return False
+    module = sys.modules.get(function.__module__ or "")
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return getattr(module, "__name__", "") in sys.builtin_module_names
+    return file.startswith(sysconfig.get_paths()["stdlib"] + os.sep) and "-packages" not in file
 
 
 class Registry:
