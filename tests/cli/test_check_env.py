@@ -41,6 +41,10 @@ class Leaves(Other):
     def __init__(self):
         raise SystemExit(0)
 
+class LeavesLater(Env):
+    def step(self, actions):
+        raise SystemExit(0)
+
 number = 7
 
 def text():
@@ -87,6 +91,11 @@ def test_check_env_of_our_own_environment_names_its_abilities(check):
 def test_check_env_environment_that_cannot_be_trained_exits_with_1(check):
     done = check("my_client:Broken")
     assert done.returncode == 1 and "error: " in done.stdout and "Traceback" not in done.stderr
+
+
+def test_check_env_of_an_environment_that_ends_the_process_exits_with_1(check):
+    done = check("my_client:LeavesLater")
+    assert done.returncode == 1 and done.stdout.startswith("error: the environment ends the process (sys.exit(0))")
 
 
 NO_ENVIRONMENTS = {
