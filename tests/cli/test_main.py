@@ -79,3 +79,12 @@ def test_log_root_that_is_a_link_to_itself_is_one_line(rsl_rl_here, tmp_path, ca
     assert rsl_rl_here("train", "--task", "toy", "--max_iterations", "1", "--log_root", str(tmp_path / "loop")) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "error: " in line and "loop" in line
+
+
+def test_command_that_is_interrupted_is_one_line_and_exit_code_130(rsl_rl_here, monkeypatch, capsys):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rsl_rl.cli.main.Experiments", interrupted)
+    assert rsl_rl_here("list") == 130
+    assert capsys.readouterr().err == "rsl-rl list: interrupted\n"
