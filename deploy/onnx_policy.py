@@ -48,6 +48,7 @@ MAX_HELD = 5
 """Calls in a row in which a policy without usable readings returns its last targets."""
 _CHECKSUM = b'\x72\x4c\x0a\x06sha256\x12\x42"'  # begins the metadata entry sha256, with 64 digits between quotes
 _LARGEST = 1_000_000  # numbers in an input of the network
+_MAX_SIZE = 1_000_000_000  # of a file [bytes]
 _FLOAT_MAX = np.finfo(np.float32).max
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
@@ -370,6 +371,8 @@ def open_onnx(
         import onnxruntime
     except ImportError as error:
         raise ImportError("onnxruntime is not installed; run: pip install onnxruntime") from error
+    if Path(path).stat().st_size > _MAX_SIZE:
+        raise ValueError(f"{path} has more than {_MAX_SIZE // 10**6} MB, which no policy has")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # the networks are small
     content = Path(path).read_bytes()

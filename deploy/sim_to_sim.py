@@ -40,6 +40,8 @@ class Walker:
         description, network = open_onnx(policy_path)
         simulation = read_simulation(description)
         path = find_model(simulation) if model_path is None else model_path
+        if not Path(path).is_file():
+            raise ValueError(f"{path} is not a file; give the MJCF file of the robot")
         self._mujoco = mujoco
         self._height = simulation["standing_height"] if height is None else height
         self.model = mujoco.MjModel.from_xml_path(str(path))
@@ -278,6 +280,8 @@ def main():
                 f"--payload {min(args.payload):g} takes off the trunk's {walker.trunk_mass:g} kg; give more"
             )
         if args.commands is not None:
+            if not args.commands.is_file():
+                raise ValueError(f"--commands {args.commands} is not a file")
             given = np.array(json.loads(args.commands.read_text()), float)
             if given.ndim != 3 or given.shape[0] < 1 or given.shape[1] < segments or given.shape[2] != 3:
                 raise ValueError(f"--commands has the shape {given.shape}; give [robots, {segments}, 3]")

@@ -57,7 +57,7 @@ COMMAND_LINE = {  # case: (command, words of the line)
     "logger of another class": ("train --task toy --logger pathlib:Path", "logger 'pathlib:Path' is the class Path"),
     "reward that is a program": (
         "train --task go2_flat --env.rewards.terms.torques.func os:system",
-        "env.rewards.terms.torques: system is not written in Python; write a function that calls it",
+        "env.rewards.terms.torques: system is not a function of a task; write one that calls it",
     ),
     "runs of nobody": ("train --task toy --log_root ~nosuchuser/x", "--log_root ~nosuchuser/x: there is no home"),
     "weights of nobody": ("train --task toy --init_from ~nosuchuser/x", "--init_from ~nosuchuser/x: there is no home"),

@@ -123,6 +123,11 @@ def read_model(path: Path) -> SourceModel:
         raise ValueError(f"{path} cannot be compiled: {error}") from error
     except mujoco.FatalError as error:
         raise ValueError(f"{path} cannot be compiled: {error}") from error
+    except RuntimeError as error:  # of an allocation that fails
+        raise ValueError(
+            f"{path} cannot be compiled ({error}); it may need more memory than it may have: give a model with fewer "
+            "parts, or smaller meshes and height fields"
+        ) from error
     return SourceModel(path, model, model.body(base).id, _poses(model), tuple(notes))
 
 
@@ -155,7 +160,7 @@ def _count_parts(element: ElementTree.Element, path: Path, files: Set[Path]) -> 
     counts: Dict[str, int] = Counter(elements=1)
     if element.tag in _KINDS:
         counts[_KINDS[element.tag]] += 1
-    included = (path.parent / element.get("file", "")).resolve() if element.tag == "include" else None
+    included = Path(os.path.realpath(path.parent / element.get("file", ""))) if element.tag == "include" else None
     if included is not None and included not in files and included.is_file():
         files.add(included)
         counts.update(_count_parts(_parse(included), path, files))
@@ -461,6 +466,6 @@ def is_readable(file: Path) -> bool:
         geom = spec.worldbody.add_geom()
         geom.type, geom.meshname = mujoco.mjtGeom.mjGEOM_MESH, "mesh"
         spec.compile()
-    except (ValueError, OSError, mujoco.FatalError):
+    except (ValueError, OSError, RuntimeError, mujoco.FatalError):
         return False
     return True

@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import unicodedata
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
@@ -123,11 +124,23 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
                     f"another process prepares {folder}; wait for it, or give another name with --name"
                 ) from error
             shutil.rmtree(temporary / folder.name, ignore_errors=True)
+            remove_former_leftovers(folder)
             yield temporary
     finally:  # a signal may come while the lock is taken, so it is taken once more for the removal
         if temporary.exists():
             with contextlib.suppress(TrainingError, OSError), run_lock(temporary):
                 shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_former_leftovers(folder: Path) -> None:
+    """Remove the temporary folders that killed commands of earlier versions left beside a new folder: those older than
+    a day that hold nothing but the new folder."""
+    for left in folder.parent.glob(f".{folder.name}.*"):
+        named_by_us = re.fullmatch(r"[a-z0-9_]{8}", left.name[len(folder.name) + 2 :]) and not left.is_symlink()
+        with contextlib.suppress(OSError):  # it is somebody else's
+            is_old = left.stat().st_mtime < time.time() - 86400
+            if named_by_us and is_old and {path.name for path in left.iterdir()} <= {folder.name}:
+                shutil.rmtree(left)
 
 
 def prepare(model: Path, folder: Path, pictures: bool, hints: Dict[str, Any]) -> List[str]:
@@ -158,7 +171,7 @@ def prepare(model: Path, folder: Path, pictures: bool, hints: Dict[str, Any]) ->
     if result.returncode < 0:
         raise ValueError(
             f"{model} cannot be prepared: the process was {describe_exit(result.returncode)}; the model may be "
-            "damaged, or need more memory than there is"
+            "damaged, or need more memory than it may have (docs/own-robot.md)"
         )
     if result.returncode:
         print(errors, file=sys.stderr)

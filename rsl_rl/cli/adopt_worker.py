@@ -17,7 +17,10 @@ from rsl_rl.adoption.standing import SECONDS
 from rsl_rl.adoption.structure import Hints
 from rsl_rl.cli.errors import UsageError, print_error, print_line, usage_errors
 from rsl_rl.evaluation.adoption_report import write_report
-from rsl_rl.utils.host import end_with_parent
+from rsl_rl.utils.host import end_with_parent, limit_memory
+
+MEMORY_LIMIT = 8e9
+"""Memory of the process [bytes]; most robots need less than 1 GB."""
 
 
 def write_package(model: Path, folder: Path, pictures: bool, hints: Hints) -> Sequence[str]:
@@ -72,12 +75,20 @@ def summary(robot: Any) -> Sequence[str]:
 if __name__ == "__main__":
     sys.argv[0] = "rsl-rl adopt"  # for messages
     end_with_parent()
+    limit_memory(int(MEMORY_LIMIT))
     if os.getppid() != int(sys.argv[5]):  # the command has ended before
         raise SystemExit(1)
     try:
         with usage_errors():
             given = Hints(**json.loads(sys.argv[4]))
-            for line in write_package(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "pictures", given):
+            try:
+                lines = write_package(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "pictures", given)
+            except MemoryError as error:
+                raise ValueError(
+                    f"{sys.argv[1]} needs more memory than the {MEMORY_LIMIT / 1e9:g} GB that are allowed; give a "
+                    "model with fewer parts, or smaller meshes and height fields"
+                ) from error
+            for line in lines:
                 print_line(line)
     except UsageError as error:
         print_error(error.message)  # the command repeats it

@@ -33,7 +33,11 @@ def main(argv: Sequence[str]) -> int:
             env = as_vec_env(env)
         except TypeError as error:  # of an interface that is not known
             raise ValueError(str(error)) from error
-    report = check_env(env, flags.num_steps)
+    try:
+        report = check_env(env, flags.num_steps)
+    except SystemExit as stop:
+        print(f"error: the environment ends the process (sys.exit({stop.code!r})); let it raise an error instead")
+        return 1
     for line in (*report.lines(), f"optional abilities: {', '.join(abilities(env)) or 'none'}"):
         print(line)
     return 1 if report.error else 0

@@ -94,7 +94,9 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
         if asks_for_help:
             print_help(flags, cfg, SHORTCUTS, description, early.help)
             raise SystemExit(0)
-        log_root = expand_user(early.log_root, "--log_root").resolve() if early.log_root else default_log_root()
+        log_root = default_log_root()
+        if early.log_root:
+            log_root = Path(os.path.realpath(expand_user(early.log_root, "--log_root")))  # resolve() fails for loops
         import_isaac_gym(early, from_run)
         if from_run or early.resume:
             run, cfg = _read_run(early, cfg, log_root, experiments)

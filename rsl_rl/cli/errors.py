@@ -15,6 +15,9 @@ from rsl_rl.cli.experiments import FOLDERS
 from rsl_rl.utils.host import current_launch
 from rsl_rl.utils.text import one_line, printable
 
+MAX_LENGTH = 2000
+"""Characters of a message that are printed."""
+
 
 def program() -> str:
     """Return the name of the program for messages, such as "rsl-rl train" or "train.py"."""
@@ -39,7 +42,14 @@ def is_first_on_machine() -> bool:
 
 def print_error(message: str) -> None:
     """Print the line about wrong usage."""
-    print(f"{program()}: error: {one_line(message)}", file=sys.stderr)
+    print(f"{program()}: error: {short_line(message)}", file=sys.stderr)
+
+
+def short_line(message: str) -> str:
+    """Return a message as one line of printable characters; the middle of a long one, such as of a name, is left
+    out."""
+    text = one_line(message)
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH // 2]} ... {text[-MAX_LENGTH // 2 :]}"
 
 
 def fail(message: str) -> NoReturn:

@@ -8,6 +8,7 @@ from typing import List, Optional, Sequence
 from rsl_rl import __version__
 from rsl_rl.cli.errors import FlagParser, UsageError, discard_output, is_first_on_machine, print_error, program
 from rsl_rl.cli.experiments import Experiments, find_checkout
+from rsl_rl.cli.signals import INTERRUPTED
 from rsl_rl.utils.registry import suggest
 
 COMMANDS = {
@@ -81,6 +82,9 @@ def _run(name: str, argv: List[str]) -> int:
     except BrokenPipeError:  # the reader of the output, such as head, has what it wants
         discard_output()
         return 0
+    except KeyboardInterrupt:  # a training saves and ends by itself
+        print(f"{program()}: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except UsageError as error:
         if is_first_on_machine():
             print_error(error.message)

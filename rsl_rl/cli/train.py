@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 from rsl_rl.cli import trainings
 from rsl_rl.cli.audit import audit_lines
 from rsl_rl.cli.command_line import Arguments, parse
-from rsl_rl.cli.errors import fail, print_line, program, usage_errors
+from rsl_rl.cli.errors import fail, print_line, program, short_line, usage_errors
 from rsl_rl.cli.experiments import file_of
 from rsl_rl.cli.ranks import (
     arguments_after_restart,
@@ -136,10 +136,13 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
         collective.close()
         if videos is not None and (passed or done >= cfg.runner.max_iterations):
             videos.finish(interrupted=lambda: bool(received))
-    except (TrainingError, ContractError, OSError) as error:
+    except (TrainingError, ContractError, OSError, SystemExit) as error:  # signals raise nothing here
+        if isinstance(error, SystemExit):
+            error = TrainingError(f"the task, or code that it calls, has ended the process (sys.exit({error.code!r}))")
         if collective.claim_report():
             done = runner.current_learning_iteration
-            print(f"{program()}: {prefix_of(collective)}failed after iteration {done}: {error}", file=sys.stderr)
+            text = short_line(str(error))
+            print(f"{program()}: {prefix_of(collective)}failed after iteration {done}: {text}", file=sys.stderr)
         return 1
     finally:
         if videos is not None:

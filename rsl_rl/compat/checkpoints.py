@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor
 from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.modules.symmetry import SymmetricLinear
 from rsl_rl.utils.checkpoints import FORMAT, CheckpointError, read_checkpoint, write_checkpoint
+from rsl_rl.utils.files import atomic_write
 
 ROLES = ("actor", "critic")
 
@@ -56,7 +58,9 @@ def convert_checkpoint(src: Union[str, Path], dst: Union[str, Path], to: str) ->
         write_checkpoint(Path(dst), result)
         return
     Path(dst).parent.mkdir(parents=True, exist_ok=True)
-    torch.save(result, Path(dst))
+    content = io.BytesIO()
+    torch.save(result, content)
+    atomic_write(Path(dst), content.getvalue())
 
 
 def _for_version(state: Mapping[str, Any], version: Version) -> Dict[str, Any]:

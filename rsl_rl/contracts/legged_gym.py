@@ -15,7 +15,7 @@ from rsl_rl.contracts.draft import Draft, lost, numbers, per_joint, plain_draft,
 from rsl_rl.contracts.gym_layout import scales_of, terms_of_size
 from rsl_rl.contracts.unitree_rl_gym import PERIOD
 from rsl_rl.utils.config_io import short_repr
-from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.files import atomic_write, read_file
 from rsl_rl.utils.text import is_utf8
 
 KIND = "legged_gym"
@@ -113,7 +113,7 @@ def _classes(path: Path, depth: int, read: Dict[Path, Dict[str, Dict[str, Any]]]
     if path.stat().st_size > MAX_SIZE or not is_utf8(path):
         raise ValueError(f"{path} is not a Python file of at most {MAX_SIZE // 1_000_000} MB")
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(read_file(path).decode())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"{path} is not Python: {' '.join(str(error).split())[:200]}") from error
     found = read[path] = {}  # before those that it imports, which may import it

@@ -12,8 +12,11 @@ from torch import Tensor
 from rsl_rl.env.adapters import as_vec_env
 from rsl_rl.env.contract import ContractError, Correction, find_corrections
 from rsl_rl.env.vec_env import VecEnv
-from rsl_rl.utils.registry import import_object, suggest
+from rsl_rl.utils.registry import import_object, is_of_python, suggest
 from rsl_rl.utils.text import one_line
+
+_NO_ENVIRONMENT = ("None", "NoReturn", "bool", "int", "float", "str", "bytes", "list", "dict", "tuple", "Path")
+"""Return types of functions that do something else; a function without a return type is called."""
 
 
 class EnvReport(NamedTuple):
@@ -69,15 +72,22 @@ def _require_factory(source: Any, name: str) -> None:
         raise ValueError(f"a {type(source).__name__} is not an environment; give one, or a function that returns one")
     if isinstance(source, type) and not (hasattr(source, "step") or hasattr(source, "__getattr__")):
         raise ValueError(f"{name} is a class without step(); name the class of an environment, or a function")
-    if inspect.isbuiltin(source):
+    if inspect.isabstract(source):
+        raise ValueError(f"{name} is an interface; name a class derived from it, or a function")
+    if is_of_python(source):
         raise ValueError(f"{name} is a function of Python itself; name a function that returns an environment")
     try:
-        inspect.signature(source).bind()
+        signature = inspect.signature(source)
+        signature.bind()
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} cannot be called without arguments ({error}); name a function without arguments that returns the "
             "environment"
         ) from error
+    returned = signature.return_annotation
+    returned = returned if isinstance(returned, str) else getattr(returned, "__name__", str(returned))
+    if returned in _NO_ENVIRONMENT:
+        raise ValueError(f"{name} is declared to return {returned}; name a function that returns an environment")
 
 
 def _gymnasium_env(name: str) -> Any:

@@ -15,6 +15,7 @@ from rsl_rl.utils.checkpoints import check_serializable
 from rsl_rl.utils.tensors import as_numbers, describe_unusable
 
 _ATTRIBUTES = ("num_envs", "num_actions", "max_episode_length", "device")
+_LARGEST = {"num_envs": 100_000_000, "num_actions": 100_000}
 
 
 class ContractError(ValueError):
@@ -139,8 +140,12 @@ class _ContractChecks:
         env = self.env
         for name in ("num_envs", "num_actions"):
             value = getattr(env, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-                self.error(f"{name}={value!r}; give a whole number of at least 1")
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, numbers.Integral)
+                or not 1 <= int(value) <= _LARGEST[name]
+            ):
+                self.error(f"{name}={value!r}; give a whole number from 1 to {_LARGEST[name]}")
         try:
             torch.device(env.device)
         except (RuntimeError, TypeError):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import CommandSource
+from rsl_rl.utils.files import read_file
 
 
 class TimedCommand(NamedTuple):
@@ -26,7 +27,7 @@ def read_commands(path: Path) -> List[TimedCommand]:
     Numbers are separated by spaces or commas. A line that is wrong is a ValueError.
     """
     try:
-        lines = path.read_text().splitlines()
+        lines = read_file(path, largest=10_000_000).decode().splitlines()
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not a text file; give one with a line 'time vx vy yaw_rate' for each command"

@@ -23,7 +23,7 @@ from rsl_rl.tasks.actuators import ExplicitActuator
 from rsl_rl.tasks.faults import broken_state
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain import build_terrain
-from rsl_rl.utils.files import atomic_write
+from rsl_rl.utils.files import atomic_write, read_file
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.registry import import_object, suggest
 from rsl_rl.utils.text import one_line
@@ -141,7 +141,7 @@ def load_fault_dump(path: Path, cfg: TaskConfig) -> FaultDump:
 
 
 def _read(path: Path) -> Dict[str, Any]:
-    packed = path.read_bytes()
+    packed = read_file(path)
     try:
         if zipfile.ZipFile(io.BytesIO(packed)).testzip() is not None:
             raise ValueError("a checksum is wrong")

@@ -18,6 +18,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from rsl_rl.loggers.logger import FileLogger, Record
 from rsl_rl.utils.files import AppendFile
+from rsl_rl.utils.text import printable
 
 TAGS = {
     "value_loss": "Loss/value_function",
@@ -52,7 +53,8 @@ CONFIG_TAG = "config/text_summary"
 
 
 def tag_for(name: str) -> Optional[str]:
-    """Return the tag of a metric, or None for metrics that are not written."""
+    """Return the tag of a metric, in printable characters, or None for metrics that are not written."""
+    name = printable(name)
     for prefix, folder in _FOLDERS.items():
         if name.startswith(prefix):
             own = name[len(prefix) :]

@@ -28,6 +28,7 @@ from rsl_rl.utils.seeding import random_states, restore_random_states, seed_ever
 from rsl_rl.utils.text import one_line
 
 _LARGEST_COUNT = 10**15
+_LARGEST_BETA = 1.0 - 1e-7
 _MALFORMED = (RuntimeError, KeyError, TypeError, AttributeError, IndexError)
 """Errors of missing entries and of entries of other types or shapes."""
 
@@ -146,7 +147,11 @@ def load_algorithm(alg: Algorithm, path: Path, file: Dict[str, Any], load_optimi
             raise CheckpointError(f"{path} holds {unusable}; use an earlier one")
     alg.reset()  # before loading, because extensions load recurrent states
     try:
+        if load_optimizer:
+            _check_optimizer(path, state)
         alg.load_state_dict(state, load_optimizer)
+    except CheckpointError:
+        raise
     except (ValueError, *_MALFORMED) as error:
         raise CheckpointError(f"{path} does not fit the policy as configured: {_reason(error)}") from error
     return state
@@ -168,6 +173,32 @@ def _check_counts(path: Path, state: Mapping[str, Any]) -> None:
                 f"{path} has {name}={short_repr(value)}; a training has a number from 0 to {_LARGEST_COUNT:.0e}; use "
                 "another checkpoint"
             )
+
+
+def _check_optimizer(path: Path, state: Mapping[str, Any]) -> None:
+    """Raise a CheckpointError for settings or moments of Adam with which it does not minimise the loss."""
+    optimizer = state.get("optimizer_state_dict")
+    found = [("learning_rate", state.get("learning_rate", 0.0), 1.0)]
+    if isinstance(optimizer, Mapping):  # what has another structure does not load
+        for group in filter(_is_mapping, optimizer.get("param_groups", ())):
+            betas = group.get("betas", ())
+            found += [("betas", beta, _LARGEST_BETA) for beta in (betas if isinstance(betas, Sequence) else (betas,))]
+            found += [(name, group.get(name, 0.0), 1.0) for name in ("lr", "eps", "weight_decay")]
+            found.append(("maximize", group.get("maximize", False), 0.0))
+        for moments in filter(_is_mapping, optimizer.get("state", {}).values()):
+            second = moments.get("exp_avg_sq", 0.0)
+            smallest = second.min() if isinstance(second, Tensor) and second.numel() else 0.0
+            found += [("step", moments.get("step", 0), _LARGEST_COUNT), ("exp_avg_sq", smallest, float("inf"))]
+    for name, value, high in found:
+        if not 0 <= float(value) <= high:
+            raise CheckpointError(
+                f"{path} has {name}={short_repr(float(value))} of the optimiser; Adam needs a number from 0 to "
+                f"{high:g}; use another checkpoint, or load only its weights, with load_optimizer=False (--init_from)"
+            )
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _reason(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Mapping, Union
 from typing_extensions import get_type_hints
 
 from rsl_rl.utils.config_io import convert
-from rsl_rl.utils.registry import import_object, suggest
+from rsl_rl.utils.registry import import_object, is_of_python, suggest
 
 
 def find_function(name: str, known: Mapping[str, Any], kind: str) -> Any:
@@ -55,8 +55,8 @@ def bind_term(
     if not callable(function):
         raise ValueError(f"{where} names a {type(function).__name__}; name a function")
     name = getattr(function, "__qualname__", repr(function))
-    if inspect.isbuiltin(function):  # such as input or torch.ones, which is for other arguments
-        raise ValueError(f"{where}: {name} is not written in Python; write a function that calls it")
+    if is_of_python(function):  # such as input, torch.ones or timeit.timeit, which are for other arguments
+        raise ValueError(f"{where}: {name} is not a function of a task; write one that calls it")
     kinds = inspect.Parameter
     try:
         every = inspect.signature(function).parameters.values()

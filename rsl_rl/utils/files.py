@@ -33,6 +33,17 @@ def expand_user(text: str, where: str) -> Path:
         raise ValueError(f"{where} {text}: there is no home folder {user}; write the whole path") from error
 
 
+def read_file(path: Path, largest: int = 100_000_000) -> bytes:
+    """Return the content of a file that a user names; a device, a pipe, a folder, or a file above a size [bytes] is a
+    ValueError, a missing one an OSError."""
+    status = os.stat(str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path} is not a file; give a file")
+    if status.st_size > largest:
+        raise ValueError(f"{path} has {status.st_size / 1e6:.0f} MB; such a file may have {largest / 1e6:g} MB")
+    return path.read_bytes()
+
+
 def refuse_link(path: Path) -> None:
     """Raise a LinkError unless a path is a folder, a file with this name only, or nothing."""
     with contextlib.suppress(FileNotFoundError):  # another process may delete it at any moment

@@ -174,6 +174,16 @@ def kill_group(process: subprocess.Popen) -> None:
             process.kill()
 
 
+def limit_memory(size: int) -> None:
+    """Let allocations fail that would give this process, or one that it starts, more than ``size`` bytes of memory of
+    its own; on Linux."""
+    if sys.platform == "linux":
+        import resource  # not on all systems
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+
+
 def parent_death_signal() -> Optional[Callable[[], Any]]:
     """Return a function after whose call a process gets SIGTERM when its parent ends, also where that is killed; None
     on systems that cannot do this."""

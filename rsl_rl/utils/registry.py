@@ -5,8 +5,11 @@ from __future__ import annotations
 import difflib
 import importlib.abc
 import importlib.machinery
+import inspect
+import os
 import re
 import sys
+import sysconfig
 import warnings
 from typing import Any, Iterable, List, Mapping, Sequence, Tuple
 
@@ -69,6 +72,20 @@ def import_object(path: Any) -> Any:
     if not hasattr(module, attribute):
         raise ValueError(f"module '{module_name}' has no '{attribute}'.{suggest(attribute, dir(module))}")
     return getattr(module, attribute)
+
+
+def is_of_python(function: Any) -> bool:
+    """Return whether a function or class is not written in Python, or part of Python's own library, such as
+    timeit.timeit."""
+    if inspect.isbuiltin(function):
+        return True
+    if not (inspect.isroutine(function) or isinstance(function, type)):
+        return False
+    module = sys.modules.get(function.__module__ or "")
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return getattr(module, "__name__", "") in sys.builtin_module_names
+    return file.startswith(sysconfig.get_paths()["stdlib"] + os.sep) and "-packages" not in file
 
 
 class Registry:

@@ -8,9 +8,9 @@ from typing import Any, Optional, Union
 import msgspec
 import viser.infra
 
-_SERVED = ("GuiUpdateMessage", "ViewerCameraMessage", "CommandTriggerMessage")
-"""Messages that the page needs: a changed element of the panel, a moved camera, a key. Others could upload files or
-open a tunnel to the internet."""
+_SERVED = ("GuiUpdateMessage", "ViewerCameraMessage", "CommandTriggerMessage", "SceneNodeDragMessage")
+"""Messages that the page needs: a changed element of the panel, a moved camera, a key, a robot that the mouse drags.
+Others could upload files or open a tunnel to the internet."""
 
 _LONGEST_TEXT = 200  # in an element of the panel
 
@@ -31,6 +31,8 @@ def refusal_of_message(message: Union[str, bytes]) -> Optional[str]:
         return "an element of the panel takes a number, a text or a truth value"
     if kind.__name__ == "ViewerCameraMessage" and not all(map(_is_finite, vars(read).values())):
         return "a camera has numbers that are not finite"
+    if kind.__name__ == "SceneNodeDragMessage" and not _is_drag(read):
+        return "a drag has a long name or numbers that are not finite"
     return None
 
 
@@ -38,6 +40,12 @@ def _is_value(updates: Any) -> bool:
     """Return whether updates of an element give its value and nothing else."""
     value = updates.get("value")
     return list(updates) == ["value"] and isinstance(value, (bool, int, float, str)) and _is_finite(value)
+
+
+def _is_drag(read: Any) -> bool:
+    """Return whether a drag of an object has names of a usual length and finite places."""
+    places = (read.start_position, read.start_screen_pos, read.end_position, read.end_screen_pos)
+    return all(map(_is_finite, (*places, read.name, read.owner)))
 
 
 def _is_finite(value: Any) -> bool:

@@ -43,6 +43,7 @@ _KEYS: Dict[Any, Tuple[int, float, str]] = {  # key: index in the command, its c
     "E": (1, -STEP, "to the right"),
 }
 _MAX_PUSH = 3.0  # [m/s]
+_PUSH_PER_METER = 3.0  # change of velocity for each meter that the mouse drags a robot [1/s]
 _OWN_GROUND, _ALL_LEVELS_LABEL = "as in training", "all"
 _ARROW_LABELS = {"commanded velocity": "blue", "measured velocity": "green", "contact forces": "red"}
 _ARROW_COLORS = dict(zip(_ARROW_LABELS, ((40, 90, 230), (30, 160, 60), (220, 40, 40))))
@@ -78,6 +79,8 @@ class WebViewer:
         self._floor_height, self._grid, self._floor, self._points = 0.0, None, None, None
         self._terrain, self._level = None, None  # menus
         self._places = np.zeros((num_robots, 2))
+        self._yaws = [0.0] * num_robots  # [rad]
+        self._dragged: Optional[Tuple[float, float]] = None  # a push by the mouse, forward and left [m/s]
         self._draw_ground(ground)
         self._bodies = [self._draw_robot(i) for i in range(num_robots)]
         self._arrows = {name: self._draw_arrows(name, color) for name, color in _ARROW_COLORS.items()}
@@ -112,7 +115,7 @@ class WebViewer:
             body = int(model.geom_bodyid[geom])
             if body in bodies and model.geom_group[geom] <= 2:  # 3 and up are hidden in MuJoCo's viewers too
                 mesh = geom_mesh(model, geom)
-                scene.add_mesh_simple(
+                drawn = scene.add_mesh_simple(
                     f"/robot{robot}/{body}/{geom}",
                     np.asarray(mesh.vertices, dtype=np.float32),
                     np.asarray(mesh.faces, dtype=np.uint32),
@@ -121,7 +124,17 @@ class WebViewer:
                     wxyz=model.geom_quat[geom],
                     position=model.geom_pos[geom],
                 )
+                drawn.on_drag("left")(functools.partial(self._drag, robot))
         return bodies
+
+    async def _drag(self, robot: int, event: viser.SceneNodeDragEvent) -> None:
+        """Request a push along the way that the mouse has dragged a robot, when it lets go."""
+        if event.phase == "end":
+            x, y, _ = _PUSH_PER_METER * np.subtract(event.end_position, event.start_position)
+            shrinking = min(1.0, _MAX_PUSH / max(math.hypot(x, y), 1e-9))
+            angle = math.atan2(y, x) - self._yaws[robot]
+            speed = shrinking * math.hypot(x, y)
+            self._dragged = speed * math.cos(angle), speed * math.sin(angle)
 
     def _draw_arrows(self, name: str, color: Tuple[int, int, int]) -> viser.ArrowsHandle:
         size = scale_of(self._model)
@@ -238,6 +251,9 @@ class WebViewer:
 
     def wanted_push(self) -> Optional[Tuple[float, float]]:
         """Return the change of velocity of a push, forward and left [m/s], if one was requested since the last call."""
+        dragged, self._dragged = self._dragged, None
+        if dragged is not None:
+            return dragged
         if not _take(self._wants_push):
             return None
         speed = _number(self._push_speed, 0.0, _MAX_PUSH, 0.0)
@@ -250,6 +266,7 @@ class WebViewer:
         if len(frame.points):  # follow the height of the ground slowly
             self._floor_height += 0.1 * (float(frame.points[:, 2].mean()) - self._floor_height)
         here = np.array([root[0], root[1], self._floor_height])
+        self._yaws = [_yaw(pose) for pose in frame.poses]
         with self.server.atomic():
             if self._grid is not None:
                 self._grid.position = -(here % 1.0)
@@ -292,8 +309,7 @@ def arrows_of(frame: Frame, command: Command, model: mujoco.MjModel) -> Dict[str
     Velocities are above the trunk and forces at the feet; what is almost zero has no arrow.
     """
     root, size = frame.poses[0], scale_of(model)
-    w, x, y, z = root[3:7]
-    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    yaw = _yaw(root)
     weight = _GRAVITY * float(model.body_mass.sum())
     arrows = {}
     for (name, (vx, vy, _)), height in zip(zip(_ARROW_LABELS, (command, frame.velocity)), (0.3, 0.25)):
@@ -302,6 +318,12 @@ def arrows_of(frame: Frame, command: Command, model: mujoco.MjModel) -> Dict[str
         arrows[name] = _without_short(start[None], _VELOCITY_LENGTH * size * turned[None])
     arrows["contact forces"] = _without_short(frame.feet, _FORCE_LENGTH * size / weight * frame.forces)
     return arrows
+
+
+def _yaw(pose: np.ndarray) -> float:
+    """Return the heading of a robot [rad] from its position and orientation (w x y z), the first seven of [nq]."""
+    w, x, y, z = pose[3:7]
+    return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
 
 
 def _without_short(starts: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -64,6 +64,8 @@ def test_adopted_quadruped_trains_and_mirrors(here, capsys, small_cfg):
 
     task = importlib.import_module("dog.flat").DogFlat().env
     assert task.commands.limit == CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0)
+    assert task.commands.standing_fraction > 0 and task.commands.standing_time > 0  # it learns to stand still:
+    assert task.rewards.terms["standing_steps"].weight < 0 and "gait_clock" in task.commands.terms
     env = replace(task, num_envs=8, randomization=RandomizationConfig.none()).build()
     for _ in range(50):  # one second with the targets of the standing pose
         step = env.step(torch.zeros(8, 12))
@@ -226,6 +228,17 @@ def test_folder_of_a_killed_command_is_removed_by_the_next_one(here):
     assert sorted(os.listdir(here)) == ["dog", "dog.urdf"]
 
 
+def test_folders_that_killed_commands_of_earlier_versions_left_are_removed(here):
+    old = time.time() - 100_000
+    for name, content in ((".dog.k3_x9abq", "dog"), (".dog.mine", "dog"), (".dog.abcdefgh", "cat")):
+        (here / name / content).mkdir(parents=True)
+        os.utime(here / name, (old, old))
+    (here / ".dog.of_today").mkdir()
+    (here / ".dog.to_there").symlink_to(here / ".dog.mine")
+    command.remove_former_leftovers(here / "dog")
+    assert sorted(os.listdir(here)) == [".dog.abcdefgh", ".dog.mine", ".dog.of_today", ".dog.to_there"]
+
+
 def test_folder_of_a_running_command_is_left_alone(here, capsys):
     (here / "dog.urdf").write_text(quadruped_urdf())
     with run_lock(here / ".dog.part"):
@@ -242,6 +255,16 @@ def test_command_ends_at_its_time_limit(here, capsys, monkeypatch):
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "not prepared after 0.1 s, which is the limit" in error
     assert os.listdir(here) == ["dog.urdf"]
+
+
+def test_model_that_needs_too_much_memory_is_refused(here, capsys):
+    ground = '<hfield name="ground" nrow="46000" ncol="46000" size="1 1 1 1"/>'
+    (here / "defaults.xml").write_text(BIPED_DEFAULTS)
+    (here / "walker.xml").write_text(biped_mjcf().replace("<worldbody>", f"<asset>{ground}</asset><worldbody>"))
+    assert adopt("walker.xml") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "may need more memory than it may have" in error
+    assert sorted(os.listdir(here)) == ["defaults.xml", "walker.xml"]
 
 
 @pytest.mark.parametrize(

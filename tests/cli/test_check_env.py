@@ -41,10 +41,17 @@ class Leaves(Other):
     def __init__(self):
         raise SystemExit(0)
 
+class LeavesLater(Env):
+    def step(self, actions):
+        raise SystemExit(0)
+
 number = 7
 
 def text():
     return "an environment"
+
+def does_something_else() -> None:
+    open("called", "w").close()
 
 def make_point():
     from rsl_rl.config.task import ToyConfig
@@ -86,6 +93,11 @@ def test_check_env_environment_that_cannot_be_trained_exits_with_1(check):
     assert done.returncode == 1 and "error: " in done.stdout and "Traceback" not in done.stderr
 
 
+def test_check_env_of_an_environment_that_ends_the_process_exits_with_1(check):
+    done = check("my_client:LeavesLater")
+    assert done.returncode == 1 and done.stdout.startswith("error: the environment ends the process (sys.exit(0))")
+
+
 NO_ENVIRONMENTS = {
     "my_client:Nothing": "has no 'Nothing'",
     "my_clint:Env": "'my_clint', which is not there",
@@ -95,7 +107,12 @@ NO_ENVIRONMENTS = {
     "my_client:text": "my_client:text returns a str without step(), which is not an environment",
     "rsl_rl.tasks.toy:PointEnv": "cannot be called without arguments (missing a required argument: 'cfg'); name a",
     "builtins:input": "builtins:input is a function of Python itself; name a function that returns an environment",
+    "rsl_rl.env:VecEnv": "rsl_rl.env:VecEnv is an interface; name a class derived from it",
     "sys:exit": "sys:exit is a function of Python itself",
+    "os:getcwdb": "os:getcwdb is a function of Python itself",
+    "platform:uname": "platform:uname is a function of Python itself",
+    "my_client:does_something_else": "my_client:does_something_else is declared to return None; name a function that",
+    "rsl_rl.cli.experiments:default_log_root": "default_log_root is declared to return Path; name a function",
     "builtins:int": "builtins:int is a class without step()",
     "toy": "toy is a task, whose environment each training checks: rsl-rl train --task toy",
     "foo": "Gymnasium knows no environment foo; give package.module:make_env, or one of its ids",

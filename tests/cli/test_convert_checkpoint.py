@@ -1,5 +1,7 @@
 """The command convert-checkpoint."""
 
+import errno
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -118,3 +120,16 @@ def test_what_does_not_fit_is_one_line_and_leaves_no_file(convert, tmp_path):
 
 def test_help_lists_the_command(capsys):
     assert main(["--help"]) == 0 and "convert-checkpoint write a checkpoint" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("version", ["2.0", "5.4", "native"])
+def test_convert_checkpoint_onto_a_full_disk_is_one_line_and_leaves_no_file(version, convert, tmp_path, monkeypatch):
+    trained(v5(), tmp_path / "ours.pt")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, printed = convert("ours.pt", "theirs.pt", version)
+    assert code == 2 and printed.err.count("\n") == 1 and "No space left on device" in printed.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ours.pt"]

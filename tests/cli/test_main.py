@@ -66,3 +66,25 @@ def test_output_in_an_ascii_terminal_has_question_marks_for_other_characters(roo
     command = [sys.executable, "-m", "rsl_rl", "evaluate", "--task", "toy", "--log_root", str(tmp_path / "größe")]
     done = subprocess.run(command, capture_output=True, env=environment, cwd=root, timeout=300, check=False)
     assert done.returncode == 2 and b"gr??e/toy has no run" in done.stderr and b"Traceback" not in done.stderr
+
+
+def test_message_with_a_long_name_is_shortened(rsl_rl_here, capsys):
+    assert rsl_rl_here("train", "--task", "toy", "--" + "x" * 5_000, "1") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert 1000 < len(line) < 2100 and "--xxx" in line and "; `--help` prints the usual flags" in line
+
+
+def test_log_root_that_is_a_link_to_itself_is_one_line(rsl_rl_here, tmp_path, capsys):
+    (tmp_path / "loop").symlink_to("loop")
+    assert rsl_rl_here("train", "--task", "toy", "--max_iterations", "1", "--log_root", str(tmp_path / "loop")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "error: " in line and "loop" in line
+
+
+def test_command_that_is_interrupted_is_one_line_and_exit_code_130(rsl_rl_here, monkeypatch, capsys):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rsl_rl.cli.main.Experiments", interrupted)
+    assert rsl_rl_here("list") == 130
+    assert capsys.readouterr().err == "rsl-rl list: interrupted\n"

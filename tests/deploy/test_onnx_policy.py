@@ -409,6 +409,13 @@ def test_a_policy_that_does_not_do_is_refused():
         Policy(old, counting)
 
 
+def test_file_that_is_too_large_for_a_policy_is_refused_unread(tmp_path):
+    with (tmp_path / "policy.onnx").open("wb") as file:
+        file.truncate(40_000_000_000)  # takes no room on the disk
+    with pytest.raises(ValueError, match="has more than 1000 MB, which no policy has"):
+        open_onnx(tmp_path / "policy.onnx")
+
+
 def test_without_a_file_or_onnxruntime_the_error_says_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"no file .*none.onnx; scripts/play.py writes"):
         OnnxPolicy(tmp_path / "none.onnx")

@@ -300,7 +300,9 @@ def test_what_is_missing_is_one_line(root, tmp_path):
         (("--height", "1e30"), "--height 1e+30: give a height from 0 to 10 m"),
         (("--seed", -1), "--seed -1"),
         (("--commands", "COMMANDS"), "--commands has the shape (1, 2); give [robots, 2, 3]"),
-        (("--model", "none.xml"), "none.xml"),
+        (("--model", "none.xml"), "none.xml is not a file; give the MJCF file of the robot"),
+        (("--model", "/dev/null"), "/dev/null is not a file; give the MJCF file of the robot"),
+        (("--commands", "/dev/zero"), "--commands /dev/zero is not a file"),
         (
             ("--model", "OTHER"),
             "other.xml has no sensor trunk_contact, whose contact is a fall; give the policy's --model",

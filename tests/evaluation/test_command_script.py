@@ -1,5 +1,7 @@
 """Commands by time, from a file."""
 
+import os
+
 import pytest
 import torch
 
@@ -49,6 +51,12 @@ def test_wrong_file_is_an_error_with_the_line(file, content, message):
     with pytest.raises(ValueError, match=r"commands\.txt") as caught:
         read_commands(file)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_pipe_in_place_of_a_file_is_an_error_and_is_not_waited_for(file):
+    os.mkfifo(file)
+    with pytest.raises(ValueError, match="is not a file; give a file"):
+        read_commands(file)
 
 
 def test_playback_gives_all_robots_each_command_when_its_time_has_come(file):

@@ -145,6 +145,12 @@ def test_log_that_is_no_text_is_one_line(tmp_path):
         read_log(tmp_path / "log.csv", DESCRIPTION)
 
 
+def test_log_with_a_line_without_end_is_one_line(tmp_path):
+    (tmp_path / "log.csv").write_bytes(bytes(3 * log_module.MAX_LINE))
+    with pytest.raises(ValueError, match="is not a CSV file: a line has more than 100,000 characters"):
+        read_log(tmp_path / "log.csv", DESCRIPTION)
+
+
 CELLS = st.sampled_from(["", "nan", "inf", "-inf", "1e300", "-1e300", "x", "0", "1", "[rad]", "1e-320"])
 
 

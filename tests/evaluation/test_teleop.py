@@ -1,5 +1,6 @@
 """A robot that a person steers: the loop, the web page in a real browser, and what is said where a part is missing."""
 
+import asyncio
 import http.client
 import math
 import os
@@ -14,11 +15,13 @@ import urllib.error
 import urllib.request
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from configs.go2_flat import Go2Flat
 from rsl_rl.evaluation import teleop
@@ -295,6 +298,20 @@ def test_push_of_any_value_is_finite_and_limited(page, value):
     assert math.hypot(*page.wanted_push()) <= 3.0 + 1e-9 and page.wanted_push() is None
 
 
+@pytest.mark.parametrize(
+    ("end", "push"),
+    [((0.0, 0.2, 5.0), (0.6, 0.0)), ((-0.1, 0.0, 0.0), (0.0, 0.3)), ((0.0, -40.0, 0.0), (-3.0, 0.0))],
+)
+def test_drag_of_a_robot_that_looks_to_the_left_is_a_push_in_its_own_frame(page, end, push):
+    half = math.sqrt(0.5)
+    page.show(moment(pose=np.stack([POSE, [*POSE[:3], half, 0.0, 0.0, half, *POSE[7:]], POSE])))
+    for phase in ("start", "update", "end"):
+        assert page.wanted_push() is None
+        event = SimpleNamespace(phase=phase, start_position=(0.0, 0.0, 0.0), end_position=end)
+        asyncio.run(page._drag(1, event))
+    assert page.wanted_push() == pytest.approx(push) and page.wanted_push() is None
+
+
 def test_push_is_forward_and_left_of_each_robot():
     env = for_teleop(Go2Flat().env, 2).build("cpu", seed=0)
     half = math.sqrt(0.5)
@@ -402,14 +419,34 @@ def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
     assert not page.wants_reset()
     second.get_by_text("stop (all sliders to zero)").click()
     until(lambda: page.command == (0.0, 0.0, 0.0))
+    page.wanted_push()
+    second.locator("canvas").last.click(position={"x": 300, "y": 600})
+    second.keyboard.press("p")
+    until(lambda: page.wanted_push() == pytest.approx((0.0, 1.0)))
+    x, y = place_of_robot(second, tmp_path)
+    second.mouse.move(x, y)
+    second.mouse.down()
+    second.mouse.move(x + 120, y, steps=10)
+    second.mouse.up()
+    dragged = []
+    until(lambda: dragged.append(page.wanted_push()) or dragged[-1] is not None)
+    assert math.hypot(*dragged[-1]) > 0.1
     second.close()
     page.show(moment())
 
 
+def place_of_robot(tab, folder):
+    """The middle of the blue plate of the Go2 in the picture [pixels]."""
+    robot_in(tab, folder)
+    image = np.asarray(Image.open(folder / "tab.png").convert("RGB")).astype(int)
+    red, green, blue = np.moveaxis(image, 2, 0)
+    rows, columns = np.nonzero((blue > red + 60) & (blue > green))
+    inside = (rows > 200) & (rows < 500) & (columns > 350) & (columns < 750)
+    return float(np.median(columns[inside])), float(np.median(rows[inside]))
+
+
 def robot_in(tab, folder) -> bool:
     """Whether the blue plate and the black feet of the Go2 are in the middle of the picture."""
-    from PIL import Image
-
     tab.screenshot(path=folder / "tab.png", timeout=30_000)
     image = np.asarray(Image.open(folder / "tab.png").convert("RGB")).astype(int)[200:500, 350:750]
     red, green, blue = np.moveaxis(image, 2, 0)

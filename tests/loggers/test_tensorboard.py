@@ -30,6 +30,14 @@ def test_every_record_is_there_though_nobody_closed_the_file(tmp_path):
     logger.close()
 
 
+def test_name_that_is_not_unicode_is_written_with_its_escapes(tmp_path):
+    logger = TensorBoardLogger(tmp_path, {})
+    logger.start(0, 10)
+    logger.write({"iteration": 1, "episode/a\udcff\n": 2.0, "kl": 0.5})
+    logger.close()
+    assert curve(tmp_path, r"Episode/a\udcff\n") == [(1, 2.0)] and curve(tmp_path) == [(1, 0.5)]
+
+
 def test_a_resumed_run_takes_back_what_came_after_its_checkpoint(tmp_path):
     write(tmp_path, [1, 2, 3, 4], first=0).close()
     write(tmp_path, [3, 4, 5], first=2).close()

@@ -1,6 +1,7 @@
 """Environments that break their contract, before or in the middle of a training."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -33,7 +34,9 @@ class Changing(PointEnv):
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"num_actions": -2}, "num_actions=-2; give a whole number of at least 1"),
+        ({"num_actions": -2}, "num_actions=-2; give a whole number from 1 to 100000"),
+        ({"num_actions": 10**9}, "num_actions=1000000000; give a whole number from 1 to 100000"),
+        ({"num_envs": 10**12}, "num_envs=1000000000000; give a whole number from 1 to 100000000"),
         ({"num_actions": "x"}, "num_actions='x'; give a whole number"),
         ({"num_envs": None}, "num_envs=None; give a whole number"),
         ({"max_episode_length": "x"}, "max_episode_length='x'; give a positive number of control steps"),
@@ -77,18 +80,36 @@ def test_step_that_breaks_the_contract_in_a_training_saves_and_raises(small_cfg,
     assert runner.current_learning_iteration == 2 and (tmp_path / "model_2.pt").is_file()
 
 
-def test_contract_error_in_a_training_of_the_command_line_is_one_line(monkeypatch, tmp_path, capsys):
+def without_reward(result):
+    return result._replace(reward=None)
+
+
+def leave(result):
+    sys.exit(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_reward, "reward is a NoneType; give a torch tensor in every step"),
+        (leave, "the task, or code that it calls, has ended the process (sys.exit(0))"),
+    ],
+)
+def test_error_of_an_environment_in_a_training_of_the_command_line_is_one_line_and_exit_code_1(
+    monkeypatch, tmp_path, capsys, change, message
+):
     original, calls = PointEnv.step, iter(range(10**6))
     monkeypatch.setattr("sys.argv", ["rsl-rl"])
-    monkeypatch.setattr(
-        PointEnv,
-        "step",
-        lambda self, actions: original(self, actions)._replace(**({} if next(calls) < 30 else {"reward": None})),
-    )
+
+    def step(self, actions):
+        result = original(self, actions)
+        return result if next(calls) < 30 else change(result)
+
+    monkeypatch.setattr(PointEnv, "step", step)
     flags = ["--num_envs", "8", "--runner.num_steps_per_env", "8", "--logger", "none", "--log_root", str(tmp_path)]
     assert main(["train", "--task", "toy", *flags]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == "rsl-rl train: failed after iteration 3: reward is a NoneType; give a torch tensor in every step"
+    assert line == f"rsl-rl train: failed after iteration 3: {message}"
 
 
 @pytest.mark.parametrize("after", [0, 20])

@@ -576,6 +576,42 @@ def test_load_of_a_malformed_checkpoint_is_one_clear_error(small_cfg, tmp_path, 
     assert "\n" not in str(caught.value)
 
 
+def of_optimizer(group=None, moments=None):
+    """Return a change of the optimiser's settings, or of the moments of its first parameter."""
+
+    def change(state):
+        state["optimizer_state_dict"]["param_groups"][0].update(group or {})
+        state["optimizer_state_dict"]["state"][0].update(moments or {})
+
+    return change
+
+
+NONSENSE = {
+    "betas=2": of_optimizer({"betas": (2.0, 5.0)}),
+    "betas=1": of_optimizer({"betas": (0.9, 1.0)}),
+    "betas=-0.1": of_optimizer({"betas": [-0.1, 0.9]}),
+    "eps=-1": of_optimizer({"eps": -1.0}),
+    "weight_decay=1000000000.0": of_optimizer({"weight_decay": 1e9}),
+    "lr=-0.001": of_optimizer({"lr": -1e-3}),
+    "maximize=1": of_optimizer({"maximize": True}),
+    "step=-5": of_optimizer(moments={"step": torch.tensor(-5.0)}),
+    "exp_avg_sq=-1": of_optimizer(moments={"exp_avg_sq": torch.tensor([-1.0])}),
+    "learning_rate=-0.1": lambda state: state.update(learning_rate=-0.1),
+    "learning_rate=10000000000.0": lambda state: state.update(learning_rate=1e10),
+}
+
+
+@pytest.mark.parametrize("entry", NONSENSE)
+def test_load_of_an_optimiser_that_computes_nonsense_is_one_clear_error(small_cfg, tmp_path, entry):
+    OnPolicyRunner(toy(), small_cfg, tmp_path).learn(1)
+    state = read_checkpoint(tmp_path / "model_1.pt")
+    NONSENSE[entry](state)
+    write_checkpoint(tmp_path / "changed.pt", state)
+    with pytest.raises(CheckpointError, match=rf"changed.pt has {entry}(\.0)? of the optimiser.*\(--init_from\)$"):
+        OnPolicyRunner(toy(), small_cfg).load(tmp_path / "changed.pt")
+    OnPolicyRunner(toy(), small_cfg).load(tmp_path / "changed.pt", load_optimizer=False)
+
+
 TENSORS = {
     "a tensor without values": lambda x: x.to("meta"),
     "a sparse or nested tensor": lambda x: x.to_sparse(),

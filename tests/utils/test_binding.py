@@ -1,6 +1,7 @@
 """Parameters that are bound to the functions of terms, and checked."""
 
 import os
+import timeit
 from typing import Mapping, Optional, Sequence, Union
 
 import pytest
@@ -59,8 +60,13 @@ def test_bound_function_with_any_keywords_takes_all_params():
         (lambda: 0, {}, "takes 0 arguments by position; it gets 1"),
         (lambda state: 0, {"state": 1}, r"here\.params has 'state'; .* takes none"),
         (3.0, {}, "here names a float; name a function"),
-        (torch.ones, {}, "here: .*ones is not written in Python; write a function that calls it"),
-        (os.system, {}, "here: system is not written in Python; write a function that calls it"),
+        (torch.ones, {}, "here: .*ones is not a function of a task; write one that calls it"),
+        (
+            timeit.timeit,
+            {"setup": "raise SystemExit"},
+            "here: timeit is not a function of a task; write one that calls it",
+        ),
+        (os.system, {}, "here: system is not a function of a task; write one that calls it"),
     ],
 )
 def test_params_that_do_not_fit_the_signature_are_refused(function, params, message):

@@ -8,6 +8,7 @@ from rsl_rl.utils.files import (
     atomic_write,
     is_regular_file,
     make_folder,
+    read_file,
     remove_temporary_files,
     require_writable,
 )
@@ -44,6 +45,23 @@ def test_atomic_write_replaces_links_and_follows_none(tmp_path):
     atomic_write(tmp_path / "a", b"new", mode=0o600)
     assert (tmp_path / "elsewhere").read_text() == "mine" and not os.path.lexists(tmp_path / names[1])
     assert is_regular_file(tmp_path / "a") and (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "large"])
+def test_read_file_of_what_is_no_file_of_a_usual_size_raises(tmp_path, kind):
+    path = tmp_path / kind
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(bytes(2000))
+    with pytest.raises(ValueError, match="may have 0.001 MB" if kind == "large" else "is not a file; give a file"):
+        read_file(path, largest=1000)
+    (tmp_path / "small").write_bytes(b"text")
+    assert read_file(tmp_path / "small", largest=1000) == b"text"
 
 
 def test_append_file_and_make_folder_refuse_links(tmp_path):

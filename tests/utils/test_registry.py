@@ -1,12 +1,15 @@
 """Names that load, and patterns of names."""
 
+import fractions
+import functools
 import importlib
 import sys
+import timeit
 
 import pytest
 
 from rsl_rl.utils import registry
-from rsl_rl.utils.registry import Registry, import_object, values_by_name
+from rsl_rl.utils.registry import Registry, import_object, is_of_python, values_by_name
 
 COLOURS = Registry("colour", {"red": "math:pi", "blue": "math:tau", "lost": "math:nowhere"})
 
@@ -28,6 +31,12 @@ def test_an_unknown_name_lists_the_known_and_suggests():
 def test_a_bad_path_says_what_is_wrong(path, words):
     with pytest.raises(ValueError, match=words):
         import_object(path)
+
+
+def test_functions_of_python_itself_are_told_from_those_of_others():
+    own = functools.partial(importlib.import_module, "math")
+    assert all(map(is_of_python, (len, timeit.timeit, importlib.import_module, fractions.Fraction, sys.exit)))
+    assert not any(map(is_of_python, (own, Registry, values_by_name, pytest.raises, lambda: 0)))
 
 
 CLASSES = Registry("error", {"value": "builtins:ValueError"}, base="builtins:Exception")

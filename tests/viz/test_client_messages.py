@@ -45,6 +45,19 @@ CAMERA = {
 }
 UPDATE = {"type": "GuiUpdateMessage", "uuid": "x", "updates": {"value": 1.0}}
 COMMAND = {"type": "CommandTriggerMessage", "uuid": "x"}
+DRAG = {
+    "type": "SceneNodeDragMessage",
+    "phase": "end",
+    "name": "/robot0/1/3",
+    "instance_index": None,
+    "start_position": [0.0, 0.0, 0.3],
+    "start_screen_pos": [0.5, 0.5],
+    "end_position": [0.2, 0.1, 0.3],
+    "end_screen_pos": [0.6, 0.5],
+    "button": "left",
+    "modifier": None,
+    "owner": "",
+}
 LINE = re.compile(r"viewer: \S.*")
 
 
@@ -144,6 +157,9 @@ MALFORMED = {
     "camera of text": changed(CAMERA, position="abc"),
     "camera of two": changed(CAMERA, position=[1.0, 2.0]),
     "camera not finite": changed(CAMERA, position=[math.nan, 0.0, math.inf]),
+    "drag not finite": changed(DRAG, end_position=[math.nan, 0.0, math.inf]),
+    "drag of a long name": changed(DRAG, name="/robot0" * 100),
+    "drag of another button": changed(DRAG, button="all"),
     "tunnel to the internet": msgspec.msgpack.encode({"type": "ShareUrlRequest"}),
     "upload": msgspec.msgpack.encode({"type": "FileTransferPart"}),
 }
@@ -168,13 +184,28 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
-fields = st.sampled_from(["value", "uuid", "updates", "position", "wxyz", "fov", "look_at", "type", "image_width"])
+fields = st.sampled_from(
+    [
+        "value",
+        "uuid",
+        "phase",
+        "name",
+        "end_position",
+        "updates",
+        "position",
+        "wxyz",
+        "fov",
+        "look_at",
+        "type",
+        "image_width",
+    ]
+)
 messages = st.one_of(
     st.binary(max_size=40),
     st.text(max_size=20),
     st.builds(
         lambda message, more: msgspec.msgpack.encode({**message, **more}),
-        st.sampled_from([CAMERA, UPDATE, COMMAND]),
+        st.sampled_from([CAMERA, UPDATE, COMMAND, DRAG]),
         st.dictionaries(fields, values, max_size=3),
     ),
     st.builds(lambda value: changed(UPDATE, updates={"value": value}), values),

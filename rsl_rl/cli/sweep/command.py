@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import FlagParser, fail, print_line, usage_errors
@@ -39,8 +39,8 @@ class Flags:
     space: Tuple[str, ...] = ()
     """Parameters to search, each as FIELD=VALUES: choices "a,b,c", a range "0.9..0.99", or a range "log:1e-4..1e-2"
     that is sampled in the logarithm. A value of several words is written as "64 64, 128 128"."""
-    trials: int = 0
-    """Number of settings to try; 0: every combination of the choices."""
+    trials: Optional[int] = None
+    """Number of settings to try; default: every combination of the choices."""
     seeds: Tuple[int, ...] = ()
     """Seeds with which each setting is trained; default: the seed of the config."""
     sampler: str = "tpe"
@@ -96,7 +96,7 @@ def require_flags(flags: Flags, argv: Sequence[str]) -> None:
     """Raise a ValueError for flags of a sweep that have no meaning."""
     if flags.seeds:
         require_seeds(flags.seeds, argv)
-    if flags.trials < 0:
+    if flags.trials is not None and flags.trials < 1:
         raise ValueError(f"--trials {flags.trials}: give a positive number, or leave it out to try all choices")
     if flags.sampler not in SAMPLERS:
         raise ValueError(f"--sampler {flags.sampler}; allowed: {', '.join(SAMPLERS)}")
@@ -127,11 +127,11 @@ def sweep(args: Arguments, argv: Sequence[str]) -> int:
         return parse(Flags, "", from_run=False, argv=[*argv, *more]).cfg
 
     space = parse_space(flags.space, parse_config)
-    if flags.trials == 0 and any(isinstance(parameter, Interval) for parameter in space):
+    if flags.trials is None and any(isinstance(parameter, Interval) for parameter in space):
         raise ValueError("--trials is missing; a range has no last value, so give the number of settings to try")
     target, seeds = target_of(cfg), flags.seeds or (cfg.seed,)
     settings = SweepSettings(
-        space, flags.trials, seeds, target.minimize, flags.sampler, flags.sampler_seed, flags.prune
+        space, flags.trials or 0, seeds, target.minimize, flags.sampler, flags.sampler_seed, flags.prune
     )
     name = cfg.runner.experiment_name
     if name == type(cfg)().runner.experiment_name:

@@ -7,7 +7,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, TextIO, Tuple
 
 import numpy as np
 
@@ -111,6 +111,14 @@ def _first(where: np.ndarray) -> int:
     return int(np.flatnonzero(where)[0])
 
 
+def _lines(file: TextIO) -> Iterator[str]:
+    """Yield the lines of a file; one that is longer than any of a log is a csv.Error."""
+    for line in iter(lambda: file.readline(MAX_LINE), ""):
+        if len(line) == MAX_LINE and not line.endswith("\n"):
+            raise csv.Error(f"a line has more than {MAX_LINE:,} characters")
+        yield line
+
+
 def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
     """Return header, rows and notes of a CSV file."""
     if not path.is_file():
@@ -119,8 +127,7 @@ def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
     rows: List[List[str]] = []
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            lines = iter(lambda: file.readline(MAX_LINE), "")
-            for row in csv.reader(lines, strict=True):
+            for row in csv.reader(_lines(file), strict=True):
                 if len(rows) > MAX_ROWS:
                     notes.append(f"the log has more than {MAX_ROWS:,} rows; only these are used")
                     break

@@ -42,6 +42,7 @@ WRONG = {  # flags: words of the line
     "--space algorithm.gama=0.9,0.99": "there is no field 'algorithm.gama'; 'algorithm' has ",
     "--space algorithm.gamma=0.9..0.99": "--trials is missing; a range has no last value",
     "--trials -1": "--trials -1: give a positive number",
+    "--trials 0": "--trials 0: give a positive number, or leave it out to try all choices",
     "--sampler grid": "--sampler grid; allowed: tpe, random",
     "--seeds 1 1": "--seeds names 1 twice",
     "--max_time 60": "runner.max_time=60 would end trainings of a sweep before their last iteration",
