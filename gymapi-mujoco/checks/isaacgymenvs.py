@@ -12,8 +12,10 @@ not step or whose quantity is outside its range.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any, Callable, Dict, NamedTuple, Tuple
 
@@ -162,8 +164,22 @@ def drift(own: Stepper, dofs: int) -> float:
     return float((own.dofs[:, :dofs, 0] - before).abs().max())
 
 
+_OF_OTHER_TASKS = ("pysdf", "urdfpy", "wandb")
+"""Packages that IsaacGymEnvs imports for tasks that are not run here."""
+
+
+def leave_out(name: str) -> None:
+    """Let an import of a package of other tasks pass where it is not installed."""
+    if importlib.util.find_spec(name) is None:
+        module: Any = types.ModuleType(name)
+        module.SDF = module.URDF = None
+        sys.modules[name] = module
+
+
 def make(checkout: Path, task: str) -> Any:
     """Build a task of the checkout by its own configuration."""
+    for name in _OF_OTHER_TASKS:
+        leave_out(name)
     sys.path[:0] = [str(PACKAGE / "gymapi_mujoco" / "modules"), str(PACKAGE), str(checkout)]
     import isaacgymenvs
     from hydra import compose, initialize_config_dir

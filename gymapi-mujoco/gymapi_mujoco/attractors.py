@@ -65,14 +65,11 @@ class Attractors:
         target, quat = as_array(props.target.p) + self._scene.origins[env], to_wxyz(props.target.r)
         row = np.zeros(self._data.shape[-1])
         if props.axes == _POSE:
-            # the anchor in the world, and the pose of the world in the body's frame
-            own = multiply(quat, _inverse(turn))
-            pos = target - rotation_matrix(own) @ offset
-            row[:3] = pos
-            row[3:6], row[6:10] = -rotation_matrix(_inverse(own)) @ pos, _inverse(own)
+            # the point in the world's frame and in the body's, and the world's orientation in the body's frame
+            row[:3], row[3:6], row[6:10] = target, offset, multiply(turn, _inverse(quat))
             row[10] = 1.0
         else:
-            row[:3], row[3:6] = offset, target
+            row[:3], row[3:6] = offset, target  # MuJoCo has the body's point first where only positions are held
         self._data[env, index] = torch.from_numpy(row).to(device, self._data.dtype)
         solref, impedance = self._spring(props)
         self._solref[env, index] = torch.tensor(solref).to(device, self._solref.dtype)

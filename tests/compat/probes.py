@@ -49,8 +49,8 @@ def observations():
     return wrap({"actor": torch.randn(N, D), "critic": torch.randn(N, C)})
 
 
-def trained(major, folder, kind=None, **changes):
-    """Return a runner of a version after two iterations."""
+def trained(major, folder, kind=None, iterations=2, **changes):
+    """Return a runner of a version after some iterations."""
     from rsl_rl.runners import OnPolicyRunner
 
     cfg = era_configs.CONFIGS[major]()
@@ -58,7 +58,8 @@ def trained(major, folder, kind=None, **changes):
     for section, values in changes.items():
         cfg[section].update(values)
     runner = (kind or OnPolicyRunner)(env(), cfg, log_dir=str(folder), device="cpu")
-    runner.learn(2)
+    if iterations:
+        runner.learn(iterations)
     return runner
 
 
@@ -175,8 +176,9 @@ def v3_own_storage(folder):
 
 @probe
 def v3_own_distribution(folder):
-    from rsl_rl.modules import ActorCritic
     from torch.distributions import Normal
+
+    from rsl_rl.modules import ActorCritic
 
     class Own(ActorCritic):
         calls = 0
@@ -197,17 +199,17 @@ def v3_own_distribution(folder):
 def v3_runner_of_its_own(folder):
     from rsl_rl.runners import OnPolicyRunner
 
-    class Own(OnPolicyRunner):
-        saved = []
+    saved = []
 
+    class Own(OnPolicyRunner):
         def save(self, path, infos=None):
             super().save(path, infos)
-            Own.saved.append(Path(path).name)
+            saved.append(Path(path).name)
 
     runner = trained(3, folder, Own)
-    assert Own.saved and runner.current_learning_iteration in (1, 2)
-    again = trained(3, Path(folder) / "again")
-    again.load(str(Path(folder) / Own.saved[-1]))
+    assert saved and runner.current_learning_iteration in (1, 2)
+    again = trained(3, Path(folder) / "again", iterations=0)
+    again.load(str(Path(folder) / saved[-1]))
     assert not changed(runner.alg.policy.state_dict(), again.alg.policy.state_dict())
 
 
@@ -343,6 +345,7 @@ def v5_own_distribution(folder):
         def as_deterministic_output_module(self):
             return nn.Identity()
 
+        input_dim = property(lambda self: self.output_dim)
         mean = property(lambda self: self.now.mean)
         std = property(lambda self: self.now.stddev)
         entropy = property(lambda self: self.now.entropy().sum(-1))
@@ -365,17 +368,17 @@ def v5_own_distribution(folder):
 def v5_runner_of_its_own(folder):
     from rsl_rl.runners import OnPolicyRunner
 
-    class Own(OnPolicyRunner):
-        saved = []
+    saved = []
 
+    class Own(OnPolicyRunner):
         def save(self, path, infos=None):
             super().save(path, infos)
-            Own.saved.append(Path(path).name)
+            saved.append(Path(path).name)
 
     runner = trained(5, folder, Own)
-    assert Own.saved
-    again = trained(5, Path(folder) / "again")
-    again.load(str(Path(folder) / Own.saved[-1]))
+    assert saved
+    again = trained(5, Path(folder) / "again", iterations=0)
+    again.load(str(Path(folder) / saved[-1]))
     assert not changed(runner.alg.actor.state_dict(), again.alg.actor.state_dict())
 
 
