@@ -11,7 +11,7 @@ import torch
 
 from gymapi_mujoco.contacts import CONTACT_IMPEDANCE
 from gymapi_mujoco.enums import CONSTANTS
-from gymapi_mujoco.rotations import multiply, rotation_matrix
+from gymapi_mujoco.rotations import multiply
 from gymapi_mujoco.scene import Scene
 from gymapi_mujoco.structs import AttractorProperties, as_array, to_wxyz
 from gymapi_mujoco.worlds import Worlds

@@ -43,7 +43,7 @@ def test_scale_that_differs_between_environments_or_is_no_number_is_refused(gyma
     def own(world, env, i):
         world.gym.set_actor_scale(env, 0, 1.0 + i)
 
-    with pytest.raises(NotImplementedError, match="environment 1 has other assets .* of the same scale"):
+    with pytest.raises(NotImplementedError, match=r"environment 1 has other assets .* of the same scale"):
         World(gymapi, box, 2, change=own).prepare()
     world = World(gymapi, box, 1)
     with pytest.raises(ValueError, match="set_actor_scale: nan; give a number above zero"):
@@ -101,7 +101,7 @@ def test_attractors_that_are_not_provided_are_refused(gymapi, box):
     props.axes, props.rigid_handle = gymapi.AXIS_ALL, 4
     with pytest.raises(IndexError, match="create_rigid_body_attractor: body 4; environment 0 has 1"):
         world.gym.create_rigid_body_attractor(world.envs[0], props)
-    with pytest.raises(IndexError, match="set_attractor_target: attractor 0|get_attractor_properties: attractor 0"):
+    with pytest.raises(IndexError, match="attractor 0; environment 0 has 0 attractors"):
         world.gym.set_attractor_target(world.envs[0], 0, gymapi.Transform())
 
 
@@ -143,7 +143,7 @@ def test_damping_of_the_client_that_is_unstable_is_named_and_an_armature_ends_it
         world.step(120, lambda: (-factors * world.dof[..., 1]).clamp(-0.3, 0.3))
         return world
 
-    with pytest.warns(UserWarning, match=r"efforts of 'Z_spin' turn .*kd dt / I"):
+    with pytest.warns(UserWarning, match=r"efforts of .Z_spin. turn .*kd dt / I"):
         run(0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
