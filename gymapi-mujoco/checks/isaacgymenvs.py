@@ -8,7 +8,7 @@ rl_games. Each task runs in a process of its own with 4 environments. The exit s
 not step or whose quantity is outside its range.
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportMissingModuleSource=false, reportCallIssue=false
 from __future__ import annotations
 
 import argparse
@@ -29,7 +29,7 @@ class Stepper:
     """A task, with its tensors by actor."""
 
     def __init__(self, task: Any):
-        from isaacgym import gymtorch
+        import isaacgym.gymtorch as gymtorch
 
         self.task, self.gym, self.sim = task, task.gym, task.sim
         wrap = gymtorch.wrap_tensor

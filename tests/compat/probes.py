@@ -5,6 +5,7 @@ They import rsl_rl alone, so the same code runs with upstream's package:
     PYTHONPATH=UPSTREAM:. python tests/compat/probes.py 5     # eight probes of version 5, in a folder to write to
 """
 
+# pyright: reportMissingImports=false, reportArgumentType=false
 from __future__ import annotations
 
 import copy
