@@ -142,7 +142,7 @@ TASKS: Dict[str, Check] = {
     "AnymalTerrain": Check(
         "contact forces over weight after 2 s", "1", (0.8, 1.2), after(100, lambda own: own.carried("anymal"))
     ),
-    "AllegroHand": Check("DoFs that follow the sign of the actions", "1", (0.9, 1.0), lambda own: own.following(6)),
+    "AllegroHand": Check("DoFs that follow the sign of the actions", "1", (0.8, 1.0), lambda own: own.following(6)),
     "ShadowHand": Check("DoFs that follow the sign of the actions", "1", (0.8, 1.0), lambda own: own.following(6)),
     "Quadcopter": Check(
         "acceleration without thrust", "m/s^2", (-9.9, -9.7), lambda own: acceleration(own, "quadcopter")
@@ -155,6 +155,10 @@ TASKS: Dict[str, Check] = {
     "FrankaCubeStack": Check("rise of the hand by 40 actions upward", "m", (0.02, 0.6), lift),
     "Trifinger": Check("movement of the resting cube in 1 s", "m", (0.0, 0.01), lambda own: held(own, "object", 50)),
 }
+
+
+ONE_SCALE = ("Trifinger",)
+"""Tasks whose randomisation, of the scale of actors by environment, is switched off: gymapi-mujoco has one scale."""
 
 
 def drift(own: Stepper, dofs: int) -> float:
@@ -185,7 +189,16 @@ def make(checkout: Path, task: str) -> Any:
     import isaacgymenvs
     from hydra import compose, initialize_config_dir
 
-    overrides = [f"task={task}", "pipeline=cpu", "sim_device=cpu", "rl_device=cpu", "headless=True", "num_threads=1"]
+    fixed = ["task.task.randomize=False"] if task in ONE_SCALE else []
+    overrides = [
+        *fixed,
+        f"task={task}",
+        "pipeline=cpu",
+        "sim_device=cpu",
+        "rl_device=cpu",
+        "headless=True",
+        "num_threads=1",
+    ]
     with initialize_config_dir(str(checkout.absolute() / "isaacgymenvs" / "cfg"), version_base=None):
         config = compose(config_name="config", overrides=[*overrides, f"num_envs={NUM_ENVS}"])
     torch.manual_seed(0)

@@ -150,9 +150,10 @@ class ActorCalls:
         """Scale an actor's lengths, and its masses by the third power; before ``prepare_sim``, and in all environments
         alike."""
         unprepared(env_of(env, "set_actor_scale").sim, "set_actor_scale")
-        if not 0 < scale < np.inf:
-            raise ValueError(f"set_actor_scale: {scale:g}; give a number above zero")
-        actor_of(env, actor, "set_actor_scale").set_scale(float(scale))
+        value = float(np.asarray(scale).item())  # clients pass arrays of one number too
+        if not 0 < value < np.inf:
+            raise ValueError(f"set_actor_scale: {value:g}; give a number above zero")
+        actor_of(env, actor, "set_actor_scale").set_scale(value)
         return True
 
     # Attractors.

@@ -43,16 +43,18 @@ class Drag:
         damping = np.minimum(values[:, :2], 1 / self._dt)
         limits = np.where(values[:, 2:] < _NO_LIMIT, values[:, 2:], np.inf)
         self._damped, self._limited = bool((damping > 0).any()), bool(np.isfinite(limits).any())
-        self._on_cpu = worlds.device.type == "cpu"  # a GPU would have to be waited for
-        self._only_spin = not self._damped and bool(np.isinf(limits[:, 0]).all())
+        on_cpu = worlds.device.type == "cpu"  # a GPU would have to be waited for
+        self._only_spin = on_cpu and not self._damped and bool(np.isinf(limits[:, 0]).all())
         self._damping, self._limits = (torch.from_numpy(x).to(worlds.device, worlds.dtype) for x in (damping, limits))
         self._roots = torch.from_numpy(model.body_rootid[1:].astype(np.int64)).to(worlds.device)
-        self._qvel = worlds.state("qvel")
-        self._reach = _reach(model).to(worlds.device, worlds.dtype)
+        self._qvel, self._turns = worlds.state("qvel"), _reach(model).to(worlds.device, worlds.dtype)
+        self._lowest = float(limits[:, 1].min()) if len(limits) else np.inf
+        if self._only_spin and self._limited:
+            self._spin = worlds.result("cvel")
 
     def begin_step(self) -> None:
         """Apply the forces for the next ``simulate``."""
-        if not (self._damped or self._limited) or (self._on_cpu and not self._acts()):
+        if not (self._damped or self._limited) or (self._only_spin and not self._turns_too_fast()):
             return
         worlds = self._kinematics.worlds
         vel, com, trees, frame = self._kinematics.get("cvel", "xipos", "subtree_com", "xquat")
@@ -69,19 +71,21 @@ class Drag:
         excess = 1 - self._limits[:, kind] / velocity.norm(dim=-1).clamp(min=1e-9)
         return (self._damping[:, kind] + excess.clamp(min=0) / self._dt)[..., None]
 
-    def _acts(self) -> bool:
-        """Return whether there can be a force: not if only turning is limited and no body turns faster than its limit,
-        by the sum of the speeds above it; nor in a state that diverged, which the time step reports."""
-        speed = self._qvel.abs()
-        if not bool((speed < _DIVERGED).all()):
+    def _turns_too_fast(self) -> bool:
+        """Return whether a body turns faster than its limit: of the last substep, and where the sum of the present
+        speeds above it allows it. A state that diverged is left to the time step, which reports it."""
+        bound = (self._qvel.abs() @ self._turns.T).amax(1)  # [N]
+        rows = ((bound > self._lowest) & (bound < _DIVERGED)).nonzero()[:, 0]
+        if not len(rows):
             return False
-        return not self._only_spin or bool((speed @ self._reach.T > self._limits[:, 1]).any())
+        fast = self._spin[rows, 1:, :3].norm(dim=-1) > self._limits[:, 1]
+        return bool(fast.any())
 
 
 def _reach(model: Any) -> Tensor:
-    """Return which rotations turn a body [B, nv], as 0 or 1."""
+    """Return which rotations turn a body [L, nv], as 0 or 1, for the bodies that others do not follow."""
     rows: List[np.ndarray] = []
-    for body in range(1, model.nbody):
+    for body in set(range(1, model.nbody)) - {int(parent) for parent in model.body_parentid[1:]}:
         row, at = np.zeros(model.nv), body
         while at:
             start, count = model.body_dofadr[at], model.body_dofnum[at]
