@@ -124,6 +124,12 @@ def lift(own: Stepper) -> float:
     return float((own.bodies[:, body, 2] - before).mean())
 
 
+def above_ground(own: Stepper) -> float:
+    """Return the height of the trunk above the origin of its terrain [m], the median of the environments. Contact
+    forces say nothing here: the task ends each control step with a time step without torques."""
+    return float((own.roots[:, 0, 2] - own.task.env_origins[:, 2]).median())
+
+
 class Check(NamedTuple):
     quantity: str
     unit: str
@@ -140,7 +146,7 @@ TASKS: Dict[str, Check] = {
         "contact forces over weight after 2 s", "1", (0.9, 1.1), after(100, lambda own: own.carried("anymal"))
     ),
     "AnymalTerrain": Check(
-        "contact forces over weight after 2 s", "1", (0.8, 1.2), after(100, lambda own: own.carried("anymal"))
+        "height of the trunk above its ground after 2 s", "m", (0.35, 0.65), after(100, above_ground)
     ),
     "AllegroHand": Check("DoFs that follow the sign of the actions", "1", (0.8, 1.0), lambda own: own.following(6)),
     "ShadowHand": Check("DoFs that follow the sign of the actions", "1", (0.8, 1.0), lambda own: own.following(6)),

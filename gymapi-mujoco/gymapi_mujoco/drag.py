@@ -43,8 +43,8 @@ class Drag:
         damping = np.minimum(values[:, :2], 1 / self._dt)
         limits = np.where(values[:, 2:] < _NO_LIMIT, values[:, 2:], np.inf)
         self._damped, self._limited = bool((damping > 0).any()), bool(np.isfinite(limits).any())
-        on_cpu = worlds.device.type == "cpu"  # a GPU would have to be waited for
-        self._only_spin = on_cpu and not self._damped and bool(np.isinf(limits[:, 0]).all())
+        self._on_cpu = worlds.device.type == "cpu"  # a GPU would have to be waited for
+        self._only_spin = self._on_cpu and not self._damped and bool(np.isinf(limits[:, 0]).all())
         self._damping, self._limits = (torch.from_numpy(x).to(worlds.device, worlds.dtype) for x in (damping, limits))
         self._roots = torch.from_numpy(model.body_rootid[1:].astype(np.int64)).to(worlds.device)
         self._qvel, self._turns = worlds.state("qvel"), _reach(model).to(worlds.device, worlds.dtype)
@@ -54,7 +54,7 @@ class Drag:
 
     def begin_step(self) -> None:
         """Apply the forces for the next ``simulate``."""
-        if not (self._damped or self._limited) or (self._only_spin and not self._turns_too_fast()):
+        if not (self._damped or self._limited) or (self._on_cpu and not self._acts()):
             return
         worlds = self._kinematics.worlds
         vel, com, trees, frame = self._kinematics.get("cvel", "xipos", "subtree_com", "xquat")
@@ -71,15 +71,17 @@ class Drag:
         excess = 1 - self._limits[:, kind] / velocity.norm(dim=-1).clamp(min=1e-9)
         return (self._damping[:, kind] + excess.clamp(min=0) / self._dt)[..., None]
 
-    def _turns_too_fast(self) -> bool:
-        """Return whether a body turns faster than its limit: of the last substep, and where the sum of the present
-        speeds above it allows it. A state that diverged is left to the time step, which reports it."""
-        bound = (self._qvel.abs() @ self._turns.T).amax(1)  # [N]
+    def _acts(self) -> bool:
+        """Return whether there is a force: not in a state that diverged, which the time step reports; and if only
+        turning is limited, where the sum of the speeds above a body allows it and the last substep shows it."""
+        speed = self._qvel.abs()
+        if not self._only_spin:
+            return bool((speed < _DIVERGED).all())
+        bound = (speed @ self._turns.T).amax(1)  # [N]
         rows = ((bound > self._lowest) & (bound < _DIVERGED)).nonzero()[:, 0]
         if not len(rows):
             return False
-        fast = self._spin[rows, 1:, :3].norm(dim=-1) > self._limits[:, 1]
-        return bool(fast.any())
+        return bool((self._spin[rows, 1:, :3].norm(dim=-1) > self._limits[:, 1]).any())
 
 
 def _reach(model: Any) -> Tensor:

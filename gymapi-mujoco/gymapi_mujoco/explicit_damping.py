@@ -12,7 +12,7 @@ from torch import Tensor
 from gymapi_mujoco.model import Layout
 from gymapi_mujoco.worlds import Worlds
 
-WATCHED_ENVS, WATCHED_STEPS, LEAST_STEPS = 16, 600, 60
+WATCHED_ENVS, WATCHED_STEPS, LEAST_STEPS = 16, 200, 60
 """How many environments and time steps are watched, and after how many a warning can come."""
 
 
