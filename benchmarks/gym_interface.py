@@ -4,14 +4,17 @@ Both step the Go2 on a plane with four physics steps of 5 ms and the same random
 interface computes torques in torch between the physics steps and reads the states, as legged_gym does.
 
     python benchmarks/gym_interface.py --num_envs 512 4096
+    python benchmarks/gym_interface.py --cones              # pyramidal beside elliptic friction cones
 """
 
 # pyright: reportMissingModuleSource=false, reportMissingImports=false
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Callable, List
 
@@ -115,19 +118,30 @@ def measure(side: Interface | Engine, seconds: float) -> float:
     return 1000 * spent / steps
 
 
+def with_cone(cone: str, num_envs: int) -> Interface:
+    """Return an interface with a friction cone, pyramidal or elliptic."""
+    os.environ["GYMAPI_MUJOCO_CONE"] = cone
+    return Interface(num_envs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--num_envs", type=int, nargs="+", default=[512, 4096], help="numbers of robots")
     parser.add_argument("--seconds", type=float, default=5.0, help="time of each measurement [s]")
     parser.add_argument("--repeats", type=int, default=3, help="measurements in turn; the best of each side counts")
+    parser.add_argument("--cones", action="store_true", help="compare pyramidal and elliptic cones of the interface")
     args = parser.parse_args()
     makers: List[Callable[[int], Interface | Engine]] = [Interface, Engine]
-    print("| robots | interface [ms] | mujoco [ms] | ratio |\n|---|---|---|---|")
+    names = "interface", "mujoco"
+    if args.cones:
+        names = "elliptic", "pyramidal"
+        makers = [partial(with_cone, name) for name in names]
+    print(f"| robots | {names[0]} [ms] | {names[1]} [ms] | ratio |\n|---|---|---|---|")
     for num_envs in args.num_envs:
         sides = [make(num_envs) for make in makers]
         times = [[measure(side, args.seconds) for side in sides] for _ in range(args.repeats)]
-        interface, engine = (min(column) for column in zip(*times))
-        print(f"| {num_envs} | {interface:.1f} | {engine:.1f} | {interface / engine:.2f} |", flush=True)
+        one, other = (min(column) for column in zip(*times))
+        print(f"| {num_envs} | {one:.1f} | {other:.1f} | {one / other:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -227,6 +227,13 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         "gymapi-mujoco/tests/test_gymapi_client.py, with a client of ours"
     ),
     "python benchmarks/gym_interface.py --num_envs 512 4096": "by hand",
+    "python benchmarks/gym_interface.py --num_envs 512 4096 --cones": "by hand",
+    "python gymapi-mujoco/checks/physics.py": "gymapi-mujoco/tests/test_gymapi_physics.py",
+    "python gymapi-mujoco/checks/isaacgymenvs.py PATH_OF_ISAACGYMENVS": "by hand",
+    **{
+        f"PYTHONPATH=PATH_OF_THIS_REPOSITORY python tests/compat/probes.py {version}": "tests/compat/test_probes.py"
+        for version in (3, 5)
+    },
     "rsl-rl train --task go2_rough": "tests/cli/test_on_terrain.py",
     "rsl-rl evaluate --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_on_terrain.py",
     "rsl-rl play --task go2_rough --terrain stairs_up --level 5": "tests/cli/test_on_terrain.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
@@ -115,6 +116,28 @@ class Asset:
         self.sensors: List[ForceSensor] = []
         self.colors: Dict[int, np.ndarray] = {}
         self.floating = not options.fix_base_link
+        self.scale = 1.0
+        self._scaled: Dict[float, Asset] = {1.0: self}
+
+    def scaled(self, scale: float) -> Asset:
+        """Return this asset with its lengths scaled, always the same one for a scale."""
+        if scale not in self._scaled:
+            other = copy.deepcopy(self)
+            growth = scale / self.scale
+            for body in other.bodies:
+                body.pos, body.com, body.mass = growth * body.pos, growth * body.com, growth**3 * body.mass
+                body.inertia = growth**5 * body.inertia
+                for joint in body.joints:
+                    joint.anchor = growth * joint.anchor
+                for shape in body.shapes:
+                    shape.pos, shape.size = growth * shape.pos, growth * shape.size
+            for sensor in other.sensors:
+                sensor.pos = growth * sensor.pos
+            other.masses, other.coms = growth**3 * other.masses, growth * other.coms
+            other.inertias = growth**5 * other.inertias
+            other.scale, other._scaled = scale, self._scaled
+            self._scaled[scale] = other
+        return self._scaled[scale]
 
 
 def _limits(effort: float) -> Optional[Tuple[float, float]]:

@@ -7,10 +7,14 @@ from functools import cached_property
 import torch
 
 from gymapi_mujoco.actuation import DofForces, Drives, Efforts, VelocityLimits
+from gymapi_mujoco.attractors import Attractors
 from gymapi_mujoco.backends import Backend
+from gymapi_mujoco.drag import Drag
+from gymapi_mujoco.explicit_damping import ExplicitDamping
 from gymapi_mujoco.forces import AppliedForces, ContactForces, ForceSensors
+from gymapi_mujoco.friction import JointFriction
 from gymapi_mujoco.kinematics import ActorMatrices, Jacobian, Kinematics, MassMatrix
-from gymapi_mujoco.model import Layout, build_model, warn_unused
+from gymapi_mujoco.model import Layout, build_model
 from gymapi_mujoco.properties import ModelProperties
 from gymapi_mujoco.scene import Scene
 from gymapi_mujoco.states import BodyStates, Coordinates, DofStates, RootStates
@@ -21,7 +25,6 @@ class Engine:
 
     def __init__(self, scene: Scene, backend: Backend):
         scene.check_layout()
-        warn_unused(scene)
         self.scene, self.model = scene, build_model(scene)
         self.worlds = worlds = backend.make(self.model, len(scene.actors))
         self.layout = layout = Layout(scene, self.model, worlds.device)
@@ -30,7 +33,11 @@ class Engine:
         self.efforts = Efforts(worlds, layout, limits.to(layout.device))
         self.drives = Drives(worlds, layout)
         self.velocity_limits = VelocityLimits(worlds, layout)
-        self.properties = ModelProperties(scene, worlds, self.drives, self.velocity_limits)
+        self.friction = JointFriction(worlds, layout)
+        self.properties = ModelProperties(scene, worlds, self.drives, self.velocity_limits, self.friction)
+        names = [name for actor in scene.actors[0] for name in actor.asset.dof_names]
+        self.explicit_damping = ExplicitDamping(worlds, layout, names, scene.params.dt)
+        self.attractors = Attractors(scene, worlds)
         # States, and what follows from them.
         self.kinematics = Kinematics(worlds, self.properties)
         self.jacobians = ActorMatrices(Jacobian, scene, layout, self.kinematics)
@@ -42,6 +49,7 @@ class Engine:
         # Forces on bodies.
         self.applied_forces = AppliedForces(scene, layout, self.kinematics)
         self.contact_forces = ContactForces(layout, self.coordinates, self.applied_forces, self.kinematics)
+        self.drag = Drag(scene, layout, self.kinematics, self.applied_forces)
         self._start()
 
     def _start(self) -> None:
@@ -55,6 +63,9 @@ class Engine:
     def simulate(self) -> None:
         """Advance all environments by one time step."""
         self.efforts.begin_step()
+        self.explicit_damping.begin_step()
+        self.friction.begin_step()
+        self.drag.begin_step()
         self.applied_forces.begin_step()
         self.drives.begin_step()
         self.properties.update()

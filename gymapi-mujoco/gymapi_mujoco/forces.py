@@ -37,7 +37,7 @@ class AppliedForces:
         if space == CoordinateSpace.LOCAL_SPACE:
             quat = self._kinematics.get("xquat")[0][:, 1:].float()
             force, torque = rotate(quat, force), rotate(quat, torque)
-        self._add(force, torque)
+        self.add(force, torque)
 
     def at_positions(self, force: Tensor, pos: Tensor, space: CoordinateSpace) -> None:
         """Add forces [N, B, 3] at positions [N, B, 3] in the world, the environment or the body's frame."""
@@ -46,9 +46,10 @@ class AppliedForces:
             force, pos = rotate(quat, force), origin + rotate(quat, pos)
         elif space == CoordinateSpace.ENV_SPACE:
             pos = pos + self._origins[:, None]
-        self._add(force, torch.linalg.cross(pos - com, force))
+        self.add(force, torch.linalg.cross(pos - com, force))
 
-    def _add(self, force: Tensor, torque: Tensor) -> None:
+    def add(self, force: Tensor, torque: Tensor) -> None:
+        """Add forces and torques [N, B, 3] at the centres of mass, in world axes."""
         if not self._given:
             self._applied.zero_()
         self._applied[:, 1:, :3] += force

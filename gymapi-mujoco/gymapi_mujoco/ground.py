@@ -30,6 +30,7 @@ _MAX_POINTS = 4_000_000
 @dataclass
 class Plane:
     friction: float
+    restitution: float
     normal: np.ndarray
     distance: float
     """The plane is n . x + distance = 0."""
@@ -39,7 +40,7 @@ class Plane:
         normal = as_array(params.normal)
         if not np.linalg.norm(normal) > 0:
             raise ValueError("add_ground: the normal is zero; for a horizontal ground give Vec3(0, 0, 1)")
-        return cls(params.dynamic_friction, normal / np.linalg.norm(normal), params.distance)
+        return cls(params.dynamic_friction, params.restitution, normal / np.linalg.norm(normal), params.distance)
 
     def add_to(self, spec: mujoco.MjSpec, name: str) -> mujoco.MjsGeom:
         quat = np.zeros(4)
@@ -52,6 +53,7 @@ class Plane:
 @dataclass
 class HeightField:
     friction: float
+    restitution: float
     heights: np.ndarray
     """Heights [points along x, points along y] in m."""
     cell: Tuple[float, float]
@@ -70,7 +72,7 @@ class HeightField:
         _require_upright(params.transform, "add_heightfield")
         heights = samples.reshape(params.nbColumns, params.nbRows) * float(params.vertical_scale)
         cell = (params.column_scale, params.row_scale)
-        return cls(params.dynamic_friction, heights, cell, as_array(params.transform.p))
+        return cls(params.dynamic_friction, params.restitution, heights, cell, as_array(params.transform.p))
 
     def add_to(self, spec: mujoco.MjSpec, name: str) -> mujoco.MjsGeom:
         nx, ny = self.heights.shape
@@ -101,7 +103,11 @@ class HeightField:
             found = rasterize(points, faces)
         heights, cell, first = found
         return cls(
-            params.dynamic_friction, heights, (cell, cell), as_array(params.transform.p) + np.array([*first, 0.0])
+            params.dynamic_friction,
+            params.restitution,
+            heights,
+            (cell, cell),
+            as_array(params.transform.p) + np.array([*first, 0.0]),
         )
 
 

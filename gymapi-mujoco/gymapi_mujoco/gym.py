@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 import torch
 
+from gymapi_mujoco.actor_calls import ActorCalls
 from gymapi_mujoco.asset import Asset, ForceSensor, primitive
 from gymapi_mujoco.backends import choose, usable_threads
 from gymapi_mujoco.cameras import Camera, look_at, write_png
@@ -48,20 +49,16 @@ from gymapi_mujoco.handles import (
     viewer_of,
 )
 from gymapi_mujoco.mjcf import read_mjcf
-from gymapi_mujoco.rotations import rotation_matrix
 from gymapi_mujoco.scene import Actor, require_count
 from gymapi_mujoco.structs import (
     ActuatorProperties,
     AssetOptions,
     CameraProperties,
-    DofFrame,
-    DofState,
     ForceSensorProperties,
     HeightFieldParams,
     IndexRange,
     PlaneParams,
     RigidBodyProperties,
-    RigidBodyState,
     RigidShapeProperties,
     SimParams,
     TendonProperties,
@@ -80,7 +77,7 @@ from gymapi_mujoco.viewer import ActionEvent, Viewer
 _POS, _VEL = CONSTANTS["STATE_POS"], CONSTANTS["STATE_VEL"]
 
 
-class Gym:
+class Gym(ActorCalls):
     """The calls of Isaac Gym; one that is not provided is an AttributeError that names it.
 
     Names that are not found have the index -1. Setters act at once; the next refresh shows what was set.
@@ -347,7 +344,7 @@ class Gym:
         own, engine = actor_of(env, actor, "set_actor_rigid_shape_properties"), env.sim.engine
         own.set_shapes(props, prepared=engine is not None)
         if engine is not None:
-            engine.properties.apply_friction(own.index, np.array([env.index]))
+            engine.properties.apply_contacts(own.index, np.array([env.index]))
         return True
 
     def get_actor_rigid_body_properties(self, env: Env, actor: int) -> List[RigidBodyProperties]:
@@ -711,73 +708,6 @@ class Gym:
     def refresh_mass_matrix_tensors(self, sim: Sim) -> bool:
         engine_of(sim, "refresh_mass_matrix_tensors").mass_matrices.refresh()
         return True
-
-    # States of one actor as arrays.
-
-    def get_actor_dof_states(self, env: Env, actor: int, flags: int) -> np.ndarray:
-        """Return an array of ``gymapi.DofState.dtype``."""
-        own = actor_of(env, actor, "get_actor_dof_states")
-        dofs = engine_of(env.sim, "get_actor_dof_states").dofs
-        dofs.refresh()
-        rows = dofs.of(env.index, own).cpu().numpy()
-        states = np.zeros(len(rows), DofState.dtype)
-        if flags & _POS:
-            states["pos"] = rows[:, 0]
-        if flags & _VEL:
-            states["vel"] = rows[:, 1]
-        return states
-
-    def set_actor_dof_states(self, env: Env, actor: int, states: np.ndarray, flags: int) -> bool:
-        own = actor_of(env, actor, "set_actor_dof_states")
-        engine = engine_of(env.sim, "set_actor_dof_states")
-        engine.dofs.refresh()
-        rows = engine.dofs.of(env.index, own)
-        if flags & _POS:
-            rows[:, 0] = torch.from_numpy(np.ascontiguousarray(states["pos"]))
-        if flags & _VEL:
-            rows[:, 1] = torch.from_numpy(np.ascontiguousarray(states["vel"]))
-        index = env.index * engine.layout.num_actors + own.index
-        engine.dofs.write(engine.dofs.buffer, torch.tensor([index]).to(engine.layout.device))
-        return True
-
-    def get_actor_rigid_body_states(self, env: Env, actor: int, flags: int) -> np.ndarray:
-        """Return an array of ``gymapi.RigidBodyState.dtype``; before ``prepare_sim`` that of the start."""
-        own, engine = actor_of(env, actor, "get_actor_rigid_body_states"), env.sim.engine
-        rows = np.zeros((len(own.asset.bodies), 13), np.float32)
-        if engine is None:
-            rows[:, :7] = own.start_poses()
-        else:
-            engine.bodies.refresh()
-            rows[:] = engine.bodies.of(env.index, own).cpu().numpy()
-        if not flags & _POS:
-            rows[:, :7] = 0.0
-        if not flags & _VEL:
-            rows[:, 7:] = 0.0
-        return rows.view(RigidBodyState.dtype).reshape(-1)
-
-    def get_rigid_transform(self, env: Env, body: int) -> Transform:
-        """Return the pose of a body, by its index in the environment, in the environment's frame."""
-        actors = env_of(env, "get_rigid_transform").actors
-        owner = next((own for own in actors if 0 <= body - own.body_start < len(own.asset.bodies)), None)
-        if owner is None:
-            raise IndexError(f"get_rigid_transform: body {body}; environment {env.index} has {env.num_bodies} bodies")
-        states = self.get_actor_rigid_body_states(env, owner.index, _POS)
-        row = states.view(np.float32).reshape(-1, 13)[body - owner.body_start].astype(float)
-        return to_transform(row[:3] - env.origin, np.roll(row[3:7], 1))
-
-    def get_dof_frame(self, env: Env, dof: int) -> DofFrame:
-        """Return origin and axis of a DoF, by its index in the environment, in the environment's frame."""
-        owner = next((own for own in env_of(env, "get_dof_frame").actors
-                      if 0 <= dof - own.dof_start < len(own.asset.joints)), None)  # fmt: skip
-        if owner is None:
-            raise IndexError(f"get_dof_frame: DoF {dof}; environment {env.index} has {env.num_dofs} DoFs")
-        joint = owner.asset.joints[dof - owner.dof_start]
-        body = next(i for i, part in enumerate(owner.asset.bodies) if any(own is joint for own in part.joints))
-        pose = self.get_rigid_transform(env, owner.body_start + body)
-        frame, turn = DofFrame(), rotation_matrix(to_wxyz(pose.r))
-        frame.origin = Vec3(*(as_array(pose.p) + turn @ joint.anchor))
-        frame.axis = Vec3(*(turn @ joint.axis))
-        return frame
 
     # Cameras.
 

@@ -14,7 +14,7 @@ from gymapi_mujoco.cameras import Camera, Pictures
 from gymapi_mujoco.engine import Engine
 from gymapi_mujoco.enums import IndexDomain
 from gymapi_mujoco.scene import Actor, Scene
-from gymapi_mujoco.structs import CameraProperties, SimParams
+from gymapi_mujoco.structs import AttractorProperties, CameraProperties, SimParams
 from gymapi_mujoco.viewer import Viewer
 
 
@@ -75,6 +75,7 @@ class Env:
         self.sim, self.index = sim, index
         self.origin: np.ndarray = sim.scene.origins[index]
         self.actors: List[Actor] = sim.scene.actors[index]
+        self.attractors: List[AttractorProperties] = sim.scene.attractors[index]
         self.cameras: List[Camera] = []
 
     @property

@@ -62,11 +62,7 @@ def read_mjcf(path: Path, options: AssetOptions) -> Asset:
 
 def _expanded(path: Path) -> _Element:
     """Return the root of a file with the content of those that it includes, and absolute folders of meshes."""
-    root = _parsed(path)
-    for parent in list(root.iter()):
-        for i, child in reversed(list(enumerate(parent))):
-            if child.tag == "include":
-                parent[i : i + 1] = list(_expanded(path.parent / child.get("file", "")))
+    root = _with_included(path, path.parent)
     compilers = list(root.iter("compiler"))
     for folder in ("meshdir", "texturedir"):
         given = next(
@@ -76,6 +72,16 @@ def _expanded(path: Path) -> _Element:
             compilers = [ElementTree.SubElement(root, "compiler")]
         for compiler in compilers:
             compiler.set(folder, str((path.parent / (given or "")).absolute()))
+    return root
+
+
+def _with_included(path: Path, folder: Path) -> _Element:
+    """Return the root of a file with the content of those that it includes; their names begin at a folder."""
+    root = _parsed(path)
+    for parent in list(root.iter()):
+        for i, child in reversed(list(enumerate(parent))):
+            if child.tag == "include":
+                parent[i : i + 1] = list(_with_included(folder / child.get("file", ""), folder))
     return root
 
 

@@ -6,7 +6,6 @@ Bodies and DoFs have the order of the client's indices.
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
-import warnings
 from typing import Dict, List, Optional, Set, Tuple
 
 import mujoco
@@ -14,21 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gymapi_mujoco.attractors import add_attractors
+from gymapi_mujoco.contacts import CONTACT_IMPEDANCE, friction_cone, solref
 from gymapi_mujoco.enums import DofDriveMode
 from gymapi_mujoco.scene import Actor, Scene
 from gymapi_mujoco.shapes import add_geom, new_spec
-from gymapi_mujoco.structs import AssetOptions, as_array
-
-CONTACT_TIME = 0.01
-"""Time constant of contacts [s]. MuJoCo needs at least two time steps."""
-
-CONTACT_IMPEDANCE = 0.999
-"""Impedance of contacts (the first two numbers of ``solimp``). The higher it is, the less a shape below its friction
-limit creeps: the feet of a standing Go2 slide apart by 1 cm/s with MuJoCo's default, 0.9 to 0.95."""
+from gymapi_mujoco.structs import as_array
 
 SOLVER_ITERATIONS = 50
 """Largest number of solver iterations in a physics step. With 20, the solver stopped early for one of 256 robots that
 moved at random."""
+
+LEAST_FRICTION = 1e-9
+"""Friction of DoFs that have some, before the first step [N or N m]."""
 
 _GROUND_COLOR, _ACTOR_COLOR = [0.45, 0.47, 0.45, 1.0], [0.8, 0.8, 0.82, 1.0]
 
@@ -41,6 +38,7 @@ def build_model(scene: Scene) -> mujoco.MjModel:
     spec.option.timestep = scene.params.dt / scene.params.substeps
     spec.option.gravity = as_array(scene.params.gravity)
     spec.option.iterations, spec.option.ls_iterations = SOLVER_ITERATIONS, 20
+    spec.option.cone = friction_cone()
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
     # Euler treats the damping of joints implicitly, implicitfast that of drives too.
     driven = has_drives(scene)
@@ -54,6 +52,7 @@ def build_model(scene: Scene) -> mujoco.MjModel:
     meshes: Dict[tuple, str] = {}
     for actor in scene.actors[0]:
         _add_actor(spec, scene, actor, classes, meshes, driven)
+    add_attractors(spec, scene)
     model = spec.compile()
     assert model.nbody == 1 + scene.num_bodies(0), "MuJoCo has merged bodies"
     return model
@@ -65,10 +64,6 @@ def _light(spec: mujoco.MjSpec) -> None:
     spec.visual.headlight.specular = [0.05] * 3
     sky = spec.add_texture(name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, width=64, height=384)
     sky.builtin, sky.rgb1, sky.rgb2 = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, [0.6, 0.7, 0.8], [0.35, 0.45, 0.6]
-
-
-def ground_friction(scene: Scene) -> float:
-    return scene.grounds[0].friction if scene.grounds else 1.0
 
 
 def has_drives(scene: Scene) -> bool:
@@ -85,7 +80,8 @@ def _add_actor(
     driven: bool,
 ) -> None:
     asset, parts = actor.asset, []
-    shifted = _shifted_bodies(actor, scene.twins(actor.index))
+    twins = scene.twins(actor.index)
+    shifted = _shifted_bodies(actor, twins)
     shape_index = 0
     for i, body in enumerate(asset.bodies):
         above = spec.worldbody if body.parent < 0 else parts[body.parent]
@@ -101,15 +97,15 @@ def _add_actor(
         if body.parent < 0 and asset.floating:
             part.add_freejoint(name=f"{actor.index}/free")
         for joint in body.joints:
-            _add_joint(part, actor, joint.name)
+            _add_joint(part, actor, joint.name, twins, spec.option.timestep)
         for shape in body.shapes:
             geom = add_geom(spec, part, shape, meshes, density=0.0)
             geom.name = f"{actor.index}/{i}/{shape_index}"
             geom.contype, geom.conaffinity = classes[actor.index, int(actor.filters[shape_index])]
             geom.condim, geom.priority = 3, 1  # the friction of the actor's shape is used, see ModelProperties
-            geom.solref[0] = max(2 * spec.option.timestep, CONTACT_TIME)
+            # Friction and restitution are written by ModelProperties.
+            geom.solref[:] = solref(np.zeros(()), spec.option.timestep)
             geom.solimp[:2] = CONTACT_IMPEDANCE
-            geom.friction[0] = (actor.friction[shape_index] + ground_friction(scene)) / 2
             geom.rgba = [*asset.colors[i], 1.0] if i in asset.colors else _ACTOR_COLOR
             shape_index += 1
     if driven:
@@ -148,7 +144,7 @@ def _add_inertia(part: mujoco.MjsBody, mass: float, com: np.ndarray, inertia: np
         part.mass, part.inertia = max(mass, 1e-6), np.full(3, max(1e-9, 1e-4 * mass))
 
 
-def _add_joint(part: mujoco.MjsBody, actor: Actor, name: str) -> None:
+def _add_joint(part: mujoco.MjsBody, actor: Actor, name: str, twins: List[Actor], timestep: float) -> None:
     index = actor.asset.dof_names.index(name)
     joint, props = actor.asset.joints[index], actor.dof_properties[index]
     kind = mujoco.mjtJoint.mjJNT_SLIDE if joint.sliding else mujoco.mjtJoint.mjJNT_HINGE
@@ -159,6 +155,10 @@ def _add_joint(part: mujoco.MjsBody, actor: Actor, name: str) -> None:
     added.armature = float(props["armature"])
     added.damping[0] = float(props["damping"])
     added.stiffness[0] = float(props["stiffness"])
+    if any(twin.dof_properties["friction"][index] > 0 for twin in twins):
+        added.frictionloss = LEAST_FRICTION  # MuJoCo makes a constraint where it is above zero; see JointFriction
+        added.solref_friction[0] = 2 * timestep
+        added.solimp_friction[:2] = CONTACT_IMPEDANCE
 
 
 def _collision_bits(actors: List[Actor]) -> Dict[Tuple[int, int], Tuple[int, int]]:
@@ -178,21 +178,6 @@ def _collision_bits(actors: List[Actor]) -> Dict[Tuple[int, int], Tuple[int, int
                 touches |= 2 << j
         bits[actor, mask] = (2 << i, touches)
     return bits
-
-
-def warn_unused(scene: Scene) -> None:
-    """Warn once of settings that change PhysX's result and not this engine's."""
-    actors = [actor for env in scene.actors for actor in env]
-    if any(actor.restitution.any() for actor in actors):
-        warnings.warn("restitution of shapes is not used: contacts do not bounce", stacklevel=5)
-    if any(actor.dof_properties["friction"].any() for actor in actors):
-        warnings.warn("friction of DoFs is not used: joints have damping only", stacklevel=5)
-    options = {id(actor.asset): actor.asset.options for actor in scene.actors[0]}.values()
-    if any(option.linear_damping or option.angular_damping for option in options):
-        warnings.warn("linear_damping and angular_damping of assets are not used", stacklevel=5)
-
-    if any(option.max_linear_velocity < AssetOptions().max_linear_velocity for option in options):
-        warnings.warn("max_linear_velocity of assets is not used: bodies may be faster", stacklevel=5)
 
 
 class ActorSlices:

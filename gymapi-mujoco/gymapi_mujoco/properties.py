@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from gymapi_mujoco.actuation import Drives, VelocityLimits
+from gymapi_mujoco.contacts import solref
 from gymapi_mujoco.enums import DofDriveMode
-from gymapi_mujoco.model import ground_friction
+from gymapi_mujoco.friction import JointFriction
 from gymapi_mujoco.scene import Actor, Scene
 from gymapi_mujoco.structs import as_array
 from gymapi_mujoco.worlds import Worlds
@@ -26,12 +27,16 @@ _POS, _VEL = int(DofDriveMode.DOF_MODE_POS), int(DofDriveMode.DOF_MODE_VEL)
 class ModelProperties:
     """Writes what the actors have to the model's fields; ``update`` makes derived constants follow."""
 
-    def __init__(self, scene: Scene, worlds: Worlds, drives: Drives, velocity_limits: VelocityLimits):
+    def __init__(
+        self, scene: Scene, worlds: Worlds, drives: Drives, velocity_limits: VelocityLimits, friction: JointFriction
+    ):
         self._scene, self._worlds, self._model = scene, worlds, worlds.model
-        self._drives, self._velocity_limits = drives, velocity_limits
+        self._drives, self._velocity_limits, self._friction = drives, velocity_limits, friction
         self._stale = False
         self.gravity = self._gravity()  # [3]
-        self._ground = ground_friction(scene)
+        grounds = scene.grounds[:1]
+        self._ground_friction = grounds[0].friction if grounds else 1.0
+        self._ground_restitution = grounds[0].restitution if grounds else 0.0
         self._shapes: List[np.ndarray] = []
         self._dofs: List[np.ndarray] = []
         self._com: Dict[int, Tensor] = {}
@@ -42,7 +47,7 @@ class ModelProperties:
             joints = [self._model.joint(f"{actor.index}/{name}") for name in actor.asset.dof_names]
             self._dofs.append(np.array([joint.dofadr[0] for joint in joints], dtype=np.int64))
         for index in range(len(scene.actors[0])):
-            self.apply_friction(index, everyone)
+            self.apply_contacts(index, everyone)
             self.apply_masses(index, everyone)
             self.apply_dofs(index, everyone)
 
@@ -70,11 +75,15 @@ class ModelProperties:
     def _actors(self, index: int, worlds: np.ndarray) -> List[Actor]:
         return [self._scene.actors[i][index] for i in worlds]
 
-    def apply_friction(self, index: int, worlds: np.ndarray) -> None:
-        """Use the mean of the shape's and the ground's friction, as PhysX does."""
-        own = np.stack([actor.friction for actor in self._actors(index, worlds)])
-        if own.size:
-            self._write("geom_friction", worlds, self._shapes[index], (own + self._ground) / 2, 0)
+    def apply_contacts(self, index: int, worlds: np.ndarray) -> None:
+        """Use the means of the shape's and the ground's friction and restitution, as PhysX does."""
+        actors = self._actors(index, worlds)
+        friction, bounce = (np.stack([getattr(x, name) for x in actors]) for name in ("friction", "restitution"))
+        if friction.size:
+            shapes = self._shapes[index]
+            self._write("geom_friction", worlds, shapes, (friction + self._ground_friction) / 2, 0)
+            mean = (bounce + self._ground_restitution) / 2
+            self._write("geom_solref", worlds, shapes, solref(mean, self._model.opt.timestep))
 
     def apply_masses(self, index: int, worlds: np.ndarray) -> None:
         """Write masses, centres of mass and inertias where they differ from the asset's."""
@@ -134,6 +143,7 @@ class ModelProperties:
         rows = torch.as_tensor(worlds, device=self._worlds.device)
         own = slice(actors[0].dof_start, actors[0].dof_start + len(dofs))
         self._velocity_limits.set(rows, own, np.where(props["velocity"] > 0, props["velocity"], np.inf))
+        self._friction.set(rows, own, props["friction"].astype(float))
         if not self._model.nu:
             if driven.any():
                 raise ValueError(

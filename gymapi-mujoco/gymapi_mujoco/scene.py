@@ -8,11 +8,12 @@ from typing import Callable, Dict, List, Sized, Tuple
 
 import numpy as np
 
-from gymapi_mujoco.asset import DOF_DTYPE, Asset
+from gymapi_mujoco.asset import DOF_DTYPE, NO_LIMIT, Asset
 from gymapi_mujoco.enums import DofDriveMode
 from gymapi_mujoco.ground import Ground
 from gymapi_mujoco.rotations import multiply, rotation_matrix
 from gymapi_mujoco.structs import (
+    AttractorProperties,
     Mat33,
     RigidBodyProperties,
     RigidShapeProperties,
@@ -66,6 +67,17 @@ class Actor:
         self.index = len(before)
         self.body_start = sum(len(other.asset.bodies) for other in before)
         self.dof_start = sum(len(other.asset.joints) for other in before)
+
+    def set_scale(self, scale: float) -> None:
+        """Scale lengths, and masses as those of a body of the same density."""
+        growth = scale / self.asset.scale
+        self.asset = self.asset.scaled(scale)
+        self.mass, self.com = self.mass * growth**3, self.com * growth
+        self.inertia = self.inertia * growth**5
+        sliding = np.array([joint.sliding for joint in self.asset.joints], dtype=bool)
+        for limit in ("lower", "upper"):
+            values = self.dof_properties[limit]
+            values[sliding & (np.abs(values) < NO_LIMIT)] *= growth
 
     def start_poses(self) -> np.ndarray:
         """Return position and quaternion x y z w of each body [B, 7] with DoFs at zero or the nearest limit."""
@@ -156,6 +168,8 @@ class Scene:
         """Origin [3] of each environment in the world [m]."""
         self.actors: List[List[Actor]] = []
         """The actors of each environment."""
+        self.attractors: List[List[AttractorProperties]] = []
+        """The attractors of each environment."""
 
     def add_env(self, lower: Vec3, upper: Vec3, per_row: int) -> int:
         """Add an environment, a cell of a grid with so many in a row; return its number."""
@@ -166,6 +180,7 @@ class Scene:
         else:
             self.origins.append(np.array([column * size[0], 0.0, row * size[2]]))
         self.actors.append([])
+        self.attractors.append([])
         return len(self.origins) - 1
 
     def twins(self, index: int) -> List[Actor]:
@@ -187,8 +202,11 @@ class Scene:
             if [actor.asset for actor in actors] != layout:
                 raise NotImplementedError(
                     f"environment {i} has other assets than environment 0; all environments must have the same "
-                    "assets in the same order"
+                    "assets in the same order, and of the same scale"
                 )
+        kinds = [[(props.rigid_handle, props.axes) for props in own] for own in self.attractors]
+        if any(own != kinds[0] for own in kinds):
+            raise NotImplementedError("attractors differ between environments; give all the same bodies and axes")
 
 
 def require_count(props: Sized, count: int, kind: str, name: str) -> None:

@@ -516,6 +516,17 @@ class TendonProperties(Struct):
     stiffness: float = 0.0
 
 
+class AttractorProperties(Struct):
+    """What pulls a body: ``target`` is a pose in the environment's frame, ``offset`` the place on the body."""
+
+    axes: int = 0
+    damping: float = 0.0
+    offset: Transform = Transform()
+    rigid_handle: int = 0
+    stiffness: float = 0.0
+    target: Transform = Transform()
+
+
 class DofFrame(Struct):
     """Origin and axis of a DoF in its environment."""
 

@@ -244,7 +244,8 @@ def room(model: Any) -> Tuple[int, int]:
     if given and (not given.isdecimal() or int(given) < 1):
         raise ValueError(f"{VARIABLE}={given}: give the number of contacts that an environment has room for")
     contacts = int(given) if given else min(_MOST, max(1, _contacts(model)))
-    return contacts, 4 * contacts + 2 * int(model.jnt_limited.sum())  # a contact's cone has four edges
+    others = 2 * int(model.jnt_limited.sum()) + int((model.dof_frictionloss > 0).sum()) + 6 * int(model.neq)
+    return contacts, 4 * contacts + others  # a contact's cone has four edges
 
 
 def _contacts(model: Any) -> int:

@@ -126,6 +126,14 @@ def test_included_file_is_read_from_beside_the_file(gymapi, walker, tmp_path):
     assert world.gym.get_asset_dof_names(world.asset) == ["hip", "knee"]
 
 
+def test_file_included_inside_of_the_world_is_read(gymapi, walker, tmp_path):
+    bodies = WALKER[WALKER.index("<worldbody>") + len("<worldbody>") : WALKER.index("</worldbody>")]
+    (tmp_path / "bodies.xml").write_text(f"<mujoco>{bodies}</mujoco>")
+    path = walker(WALKER.replace(bodies, '<include file="bodies.xml"/>'))
+    world = World(gymapi, path, 1, fix_base_link=True)
+    assert world.gym.get_asset_dof_names(world.asset) == ["hip", "knee"]
+
+
 def test_joint_with_equal_limits_is_held(gymapi, walker):
     world = World(gymapi, walker(WALKER.replace('range="-120 0"', 'range="0 0"')), 1, fix_base_link=True).prepare()
     world.step(200)

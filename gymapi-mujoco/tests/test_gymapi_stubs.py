@@ -27,7 +27,7 @@ def type_of(annotation, provided):
     """Return a type of the stubs as code, None if it contains a class that is not provided."""
     if annotation is None or isinstance(annotation, ast.Constant):
         return "Any"
-    text = re.sub(r"numpy\.ndarray\[\w+\]", "numpy.ndarray", ast.unparse(annotation))
+    text = re.sub(r"numpy\.ndarray\[[\w.]+\]", "numpy.ndarray", ast.unparse(annotation))
     text = re.sub(r"\b(Keyboard|Mouse)Input\b", "Any", text)  # enumerations made at run time, which pyright cannot see
     names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", text)) - {"numpy"}
     if not names - PLAIN <= provided:

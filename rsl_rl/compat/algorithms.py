@@ -172,20 +172,37 @@ class ClientCalls:
         """Return what is stored beside the standard columns and those of extensions."""
         return {}
 
-    def init_storage(
+    def init_storage(self, *args: Any, **named: Any) -> None:
+        """Allocate the rollout: with the arguments of rsl_rl 1 (num_envs, num_steps, shape of observations, shape of
+        the critic's or None, shape of actions), of 2, which has the kind of training before them, or of 3
+        (kind of training, num_envs, num_steps, observation groups, shape of actions).
+
+        The result of ``update`` unpacks into the losses of value and surrogate after the form of version 1.
+        """
+        kind = named.pop("training_type", None)
+        if kind is None and args and isinstance(args[0], str):
+            kind, args = args[0], args[1:]
+        if kind is None:
+            self._init_storage_of_shapes(*args, **named)
+            self.unpacked = ("value_loss", "surrogate_loss")
+        elif "obs" in named or (len(args) > 2 and is_groups(args[2])):
+            storage = GroupStorage(kind, *args, **named, device=next(self.policy.parameters()).device)
+            storage.adopt(self.policy.family.parameter_shapes, sequences=self.policy.memories != (None, None))
+            self.set_storage(storage)
+        else:
+            self._init_storage_of_shapes(*args, **named)
+
+    def _init_storage_of_shapes(
         self,
         num_envs: int,
         num_transitions_per_env: int,
         actor_obs_shape: Sequence[int],
         critic_obs_shape: Optional[Sequence[int]],
-        action_shape: Sequence[int],
+        action_shape: Optional[Sequence[int]] = None,
+        **named: Any,
     ) -> None:
         """Allocate the rollout for observations of one or two tensors; ``critic_obs_shape`` is None or [None] for a
-        critic that reads what the actor reads.
-
-        The result of ``update`` then unpacks into the losses of value and surrogate.
-        """
-        self.unpacked = ("value_loss", "surrogate_loss")
+        critic that reads what the actor reads."""
         if critic_obs_shape is not None and list(critic_obs_shape) == [None]:
             critic_obs_shape = None
         specs = vector_group_specs(actor_obs_shape, critic_obs_shape)

@@ -49,6 +49,10 @@ class Batch:
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in _ITEMS)
 
+    def __getitem__(self, index: int) -> Any:
+        """Return one of the ten items."""
+        return getattr(self, _ITEMS[index])
+
 
 def tensordict(fields: Mapping[str, Tensor], sizes: Sequence[int], device: Any = None) -> Any:
     """Return fields as a TensorDict of the same tensors."""

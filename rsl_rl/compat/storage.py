@@ -373,9 +373,12 @@ class GroupStorage(RolloutStorage):
         self._require_room()
         names = ["actions", "rewards", "dones"]
         if self.training_type == "rl":
-            parameters = transition.distribution_params or (transition.action_mean, transition.action_sigma)
+            parameters = transition.distribution_params
+            declared = [f"parameter_{i}" for i in range(len(parameters or ()))]
+            if parameters is None:  # version 3
+                parameters, declared = (transition.action_mean, transition.action_sigma), ["action_mean", "action_std"]
             if not self.parameter_names:
-                self._declare({f"parameter_{i}": parameter.shape[-1] for i, parameter in enumerate(parameters)})
+                self._declare({name: parameter.shape[-1] for name, parameter in zip(declared, parameters)})
             transition.columns.update(zip(self.parameter_names, parameters))
             names += ["values", "actions_log_prob", *self.parameter_names]
         else:

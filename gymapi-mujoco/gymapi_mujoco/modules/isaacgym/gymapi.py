@@ -10,6 +10,7 @@ from gymapi_mujoco.handles import Env, Sim
 from gymapi_mujoco.structs import (
     ActuatorProperties,
     AssetOptions,
+    AttractorProperties,
     CameraProperties,
     DofFrame,
     DofState,
@@ -46,6 +47,7 @@ __all__ = [
     "ActuatorProperties",
     "Asset",
     "AssetOptions",
+    "AttractorProperties",
     "CameraProperties",
     "DofFrame",
     "DofState",
