@@ -79,7 +79,7 @@ class Flags(RunFlags):
     set: Tuple[str, ...] = ()
     """FIELD=VALUE of the contract, for what it does not say."""
     robot: str = ""
-    """Robot of --policy: go2 is --task go2_flat."""
+    """Robot of --policy: go2 is --task go2_flat; or its URDF or MJCF file."""
 
 
 WRITTEN = ("export", "page", "page_add", "licence")
@@ -121,7 +121,7 @@ def film_policy(args: Arguments) -> int:
         reject_changed_flags(flags, "--policy is filmed without a run", *unused)
         script, seconds, num_envs = length_of(flags, read_commands)
         (file,) = load_policy_files(
-            [flags.policy], [flags.contract] if flags.contract else [], flags.set, cfg.env
+            [flags.policy], [flags.contract] if flags.contract else [], flags.set, cfg.env, flags.robot
         ).values()
         task = on_terrain(file.task, flags.terrain, flags.level)
         note = check_command(task.commands, flags.command)
