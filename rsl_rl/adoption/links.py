@@ -133,7 +133,9 @@ def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
     limbs = [link for link in parts if link != base and link not in moving]
     links = [builder.link(base, None, (), None)]
     for link in sorted((*moving, *limbs)) if limbs else moving:  # a parent is before its children
-        hinges = tuple(_hinge(model, joint, efforts) for joint in joints_of(model, link) if joint not in skeleton.locked)
+        hinges = tuple(
+            _hinge(model, joint, efforts) for joint in joints_of(model, link) if joint not in skeleton.locked
+        )
         foot = _find_foot(model, data, feet[link], parts[link], up) if link in feet else None
         links.append(builder.link(link, owner[int(model.body_parentid[link])], hinges, foot))
     infos = [

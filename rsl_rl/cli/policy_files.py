@@ -24,7 +24,6 @@ from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
 from rsl_rl.evaluation.export_parity import open_onnx_network
 from rsl_rl.robots.robot import ROBOTS, read_joint_names
 
-
 ORDERED_AS_MODEL = ("unitree_rl_gym",)
 """Formats whose joints are in the order of the robot's model file."""
 
@@ -128,23 +127,24 @@ def contract_file(path: Path) -> Path:
     return found[0]
 
 
+def network_checksum(path: Path) -> str:
+    """Return the SHA-256 by which a contract names a network."""
+    content = path.read_bytes()
+    if path.suffix != ".onnx":
+        return hashlib.sha256(content).hexdigest()
+    return import_shipped("rsl_rl_deploy.onnx_policy").network_sha256(content)
+
+
 def check_network(path: Path, contract: Contract, where: Path) -> None:
     """Raise a ValueError if the contract in the file ``where`` names another network.
 
     A TorchScript file that was exported with an ONNX file shares its contract.
     """
-
-    def checksum(file: Path) -> str:
-        content = file.read_bytes()
-        if file.suffix != ".onnx":
-            return hashlib.sha256(content).hexdigest()
-        return import_shipped("rsl_rl_deploy.onnx_policy").network_sha256(content)
-
-    files = {path, path.with_suffix(".onnx")}
-    if contract.network_sha256 and contract.network_sha256 not in [checksum(file) for file in files if file.is_file()]:
-        raise ValueError(
-            f"{where} describes another network: its network_sha256 is not that of {path}; give --contract"
-        )
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    files = [file for file in (path, path.with_suffix(".onnx")) if file.is_file()]
+    if contract.network_sha256 and contract.network_sha256 not in map(network_checksum, files):
+        raise ValueError(f"{where} describes another network: its network_sha256 is not that of {path}")
 
 
 def read_for_robot(path: Path, given: Mapping[str, Any], known: KnownRobot) -> Contract:

@@ -21,6 +21,13 @@ from rsl_rl.utils.files import atomic_write, make_folder
 TEMPLATES = Path(__file__).parent / "c_source"
 TERMS = ("base_lin_vel", "base_ang_vel", "gravity", "command", "joint_pos", "joint_vel", "action", "gait_clock")
 """Observation terms that policy.c can compute; in capitals they are its names of them."""
+NEEDED = (
+    *("task", "inputs", "observations", "observation_clip", "history_order", "control_period", "joint_names"),
+    *("default_joint_pos", "joint_signs", "joint_zeros", "action_scale", "action_clip", "stiffness", "damping"),
+    *("torque_limits", "target_limits", "input_limits", "command_ranges", "commands"),
+    *("quaternion_order", "imu_mounting", "units"),
+)
+"""Fields of policy.json that become C."""
 ACTIVATIONS = {
     nn.ELU: "x > 0.0f ? x : expm1f(x)",
     nn.CELU: "x > 0.0f ? x : expm1f(x)",
@@ -88,11 +95,13 @@ def export_c(policy: ActorCritic, path: Path, description: Mapping[str, Any]) ->
     prefix = path.stem
     if not re.fullmatch(r"[a-z]\w*", prefix, flags=re.ASCII):
         raise ValueError(f"{path.name}: functions in C begin with this name; give lower-case letters, digits and _")
-    values = {
-        "header": path.with_suffix(".h").name,
-        **_description_values(description),
-        **_network_values(policy_module(policy)),
-    }
+    module = policy_module(policy)
+    values = {"header": path.with_suffix(".h").name, **_description_values(description), **_network_values(module)}
+    if module.num_obs != values["num_obs"] or values["num_actions"] != values["num_joints"]:
+        raise ValueError(
+            f"the network has {module.num_obs} observations and {values['num_actions']} actions; the description has "
+            f"{values['num_obs']} and {values['num_joints']}"
+        )
     make_folder(path.parent)
     for suffix in (".h", ".c"):
         text = (TEMPLATES / f"policy{suffix}").read_text()
@@ -105,13 +114,18 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
     """Return what the templates need of policy.json."""
     if "joint_names" not in description:
         raise ValueError("a policy in C is for robots, and this task has none; use ONNX or TorchScript")
-    clips = (description["observation_clip"], *(term["clip"] for term in description["observations"]))
+    missing = [name for name in NEEDED if name not in description]
+    if missing:
+        raise ValueError(f"the description lacks {', '.join(missing)}; give the content of policy.json")
+    clips = (description["observation_clip"], *(term.get("clip") for term in description["observations"]))
     if any(clip is not None for clip in clips) or description["history_order"] != "term":
         raise ValueError("C has no clip of observations, and no history_order but term; use ONNX or TorchScript")
     joints = len(description["joint_names"])
     if not all(name.isascii() and name.isprintable() for name in description["joint_names"]):
         raise ValueError(f"joint_names={description['joint_names']}; C needs names of ASCII letters")
     scale, limits = description["action_scale"], description["input_limits"]
+    if description["target_limits"] is None:
+        raise ValueError("the description has no target_limits; C needs the lowest and highest target of each joint")
     targets = list(zip(*description["target_limits"]))
     per_joint = {
         "default_joint_pos": description["default_joint_pos"],
@@ -124,13 +138,15 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
         "joint_signs": description["joint_signs"],
         "joint_zeros": description["joint_zeros"],
     }
+    _check_sizes(description, per_joint)
     order, units = description["quaternion_order"], description["units"]
     unit = {"pos": units["joint_pos"], "vel": units["joint_vel"], "ang_vel": units["base_ang_vel"]}
     commands = description["commands"]
     rates = [commands.get("velocity", {}).get(name, 0.0) for name in ("max_lin_acc", "max_yaw_acc")]
     clock = commands.get("gait_clock", {"period": 1.0, "dead_zone": 0.0})
     sensed = _sensed(description["observations"])
-    ranges = [(min(low, 0.0), max(high, 0.0)) for low, high in description["command_ranges"]]
+    known = description["command_ranges"] or [(-_FLOAT_MAX, _FLOAT_MAX)] * 3
+    ranges = [(min(low, 0.0), max(high, 0.0)) for low, high in known]
     return {
         **{f"{name}_unit": text for name, text in unit.items()},
         **{f"{name}_factor": _number(_DEGREE if text[:3] == "deg" else 1.0) for name, text in unit.items()},
@@ -150,10 +166,31 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
         "highest_command": _row([high for _, high in ranges]),
         "largest_change": _row([rate * description["control_period"] for rate in (rates[0], *rates)]),
         "clock_period": repr(float(clock["period"])),
-        "clock_dead_zone": repr(-1.0 if clock["dead_zone"] is None else float(clock["dead_zone"])),
+        "clock_dead_zone": repr(-1.0 if clock.get("dead_zone") is None else float(clock["dead_zone"])),
         "largest_number": _number(limits.get("observation", _FLOAT_MAX)),
         "terms": ",\n".join(_term(term, limits) for term in description["observations"]),
     }
+
+
+def _check_sizes(description: Mapping[str, Any], per_joint: Mapping[str, Sequence[float]]) -> None:
+    """Raise a ValueError for sizes that contradict each other; C would read beyond its arrays."""
+    joints, total = len(description["joint_names"]), 0
+    for name, values in per_joint.items():
+        if len(values) != joints:
+            raise ValueError(f"{name} has {len(values)} values; give one for each of {joints} joints")
+    for term in description["observations"]:
+        name = term["name"]
+        if name not in TERMS:
+            raise ValueError(f"no robot senses {name}; train a policy on some of {', '.join(TERMS)}")
+        size = joints if name in ("joint_pos", "joint_vel", "action") else 2 if name == "gait_clock" else 3
+        if term["size"] != size or term["history"] < 1:
+            raise ValueError(
+                f"observations: {name} has the size {term['size']} and a history of {term['history']}; give {size} "
+                "numbers and at least one step"
+            )
+        total += size * term["history"]
+    if description["inputs"]["obs"] != [1, total]:
+        raise ValueError(f"inputs: obs is {description['inputs']['obs']}; the observations have {total} numbers")
 
 
 def _sensed(terms: Sequence[Mapping[str, Any]]) -> List[str]:
@@ -166,11 +203,12 @@ def _sensed(terms: Sequence[Mapping[str, Any]]) -> List[str]:
 def _term(term: Mapping[str, Any], limits: Mapping[str, float]) -> str:
     """Return the row of an observation term."""
     name = term["name"]
-    if name not in TERMS:
-        raise ValueError(f"no robot senses {name}; train a policy on some of {', '.join(TERMS)}")
     what = "base_quat is missing or not a unit quaternion" if name == "gravity" else None
     what = what or f"{name} is missing, not finite, or larger than any in training"
-    numbers = f"{_number(term['scale'])}, {_number(limits.get(name, _FLOAT_MAX))}"
+    scale = term["scale"] if isinstance(term["scale"], (list, tuple)) else [term["scale"]] * term["size"]
+    if len(scale) != term["size"]:
+        raise ValueError(f"observations: {name} has {len(scale)} scales; give one number, or {term['size']}")
+    numbers = f"{{{_row(scale)}}}, {_number(limits.get(name, _FLOAT_MAX))}"
     return f'    {{{name.upper()}, {term["size"]}, {term["history"]}, {numbers}, "{what}"}}'
 
 
@@ -211,6 +249,7 @@ class _Program:
             "functions": "\n".join(self.functions.values()),
             "network": "\n".join(f"    {line}" for line in self.statements),
             "width": max(self.widest, self.width),
+            "num_actions": self.width,
             "num_states": max(1, self.num_states),
         }
 
@@ -276,6 +315,8 @@ class _Program:
 
 def _number(value: float) -> str:
     """Return a number as a float constant of C that is exactly the number in 32 bits."""
+    if not math.isfinite(value):
+        raise ValueError(f"the description has the number {value}; C needs finite ones")
     text = f"{value:.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 

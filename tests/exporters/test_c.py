@@ -69,6 +69,9 @@ def exported(request, tmp_path_factory):
             parameter.mul_(1.3)  # a lively policy
     interface = {**describe_module(policy_module(runner.alg.policy)), **runner.env.describe_interface(["policy"])}
     content = describe_robot_policy({"task": "go2_flat", **interface}, Path("model_2.pt"))
+    for term in content["observations"]:  # ONNX and C have these scales, one for each number
+        if term["name"] == "command":
+            term["scale"] = [2.0, 1.5, 0.25]
     folder = tmp_path_factory.mktemp("exported")
     return SimpleNamespace(
         description=content,
@@ -306,13 +309,12 @@ def test_c_does_what_the_runner_does_for_any_description_and_readings(
     assert actual.counts == expected.counts
 
 
+TERM = {"name": "joint_pos", "size": 3, "scale": 1.0, "frame": "joint", "history": 1, "clip": None}
 SMALL = {
     "format": 2,
     "task": "walk",
     "inputs": {"obs": [1, 3]},
-    "observations": [
-        {"name": "joint_pos", "size": 3, "scale": 1.0, "frame": "joint", "history": 1, "clip": None},
-    ],
+    "observations": [TERM],
     "history_order": "term",
     "observation_clip": None,
     "joint_names": ["hip", "knee", "ankle"],
@@ -338,6 +340,15 @@ SMALL = {
         ({"observation_clip": 100.0}, "C has no clip of observations"),
         ({"history_order": "step"}, "no history_order but term"),
         ({"joint_names": ["hip", "knee", "Gelenk \u00e4"]}, "C needs names of ASCII letters"),
+        ({"stiffness": [1.0] * 2}, "joint_stiffness has 2 values; give one for each of 3 joints"),
+        ({"target_limits": [[-1.0, 1.0]] * 4}, "lowest_target has 4 values"),
+        ({"target_limits": None}, "has no target_limits"),
+        ({"damping": [1.0, float("nan"), 1.0]}, "has the number nan; C needs finite ones"),
+        ({"inputs": {"obs": [1, 4]}}, "the observations have 3 numbers"),
+        ({"observations": [{**TERM, "size": 4}]}, "joint_pos has the size 4 and a history of 1; give 3 numbers"),
+        ({"observations": [{**TERM, "scale": [1.0, 2.0]}]}, "joint_pos has 2 scales; give one number, or 3"),
+        ({"observations": [{**TERM, "name": "friction"}]}, "no robot senses friction"),
+        ({"observations": [{**TERM, "history": 2}], "inputs": {"obs": [1, 6]}}, "has 3 observations and 3 actions"),
     ],
 )
 def test_c_of_what_it_cannot_do_is_refused(tmp_path, changes, message):
@@ -345,6 +356,13 @@ def test_c_of_what_it_cannot_do_is_refused(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
         export_c(policy, tmp_path / "policy.c", {**SMALL, **changes})
     assert not list(tmp_path.iterdir())
+
+
+def test_c_of_a_description_that_lacks_fields_names_them(tmp_path):
+    policy = ActorCritic(3, 3, 3, actor_hidden_dims=(4,), critic_hidden_dims=(4,))
+    lacking = {name: value for name, value in SMALL.items() if name not in ("units", "commands")}
+    with pytest.raises(ValueError, match="the description lacks commands, units; give the content of policy.json"):
+        export_c(policy, tmp_path / "policy.c", lacking)
 
 
 def test_c_of_a_broken_network_or_with_a_name_that_is_none_in_c_is_refused(tmp_path):
