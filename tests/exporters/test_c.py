@@ -361,7 +361,7 @@ def test_c_of_what_it_cannot_do_is_refused(tmp_path, changes, message):
 def test_c_of_a_description_that_lacks_fields_names_them(tmp_path):
     policy = ActorCritic(3, 3, 3, actor_hidden_dims=(4,), critic_hidden_dims=(4,))
     lacking = {name: value for name, value in SMALL.items() if name not in ("units", "commands")}
-    with pytest.raises(ValueError, match="the description lacks commands, units; give the content of policy.json"):
+    with pytest.raises(ValueError, match=r"the description lacks commands, units; give the content of policy\.json"):
         export_c(policy, tmp_path / "policy.c", lacking)
 
 
