@@ -15,6 +15,7 @@ their own, which damps when no target comes.
 """
 
 import argparse
+import contextlib
 import importlib
 import math
 import signal
@@ -213,7 +214,7 @@ class Interrupts:
 
 
 def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
-    """Return driver and policy; what is wrong with the arguments is a ValueError, OSError or ImportError."""
+    """Return driver and policy; what is wrong with the arguments is an Exception, as of the driver's own module."""
     for name in ("seconds", "stand_seconds"):
         if not 0 <= getattr(args, name) < math.inf:
             raise ValueError(f"--{name} {getattr(args, name):g}: give a time from 0 s")
@@ -225,7 +226,8 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
     try:
         return driver, OnnxPolicy(args.policy, driver.joint_names())
     except BaseException:
-        driver.close()
+        with contextlib.suppress(Exception):  # the first error is told
+            driver.close()
         raise
 
 
@@ -236,8 +238,9 @@ def main() -> int:
         signal.signal(number, interrupts)
     try:
         driver, policy = connect(args)
-    except (ValueError, OSError, ImportError) as error:
-        print(f"robot_loop.py: {' '.join(str(error).split())}", file=sys.stderr)
+    except Exception as error:
+        told = isinstance(error, (ValueError, OSError, ImportError))
+        print(f"robot_loop.py: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("robot_loop.py: interrupted before the robot was connected; nothing was sent", file=sys.stderr)
@@ -247,7 +250,10 @@ def main() -> int:
     finally:  # the motors are off
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+    try:
         driver.close()
+    except Exception as error:
+        reason += f"; the connection could not be closed: {_one_line(error)}"
     print(f"stopped: {reason}")
     print(f"policy: {policy.counts}")
     return {TIME_OVER: 0, INTERRUPTED: 130, INTERRUPTED + NOT_DAMPED: 130}.get(reason, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from pathlib import Path
 from string import Template
 from typing import Any, Dict, List, Mapping, Sequence, Union, cast
@@ -111,7 +112,15 @@ def export_c(policy: ActorCritic, path: Path, description: Mapping[str, Any]) ->
 
 
 def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return what the templates need of policy.json."""
+    """Return what the templates need of policy.json; a description of another form is a ValueError."""
+    try:
+        return _values_of(description)
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+        raise ValueError(f"the description does not fit ({reason}); give the content of policy.json") from error
+
+
+def _values_of(description: Mapping[str, Any]) -> Dict[str, Any]:
     if "joint_names" not in description:
         raise ValueError("a policy in C is for robots, and this task has none; use ONNX or TorchScript")
     missing = [name for name in NEEDED if name not in description]
@@ -141,6 +150,10 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
     _check_sizes(description, per_joint)
     order, units = description["quaternion_order"], description["units"]
     unit = {"pos": units["joint_pos"], "vel": units["joint_vel"], "ang_vel": units["base_ang_vel"]}
+    if order not in ("wxyz", "xyzw") or unit["pos"] not in ("rad", "deg"):
+        raise ValueError(f"quaternion_order={order!r} and units={units!r}; give wxyz or xyzw, and rad or deg")
+    if not {unit["vel"], unit["ang_vel"]} <= {"rad/s", "deg/s"}:
+        raise ValueError(f"units={units!r}; give rad/s or deg/s for velocities")
     commands = description["commands"]
     rates = [commands.get("velocity", {}).get(name, 0.0) for name in ("max_lin_acc", "max_yaw_acc")]
     clock = commands.get("gait_clock", {"period": 1.0, "dead_zone": 0.0})
@@ -153,7 +166,7 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
         "task": re.sub(r"[^\w .:-]", "_", description["task"], flags=re.ASCII),
         "num_joints": joints,
         "num_obs": description["inputs"]["obs"][1],
-        "control_period": repr(description["control_period"]),
+        "control_period": _double(description["control_period"]),
         "sensed": ", ".join(sensed),
         "reads_command": int("command" in sensed),
         "quaternion_order": f"{' '.join(order)}, to the world",
@@ -165,8 +178,8 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
         "lowest_command": _row([low for low, _ in ranges]),
         "highest_command": _row([high for _, high in ranges]),
         "largest_change": _row([rate * description["control_period"] for rate in (rates[0], *rates)]),
-        "clock_period": repr(float(clock["period"])),
-        "clock_dead_zone": repr(-1.0 if clock.get("dead_zone") is None else float(clock["dead_zone"])),
+        "clock_period": _double(clock["period"]),
+        "clock_dead_zone": _double(-1.0 if clock.get("dead_zone") is None else clock["dead_zone"]),
         "largest_number": _number(limits.get("observation", _FLOAT_MAX)),
         "terms": ",\n".join(_term(term, limits) for term in description["observations"]),
     }
@@ -181,7 +194,9 @@ def _check_sizes(description: Mapping[str, Any], per_joint: Mapping[str, Sequenc
     for term in description["observations"]:
         name = term["name"]
         if name not in TERMS:
-            raise ValueError(f"no robot senses {name}; train a policy on some of {', '.join(TERMS)}")
+            raise ValueError(
+                f"no robot senses {' '.join(str(name).split())}; train a policy on some of {', '.join(TERMS)}"
+            )
         size = joints if name in ("joint_pos", "joint_vel", "action") else 2 if name == "gait_clock" else 3
         if term["size"] != size or term["history"] < 1:
             raise ValueError(
@@ -314,11 +329,20 @@ class _Program:
 
 
 def _number(value: float) -> str:
-    """Return a number as a float constant of C that is exactly the number in 32 bits."""
+    """Return a number as a float constant of C that is exactly the number in 32 bits; a larger one is an
+    OverflowError."""
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    if not math.isfinite(rounded):
+        raise ValueError(f"the description has the number {value}; C needs finite ones")
+    text = f"{rounded:.9g}"
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def _double(value: float) -> str:
+    """Return a number as a constant of C with 64 bits."""
     if not math.isfinite(value):
         raise ValueError(f"the description has the number {value}; C needs finite ones")
-    text = f"{value:.9g}"
-    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+    return repr(float(value))
 
 
 def _row(values: Sequence[float]) -> str:

@@ -124,7 +124,7 @@ def require_patterns(value: Any, where: str) -> None:
     for pattern in value:
         try:
             re.compile(pattern)
-        except re.error as error:
+        except (re.error, TypeError) as error:
             raise ValueError(f"{where}: '{pattern}' is not a regular expression ({error}); correct it") from error
 
 

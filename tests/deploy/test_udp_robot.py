@@ -376,11 +376,36 @@ def test_program_that_is_interrupted_again_and_again_switches_the_motors_off(pol
     assert told[-2] == "stopped: interrupted; the damping was interrupted"
 
 
+def test_driver_waits_for_joint_names_that_can_be_read(deployed):
+    driver = deployed["udp_driver"]
+    for content in (b"", b"{", b"5", b'{"a": 1}', b"[1]", b"\xff", b"[" * 60_000):
+        assert driver.read_names(content) == []
+    assert driver.read_names(b'["hip", "knee"]') == ["hip", "knee"]
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("x = (", "SyntaxError"),
+        ("raise RuntimeError('no')", "RuntimeError: no"),
+        ("connect = 5", "TypeError"),
+        ("def connect(address):\n    return None", "AttributeError"),
+    ],
+)
+def test_program_with_a_broken_driver_says_so_in_a_line(policy_file, root, tmp_path, module, message):
+    (tmp_path / "broken.py").write_text(module)
+    command = [sys.executable, str(root / "deploy" / "robot_loop.py"), str(policy_file), "--driver", "broken"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (("--driver", "none_of_mine"), "No module named 'none_of_mine'"),
         (("--driver", "json"), "has no function connect"),
+        (("--driver", "."), "TypeError"),
+        (("--driver", "udp_driver", "--address", "x" * 300 + ":9"), "robot_loop.py: "),
         (("--driver", "udp_driver", "--address", "robot"), "give host:port"),
         (("--driver", "udp_driver", "--address", "127.0.0.1:9", "--seconds", "-1"), "--seconds -1: give a time"),
     ],

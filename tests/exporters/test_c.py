@@ -310,6 +310,7 @@ def test_c_does_what_the_runner_does_for_any_description_and_readings(
 
 
 TERM = {"name": "joint_pos", "size": 3, "scale": 1.0, "frame": "joint", "history": 1, "clip": None}
+UNITS = {"joint_pos": "rad", "joint_vel": "rad/s", "base_ang_vel": "rad/s"}
 SMALL = {
     "format": 2,
     "task": "walk",
@@ -326,7 +327,7 @@ SMALL = {
     "input_limits": {},
     "quaternion_order": "wxyz",
     "imu_mounting": [1.0, 0.0, 0.0, 0.0],
-    "units": {"joint_pos": "rad", "joint_vel": "rad/s", "base_ang_vel": "rad/s"},
+    "units": UNITS,
     "commands": {},
     "command_ranges": [[-1.0, 1.0]] * 3,
     "control_period": 0.02,
@@ -348,6 +349,9 @@ SMALL = {
         ({"observations": [{**TERM, "size": 4}]}, "joint_pos has the size 4 and a history of 1; give 3 numbers"),
         ({"observations": [{**TERM, "scale": [1.0, 2.0]}]}, "joint_pos has 2 scales; give one number, or 3"),
         ({"observations": [{**TERM, "name": "friction"}]}, "no robot senses friction"),
+        ({"observations": [5]}, "the description does not fit"),
+        ({"torque_limits": [1.0, 1e39, 1.0]}, "the description does not fit .OverflowError"),
+        ({"units": {**UNITS, "joint_vel": "*/ int x; /*"}}, "give rad/s or deg/s for velocities"),
         ({"observations": [{**TERM, "history": 2}], "inputs": {"obs": [1, 6]}}, "has 3 observations and 3 actions"),
     ],
 )
