@@ -1,16 +1,12 @@
 """Exports of tasks without a robot."""
 
 import json
-from dataclasses import replace
 
 import pytest
-import torch
 
-from configs import EXPERIMENTS
 from rsl_rl.cli import export
 from rsl_rl.cli.main import main
-from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.loading import load_policy
+from tests.exports import lively_policy
 
 
 @pytest.fixture
@@ -18,18 +14,7 @@ def loaded(tmp_path, monkeypatch):
     """Return config and policy of a task, with weights that react to the observations."""
     monkeypatch.setattr(export, "PARITY_STEPS", 30)
 
-    def load(task):
-        cfg = EXPERIMENTS.load(task)()
-        cfg = replace(cfg, sim_device="cpu", rl_device="cpu", env=replace(cfg.env, num_envs=8))
-        env = cfg.env.build(seed=1)
-        runner = OnPolicyRunner(env, cfg)
-        with torch.no_grad():
-            for parameter in runner.alg.policy.parameters():
-                parameter.mul_(1.5)
-        runner.save(tmp_path / "model_0.pt")
-        return cfg, load_policy(cfg, env, tmp_path)
-
-    return load
+    return lambda task: lively_policy(task, tmp_path)
 
 
 @pytest.mark.parametrize("task", ["toy", "recall", "camera", "choice"])

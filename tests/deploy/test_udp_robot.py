@@ -242,14 +242,15 @@ def test_a_thousand_failures_of_the_connection_stop_the_robot_with_a_reason(depl
                 reason = check_fault(deployed, robot, policy, kind, size, int(generator.integers(1, 15)))
                 reasons += [reason] if reason else []
                 tries += 1
-                assert tries < 250  # most runs reach the fault
+                assert tries < 1000  # most runs reach the fault, on a machine that is not busy
         finally:
             robot.close()
-        return reasons
+        return reasons, tries
 
     with ThreadPoolExecutor(8) as pool:
-        ended = Counter(reason for reasons in pool.map(fail_often, range(8)) for reason in reasons)
-    print(dict(ended))
+        results = list(pool.map(fail_often, range(8)))
+    ended = Counter(reason for reasons, _ in results for reason in reasons)
+    print(dict(ended), "of", sum(tries for _, tries in results), "runs")
     assert sum(ended.values()) == 1000
     assert ended["stale reading"] > 500
 
