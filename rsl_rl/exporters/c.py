@@ -7,7 +7,7 @@ import re
 import struct
 from pathlib import Path
 from string import Template
-from typing import Any, Dict, List, Mapping, Sequence, Union, cast
+from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,33 @@ ACTIVATIONS = {
 """C expressions of activations, with the parameters that rsl_rl.modules.mlp.get_activation gives them."""
 _FLOAT_MAX = torch.finfo(torch.float32).max
 _DEGREE = math.pi / 180.0
+_LAYER = """typedef struct {
+    int inputs, outputs;
+    const float *weight; /* [outputs][inputs] */
+    const float *bias; /* [outputs] */
+} linear_layer;"""
+_LAYER_INT8 = """typedef struct {
+    int inputs, outputs;
+    const signed char *weight; /* [outputs][inputs], -127 to 127 */
+    const float *scale; /* [outputs], of the weights */
+    const float *bias; /* [outputs] */
+} linear_layer;"""
+_PRODUCT = "dot(layer->weight + (long)i * layer->inputs, x, layer->inputs)"
+_PRODUCT_INT8 = "layer->scale[i] * dot_int8(layer->weight + (long)i * layer->inputs, x, layer->inputs)"
+_DOT_INT8 = """static float dot_int8(const signed char *a, const float *b, int size)
+{
+    float sums[8] = {0.0f};
+    int i = 0;
+
+    for (; i + 8 <= size; i += 8)
+        for (int k = 0; k < 8; k++)
+            sums[k] += (float)a[i + k] * b[i + k];
+    for (; i < size; i++)
+        sums[0] += (float)a[i] * b[i];
+    return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+}
+
+"""
 _SIGMOID = """static float sigmoid(float x)
 {
     return 1.0f / (1.0f + expf(-x));
@@ -88,16 +115,28 @@ _BETA_MEAN = """static float softplus(float x)
 """
 
 
-def export_c(policy: ActorCritic, path: Path, description: Mapping[str, Any]) -> Path:
+def rounded_weights(weight: Tensor) -> Tuple[Tensor, Tensor]:
+    """Return weights [O, I] as whole numbers from -127 to 127 (int8), and the scale of each output [O]."""
+    largest = weight.detach().abs().amax(dim=1)
+    scale = torch.where(largest > 0, largest / 127, torch.ones_like(largest))
+    return (weight.detach() / scale[:, None]).round().to(torch.int8), scale
+
+
+def export_c(policy: ActorCritic, path: Path, description: Mapping[str, Any], int8: bool = False) -> Path:
     """Write a policy of a robot as C99 with the header beside it; names in it begin with the name of the file.
 
-    ``description`` is the content of policy.json. What the C program cannot do is a ValueError.
+    ``description`` is the content of policy.json; with ``int8`` the weights of linear and recurrent layers are rounded,
+    see :func:`rounded_weights`. What the C program cannot do is a ValueError.
     """
     prefix = path.stem
     if not re.fullmatch(r"[a-z]\w*", prefix, flags=re.ASCII):
         raise ValueError(f"{path.name}: functions in C begin with this name; give lower-case letters, digits and _")
     module = policy_module(policy)
-    values = {"header": path.with_suffix(".h").name, **_description_values(description), **_network_values(module)}
+    values = {
+        "header": path.with_suffix(".h").name,
+        **_description_values(description),
+        **_network_values(module, int8),
+    }
     if module.num_obs != values["num_obs"] or values["num_actions"] != values["num_joints"]:
         raise ValueError(
             f"the network has {module.num_obs} observations and {values['num_actions']} actions; the description has "
@@ -227,11 +266,11 @@ def _term(term: Mapping[str, Any], limits: Mapping[str, float]) -> str:
     return f'    {{{name.upper()}, {term["size"]}, {term["history"]}, {numbers}, "{what}"}}'
 
 
-def _network_values(module: FeedForwardPolicy) -> Dict[str, Any]:
+def _network_values(module: FeedForwardPolicy, int8: bool) -> Dict[str, Any]:
     """Return what the templates need of the network: weights, functions, and statements that fill ``action``."""
     if type(module) not in (FeedForwardPolicy, GRUPolicy, LSTMPolicy):
         raise ValueError(f"C has no {type(module).__name__}, such as networks with images; use ONNX or TorchScript")
-    program = _Program()
+    program = _Program(int8)
     if isinstance(module.normalizer, RunningNorm):
         std = module.normalizer.var.sqrt() + module.normalizer.eps
         program.add_arrays(obs_mean=module.normalizer.mean, obs_std=std)
@@ -252,7 +291,8 @@ def _network_values(module: FeedForwardPolicy) -> Dict[str, Any]:
 class _Program:
     """The network as C, layer by layer: activations are in ``x`` or ``y``, and a linear layer writes the other one."""
 
-    def __init__(self) -> None:
+    def __init__(self, int8: bool) -> None:
+        self._int8 = int8
         self.current, self.width, self.widest, self.num_states, self.num_linear = "x", 0, 0, 0, 0
         self.arrays: List[str] = []
         self.functions: Dict[str, str] = {}
@@ -260,6 +300,9 @@ class _Program:
 
     def values(self) -> Dict[str, Any]:
         return {
+            "linear_layer": _LAYER_INT8 if self._int8 else _LAYER,
+            "row_product": _PRODUCT_INT8 if self._int8 else _PRODUCT,
+            "int8_product": _DOT_INT8 if self._int8 else "",
             "weights": "\n".join(self.arrays),
             "functions": "\n".join(self.functions.values()),
             "network": "\n".join(f"    {line}" for line in self.statements),
@@ -280,9 +323,17 @@ class _Program:
         self.arrays += [_array(name, tensor.flatten().tolist()) for name, tensor in tensors.items()]
 
     def add_linear_layer(self, name: str, weight: Tensor, bias: Tensor) -> None:
-        self.add_arrays(**{f"{name}_weight": weight, f"{name}_bias": bias})
+        self.add_arrays(**{f"{name}_bias": bias})
         outputs, inputs = weight.shape
-        self.arrays.append(f"static const linear_layer {name} = {{{inputs}, {outputs}, {name}_weight, {name}_bias}};\n")
+        parts = [f"{name}_weight", f"{name}_bias"]
+        if self._int8 and weight.isfinite().all():
+            whole, scale = rounded_weights(weight)
+            self.arrays.append(_array(parts[0], whole.flatten().tolist(), "signed char"))
+            self.add_arrays(**{f"{name}_scale": scale})
+            parts.insert(1, f"{name}_scale")
+        else:
+            self.add_arrays(**{parts[0]: weight})
+        self.arrays.append(f"static const linear_layer {name} = {{{inputs}, {outputs}, {', '.join(parts)}}};\n")
 
     def add_layer(self, layer: nn.Module) -> None:
         """Add a layer of the actor."""
@@ -349,10 +400,11 @@ def _row(values: Sequence[float]) -> str:
     return ", ".join(map(_number, values))
 
 
-def _array(name: str, values: Sequence[float]) -> str:
+def _array(name: str, values: Sequence[float], kind: str = "float") -> str:
     """Return the definition of an array, eight numbers a line."""
-    rows = ",\n".join(f"    {_row(values[i : i + 8])}" for i in range(0, len(values), 8))
-    return f"static const float {name}[{len(values)}] = {{\n{rows}\n}};"
+    row = _row if kind == "float" else lambda part: ", ".join(map(str, part))
+    rows = ",\n".join(f"    {row(values[i : i + 8])}" for i in range(0, len(values), 8))
+    return f"static const {kind} {name}[{len(values)}] = {{\n{rows}\n}};"
 
 
 def _escaped(text: str) -> str:

@@ -65,7 +65,7 @@ def test_export_command_writes_the_policy_and_no_video(tmp_path, capsys):
 @pytest.mark.parametrize("task", ["toy", "camera"])
 def test_export_in_c_of_a_task_without_a_robot_says_so_in_a_line(loaded, tmp_path, capsys, task):
     cfg, policy = loaded(task)
-    assert not export.export(policy, cfg, tmp_path, with_c=True)
+    assert not export.export(policy, cfg, tmp_path, "c")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("no C file: ")]
     assert lines == ["no C file: a policy in C is for robots, and this task has none; use ONNX or TorchScript"]
     assert not list(tmp_path.glob("*.[ch]"))

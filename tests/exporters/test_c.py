@@ -77,6 +77,7 @@ def exported(request, tmp_path_factory):
         description=content,
         onnx=runner.export_policy_to_onnx(folder, metadata=content),
         source=export_c(runner.alg.policy, folder / "policy.c", content),
+        int8=export_c(runner.alg.policy, folder / "small.c", content, int8=True),
     )
 
 
@@ -114,6 +115,53 @@ def test_c_along_a_recorded_walk_gives_the_targets_of_onnx(exported, sim_to_sim)
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
     for name in JOINT_VALUES:
         np.testing.assert_allclose(getattr(other, name), getattr(in_onnx, name), rtol=1e-6)
+
+
+def with_rounded_weights(path):
+    """The ONNX network with the weights of its layers rounded to 8 bits, a scale for each output."""
+    import onnx
+    import onnxruntime
+    from onnx import numpy_helper
+
+    model = onnx.load(str(path))
+    arrays = {array.name: array for array in model.graph.initializer}
+    for node in model.graph.node:
+        transposed = any(entry.name == "transB" and entry.i for entry in node.attribute)
+        for name in node.input[1:3] if node.op_type in ("GRU", "LSTM") else node.input[1:2]:
+            if node.op_type not in ("Gemm", "MatMul", "GRU", "LSTM") or name not in arrays:
+                continue
+            weight = numpy_helper.to_array(arrays[name])
+            rows = weight.reshape(-1, weight.shape[-1])
+            turned = node.op_type == "MatMul" or (node.op_type == "Gemm" and not transposed)
+            rows = rows.T if turned else rows
+            scale = np.abs(rows).max(axis=1, keepdims=True) / 127
+            rounded = np.rint(rows / np.where(scale > 0, scale, 1)) * scale
+            rounded = rounded.T if turned else rounded
+            new = numpy_helper.from_array(rounded.reshape(weight.shape).astype(np.float32), name)
+            arrays[name].CopyFrom(new)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [entry.name for entry in session.get_inputs()]
+    return lambda *inputs: session.run(None, dict(zip(names, inputs)))
+
+
+def test_c_with_int8_weights_computes_the_network_with_rounded_weights(exported, tmp_path):
+    in_c = CPolicy(exported.int8, exported.description, None, runner_file.PolicyStoppedError)
+    rounded, shapes = with_rounded_weights(exported.onnx), exported.description["inputs"]
+    states = [np.zeros(shape, np.float32) for name, shape in shapes.items() if name != "obs"]
+    generator, largest = np.random.default_rng(0), 0.0
+    _, plain = runner_file.open_onnx(exported.onnx)
+    for _ in range(50):
+        obs = generator.normal(size=shapes["obs"]).astype(np.float32)
+        got, wanted = in_c.network(obs, *states), rounded(obs, *states)
+        largest = max(largest, np.abs(plain(obs, *states)[0] - got[0]).max())
+        for mine, theirs in zip(got, wanted):
+            np.testing.assert_allclose(mine, theirs, atol=1e-5)
+        states = wanted[1:]
+    assert 1e-4 < largest < 0.2  # the rounding
+    for compiler in filter(shutil.which, ("gcc", "clang")):
+        build = [compiler, *STRICT, "-Wconversion", "-O2", "-c", str(exported.int8), "-o", str(tmp_path / "small.o")]
+        assert subprocess.run(build, capture_output=True, text=True, check=False).stderr == ""
+    assert exported.int8.stat().st_size < exported.source.stat().st_size
 
 
 def test_c_walks_in_mujoco_as_onnx_does(exported, sim_to_sim):

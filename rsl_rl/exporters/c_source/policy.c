@@ -14,15 +14,11 @@
 
 /* ---- The network ---- */
 
-typedef struct {
-    int inputs, outputs;
-    const float *weight; /* [outputs][inputs] */
-    const float *bias; /* [outputs] */
-} linear_layer;
+$linear_layer
 
 $weights
 
-/* Eight sums at a time, which rounds less than one and lets compilers use vector instructions. */
+$int8_product/* Eight sums at a time, which rounds less than one and lets compilers use vector instructions. */
 static float dot(const float *a, const float *b, int size)
 {
     float sums[8] = {0.0f};
@@ -39,7 +35,7 @@ static float dot(const float *a, const float *b, int size)
 static void linear(const linear_layer *layer, const float *x, float *y)
 {
     for (int i = 0; i < layer->outputs; i++)
-        y[i] = layer->bias[i] + dot(layer->weight + (long)i * layer->inputs, x, layer->inputs);
+        y[i] = layer->bias[i] + $row_product;
 }
 
 static void copy(const float *from, float *to, int size)
