@@ -623,7 +623,9 @@ def _terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.ndarray, i
     listed = described if isinstance(described, (list, tuple)) and described else [None]
     names = [str(term.get("name", "")) if isinstance(term, Mapping) else "" for term in listed[:1001]]
     if not all(names) or len(names) > 1000:
-        raise ValueError(f"observations={_short(described)}; give at most 1,000 terms with name, size, scale and frame")
+        raise ValueError(
+            f"observations={_short(described)}; give terms with name, size, scale and frame, at most 1,000"
+        )
     unknown = [name for name in names if name not in FRAMES]
     if unknown:
         raise ValueError(f"no robot senses {', '.join(unknown)}; train a policy on some of {', '.join(FRAMES)}")

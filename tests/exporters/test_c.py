@@ -124,21 +124,27 @@ def with_rounded_weights(path):
     from onnx import numpy_helper
 
     model = onnx.load(str(path))
-    arrays = {array.name: array for array in model.graph.initializer}
+    arrays = {array.name: array for array in model.graph.initializer if len(array.dims) > 1}
+    makers = {name: node for node in model.graph.node for name in node.output}
+
+    def weights(name):  # gates of some layers are put into another order
+        node = makers.get(name)
+        inner = [] if node is None or node.op_type not in ("Slice", "Concat", "Unsqueeze") else node.input
+        return {name} & set(arrays) | {found for other in inner for found in weights(other)}
+
     for node in model.graph.node:
+        if node.op_type not in ("Gemm", "MatMul", "GRU", "LSTM"):
+            continue
         transposed = any(entry.name == "transB" and entry.i for entry in node.attribute)
-        for name in node.input[1:3] if node.op_type in ("GRU", "LSTM") else node.input[1:2]:
-            if node.op_type not in ("Gemm", "MatMul", "GRU", "LSTM") or name not in arrays:
-                continue
+        turned = node.op_type == "MatMul" or (node.op_type == "Gemm" and not transposed)
+        inputs = node.input[1:3] if node.op_type in ("GRU", "LSTM") else node.input[1:2]
+        for name in {found for other in inputs for found in weights(other)}:
             weight = numpy_helper.to_array(arrays[name])
-            rows = weight.reshape(-1, weight.shape[-1])
-            turned = node.op_type == "MatMul" or (node.op_type == "Gemm" and not transposed)
-            rows = rows.T if turned else rows
+            rows = weight.T if turned else weight.reshape(-1, weight.shape[-1])
             scale = np.abs(rows).max(axis=1, keepdims=True) / 127
             rounded = np.rint(rows / np.where(scale > 0, scale, 1)) * scale
-            rounded = rounded.T if turned else rounded
-            new = numpy_helper.from_array(rounded.reshape(weight.shape).astype(np.float32), name)
-            arrays[name].CopyFrom(new)
+            rounded = (rounded.T if turned else rounded).reshape(weight.shape)
+            arrays[name].CopyFrom(numpy_helper.from_array(rounded.astype(np.float32), name))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [entry.name for entry in session.get_inputs()]
     return lambda *inputs: session.run(None, dict(zip(names, inputs)))
