@@ -154,7 +154,7 @@ def _description_values(description: Mapping[str, Any]) -> Dict[str, Any]:
     """Return what the templates need of policy.json; a description of another form is a ValueError."""
     try:
         return _values_of(description)
-    except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, struct.error) as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
         raise ValueError(f"the description does not fit ({reason}); give the content of policy.json") from error
 
