@@ -16,7 +16,6 @@ from rsl_rl.adoption.mjcf import Motor, contact_links, write_mjcf
 from rsl_rl.adoption.reading import SourceModel, read_model
 from rsl_rl.adoption.standing import find_symmetry
 from rsl_rl.adoption.structure import ANKLE_JOINTS, find_skeleton, joints_of, knee_of
-from rsl_rl.robots import Robot
 from rsl_rl.utils.mujoco_model import without_log
 from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.text import listed
@@ -31,7 +30,7 @@ _STIFFNESS, _DAMPING, _EFFORT = 100.0, 2.0, 1000.0
 class PolicyRobot(NamedTuple):
     """A robot that is prepared for a policy."""
 
-    robot: Robot
+    robot: Dict[str, Any]  # fields of rsl_rl.robots.Robot
     contact_links: Tuple[str, ...]  # their contact with the floor is a fall
     num_legs: int
     mass: float  # [kg]
@@ -93,7 +92,7 @@ def robot_for_policy(
     angles = tuple(float(pose[name]) for name in order)
     symmetry = find_symmetry(prepared, tree)
     groups = {"left": tree.legs[::2], "right": tree.legs[1::2]}
-    robot = Robot(
+    robot = dict(
         model_path=path,
         default_joint_pos=angles,
         standing_height=1.0 - _lowest(prepared, tree, angles) + CLEARANCE,

@@ -13,16 +13,21 @@ show ends with exit code 1 if a needed field is missing, and diff if there is a 
 """
 
 import argparse
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from rsl_rl.cli.errors import FlagParser, program, usage_errors
+from rsl_rl.cli.experiments import import_shipped
+
+if TYPE_CHECKING:
+    from rsl_rl.contracts.contract import Contract
 
 
 def main(argv: Sequence[str]) -> int:
@@ -70,6 +75,26 @@ def given_fields(settings: Sequence[str]) -> Dict[str, Any]:
     return given
 
 
+def network_checksum(path: Path) -> str:
+    """Return the SHA-256 by which a contract names a network."""
+    content = path.read_bytes()
+    if path.suffix != ".onnx":
+        return hashlib.sha256(content).hexdigest()
+    return import_shipped("rsl_rl_deploy.onnx_policy").network_sha256(content)
+
+
+def check_network(path: Path, contract: "Contract", where: Path) -> None:
+    """Raise a ValueError if the contract in the file ``where`` names another network.
+
+    A TorchScript file that was exported with an ONNX file shares its contract.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    files = [file for file in (path, path.with_suffix(".onnx")) if file.is_file()]
+    if contract.network_sha256 and contract.network_sha256 not in map(network_checksum, files):
+        raise ValueError(f"{where} describes another network: its network_sha256 is not that of {path}")
+
+
 def show(path: Path, given: Dict[str, Any]) -> int:
     """Print the fields of a contract; return 1 if needed ones are missing, else 0."""
     from rsl_rl.contracts.draft import FIELDS
@@ -101,8 +126,6 @@ def convert(flags: argparse.Namespace, given: Dict[str, Any]) -> int:
         raise ValueError(f"there is no folder {flags.target.parent}")
     writer, contract = format_of(flags.to), read_draft(flags.source, given).contract()
     if flags.network is not None:
-        from rsl_rl.cli.policy_files import check_network, network_checksum
-
         check_network(flags.network, contract, flags.source)
         contract = replace(contract, network_sha256=network_checksum(flags.network))
     lost: List[str] = writer.write(contract, flags.target, flags.network)

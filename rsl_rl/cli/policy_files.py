@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import shutil
 import tempfile
 from dataclasses import replace
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.cli.contract import given_fields
+from rsl_rl.cli.contract import check_network, given_fields
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.cli.policy_flags import robot_file
 from rsl_rl.config.task import LeggedRobotConfig
@@ -22,7 +21,7 @@ from rsl_rl.contracts.contract import Contract, contract_json, plain_mapping
 from rsl_rl.contracts.formats import read_draft
 from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
 from rsl_rl.evaluation.export_parity import open_onnx_network
-from rsl_rl.robots.robot import ROBOTS, read_joint_names
+from rsl_rl.robots.robot import ROBOTS, Robot, read_joint_names
 
 ORDERED_AS_MODEL = ("unitree_rl_gym",)
 """Formats whose joints are in the order of the robot's model file."""
@@ -101,7 +100,7 @@ def task_of_file(cfg: LeggedRobotConfig, known: KnownRobot, contract: Contract) 
     name = f"{known.name} of {folder.name}"  # not that of a robot of ours
     file = folder / f"{known.name}.xml"
     prepared = robot_for_policy(known.source, contract.joint_names, contract.default_joint_pos, file)
-    ROBOTS.add(name, prepared.robot)
+    ROBOTS.add(name, Robot(**prepared.robot))
     held = f"; held at zero: {', '.join(prepared.locked)}" if prepared.locked else ""
     legs = f"{prepared.num_legs} legs, {prepared.mass:.1f} kg, {len(contract.joint_names)} joints"
     print(f"note: {known.source.path}: {legs}{held}; a fall is contact of {', '.join(prepared.contact_links)}")
@@ -125,26 +124,6 @@ def contract_file(path: Path) -> Path:
     if not found:
         raise ValueError(f"{path} has no contract in it or beside it; give --contract FILE, see rsl-rl contract --help")
     return found[0]
-
-
-def network_checksum(path: Path) -> str:
-    """Return the SHA-256 by which a contract names a network."""
-    content = path.read_bytes()
-    if path.suffix != ".onnx":
-        return hashlib.sha256(content).hexdigest()
-    return import_shipped("rsl_rl_deploy.onnx_policy").network_sha256(content)
-
-
-def check_network(path: Path, contract: Contract, where: Path) -> None:
-    """Raise a ValueError if the contract in the file ``where`` names another network.
-
-    A TorchScript file that was exported with an ONNX file shares its contract.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
-    files = [file for file in (path, path.with_suffix(".onnx")) if file.is_file()]
-    if contract.network_sha256 and contract.network_sha256 not in map(network_checksum, files):
-        raise ValueError(f"{where} describes another network: its network_sha256 is not that of {path}")
 
 
 def read_for_robot(path: Path, given: Mapping[str, Any], known: KnownRobot) -> Contract:

@@ -380,8 +380,7 @@ class _Program:
 
 
 def _number(value: float) -> str:
-    """Return a number as a float constant of C that is exactly the number in 32 bits; a larger one is an
-    OverflowError."""
+    """Return a number as a float constant of C that is exactly the number in 32 bits; a larger one is a ValueError."""
     (rounded,) = struct.unpack("f", struct.pack("f", value))
     if not math.isfinite(rounded):
         raise ValueError(f"the description has the number {value}; C needs finite ones")

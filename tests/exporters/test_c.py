@@ -110,7 +110,7 @@ def test_c_along_a_recorded_walk_gives_the_targets_of_onnx(exported, sim_to_sim)
     walker.policy = both
     sim_to_sim.walk(walker, commands, 500)
     assert len(differences) == 500 and max(differences) < 1e-6
-    assert in_onnx.counts == other.counts and np.abs(in_onnx.last_action).max() > 0.3
+    assert in_onnx.counts == other.counts and np.abs(in_onnx.last_action).max() > 0.2
     for mine, theirs in zip(other.memories, in_onnx.memories):
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
     for name in JOINT_VALUES:
@@ -404,7 +404,7 @@ SMALL = {
         ({"observations": [{**TERM, "scale": [1.0, 2.0]}]}, "joint_pos has 2 scales; give one number, or 3"),
         ({"observations": [{**TERM, "name": "friction"}]}, "no robot senses friction"),
         ({"observations": [5]}, "the description does not fit"),
-        ({"torque_limits": [1.0, 1e39, 1.0]}, "the description does not fit .OverflowError"),
+        ({"torque_limits": [1.0, 1e39, 1.0]}, r"has the number 1e\+39; C needs finite ones"),
         ({"units": {**UNITS, "joint_vel": "*/ int x; /*"}}, "give rad/s or deg/s for velocities"),
         ({"observations": [{**TERM, "history": 2}], "inputs": {"obs": [1, 6]}}, "has 3 observations and 3 actions"),
     ],

@@ -11,7 +11,7 @@ import torch
 from rsl_rl.adoption.policy_robot import CLEARANCE, hinges_of, read_robot, robot_for_policy, torque_limits_of
 from rsl_rl.cli.main import main
 from rsl_rl.contracts.contract import contract_of, plain_mapping, write_contract
-from rsl_rl.robots import ROBOTS
+from rsl_rl.robots import ROBOTS, Robot
 
 ARMS = {"left_shoulder_joint": 0.15, "right_shoulder_joint": -0.15}
 
@@ -50,10 +50,10 @@ def test_prepared_robot_moves_as_that_of_the_file(source, tmp_path):
     names = hinges_of(source)
     assert len(names) == 14 and set(ARMS) < set(names)
     prepared = robot_for_policy(source, names, pose_of(names, BENT), tmp_path / "humanoid.xml")
-    model, own = mujoco.MjModel.from_xml_path(str(prepared.robot.model_path)), source.model
+    model, own = mujoco.MjModel.from_xml_path(str(Robot(**prepared.robot).model_path)), source.model
     order = [model.joint(i).name for i in range(1, model.njnt)]
     assert prepared.locked == () and prepared.num_legs == 2
-    assert prepared.robot.default_joint_pos == tuple(pose_of(order, BENT))
+    assert Robot(**prepared.robot).default_joint_pos == tuple(pose_of(order, BENT))
     data, other, random = mujoco.MjData(model), mujoco.MjData(own), np.random.default_rng(0)
     for _ in range(5):
         angles = dict(zip(order, random.uniform(-0.5, 0.5, len(order))))
@@ -76,11 +76,11 @@ def test_prepared_robot_moves_as_that_of_the_file(source, tmp_path):
 def test_prepared_robot_stands_on_its_feet_in_the_pose_of_the_policy(source, tmp_path):
     names = hinges_of(source)
     prepared = robot_for_policy(source, names, pose_of(names, BENT), tmp_path / "humanoid.xml")
-    model = mujoco.MjModel.from_xml_path(str(prepared.robot.model_path))
+    model = mujoco.MjModel.from_xml_path(str(Robot(**prepared.robot).model_path))
     data = mujoco.MjData(model)
     for above, touches in ((0.0, False), (-2 * CLEARANCE, True)):
-        data.qpos[:7] = [0, 0, prepared.robot.standing_height + above, 1, 0, 0, 0]
-        data.qpos[7:] = prepared.robot.default_joint_pos
+        data.qpos[:7] = [0, 0, Robot(**prepared.robot).standing_height + above, 1, 0, 0, 0]
+        data.qpos[7:] = Robot(**prepared.robot).default_joint_pos
         mujoco.mj_forward(model, data)
         assert bool(data.ncon) == touches
         assert all("foot" in model.geom(contact.geom2).name for contact in data.contact)
@@ -92,7 +92,7 @@ def test_joints_that_the_policy_does_not_move_are_held(source, tmp_path):
     names = [name for name in hinges_of(source) if name not in ARMS]
     prepared = robot_for_policy(source, names, pose_of(names, BENT), tmp_path / "humanoid.xml")
     assert sorted(prepared.locked) == sorted(ARMS)
-    model = mujoco.MjModel.from_xml_path(str(prepared.robot.model_path))
+    model = mujoco.MjModel.from_xml_path(str(Robot(**prepared.robot).model_path))
     assert model.njnt == 13 and model.body_mass.sum() == pytest.approx(source.model.body_mass.sum(), rel=1e-5)
     assert prepared.mass == pytest.approx(model.body_mass.sum(), rel=1e-5)
 
