@@ -86,9 +86,10 @@ class Policy:
         log: Union[str, Path, None] = None,
     ):
         own = _joint_names(description)
-        self.joint_names: List[str] = list(own if joint_names is None else joint_names)
-        if sorted(own) != sorted(map(str, self.joint_names)):
-            raise ValueError(f"got the joints {self.joint_names}; the policy moves {own}: name these, in any order")
+        given = own if joint_names is None else joint_names
+        self.joint_names: List[str] = [name for name in given if isinstance(name, str)] if _is_sized(given) else []
+        if sorted(own) != sorted(self.joint_names) or len(given) != len(own):
+            raise ValueError(f"got the joints {_short(given)}; the policy moves {own}: name these, in any order")
         if not isinstance(max_held, int) or isinstance(max_held, bool) or max_held < 0:
             raise ValueError(f"max_held={_short(max_held)}; give a whole number of calls from 0")
         self.description, self._network, self._max_held = description, network, max_held
@@ -464,6 +465,10 @@ def _numbers(value: Any, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
     return array if np.isfinite(array).all() else None
 
 
+def _is_sized(value: Any) -> bool:
+    return hasattr(value, "__len__") and hasattr(value, "__iter__")
+
+
 def _has_boolean(value: Any) -> bool:
     """Return whether lists of numbers have a boolean, which numpy takes for a number."""
     return isinstance(value, (bool, np.bool_)) or (isinstance(value, (list, tuple)) and any(map(_has_boolean, value)))
@@ -473,7 +478,7 @@ def _short(value: Any) -> str:
     """Return a value of a description as one line of at most 100 letters."""
     try:
         text = " ".join(str(value).split())
-    except (ValueError, RecursionError):  # of a number with thousands of digits, or lists within lists
+    except Exception:  # of a number with thousands of digits, lists within lists, or an object of any kind
         text = f"a {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:100]}..."
 
@@ -619,9 +624,11 @@ def _terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.ndarray, i
     ValueError."""
     described = description["observations"]
     listed = described if isinstance(described, (list, tuple)) and described else [None]
-    names = [str(term.get("name", "")) if isinstance(term, Mapping) else "" for term in listed]
-    if not all(names):
-        raise ValueError(f"observations={_short(described)}; give terms with name, size, scale and frame")
+    names = [str(term.get("name", "")) if isinstance(term, Mapping) else "" for term in listed[:1001]]
+    if not all(names) or len(names) > 1000:
+        raise ValueError(
+            f"observations={_short(described)}; give terms with name, size, scale and frame, at most 1,000"
+        )
     unknown = [name for name in names if name not in FRAMES]
     if unknown:
         raise ValueError(f"no robot senses {', '.join(unknown)}; train a policy on some of {', '.join(FRAMES)}")

@@ -15,6 +15,7 @@ their own, which damps when no target comes.
 """
 
 import argparse
+import contextlib
 import importlib
 import math
 import signal
@@ -26,6 +27,7 @@ import numpy as np
 from onnx_policy import OnnxPolicy
 
 TIME_OVER, INTERRUPTED = "the time is over", "interrupted"
+NOT_DAMPED = "; the damping was interrupted"
 MAX_READING_AGE = 0.05
 """Age from which a reading is too old [s]."""
 DAMPING_SECONDS = 1.0
@@ -84,18 +86,24 @@ class ControlLoop:
     def run(self, command: Sequence[float], seconds: float, stand_seconds: float = 2.0) -> str:
         """Go to the pose, walk with a command, then damp and stop; return the reason for the end."""
         try:
+            return self._walk(command, seconds, stand_seconds) + self._damp_and_stop()
+        except KeyboardInterrupt:  # where no part of the loop could take it
+            return INTERRUPTED + self._damp_and_stop()
+
+    def _walk(self, command: Sequence[float], seconds: float, stand_seconds: float) -> str:
+        """Go to the pose and walk; return the reason for the end."""
+        try:
             self._prepare(command)
             self._stand(stand_seconds)
             self._policy.reset()
             self._steps(seconds, lambda readings: self._policy(command=command, **readings))
-            reason = TIME_OVER
         except StopRobotError as error:
-            reason = str(error)
+            return str(error)
         except KeyboardInterrupt:
-            reason = INTERRUPTED
+            return INTERRUPTED
         except (Exception, SystemExit) as error:  # of the driver or the policy: whatever it is, the robot must stop
-            reason = _one_line(error)
-        return reason + self._damp_and_stop()
+            return _one_line(error)
+        return TIME_OVER
 
     def _prepare(self, command: Sequence[float]) -> None:
         """Wait for readings, and try the policy, whose first call takes longer; the robot does not move."""
@@ -156,22 +164,24 @@ class ControlLoop:
 
     def _damp_and_stop(self) -> str:
         """Damp the joints for a while if they were moved, then switch the motors off; return what failed of it."""
-        problems = []
+        problem = ""
         try:
             steps = math.ceil(self._damping_seconds / self._policy.control_period) if self.num_sent else 0
             for _ in range(steps):
                 self._driver.hold(self._policy.default_joint_pos, 0 * self._policy.stiffness, self._policy.damping)
                 self._sleep(self._policy.control_period)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            problems.append(f"; the damping failed: {_one_line(error)}")
-        try:
+        except KeyboardInterrupt:
+            problem = NOT_DAMPED
+        except (Exception, SystemExit) as error:
+            problem = f"; the damping failed: {_one_line(error)}"
+        while True:
             try:
                 self._driver.stop()
-            except KeyboardInterrupt:  # a second Ctrl-C does not keep the motors on
-                self._driver.stop()
-        except (Exception, SystemExit) as error:
-            problems.append(f"; the motors could not be switched off: {_one_line(error)}")
-        return "".join(problems)
+                return problem
+            except KeyboardInterrupt:  # Ctrl-C does not keep the motors on, however often it comes
+                continue
+            except (Exception, SystemExit) as error:
+                return f"{problem}; the motors could not be switched off: {_one_line(error)}"
 
 
 def _one_line(error: BaseException) -> str:
@@ -189,12 +199,22 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
+class Interrupts:
+    """Handler of Ctrl-C and SIGTERM. A second one within half a second would interrupt the handling of the first, and
+    is ignored."""
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def __call__(self, *_: Any) -> None:
+        now = time.monotonic()
+        if now - self._last > 0.5:
+            self._last = now
+            raise KeyboardInterrupt
 
 
 def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
-    """Return driver and policy; what is wrong with the arguments is a ValueError, OSError or ImportError."""
+    """Return driver and policy; what is wrong with the arguments is an Exception, as of the driver's own module."""
     for name in ("seconds", "stand_seconds"):
         if not 0 <= getattr(args, name) < math.inf:
             raise ValueError(f"--{name} {getattr(args, name):g}: give a time from 0 s")
@@ -206,25 +226,37 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
     try:
         return driver, OnnxPolicy(args.policy, driver.joint_names())
     except BaseException:
-        driver.close()
+        with contextlib.suppress(Exception):  # the first error is told
+            driver.close()
         raise
 
 
 def main() -> int:
     args = parse()
+    interrupts = Interrupts()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupts)
     try:
         driver, policy = connect(args)
-    except (ValueError, OSError, ImportError) as error:
-        print(f"robot_loop.py: {' '.join(str(error).split())}", file=sys.stderr)
+    except Exception as error:
+        told = isinstance(error, (ValueError, OSError, ImportError))
+        print(f"robot_loop.py: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, interrupt)
+    except KeyboardInterrupt:
+        print("robot_loop.py: interrupted before the robot was connected; nothing was sent", file=sys.stderr)
+        return 130
     try:
         reason = ControlLoop(driver, policy).run(args.command, args.seconds, args.stand_seconds)
-    finally:
+    finally:  # the motors are off
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+    try:
         driver.close()
+    except Exception as error:
+        reason += f"; the connection could not be closed: {_one_line(error)}"
     print(f"stopped: {reason}")
     print(f"policy: {policy.counts}")
-    return {TIME_OVER: 0, INTERRUPTED: 130}.get(reason, 1)
+    return {TIME_OVER: 0, INTERRUPTED: 130, INTERRUPTED + NOT_DAMPED: 130}.get(reason, 1)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,15 @@ def floats(content: bytes) -> np.ndarray:
     return np.frombuffer(content, "<f4").astype(np.float32)
 
 
+def read_names(content: bytes) -> List[str]:
+    """Return the joint names of a packet; none of one with other content."""
+    try:
+        names = json.loads(content.decode())
+    except (ValueError, RecursionError):
+        return []
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
+
+
 def address_of(text: str) -> Tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
@@ -103,8 +112,9 @@ class UdpDriver:
             except (socket.timeout, ConnectionRefusedError):
                 time.sleep(0.01)
                 continue
-            if packet is not None and packet[0] == b"name":
-                return json.loads(packet[4].decode())
+            names = read_names(packet[4]) if packet is not None and packet[0] == b"name" else []
+            if names:
+                return names
         host, port = self._socket.getpeername()
         raise ConnectionError(f"no robot answers at {host}:{port} within {timeout:g} s; start it first")
 

@@ -14,6 +14,7 @@ prints a line of JSON when the motors are switched off: how it went, as the robo
 """
 
 import argparse
+import contextlib
 import heapq
 import itertools
 import json
@@ -35,6 +36,9 @@ PERIOD = 0.005
 MAX_SILENCE = 0.1
 """Time without targets after which the joints are damped, and age of the reading that targets may answer [s]."""
 
+LARGEST_FAULTS = {"loss": 1.0, "jitter": 10.0, "late": 10.0}
+"""Largest settings of a bad connection: share of lost packets, random delay [s], time of holding back [s]."""
+
 
 class Connection:
     """A socket that loses, delays and holds back packets in both directions."""
@@ -52,13 +56,13 @@ class Connection:
 
     def set_faults(self, loss: float = 0.0, jitter: float = 0.0, late: float = 0.0) -> None:
         """Set the share of packets that are lost, the largest random delay [s], and hold all back for a time [s]."""
-        self.loss, self.jitter = float(loss), float(jitter)
-        self._held_until = time.monotonic() + float(late)
+        self._loss, self._jitter = loss, jitter
+        self._held_until = time.monotonic() + late
 
     def _delay(self, queue: List[Tuple[float, int, bytes, Any]], packet: bytes, peer: Any) -> None:
         now = time.monotonic()
-        if self._random.random() >= self.loss:
-            due = max(now, self._held_until) + self._random.uniform(0.0, self.jitter)
+        if self._random.random() >= self._loss:
+            due = max(now, self._held_until) + self._random.uniform(0.0, self._jitter)
             heapq.heappush(queue, (due, next(self._order), packet, peer))
 
     def send(self, packet: bytes, peer: Any) -> None:
@@ -72,23 +76,42 @@ class Connection:
             except (BlockingIOError, ConnectionRefusedError):
                 break
             if packet[:4] == b"flaw":
-                try:
-                    self.set_faults(**json.loads(packet[4:].decode()))
-                except (TypeError, ValueError) as error:
-                    print(f"a packet of the kind flaw is ignored: {' '.join(str(error).split())}", file=sys.stderr)
-                else:
-                    self.socket.sendto(b"flaw", peer)
+                self._take_faults(packet[4:], peer)
             else:
                 self._delay(self._incoming, packet, peer)
         now = time.monotonic()
         while self._outgoing and self._outgoing[0][0] <= now:
-            _, _, packet, peer = heapq.heappop(self._outgoing)
-            try:
-                self.socket.sendto(packet, peer)
-            except ConnectionRefusedError:  # the loop has ended
-                continue
+            self._send_now(*heapq.heappop(self._outgoing)[2:])
         while self._incoming and self._incoming[0][0] <= now:
             yield heapq.heappop(self._incoming)[2:]
+
+    def _take_faults(self, content: bytes, peer: Any) -> None:
+        """Follow and answer a packet of the kind flaw; what makes no sense is ignored."""
+        try:
+            self.set_faults(**read_faults(content))
+        except ValueError as error:
+            print(f"a packet of the kind flaw is ignored: {error}", file=sys.stderr)
+        else:
+            self._send_now(b"flaw", peer)
+
+    def _send_now(self, packet: bytes, peer: Any) -> None:
+        with contextlib.suppress(OSError):  # the loop has ended
+            self.socket.sendto(packet, peer)
+
+
+def read_faults(content: bytes) -> Dict[str, float]:
+    """Return the settings of a packet of the kind flaw; others than loss, jitter and late are a ValueError."""
+    try:
+        told = json.loads(content.decode())
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or not all(
+        name in LARGEST_FAULTS and isinstance(value, (int, float)) and 0 <= value <= LARGEST_FAULTS[name]
+        for name, value in told.items()
+    ):
+        allowed = ", ".join(f"{name} from 0 to {largest:g}" for name, largest in LARGEST_FAULTS.items())
+        raise ValueError(f"{content[:60]!r} is not JSON with {allowed}")
+    return told
 
 
 class Robot:
@@ -206,8 +229,9 @@ def main() -> int:
     parser.add_argument("--model", type=Path, help="MJCF file of the robot on a floor; the policy's own without it")
     args = parser.parse_args()
     try:
-        if not 0 <= args.loss <= 1 or not 0 <= args.jitter < 10:
-            raise ValueError(f"--loss {args.loss:g} --jitter {args.jitter:g}: give a share, and a time from 0 to 10 s")
+        for name in ("loss", "jitter"):
+            if not 0 <= getattr(args, name) <= LARGEST_FAULTS[name]:
+                raise ValueError(f"--{name} {getattr(args, name):g}: give 0 to {LARGEST_FAULTS[name]:g}")
         import mujoco
 
         robot = Robot(Walker(mujoco, args.policy, args.model))

@@ -206,6 +206,9 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     },
     "rsl-rl contract schema": "tests/contracts/test_formats.py",
     "rsl-rl evaluate --policy motion.pt --contract g1.yaml --robot g1": "tests/evaluation/test_contract_policy.py",
+    "rsl-rl evaluate --policy policy.onnx --contract deploy.yaml --robot robot.xml --set torque_limits=88": (
+        "tests/robots/test_policy_robot.py"
+    ),
     "rsl-rl evaluate --policy ours.onnx theirs.pt --contract ours.json theirs.yaml --robot go2 "
     "--disturbance none slippery --joystick": "tests/evaluation/test_contract_policy.py",
     "rsl-rl play --policy motion.pt --contract g1.yaml --robot g1 --command 0.5 0 0": (

@@ -26,7 +26,7 @@ from rsl_rl.adoption.geometry import (
     shape_of,
 )
 from rsl_rl.adoption.reading import SourceModel
-from rsl_rl.adoption.structure import ANKLE_JOINTS, Leg, Parts, Skeleton, find_parts, link_points, posed
+from rsl_rl.adoption.structure import ANKLE_JOINTS, Leg, Parts, Skeleton, find_parts, joints_of, link_points, posed
 
 _BALL, _BOX = int(mujoco.mjtGeom.mjGEOM_SPHERE), int(mujoco.mjtGeom.mjGEOM_BOX)
 _CAPSULE = int(mujoco.mjtGeom.mjGEOM_CAPSULE)
@@ -98,7 +98,7 @@ class LegInfo:
 class LinkTree:
     """A robot of links. Its base frame has x forward, y left and z up; legs are in pairs of left and right."""
 
-    links: Tuple[Link, ...]  # the base first, then leg by leg
+    links: Tuple[Link, ...]  # the base first, then leg by leg; with other limbs in the order of the source
     legs: Tuple[LegInfo, ...]
     locked: Dict[str, float]  # angle of each locked joint
 
@@ -116,7 +116,7 @@ class LinkTree:
 
 
 def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
-    """Return the links of a robot."""
+    """Return the links of a robot: base, legs, and limbs whose joints are not locked."""
     model, base = source.model, source.base
     data = posed(model, locked_pose(source, skeleton))
     legs = _name_legs(source, data, skeleton)
@@ -126,18 +126,22 @@ def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
     up = data.xmat[skeleton.base].reshape(3, 3) @ skeleton.frame
     frames[base] = data.xpos[skeleton.base], up
     builder = _Builder(model, data, parts, frames, names)
+    owner = {body: link for link, bodies in parts.items() for body in bodies}
+    efforts, feet = efforts_of(model), {leg.link: leg for _, leg in legs}
+    chains = [sorted({int(model.jnt_bodyid[joint]) for joint in leg.joints}) for _, leg in legs]
+    moving = [link for chain in chains for link in chain]
+    limbs = [link for link in parts if link != base and link not in moving]
     links = [builder.link(base, None, (), None)]
-    efforts = efforts_of(model)
-    infos = []
-    for name, leg in legs:
-        parent, chain = base, []
-        for link in sorted({int(model.jnt_bodyid[joint]) for joint in leg.joints}):
-            hinges = tuple(_hinge(model, joint, efforts) for joint in leg.joints if model.jnt_bodyid[joint] == link)
-            foot = _find_foot(model, data, leg, parts[link], up) if link == leg.link else None
-            links.append(builder.link(link, parent, hinges, foot))
-            chain.append(names[link])
-            parent = link
-        infos.append(LegInfo(name, tuple(model.joint(joint).name for joint in leg.joints), tuple(chain)))
+    for link in sorted((*moving, *limbs)) if limbs else moving:  # a parent is before its children
+        hinges = tuple(
+            _hinge(model, joint, efforts) for joint in joints_of(model, link) if joint not in skeleton.locked
+        )
+        foot = _find_foot(model, data, feet[link], parts[link], up) if link in feet else None
+        links.append(builder.link(link, owner[int(model.body_parentid[link])], hinges, foot))
+    infos = [
+        LegInfo(name, tuple(model.joint(joint).name for joint in leg.joints), tuple(names[link] for link in chain))
+        for (name, leg), chain in zip(legs, chains)
+    ]
     locked = {model.joint(joint).name: angle for joint, angle in skeleton.locked.items()}
     return LinkTree(tuple(links), tuple(infos), locked)
 

@@ -165,13 +165,14 @@ def find_parts(model: Any, base: int, fixed: Collection[int]) -> Parts:
     for body in range(base + 1, model.nbody):
         if model.body_rootid[body] != base:
             continue
-        moves = any(joint not in fixed for joint in _joints_of(model, body))
+        moves = any(joint not in fixed for joint in joints_of(model, body))
         owner[body] = body if moves else owner[int(model.body_parentid[body])]
         parts.setdefault(owner[body], []).append(body)
     return parts
 
 
-def _joints_of(model: Any, body: int) -> range:
+def joints_of(model: Any, body: int) -> range:
+    """Return the joints between a body and its parent."""
     first = int(model.body_jntadr[body])
     return range(first, first + int(model.body_jntnum[body]))
 
@@ -200,7 +201,7 @@ def _path(model: Any, body: int, base: int) -> Tuple[int, ...]:
     """Return the joints between the base and a body."""
     joints: Tuple[int, ...] = ()
     while body != base:
-        joints = (*_joints_of(model, body), *joints)
+        joints = (*joints_of(model, body), *joints)
         body = int(model.body_parentid[body])
     return joints
 

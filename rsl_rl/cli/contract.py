@@ -6,21 +6,28 @@
 
 Formats: policy.json (also in the metadata of policy.onnx), unitree_rl_lab (deploy.yaml), unitree_rl_gym (deploy
 configs), mjlab (ONNX metadata), isaac_lab (IO_descriptors.yaml with env.yaml) and legged_gym (a config class).
---set FIELD=VALUE gives what a file does not say; the value is JSON or a text. Nothing is guessed.
+--set FIELD=VALUE gives what a file does not say; the value is JSON or a text, and for fields with a value for each
+joint also a JSON object with regular expressions of joint names. Nothing is guessed.
 
 show ends with exit code 1 if a needed field is missing, and diff if there is a difference.
 """
 
 import argparse
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from rsl_rl.cli.errors import FlagParser, program, usage_errors
+from rsl_rl.cli.experiments import import_shipped
+
+if TYPE_CHECKING:
+    from rsl_rl.contracts.contract import Contract
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
             own.add_argument("source", type=Path, help="contract of any format")
             own.add_argument("target", type=Path, help="file to write; it must not exist")
             own.add_argument("--to", default="policy.json", metavar="FORMAT", help="format (default: policy.json)")
-            own.add_argument("--network", type=Path, help="network of the policy, for the metadata of an ONNX file")
+            own.add_argument("--network", type=Path, help="network of the policy, which the contract then names")
         own.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="give a field a value")
     commands.add_parser("schema", help="print the JSON Schema of policy.json")
     flags = parser.parse_args(argv)
@@ -66,6 +73,26 @@ def given_fields(settings: Sequence[str]) -> Dict[str, Any]:
         except (ValueError, RecursionError):
             given[name] = value
     return given
+
+
+def network_checksum(path: Path) -> str:
+    """Return the SHA-256 by which a contract names a network."""
+    content = path.read_bytes()
+    if path.suffix != ".onnx":
+        return hashlib.sha256(content).hexdigest()
+    return import_shipped("rsl_rl_deploy.onnx_policy").network_sha256(content)
+
+
+def check_network(path: Path, contract: "Contract", where: Path) -> None:
+    """Raise a ValueError if the contract in the file ``where`` names another network.
+
+    A TorchScript file that was exported with an ONNX file shares its contract.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    files = [file for file in (path, path.with_suffix(".onnx")) if file.is_file()]
+    if contract.network_sha256 and contract.network_sha256 not in map(network_checksum, files):
+        raise ValueError(f"{where} describes another network: its network_sha256 is not that of {path}")
 
 
 def show(path: Path, given: Dict[str, Any]) -> int:
@@ -97,8 +124,11 @@ def convert(flags: argparse.Namespace, given: Dict[str, Any]) -> int:
         raise ValueError(f"{flags.target} exists; name a new file")
     if not flags.target.parent.is_dir():
         raise ValueError(f"there is no folder {flags.target.parent}")
-    writer = format_of(flags.to)
-    lost: List[str] = writer.write(read_draft(flags.source, given).contract(), flags.target, flags.network)
+    writer, contract = format_of(flags.to), read_draft(flags.source, given).contract()
+    if flags.network is not None:
+        check_network(flags.network, contract, flags.source)
+        contract = replace(contract, network_sha256=network_checksum(flags.network))
+    lost: List[str] = writer.write(contract, flags.target, flags.network)
     print(f"{flags.target}: {flags.source} as {flags.to}")
     if lost:
         print(f"not carried by {flags.to}: {', '.join(lost)}")

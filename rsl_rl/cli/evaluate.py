@@ -53,7 +53,7 @@ class Flags(RunFlags):
     set: Tuple[str, ...] = ()
     """FIELD=VALUE of contracts, for what they do not say."""
     robot: str = ""
-    """Robot of the policies: go2 is --task go2_flat."""
+    """Robot of the policies: go2 is --task go2_flat; or its URDF or MJCF file."""
     joystick: bool = False
     """Also let robots walk with commands that change as a joystick gives them, without and with pushes: time between
     failures, dead zone and drift. Its criteria are in env.gate too."""
@@ -144,7 +144,7 @@ def evaluate_policies(argv: Sequence[str]) -> int:
         reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
         require_positive_flags(flags)
         report = None if flags.report in ("", "none") else report_file(flags.report)
-        files = load_policy_files(flags.policy, flags.contract, flags.set, cfg.env)
+        files = load_policy_files(flags.policy, flags.contract, flags.set, cfg.env, flags.robot)
         candidates: List[Candidate] = []
         for name, file in files.items():
             task = on_terrain(file.task, flags.terrain, flags.level)

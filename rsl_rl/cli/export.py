@@ -18,6 +18,7 @@ from rsl_rl.evaluation.c_policy import CPolicy
 from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.export_parity import (
     ExportedPolicy,
+    ParityResult,
     compare,
     describe_parity,
     open_onnx_network,
@@ -46,9 +47,13 @@ ON_THE_ROBOT = ("onnx_policy.py", "robot_loop.py", "udp_driver.py")
 """Files of deploy/ that an export writes beside the policy."""
 
 
-def export(loaded: LoadedPolicy, cfg: Any, folder: Path, with_c: bool = False) -> bool:
-    """Write the policy as TorchScript and ONNX, and as C if asked for, with its description and the file that runs it
-    on a robot; return whether all formats are there and agree with the policy."""
+INT8 = "C with int8 weights"
+"""Name of a format whose weights are rounded, so that it differs from the policy."""
+
+
+def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") -> bool:
+    """Write the policy as TorchScript and ONNX, and as ``further``, c or c-int8, with its description and the file that
+    runs it on a robot; return whether all formats are there and agree with the policy."""
     runner, groups = loaded.runner, loaded.runner.alg.policy.actor_model.groups
     env = build_parity_env(cfg)
     formats = {"TorchScript": runner.export_policy_to_jit(folder)}
@@ -65,10 +70,11 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, with_c: bool = False) -
         print(f"policy: {formats['ONNX']} (ONNX)")
     except ImportError as error:
         print(f"no ONNX file: {error}; install the extra: pip install 'rsl-rl-lib[export]'")
-    if with_c:
+    in_c = {"c": "C", "c-int8": INT8}.get(further, "")
+    if in_c:
         try:
-            formats["C"] = export_c(runner.alg.inference_policy, folder / "policy.c", content)
-            print(f"policy: {formats['C']} and policy.h (C99)")
+            formats[in_c] = export_c(runner.alg.inference_policy, folder / "policy.c", content, in_c == INT8)
+            print(f"policy: {formats[in_c]} and policy.h (C99)")
         except ValueError as error:
             print(f"no C file: {error}")
     runs = import_shipped("rsl_rl_deploy.onnx_policy")
@@ -85,7 +91,7 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, with_c: bool = False) -
             atomic_write(folder / name, (deploy / name).read_bytes())
         print(f"runner: {folder / ON_THE_ROBOT[0]} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
         print(f"loop: {folder / ON_THE_ROBOT[1]} (walks with it, with a watchdog; {ON_THE_ROBOT[2]} is a driver)")
-    return check_parity(formats, loaded.policy, env, groups) and ("C" in formats or not with_c)
+    return check_parity(formats, loaded.policy, env, groups) and (not in_c or in_c in formats)
 
 
 def describe_robot_policy(description: Mapping[str, Any], checkpoint: Path) -> Dict[str, Any]:
@@ -128,7 +134,7 @@ def describe_interface(env: VecEnv, groups: Sequence[str]) -> Dict[str, Any]:
 
 def check_parity(formats: Mapping[str, Path], policy: InferencePolicy, env: VecEnv, groups: Sequence[str]) -> bool:
     """Compare the exported files with the policy over a rollout, print the differences and write parity.json; return
-    whether all are within the tolerance."""
+    whether all are within the tolerance, but those with rounded weights."""
     is_robot = isinstance(env, LeggedRobot)
     num_steps = round(PARITY_SECONDS / env.cfg.sim.control_dt) if isinstance(env, LeggedRobot) else PARITY_STEPS
     rollout = record_rollout(env, policy, groups, num_steps)
@@ -140,14 +146,21 @@ def check_parity(formats: Mapping[str, Path], policy: InferencePolicy, env: VecE
             print(f"parity: {name} is not checked: {error}")
             continue
         results[name] = compare(rollout, exported)
-        print(f"parity: {describe_parity(name, results[name])}{note}")
+        describe = describe_rounding if name == INT8 else describe_parity
+        print(f"parity: {describe(name, results[name])}{note}")
     folder = formats["TorchScript"].parent
     print(f"parity: {write_parity(folder / 'parity.json', rollout, results)} ({rollout.num_resets} resets)")
     if isinstance(env, LeggedRobot) and rollout.obs.shape[2]:
         control = env.cfg.control
         trace = write_trace(folder / "trace.npz", rollout, env.cfg.sim.control_dt, control.action_clip)
         print(f"trace: {trace} (python onnx_policy.py policy.onnx --check compares it on the robot)")
-    return all(result.mismatch is None for result in results.values())
+    return all(result.mismatch is None for name, result in results.items() if name != INT8)
+
+
+def describe_rounding(name: str, result: ParityResult) -> str:
+    """Return a line on the differences of a format whose weights are rounded."""
+    targets = "" if result.joint_targets is None else f", joint targets by at most {result.joint_targets:.3g} rad"
+    return f"{name}: actions differ from those of the policy by at most {result.actions:.3g}{targets}"
 
 
 def open_exported(path: Path, joint_names: Optional[Sequence[str]]) -> Tuple[ExportedPolicy, str]:

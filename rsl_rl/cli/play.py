@@ -53,8 +53,9 @@ class Flags(RunFlags):
     """Write the video."""
     plot: bool = True
     """Write the plots: velocities, base height, action rate and gait; joint positions and torques."""
-    export: Literal["none", "c"] = "none"
-    """Further format of the policy besides TorchScript and ONNX: c, a header and a source in C99."""
+    export: Literal["none", "c", "c-int8"] = "none"
+    """Further format of the policy besides TorchScript and ONNX: c, a header and a source in C99; c-int8, with rounded
+    weights of 8 bits."""
     viewer: bool = False
     """Serve a web page with robots in 3D, until Ctrl-C: commands, pushes, forces, choice of checkpoint and ground."""
     follow: bool = False
@@ -79,7 +80,7 @@ class Flags(RunFlags):
     set: Tuple[str, ...] = ()
     """FIELD=VALUE of the contract, for what it does not say."""
     robot: str = ""
-    """Robot of --policy: go2 is --task go2_flat."""
+    """Robot of --policy: go2 is --task go2_flat; or its URDF or MJCF file."""
 
 
 WRITTEN = ("export", "page", "page_add", "licence")
@@ -121,7 +122,7 @@ def film_policy(args: Arguments) -> int:
         reject_changed_flags(flags, "--policy is filmed without a run", *unused)
         script, seconds, num_envs = length_of(flags, read_commands)
         (file,) = load_policy_files(
-            [flags.policy], [flags.contract] if flags.contract else [], flags.set, cfg.env
+            [flags.policy], [flags.contract] if flags.contract else [], flags.set, cfg.env, flags.robot
         ).values()
         task = on_terrain(file.task, flags.terrain, flags.level)
         note = check_command(task.commands, flags.command)
@@ -191,7 +192,7 @@ def play(args: Arguments) -> int:
     print(f"playing {loaded.checkpoint}")
     if note:
         print(note)
-    equal = export(loaded, cfg, folder, with_c=flags.export == "c")
+    equal = export(loaded, cfg, folder, flags.export)
     if flags.page:
         with usage_errors():
             print(write_page_of(loaded, env, args, folder / "policy.onnx"))
@@ -220,8 +221,9 @@ def write_page_of(loaded: "LoadedPolicy", env: "LeggedRobot", args: Arguments, o
 class ExportFlags(RunFlags):
     """Flags of an export; all other flags are fields of the config."""
 
-    format: Literal["none", "c"] = "none"
-    """Further format besides TorchScript and ONNX: c, a header and a source in C99."""
+    format: Literal["none", "c", "c-int8"] = "none"
+    """Further format besides TorchScript and ONNX: c, a header and a source in C99; c-int8, with rounded weights of 8
+    bits."""
     folder: str = ""
     """Folder to write; default: exported/ in the run's folder."""
 
@@ -245,7 +247,7 @@ def export_main(argv: Sequence[str]) -> int:
         folder = expand_user(flags.folder, "--folder") if flags.folder else run / "exported"
         require_writable(folder)
     print(f"exporting {loaded.checkpoint}")
-    return 0 if export(loaded, cfg, folder, with_c=flags.format == "c") else 1
+    return 0 if export(loaded, cfg, folder, flags.format) else 1
 
 
 def show_fault_dump(args: Arguments) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
+import atexit
+import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
@@ -11,14 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.cli.contract import given_fields
+from rsl_rl.cli.contract import check_network, given_fields
 from rsl_rl.cli.experiments import import_shipped
+from rsl_rl.cli.policy_flags import robot_file
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.contracts.contract import Contract, contract_json, plain_mapping
 from rsl_rl.contracts.formats import read_draft
 from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
 from rsl_rl.evaluation.export_parity import open_onnx_network
-from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.robots.robot import ROBOTS, Robot, read_joint_names
+
+ORDERED_AS_MODEL = ("unitree_rl_gym",)
+"""Formats whose joints are in the order of the robot's model file."""
 
 
 class PolicyFile(NamedTuple):
@@ -31,12 +37,13 @@ class PolicyFile(NamedTuple):
 
 
 def load_policy_files(
-    paths: Sequence[str], contracts: Sequence[str], settings: Sequence[str], cfg: LeggedRobotConfig
+    paths: Sequence[str], contracts: Sequence[str], settings: Sequence[str], cfg: LeggedRobotConfig, robot: str = ""
 ) -> Dict[str, PolicyFile]:
     """Load policies for a robot, by a name of each; what does not fit is a ValueError that names the field.
 
-    ``contracts`` are the files of the contracts, one for each policy or one for all. What neither they nor ``settings``
-    say of joints and torques is taken from the robot, and a line says so.
+    ``contracts`` are the files of the contracts, one for each policy or one for all; ``robot`` is a URDF or MJCF file
+    in place of the robot of the task. What neither they nor ``settings`` say of joints and torques is taken from the
+    robot, and a line says so.
     """
     if contracts and len(contracts) not in (1, len(paths)):
         raise ValueError(
@@ -45,18 +52,59 @@ def load_policy_files(
     if not isinstance(cfg, LeggedRobotConfig):
         raise ValueError("--policy needs a task with a legged robot; add --robot go2")
     given, files = given_fields(settings), {}
-    env = replace(cfg, num_envs=1).build("cpu", seed=0)
+    own_file = robot_file(robot)
+    known = known_robot(cfg) if own_file is None else known_robot_of_file(own_file)
     for i, path in enumerate(map(Path, paths)):
         if not path.is_file():
             raise FileNotFoundError(f"no file {path}")
         own = Path(contracts[i % len(contracts)]) if contracts else contract_file(path)
-        contract = read_for_robot(own, given, env)
+        contract = read_for_robot(own, given, known)
         name = path.stem if sum(Path(other).stem == path.stem for other in paths) == 1 else str(path)
         check_network(path, contract, own)
-        files[name] = load_policy_file(path, contract, env)
+        task = cfg if known.source is None else task_of_file(cfg, known, contract)
+        files[name] = load_policy_file(path, contract, task)
     if len(files) < len(paths):
         raise ValueError("--policy names a file twice; name each once")
     return files
+
+
+class KnownRobot(NamedTuple):
+    """What a robot says that a contract may leave out."""
+
+    name: str
+    joint_names: Sequence[str]
+    torque_limits: Mapping[str, float]  # by joint [N m]
+    source: Any = None  # SourceModel of a file
+
+
+def known_robot(cfg: LeggedRobotConfig) -> KnownRobot:
+    """Return what the robot of a task says."""
+    sim = replace(cfg, num_envs=1).build("cpu", seed=0).sim
+    return KnownRobot(cfg.robot, sim.joint_names, dict(zip(sim.joint_names, sim.torque_limits.tolist())))
+
+
+def known_robot_of_file(path: Path) -> KnownRobot:
+    """Return what a URDF or MJCF file says."""
+    from rsl_rl.adoption.policy_robot import hinges_of, read_robot, torque_limits_of
+
+    source = read_robot(path)
+    return KnownRobot(path.stem, hinges_of(source), torque_limits_of(source), source)
+
+
+def task_of_file(cfg: LeggedRobotConfig, known: KnownRobot, contract: Contract) -> LeggedRobotConfig:
+    """Return a task with the robot of a file, prepared for a policy; its terminations are those of its own links."""
+    from rsl_rl.adoption.policy_robot import robot_for_policy
+
+    folder = Path(tempfile.mkdtemp(prefix="rsl_rl_robot_"))
+    atexit.register(shutil.rmtree, folder, True)
+    name = f"{known.name} of {folder.name}"  # not that of a robot of ours
+    file = folder / f"{known.name}.xml"
+    prepared = robot_for_policy(known.source, contract.joint_names, contract.default_joint_pos, file)
+    ROBOTS.add(name, Robot(**prepared.robot))
+    held = f"; held at zero: {', '.join(prepared.locked)}" if prepared.locked else ""
+    legs = f"{prepared.num_legs} legs, {prepared.mass:.1f} kg, {len(contract.joint_names)} joints"
+    print(f"note: {known.source.path}: {legs}{held}; a fall is contact of {', '.join(prepared.contact_links)}")
+    return replace(cfg, robot=name, terminations=replace(cfg.terminations, contact_links=prepared.contact_links))
 
 
 def contract_file(path: Path) -> Path:
@@ -78,41 +126,25 @@ def contract_file(path: Path) -> Path:
     return found[0]
 
 
-def check_network(path: Path, contract: Contract, where: Path) -> None:
-    """Raise a ValueError if the contract in the file ``where`` names another network.
+def read_for_robot(path: Path, given: Mapping[str, Any], known: KnownRobot) -> Contract:
+    """Read a contract; joints and torque limits that it lacks are those of the robot, which a line says.
 
-    A TorchScript file that was exported with an ONNX file shares its contract.
+    The order of joints in a file of a robot is that of the policy only for the formats that say so.
     """
-
-    def checksum(file: Path) -> str:
-        content = file.read_bytes()
-        if file.suffix != ".onnx":
-            return hashlib.sha256(content).hexdigest()
-        return import_shipped("rsl_rl_deploy.onnx_policy").network_sha256(content)
-
-    files = {path, path.with_suffix(".onnx")}
-    if contract.network_sha256 and contract.network_sha256 not in [checksum(file) for file in files if file.is_file()]:
-        raise ValueError(
-            f"{where} describes another network: its network_sha256 is not that of {path}; give --contract"
-        )
-
-
-def read_for_robot(path: Path, given: Mapping[str, Any], env: LeggedRobot) -> Contract:
-    """Read a contract; joints and torque limits that it lacks are those of the simulated robot, which a line says."""
-    name, joints, taken = env.cfg.robot, list(env.sim.joint_names), []
-    given = {"robot": name, **given}
+    joints, taken = list(known.joint_names), []
+    given = {"robot": known.name, **given}
     draft = read_draft(path, given)
-    if "joint_names" in draft.missing:
+    if "joint_names" in draft.missing and (known.source is None or draft.kind in ORDERED_AS_MODEL):
         draft = read_draft(path, {**given, "joint_names": joints})
         taken.append("joint_names")
     names = draft.values.get("joint_names")
-    if "torque_limits" in draft.missing and isinstance(names, (list, tuple)) and set(map(str, names)) <= set(joints):
-        limits = dict(zip(joints, env.sim.torque_limits.tolist()))
-        draft = draft.with_values({"torque_limits": [limits[str(joint)] for joint in names]}, f"robot {name}")
+    limits = known.torque_limits
+    if "torque_limits" in draft.missing and isinstance(names, (list, tuple)) and set(map(str, names)) <= set(limits):
+        draft = draft.with_values({"torque_limits": [limits[str(joint)] for joint in names]}, f"robot {known.name}")
         taken.append("torque_limits")
     contract = draft.contract()
     if taken:
-        print(f"note: {path} does not say {' and '.join(taken)}; taken from the robot {name}")
+        print(f"note: {path} does not say {' and '.join(taken)}; taken from the robot {known.name}")
     return contract
 
 
@@ -172,15 +204,16 @@ def load_network(path: Path, contract: Contract) -> BatchNetwork:
         raise ValueError(f"{path} is neither an ONNX nor a TorchScript network: {reason}") from error
 
 
-def load_policy_file(path: Path, contract: Contract, env: LeggedRobot) -> PolicyFile:
+def load_policy_file(path: Path, contract: Contract, cfg: LeggedRobotConfig) -> PolicyFile:
     """Return a policy that acts in the simulation through its contract."""
     network, deploy = load_network(path, contract), import_shipped("rsl_rl_deploy.onnx_policy")
     description = {**contract_json(contract), **plain_mapping(len(contract.joint_names))}
-    deploy.Policy(description, network, env.sim.joint_names)  # which says what a robot cannot run
+    task, robot = for_contract(cfg, description), ROBOTS.load(cfg.robot)
+    joint_names = read_joint_names(robot.model_path)
+    deploy.Policy(description, network, joint_names)  # which says what a robot cannot run
     _check_sizes(network, description)
-    default = env.robot.default_joint_pos
-    acting = ContractPolicy(description, network, network.reset, env.sim.joint_names, default)
-    return PolicyFile(path, contract, for_contract(env.cfg, description), acting)
+    acting = ContractPolicy(description, network, network.reset, joint_names, robot.default_joint_pos)
+    return PolicyFile(path, contract, task, acting)
 
 
 def _check_sizes(network: BatchNetwork, description: Mapping[str, Any]) -> None:

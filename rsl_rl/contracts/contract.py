@@ -38,6 +38,9 @@ SENSED = ("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock", "j
 MAX_SIZE = 100_000_000
 """Largest file of a contract [bytes]."""
 
+MAX_TERMS = 1000
+"""Largest number of terms of an observation."""
+
 Pair = Tuple[float, float]
 """Lowest and highest value."""
 PerJoint = Tuple[float, ...]
@@ -186,7 +189,7 @@ class Contract(Settings):
         require_field(self, "format", self.format == FORMAT, f"; give {FORMAT}")
         distinct = joints > 0 and all(self.joint_names) and len(set(self.joint_names)) == joints
         require_field(self, "joint_names", distinct, "; each joint must have a name of its own")
-        for name in _PER_JOINT:
+        for name in PER_JOINT:
             value = getattr(self, name)
             fits = not isinstance(value, tuple) or len(value) == joints
             require(fits, f"{name} has {fits or len(value)} values; give one for each of {joints} joints")
@@ -256,7 +259,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e30
 
 
-_PER_JOINT = (
+PER_JOINT = (
     *("joint_signs", "joint_zeros", "default_joint_pos", "action_scale", "stiffness", "damping", "torque_limits"),
     *("joint_limits", "target_limits"),
 )
@@ -296,6 +299,9 @@ def contract_of(description: Mapping[str, Any]) -> Contract:
     """Return the contract of a description of format 1 or 2; what does not fit is a ValueError that names the field."""
     if not isinstance(description, Mapping):
         raise ValueError(f"the contract is {short_repr(description)}; give the names of its fields with values")
+    terms = description.get("observations")
+    count = len(terms) if isinstance(terms, (list, tuple)) else 0
+    require(count <= MAX_TERMS, f"observations has {count:,} terms; give at most {MAX_TERMS:,}")
     version = description.get("format", 1)
     if version not in (1, FORMAT) or isinstance(version, (bool, float)):
         raise ValueError(f"format={short_repr(version)}; this program reads 1 and {FORMAT}: use a newer one")

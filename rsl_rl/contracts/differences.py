@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Iterator, List, Mapping
 
-from rsl_rl.contracts.contract import Contract, contract_json
+from rsl_rl.contracts.contract import PER_JOINT, Contract, contract_json
 from rsl_rl.utils.config_io import short_repr
 
 TOLERANCE = 1e-6
 """Relative difference of numbers that are equal; files are written with different precision."""
 
-_BY_JOINT = (
-    *("joint_signs", "joint_zeros", "default_joint_pos", "action_scale", "stiffness", "damping", "torque_limits"),
-    *("joint_limits", "target_limits"),
-)
-_NOT_COMPARED = ("joint_names", "observations", "provenance", "network_sha256", "nominal_observation", *_BY_JOINT)
+_NOT_COMPARED = ("joint_names", "observations", "provenance", "network_sha256", "nominal_observation", *PER_JOINT)
 
 
 def differences(first: Contract, second: Contract) -> List[str]:
@@ -31,7 +27,7 @@ def _of_joints(first: Contract, second: Contract) -> Iterator[str]:
     common = [name for name in ours if name in theirs]
     if common != [name for name in theirs if name in ours]:
         yield f"joint_names: another order; the first has {', '.join(ours)}, the second {', '.join(theirs)}"
-    for field in _BY_JOINT:
+    for field in PER_JOINT:
         one, other = (_by_name(contract, field) for contract in (first, second))
         unequal = [name for name in common if not _equal(one.get(name), other.get(name))]
         pairs = {(short_repr(one.get(name)), short_repr(other.get(name))) for name in unequal}

@@ -7,8 +7,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Dict, Mapping, Optional
 
+from rsl_rl.contracts.contract import PER_JOINT
 from rsl_rl.contracts.draft import Draft, check_given
-from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.registry import suggest, values_by_name
 
 FORMATS: Dict[str, str] = {
     "policy.json": "own",
@@ -31,18 +32,31 @@ def format_of(name: str) -> ModuleType:
 def read_draft(path: Path, given: Optional[Mapping[str, Any]] = None) -> Draft:
     """Read a file of any format; ``given`` are fields that the file does not say, by name.
 
-    What cannot be read is a ValueError with the path and the field.
+    A field with a value for each joint may be given as one number, or as a mapping from regular expressions of joint
+    names. What cannot be read is a ValueError with the path and the field.
     """
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
     given = given or {}
+    by_joint = {name: given[name] for name in PER_JOINT if isinstance(given.get(name), (Mapping, int, float))}
+    given = {name: value for name, value in given.items() if name not in by_joint}
     try:
         check_given(given)
         found = next((module for module in map(format_of, FORMATS) if module.recognises(path)), None)
         if found is None:
             raise ValueError(f"it is of none of the formats {', '.join(FORMATS)}")
         draft: Draft = found.read(path, given)
-        return draft.with_values(given, "--set").completed()
+        return _with_joints(draft.with_values(given, "--set"), by_joint).completed()
     except ValueError as error:
         text = str(error)
         raise ValueError(text if str(path) in text else f"{path}: {text}") from error
+
+
+def _with_joints(draft: Draft, by_joint: Mapping[str, Any]) -> Draft:
+    """Return a draft with values that are given by joint names; without names they stay missing."""
+    names = draft.values.get("joint_names")
+    if not isinstance(names, (list, tuple)):
+        return draft
+    joints = list(map(str, names))
+    values = {name: list(values_by_name(value, joints, f"--set {name}")) for name, value in by_joint.items()}
+    return draft.with_values(values, "--set")

@@ -20,7 +20,7 @@ from rsl_rl.contracts.draft import (
     plain_draft,
     section,
     size_of,
-    term,
+    term_of_isaac_lab,
 )
 from rsl_rl.utils.config_io import read_yaml, short_repr, write_yaml
 from rsl_rl.utils.registry import values_by_name
@@ -114,14 +114,8 @@ def _terms(file: Mapping[str, Any], joints: int) -> List[Dict[str, Any]]:
         if not isinstance(entry, Mapping):
             raise ValueError(f"observations.policy: {short_repr(entry)}; give a term")
         ours = known_term(str(entry.get("name")), TERMS, "observations.policy")
-        settings = section(entry, "overloads", f"observations.policy.{entry['name']}.")
-        size, scale = size_of(ours, joints), settings.get("scale")
-        scale = 1.0 if scale is None else numbers(settings, "scale", size if isinstance(scale, list) else None)
-        clip = None if settings.get("clip") is None else numbers(settings, "clip", 2)
-        history = settings.get("history_length") or 1
-        if not isinstance(history, int) or not 1 <= history <= 1000:
-            raise ValueError(f"observations.policy.{entry['name']}: history_length={short_repr(history)}")
-        found.append(term(ours, size, scale, history=history, clip=clip))
+        where = f"observations.policy.{entry['name']}."
+        found.append(term_of_isaac_lab(ours, size_of(ours, joints), section(entry, "overloads", where), where))
     return found
 
 

@@ -135,6 +135,7 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
     }
     atomic_write(path, with_metadata(network, metadata))
     kept = ["joint_names", "stiffness", "damping", "default_joint_pos", "action_scale", "observations"]
+    kept.append("network_sha256")  # the file has the network itself
     return lost(contract, kept)
 
 

@@ -10,6 +10,7 @@ from rsl_rl.config.mdp import MAX_HISTORY
 from rsl_rl.contracts.contract import (
     FORMAT,
     HISTORY_ORDERS,
+    MAX_TERMS,
     MEMORIES,
     QUATERNION_ORDERS,
     Contract,
@@ -31,6 +32,7 @@ _ALLOWED: Dict[Any, Dict[str, Any]] = {
     (Contract, "history_order"): {"enum": list(HISTORY_ORDERS)},
     (Contract, "memory"): {"enum": list(MEMORIES)},
     (Contract, "control_period"): {"exclusiveMinimum": 0},
+    (Contract, "observations"): {"maxItems": MAX_TERMS},
     (Contract, "joint_signs"): {"items": {"enum": [1, -1]}},
     **{
         (Contract, name): {"items": {"type": "number", "minimum": 0}}

@@ -21,7 +21,7 @@ from rsl_rl.contracts.draft import (
     plain_draft,
     section,
     size_of,
-    term,
+    term_of_isaac_lab,
 )
 from rsl_rl.utils.config_io import read_yaml, short_repr, write_yaml
 
@@ -106,18 +106,7 @@ def _terms(file: Mapping[str, Any], joints: int) -> List[Dict[str, Any]]:
         ours, where = known_term(name, TERMS, "observations"), f"observations.{name}."
         if not isinstance(cfg, Mapping):
             raise ValueError(f"observations.{name}={short_repr(cfg)}; give its settings")
-        size = size_of(ours, joints)
-        scale = cfg.get("scale")
-        scale = (
-            1.0 if scale is None else numbers(cfg, "scale", size) if isinstance(scale, list) else numbers(cfg, "scale")
-        )
-        clip = cfg.get("clip")
-        if clip is not None:
-            clip = numbers(cfg, "clip", 2)
-        history = cfg.get("history_length", 1) or 1
-        if not isinstance(history, int) or not 1 <= history <= 1000:
-            raise ValueError(f"{where}history_length={short_repr(history)}; give a number of steps")
-        found.append(term(ours, size, scale, history=history, clip=clip))
+        found.append(term_of_isaac_lab(ours, size_of(ours, joints), cfg, where))
     return found
 
 

@@ -11,7 +11,7 @@ import re
 import sys
 import sysconfig
 import warnings
-from typing import Any, Iterable, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 MOVED = {
     "rsl_rl.config.acceleration": "rsl_rl.config.learn",
@@ -97,10 +97,15 @@ class Registry:
 
     def __init__(self, kind: str, entries: Mapping[str, str], base: str = "builtins:object", instances: bool = False):
         self.kind = kind
-        self._entries, self._base, self._instances = dict(entries), base, instances
+        self._entries: Dict[str, Any] = dict(entries)
+        self._base, self._instances = base, instances
 
     def names(self) -> List[str]:
         return sorted(self._entries)
+
+    def add(self, name: str, found: Any) -> None:
+        """Give an object of this process a name, in place of one of before."""
+        self._entries[name] = self._checked(name, found)
 
     def load(self, name: str) -> Any:
         """Import the object of a name; an unknown name, or one of something else, is a ValueError."""
@@ -136,7 +141,7 @@ def require_patterns(value: Any, where: str) -> None:
     for pattern in value:
         try:
             re.compile(pattern)
-        except re.error as error:
+        except (re.error, TypeError) as error:
             raise ValueError(f"{where}: '{pattern}' is not a regular expression ({error}); correct it") from error
 
 

@@ -1,16 +1,12 @@
 """Exports of tasks without a robot."""
 
 import json
-from dataclasses import replace
 
 import pytest
-import torch
 
-from configs import EXPERIMENTS
 from rsl_rl.cli import export
 from rsl_rl.cli.main import main
-from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.loading import load_policy
+from tests.exports import lively_policy
 
 
 @pytest.fixture
@@ -18,18 +14,7 @@ def loaded(tmp_path, monkeypatch):
     """Return config and policy of a task, with weights that react to the observations."""
     monkeypatch.setattr(export, "PARITY_STEPS", 30)
 
-    def load(task):
-        cfg = EXPERIMENTS.load(task)()
-        cfg = replace(cfg, sim_device="cpu", rl_device="cpu", env=replace(cfg.env, num_envs=8))
-        env = cfg.env.build(seed=1)
-        runner = OnPolicyRunner(env, cfg)
-        with torch.no_grad():
-            for parameter in runner.alg.policy.parameters():
-                parameter.mul_(1.5)
-        runner.save(tmp_path / "model_0.pt")
-        return cfg, load_policy(cfg, env, tmp_path)
-
-    return load
+    return lambda task: lively_policy(task, tmp_path)
 
 
 @pytest.mark.parametrize("task", ["toy", "recall", "camera", "choice"])
@@ -80,7 +65,7 @@ def test_export_command_writes_the_policy_and_no_video(tmp_path, capsys):
 @pytest.mark.parametrize("task", ["toy", "camera"])
 def test_export_in_c_of_a_task_without_a_robot_says_so_in_a_line(loaded, tmp_path, capsys, task):
     cfg, policy = loaded(task)
-    assert not export.export(policy, cfg, tmp_path, with_c=True)
+    assert not export.export(policy, cfg, tmp_path, "c")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("no C file: ")]
     assert lines == ["no C file: a policy in C is for robots, and this task has none; use ONNX or TorchScript"]
     assert not list(tmp_path.glob("*.[ch]"))

@@ -16,7 +16,7 @@ from configs.go2_flat import flat_task
 from deploy.onnx_policy import Policy
 from rsl_rl.config.mdp import ObservationGroupConfig, ObservationTerm
 from rsl_rl.contracts import contract_of, legged_gym
-from rsl_rl.contracts.contract import contract_json, plain_mapping
+from rsl_rl.contracts.contract import contract_json, plain_mapping, write_contract
 from rsl_rl.contracts.differences import differences
 from rsl_rl.contracts.formats import FORMATS, format_of, read_draft
 from rsl_rl.evaluation.export_parity import sensor_readings
@@ -413,6 +413,35 @@ def test_contract_of_the_command_line_shows_converts_and_compares(tmp_path, caps
         (["convert", str(source), str(tmp_path / "x"), "--to", "mjlap", *given], "Did you mean 'mjlab'"),
     ):
         assert main(["contract", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_values_of_joints_are_given_by_number_or_by_names(tmp_path):
+    source = in_yaml(tmp_path / "deploy.yaml", DEPLOY)
+    by_name = {"torque_limits": {"[ab]": 20.0, "c|d": 30.0}, "joint_limits": {".*": [-1.0, 1.0]}}
+    assert read_draft(source, by_name).missing == ["joint_names", "torque_limits"]
+    contract = read_draft(source, {"joint_names": list("abcd"), **by_name, "damping": 2}).contract()
+    assert contract.torque_limits == (20.0, 20.0, 30.0, 30.0) and contract.damping == (2.0,) * 4
+    assert contract.joint_limits == ((-1.0, 1.0),) * 4
+    for limits, message in (({"a": 1.0}, "matches none of"), ({".*": "much"}, r"torque_limits\[0\]='much'")):
+        with pytest.raises(ValueError, match=message):
+            read_draft(source, {"joint_names": list("abcd"), "torque_limits": limits}).contract()
+
+
+def test_convert_with_a_network_names_it_in_the_contract(walk, onnx_file, tmp_path, capsys):
+    from deploy.onnx_policy import network_sha256
+    from rsl_rl.cli.main import main
+
+    source, checksum = tmp_path / "source.json", network_sha256(onnx_file.read_bytes())
+    network = ["--network", str(onnx_file)]
+    write_contract(walk[0], source)
+    for target in (tmp_path / "policy.json", tmp_path / "policy.onnx"):
+        assert main(["contract", "convert", str(source), str(target), *network]) == 0
+        assert read_draft(target).contract().network_sha256 == checksum
+    assert network_sha256((tmp_path / "policy.onnx").read_bytes()) == checksum
+    write_contract(replace(walk[0], network_sha256="0" * 64), source)
+    for words, message in ((network, "describes another network"), (["--network", "none.onnx"], "no file none.onnx")):
+        assert main(["contract", "convert", str(source), str(tmp_path / "other.json"), *words]) == 2
         assert message in capsys.readouterr().err
 
 

@@ -198,8 +198,9 @@ def test_loop_with_a_driver_that_exits_damps_and_stops(robot_loop):
     assert robot.calls == ["hold"] * 20 + ["damp"] * 5 + ["stop"]
 
 
-def test_loop_that_is_interrupted_while_it_stops_switches_the_motors_off(robot_loop):
-    robot, interrupts = FaultyRobot("wrong target", 0.5, 9.0), [KeyboardInterrupt]
+@pytest.mark.parametrize("times", [1, 3])
+def test_loop_that_is_interrupted_while_it_stops_switches_the_motors_off(robot_loop, times):
+    robot, interrupts = FaultyRobot("wrong target", 0.5, 9.0), [KeyboardInterrupt] * times
 
     def stop():
         if interrupts:
@@ -210,6 +211,20 @@ def test_loop_that_is_interrupted_while_it_stops_switches_the_motors_off(robot_l
     loop = robot_loop.ControlLoop(robot, policy_of(robot), MAX_AGE, 0.1, robot.clock, robot.sleep)
     assert loop.run((0.0, 0.0, 0.0), 1.0, 0.3).startswith("target beyond limits")
     assert robot.calls[-1] == "stop"
+
+
+def test_loop_that_is_interrupted_while_it_damps_switches_the_motors_off(robot_loop):
+    robot = FaultyRobot("wrong target", 0.5, 9.0)
+
+    def hold(targets, stiffness, damping):
+        if not np.any(stiffness):
+            raise KeyboardInterrupt
+        FaultyRobot.hold(robot, targets, stiffness, damping)
+
+    robot.hold = hold
+    loop = robot_loop.ControlLoop(robot, policy_of(robot), MAX_AGE, 0.1, robot.clock, robot.sleep)
+    assert loop.run((0.0, 0.0, 0.0), 1.0, 0.3).endswith("; the damping was interrupted")
+    assert robot.calls[-1] == "stop" and "damp" not in robot.calls
 
 
 def test_motors_that_cannot_be_switched_off_are_told(robot_loop):

@@ -94,7 +94,7 @@ def check_c(root, folder, run, experiment):
 
 def stop(process):
     process.terminate()
-    process.communicate()
+    process.communicate(timeout=20)
 
 
 class Stands:

@@ -4,18 +4,15 @@ import csv
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from configs import EXPERIMENTS
 from deploy.onnx_policy import OnnxPolicy, read_trace, replay_trace
 from rsl_rl.cli import export
 from rsl_rl.evaluation import export_parity
-from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.runners.loading import load_policy
+from tests.exports import lively_policy
 
 pytest.importorskip("onnxruntime")
 
@@ -25,17 +22,10 @@ def exported(tmp_path_factory):
     """The folder of an exported policy with memory, whose weights react to the observations."""
     folder = tmp_path_factory.mktemp("exported")
     torch.manual_seed(0)
-    cfg = EXPERIMENTS.load("go2_flat_blind")()
-    cfg = replace(cfg, sim_device="cpu", rl_device="cpu", env=replace(cfg.env, num_envs=8))
-    env = cfg.env.build(seed=1)
-    runner = OnPolicyRunner(env, cfg)
-    with torch.no_grad():
-        for parameter in runner.alg.policy.parameters():
-            parameter.mul_(1.5)
-    runner.save(folder / "model_0.pt")
+    cfg, policy = lively_policy("go2_flat_blind", folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export, "PARITY_SECONDS", 2.0)
-        assert export.export(load_policy(cfg, env, folder), cfg, folder)
+        assert export.export(policy, cfg, folder)
     return folder
 
 

@@ -261,7 +261,7 @@ def test_evaluate_of_a_policy_that_does_not_fit_is_one_line(changes, words, mess
 
 def test_flags_of_a_policy_need_one(capsys):
     assert main(["evaluate", "--policy", "walk.pt"]) == 2
-    assert "add --robot go2, or --task" in capsys.readouterr().err
+    assert "add --robot go2, --robot FILE.xml, or --task" in capsys.readouterr().err
     assert main(["evaluate", "--policy", "walk.pt", "--robot", "nobody"]) == 2
     assert "nobody_flat" in capsys.readouterr().err
 

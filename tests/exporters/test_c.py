@@ -69,11 +69,15 @@ def exported(request, tmp_path_factory):
             parameter.mul_(1.3)  # a lively policy
     interface = {**describe_module(policy_module(runner.alg.policy)), **runner.env.describe_interface(["policy"])}
     content = describe_robot_policy({"task": "go2_flat", **interface}, Path("model_2.pt"))
+    for term in content["observations"]:  # ONNX and C have these scales, one for each number
+        if term["name"] == "command":
+            term["scale"] = [2.0, 1.5, 0.25]
     folder = tmp_path_factory.mktemp("exported")
     return SimpleNamespace(
         description=content,
         onnx=runner.export_policy_to_onnx(folder, metadata=content),
         source=export_c(runner.alg.policy, folder / "policy.c", content),
+        int8=export_c(runner.alg.policy, folder / "small.c", content, int8=True),
     )
 
 
@@ -106,11 +110,64 @@ def test_c_along_a_recorded_walk_gives_the_targets_of_onnx(exported, sim_to_sim)
     walker.policy = both
     sim_to_sim.walk(walker, commands, 500)
     assert len(differences) == 500 and max(differences) < 1e-6
-    assert in_onnx.counts == other.counts and np.abs(in_onnx.last_action).max() > 0.3
+    assert in_onnx.counts == other.counts and np.abs(in_onnx.last_action).max() > 0.2
     for mine, theirs in zip(other.memories, in_onnx.memories):
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
     for name in JOINT_VALUES:
         np.testing.assert_allclose(getattr(other, name), getattr(in_onnx, name), rtol=1e-6)
+
+
+def with_rounded_weights(path):
+    """The ONNX network with the weights of its layers rounded to 8 bits, a scale for each output."""
+    import onnx
+    import onnxruntime
+    from onnx import numpy_helper
+
+    model = onnx.load(str(path))
+    arrays = {array.name: array for array in model.graph.initializer if len(array.dims) > 1}
+    makers = {name: node for node in model.graph.node for name in node.output}
+
+    def weights(name):  # gates of some layers are put into another order
+        node = makers.get(name)
+        inner = [] if node is None or node.op_type not in ("Slice", "Concat", "Unsqueeze") else node.input
+        return {name} & set(arrays) | {found for other in inner for found in weights(other)}
+
+    for node in model.graph.node:
+        if node.op_type not in ("Gemm", "MatMul", "GRU", "LSTM"):
+            continue
+        transposed = any(entry.name == "transB" and entry.i for entry in node.attribute)
+        turned = node.op_type == "MatMul" or (node.op_type == "Gemm" and not transposed)
+        inputs = node.input[1:3] if node.op_type in ("GRU", "LSTM") else node.input[1:2]
+        for name in {found for other in inputs for found in weights(other)}:
+            weight = numpy_helper.to_array(arrays[name])
+            rows = weight.T if turned else weight.reshape(-1, weight.shape[-1])
+            scale = np.abs(rows).max(axis=1, keepdims=True) / 127
+            rounded = np.rint(rows / np.where(scale > 0, scale, 1)) * scale
+            rounded = (rounded.T if turned else rounded).reshape(weight.shape)
+            arrays[name].CopyFrom(numpy_helper.from_array(rounded.astype(np.float32), name))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [entry.name for entry in session.get_inputs()]
+    return lambda *inputs: session.run(None, dict(zip(names, inputs)))
+
+
+def test_c_with_int8_weights_computes_the_network_with_rounded_weights(exported, tmp_path):
+    in_c = CPolicy(exported.int8, exported.description, None, runner_file.PolicyStoppedError)
+    rounded, shapes = with_rounded_weights(exported.onnx), exported.description["inputs"]
+    states = [np.zeros(shape, np.float32) for name, shape in shapes.items() if name != "obs"]
+    generator, largest = np.random.default_rng(0), 0.0
+    _, plain = runner_file.open_onnx(exported.onnx)
+    for _ in range(50):
+        obs = generator.normal(size=shapes["obs"]).astype(np.float32)
+        got, wanted = in_c.network(obs, *states), rounded(obs, *states)
+        largest = max(largest, np.abs(plain(obs, *states)[0] - got[0]).max())
+        for mine, theirs in zip(got, wanted):
+            np.testing.assert_allclose(mine, theirs, atol=1e-5)
+        states = wanted[1:]
+    assert 1e-4 < largest < 0.2  # the rounding
+    for compiler in filter(shutil.which, ("gcc", "clang")):
+        build = [compiler, *STRICT, "-Wconversion", "-O2", "-c", str(exported.int8), "-o", str(tmp_path / "small.o")]
+        assert subprocess.run(build, capture_output=True, text=True, check=False).stderr == ""
+    assert exported.int8.stat().st_size < exported.source.stat().st_size
 
 
 def test_c_walks_in_mujoco_as_onnx_does(exported, sim_to_sim):
@@ -306,13 +363,13 @@ def test_c_does_what_the_runner_does_for_any_description_and_readings(
     assert actual.counts == expected.counts
 
 
+TERM = {"name": "joint_pos", "size": 3, "scale": 1.0, "frame": "joint", "history": 1, "clip": None}
+UNITS = {"joint_pos": "rad", "joint_vel": "rad/s", "base_ang_vel": "rad/s"}
 SMALL = {
     "format": 2,
     "task": "walk",
     "inputs": {"obs": [1, 3]},
-    "observations": [
-        {"name": "joint_pos", "size": 3, "scale": 1.0, "frame": "joint", "history": 1, "clip": None},
-    ],
+    "observations": [TERM],
     "history_order": "term",
     "observation_clip": None,
     "joint_names": ["hip", "knee", "ankle"],
@@ -324,7 +381,7 @@ SMALL = {
     "input_limits": {},
     "quaternion_order": "wxyz",
     "imu_mounting": [1.0, 0.0, 0.0, 0.0],
-    "units": {"joint_pos": "rad", "joint_vel": "rad/s", "base_ang_vel": "rad/s"},
+    "units": UNITS,
     "commands": {},
     "command_ranges": [[-1.0, 1.0]] * 3,
     "control_period": 0.02,
@@ -338,6 +395,18 @@ SMALL = {
         ({"observation_clip": 100.0}, "C has no clip of observations"),
         ({"history_order": "step"}, "no history_order but term"),
         ({"joint_names": ["hip", "knee", "Gelenk \u00e4"]}, "C needs names of ASCII letters"),
+        ({"stiffness": [1.0] * 2}, "joint_stiffness has 2 values; give one for each of 3 joints"),
+        ({"target_limits": [[-1.0, 1.0]] * 4}, "lowest_target has 4 values"),
+        ({"target_limits": None}, "has no target_limits"),
+        ({"damping": [1.0, float("nan"), 1.0]}, "has the number nan; C needs finite ones"),
+        ({"inputs": {"obs": [1, 4]}}, "the observations have 3 numbers"),
+        ({"observations": [{**TERM, "size": 4}]}, "joint_pos has the size 4 and a history of 1; give 3 numbers"),
+        ({"observations": [{**TERM, "scale": [1.0, 2.0]}]}, "joint_pos has 2 scales; give one number, or 3"),
+        ({"observations": [{**TERM, "name": "friction"}]}, "no robot senses friction"),
+        ({"observations": [5]}, "the description does not fit"),
+        ({"torque_limits": [1.0, 1e39, 1.0]}, r"has the number 1e\+39; C needs finite ones"),
+        ({"units": {**UNITS, "joint_vel": "*/ int x; /*"}}, "give rad/s or deg/s for velocities"),
+        ({"observations": [{**TERM, "history": 2}], "inputs": {"obs": [1, 6]}}, "has 3 observations and 3 actions"),
     ],
 )
 def test_c_of_what_it_cannot_do_is_refused(tmp_path, changes, message):
@@ -345,6 +414,13 @@ def test_c_of_what_it_cannot_do_is_refused(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
         export_c(policy, tmp_path / "policy.c", {**SMALL, **changes})
     assert not list(tmp_path.iterdir())
+
+
+def test_c_of_a_description_that_lacks_fields_names_them(tmp_path):
+    policy = ActorCritic(3, 3, 3, actor_hidden_dims=(4,), critic_hidden_dims=(4,))
+    lacking = {name: value for name, value in SMALL.items() if name not in ("units", "commands")}
+    with pytest.raises(ValueError, match=r"the description lacks commands, units; give the content of policy\.json"):
+        export_c(policy, tmp_path / "policy.c", lacking)
 
 
 def test_c_of_a_broken_network_or_with_a_name_that_is_none_in_c_is_refused(tmp_path):

@@ -14,15 +14,11 @@
 
 /* ---- The network ---- */
 
-typedef struct {
-    int inputs, outputs;
-    const float *weight; /* [outputs][inputs] */
-    const float *bias; /* [outputs] */
-} linear_layer;
+$linear_layer
 
 $weights
 
-/* Eight sums at a time, which rounds less than one and lets compilers use vector instructions. */
+$int8_product/* Eight sums at a time, which rounds less than one and lets compilers use vector instructions. */
 static float dot(const float *a, const float *b, int size)
 {
     float sums[8] = {0.0f};
@@ -39,7 +35,7 @@ static float dot(const float *a, const float *b, int size)
 static void linear(const linear_layer *layer, const float *x, float *y)
 {
     for (int i = 0; i < layer->outputs; i++)
-        y[i] = layer->bias[i] + dot(layer->weight + (long)i * layer->inputs, x, layer->inputs);
+        y[i] = layer->bias[i] + $row_product;
 }
 
 static void copy(const float *from, float *to, int size)
@@ -78,11 +74,11 @@ static const float largest_number = $largest_number; /* of the observation */
 
 typedef enum { BASE_LIN_VEL, BASE_ANG_VEL, GRAVITY, COMMAND, JOINT_POS, JOINT_VEL, ACTION, GAIT_CLOCK } term_name;
 
-/* The terms of the observation: control steps in the history, factor, largest value before it. */
+/* The terms of the observation: control steps in the history, factors, largest value before them. */
 static const struct {
     term_name name;
     int size, history;
-    float scale, largest;
+    float scale[MAX_TERM], largest;
     const char *problem;
 } terms[] = {
 $terms
@@ -210,7 +206,7 @@ static const char *observe(const policy_state *state, const policy_readings *rea
         if (!sense(state, readings, command, terms[t].name, value))
             return terms[t].problem;
         for (int i = 0; i < size; i++) {
-            const float scaled = value[i] * terms[t].scale;
+            const float scaled = value[i] * terms[t].scale[i];
             if (!(fabsf(value[i]) <= terms[t].largest && fabsf(scaled) <= largest_number)) /* true for NaN */
                 return terms[t].problem;
             obs[past + i] = scaled;
