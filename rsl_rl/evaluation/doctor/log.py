@@ -1,4 +1,5 @@
-"""Read the log of a policy on a robot: a CSV file as OnnxPolicy(log=...) writes it, or one with the same columns."""
+"""Read the log of a policy on a robot: a CSV file as OnnxPolicy(log=...) writes it, one with the same columns, or a
+recording of ROS messages."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from rsl_rl.utils.text import listed
+
+BAGS = (".mcap", ".db3", ".bag")
+"""Ends of the names of recordings of ROS messages; a folder is one too."""
 
 MAX_ROWS = 30_000
 """Rows that are read; ten minutes at 50 Hz."""
@@ -55,11 +59,18 @@ class Log:
         return np.concatenate([[True], self.episode[1:] != self.episode[:-1]])
 
 
-def read_log(path: Path, description: Mapping[str, Any]) -> Log:
-    """Read a log of a policy with this description; what cannot be read is a ValueError in one line."""
-    header, rows, notes = _read_rows(path)
-    columns, factors = _columns(path, header)
+def read_log(path: Path, description: Mapping[str, Any], topics: Optional[Mapping[str, str]] = None) -> Log:
+    """Read a log of a policy with this description; what cannot be read is a ValueError in one line.
+
+    ``topics`` are those of a recording of ROS messages, see :func:`rsl_rl.evaluation.doctor.bags.read_bag`.
+    """
     policy_joints = [str(name) for name in description["joint_names"]]
+    if path.suffix in BAGS or path.is_dir():
+        columns, table, notes = _bag(path, policy_joints, topics or {})
+    elif topics:
+        raise ValueError(f"--topics is for recordings of ROS messages ({', '.join(BAGS)}, or a folder), not for {path}")
+    else:
+        columns, table, notes = _csv(path)
     joints = [name.partition(".")[2] for name in columns if name.startswith("joint_pos.")]
     if sorted(joints) != sorted(policy_joints):
         missing = sorted(set(policy_joints) - set(joints)) or sorted(set(joints) - set(policy_joints))
@@ -67,7 +78,6 @@ def read_log(path: Path, description: Mapping[str, Any]) -> Log:
             f"{path} has the joints {listed(joints, 3)}, the policy {listed(policy_joints, 3)}; the first "
             f"that one of them lacks is {missing[0] if missing else 'named twice'}: give the log of this robot"
         )
-    table = _numbers(path, rows, header) * factors
     large = ~(np.abs(table) <= LARGEST)
     large[:, columns["time"]] = False
     table[large] = math.nan
@@ -109,6 +119,29 @@ def read_log(path: Path, description: Mapping[str, Any]) -> Log:
 
 def _first(where: np.ndarray) -> int:
     return int(np.flatnonzero(where)[0])
+
+
+def _bag(
+    path: Path, joint_names: Sequence[str], topics: Mapping[str, str]
+) -> Tuple[Dict[str, int], np.ndarray, List[str]]:
+    """Return the place of each column, the numbers [T, columns] and notes of a recording of ROS messages."""
+    if not path.exists():
+        raise FileNotFoundError(f"no file {path}; give the recording of a robot")
+    try:
+        from rsl_rl.evaluation.doctor.bags import read_bag
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        message = f"{path} needs {package}, which is not installed: pip install 'rsl-rl-lib[bags]'"
+        raise ValueError(message) from error
+    bag = read_bag(path, joint_names, topics, MAX_ROWS)
+    return {name: i for i, name in enumerate(bag.header)}, bag.table, bag.notes
+
+
+def _csv(path: Path) -> Tuple[Dict[str, int], np.ndarray, List[str]]:
+    """Return the place of each column, the numbers [T, columns] in SI units and notes of a CSV file."""
+    header, rows, notes = _read_rows(path)
+    columns, factors = _columns(path, header)
+    return columns, _numbers(path, rows, header) * factors, notes
 
 
 def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
