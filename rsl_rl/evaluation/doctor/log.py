@@ -94,6 +94,8 @@ def read_log(path: Path, description: Mapping[str, Any], topics: Optional[Mappin
     readings = {name: group(name, parts) for name, parts in PARTS.items()}
     readings.update({name: group(name, joints) for name in ("joint_pos", "joint_vel")})
     target = group("target", joints)
+    if target is None and f"target.{joints[0]}" in columns:
+        target = np.full((len(table), len(joints)), math.nan)  # the runner accepted none of the readings
     if readings["joint_pos"] is None or target is None:
         lacking = "joint_pos" if readings["joint_pos"] is None else "target"
         raise ValueError(f"{path} has no numbers of {lacking}; log joint positions and joint targets")
@@ -104,7 +106,11 @@ def read_log(path: Path, description: Mapping[str, Any], topics: Optional[Mappin
             raise ValueError(f"{path}: episode is not a number in row {_first(~np.isfinite(numbers)) + 2}")
         episode = numbers.astype(int)
     _check_time(path, time, episode)
-    size = description["inputs"]["obs"][-1]
+    if len(time) > 4 and (np.diff(episode) != 0).mean() > 0.5:
+        raise ValueError(f"{path}: the episode changes in most rows; give the number that each reset increases")
+    size, logged = description["inputs"]["obs"][-1], sum(name.startswith("observation.") for name in columns)
+    if logged > size:
+        raise ValueError(f"{path} has {logged} numbers of the observation, the policy {size}; give the policy that ran")
     log = Log(
         time=time,
         episode=episode,
@@ -151,7 +157,7 @@ def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
     notes: List[str] = []
     rows: List[List[str]] = []
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             lines = iter(lambda: file.readline(MAX_LINE), "")
             for row in csv.reader(lines, strict=True):
                 if len(rows) > MAX_ROWS:
