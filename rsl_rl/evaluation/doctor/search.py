@@ -52,7 +52,7 @@ DOUBT, RIVALS = 0.4, 2
 _FAR = 0.3
 """Cost above which a turn of the IMU may be large."""
 
-NEAR, FAR = (2.0, 1.0), (4.0, 4.0, 4.0, 4.0, 4.0, 2.0, 2.0, 1.0, 1.0)
+NEAR, FAR = (2.0, 1.0, 1.0, 1.0), (4.0, 4.0, 4.0, 4.0, 4.0, 2.0, 2.0, 1.0, 1.0)
 """Sizes of errors that still count, in SCALES, of one step of Newton's method after the other: where little is wrong,
 and where much is."""
 
@@ -118,7 +118,8 @@ def search(replay: Replay, motion: Motion, steps: np.ndarray, joint_names: Seque
     if end.costs.mean() > DOUBT:  # the first correction may be a wrong one, or help only together with another
         firsts = {one.fault.sentence: one for one in [*rivals, *looking.hidden(start)]}
         ends = [looking.follow(looking.corrected(start, one, [])) for one in firsts.values()]
-        end = min([end, *ends], key=lambda one: float(one.costs.mean()))
+        helpful = [one for one in ends if _helps(start.costs, one.costs)]
+        end = min([end, *helpful], key=lambda one: float(one.costs.mean()))
     return looking.verdict(start, end)
 
 
@@ -245,7 +246,6 @@ def _best(
     rng: np.random.Generator,
 ) -> Tuple[Candidate, List[Candidate]]:
     """Return the best explanation and the best others."""
-
     left = list(known)
     for count, kept in ROUNDS:
         at = np.sort(rng.permutation(steps)[:count])
@@ -283,8 +283,8 @@ def _small(
 def _starts(
     replay: Replay, motion: Motion, actuation: Actuation, steps: np.ndarray, count: int
 ) -> List[Tuple[np.ndarray, np.ndarray, Sequence[float]]]:
-    """Return parameters from which to search, which of them to change, and the widths: the best of a grid that help,
-    and the gains."""
+    """Return parameters from which to search, which of them to change, and the widths: zeros of a grid that help, the
+    best turn, and the gains."""
     turn, gains, zeros = count + np.arange(3), count + 3 + np.arange(2), np.zeros(count + 5)
     grid = [(np.array([i]), np.array([size])) for i in range(count) for size in (-0.3, -0.2, -0.1, 0.1, 0.2, 0.3)]
     some = steps[:: max(1, len(steps) // 8)]
@@ -306,6 +306,7 @@ def _starts(
         subset = grid[i][0]
         new = (cost, i, vectors[i], subset, NEAR if len(subset) == 1 else FAR)
         best[int(subset[0])] = min(new, best.get(int(subset[0]), new), key=lambda one: one[:2])
+    starts += [best.pop(turn[0])[2:]] if turn[0] in best else []
     ranked = sorted((one for one in best.values() if one[0] < least), key=lambda one: one[:2])
     return [*(one[2:] for one in ranked[:3]), *starts]
 

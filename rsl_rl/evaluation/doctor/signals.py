@@ -130,7 +130,8 @@ def judge_units(log: Log, description: Mapping[str, Any]) -> Iterator[Finding]:
     beyond = limits is not None and _beyond_limits(log, description, np.array(limits))
     if beyond:
         evidence = "positions are beyond the limits of the joints, and within them as degrees"
-        yield Finding("degrees", "reading", "joint_pos in degrees", evidence, 0.9)
+        traces = _traces_of_units(log, "joint_pos", np.radians(log.readings["joint_pos"]))
+        yield Finding("degrees", "reading", "joint_pos in degrees", evidence, 0.9, traces=traces)
     step = np.diff(log.time)[:, None]
     inside = ~log.starts[1:]
     pairs = []
@@ -149,7 +150,16 @@ def judge_units(log: Log, description: Mapping[str, Any]) -> Iterator[Finding]:
         if wrong and _agreement(*(x[inside] for x in (log.readings[name][1:], derivative))) > 0.3:
             evidence = f"{name} is {ratio:.3g} times the derivative of {source or 'base_quat'}"
             fix = {"units": {name: "deg/s"}} if wrong == name else {}
-            yield Finding("degrees", "reading", f"{wrong} in degrees", evidence, 0.9, fix)
+            traces = _traces_of_units(log, name, np.concatenate([derivative[:1], derivative]))
+            yield Finding("degrees", "reading", f"{wrong} in degrees", evidence, 0.9, fix, traces=traces)
+
+
+def _traces_of_units(log: Log, name: str, expected: np.ndarray) -> Dict[str, Any]:
+    """Return the plot of the number of a reading that varies most, and what is expected of it, [T, k]."""
+    values = log.readings[name]
+    shown = int(np.nan_to_num(np.nanvar(values, axis=0)).argmax())
+    numbers = {"time": log.time - log.time[0], "logged": values[:, shown], "expected": expected[:, shown]}
+    return {**numbers, "label": f"{name}, number {shown + 1}"}
 
 
 def _agreement(first: np.ndarray, second: np.ndarray) -> float:
