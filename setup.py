@@ -29,12 +29,13 @@ EXTRAS = {
     "video": ["mujoco>=4.0", "imageio", "imageio-ffmpeg"],
     "viewer": ["mujoco>=4.0", "viser>=1.1.1", "trimesh"],
     "wandb": ["wandb"],
+    "bags": ["rosbags"],
     "sweep": ["optuna>=4.2"],
     "gymnasium": ["gymnasium>=1.1"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
         "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "GitPython", "gymnasium>=1.1", "playwright",
-        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4", "jsonschema",
+        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4", "jsonschema", "rosbags",
     ],
 }  # fmt: skip
 

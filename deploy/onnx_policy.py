@@ -151,6 +151,8 @@ class Policy:
             self.held = 0
         except ValueError as error:
             if self._targets is None:
+                if self._log is not None:
+                    self._log.write(now, self._episode, state, None)
                 raise
             self.held, self.problem = self.held + 1, str(error)
             if self.held > self._max_held:
@@ -317,7 +319,8 @@ class Log:
     """A CSV file with a row for each call of a policy: its readings, observation, action and targets.
 
     A number that was not given is an empty cell; so are observation and action of a call that returned the last
-    targets. Each row is in the file before the call returns, so that a crash leaves the rows before it.
+    targets, and the targets too of one that returned none. Each row is in the file before the call returns, so that a
+    crash leaves the rows before it.
     """
 
     def __init__(self, path: Union[str, Path], policy: Policy):
@@ -325,15 +328,15 @@ class Log:
         self._path.write_text("")
         self._append(log_columns(policy.joint_names, policy.description))
 
-    def write(self, now: float, episode: int, readings: Mapping[str, Any], targets: np.ndarray) -> None:
+    def write(self, now: float, episode: int, readings: Mapping[str, Any], targets: Optional[np.ndarray]) -> None:
         """Write the row of a call: the time of its beginning [s], the readings as given, and the targets returned."""
         policy, row = self._policy, [f"{now:.6f}", str(episode)]
+        joints, unusable = len(policy.joint_names), bool(policy.held) or targets is None
         for name, (parts, _) in READINGS.items():
-            size = len(parts) or len(policy.joint_names)
-            row += _cells(readings.get(name), size)
-        row += _cells(None if policy.held else policy._last_obs, policy.description["inputs"]["obs"][-1])
-        row += _cells(None if policy.held else policy.last_action, len(targets))
-        self._append(row + _cells(targets, len(targets)))
+            row += _cells(readings.get(name), len(parts) or joints)
+        row += _cells(None if unusable else policy._last_obs, policy.description["inputs"]["obs"][-1])
+        row += _cells(None if unusable else policy.last_action, joints)
+        self._append(row + _cells(targets, joints))
 
     def _append(self, row: Sequence[str]) -> None:
         with self._path.open("a", newline="", encoding="utf-8") as file:

@@ -1,15 +1,16 @@
 """Say what is wrong between a policy and its robot: `rsl-rl doctor walk.csv exported/policy.onnx`.
 
-Reads a log that OnnxPolicy("policy.onnx", log="walk.csv") has written, computes observations, actions and targets again
-from its readings, and predicts its motion with the model of the robot. Names what differs, with evidence and a
-confidence, and the first boundary: reading, observation, action, target or motion. The last line is JSON. The exit code
-is 0 if nothing is wrong, 1 if something is, and 2 for a log or a policy that cannot be read.
+Reads a log that OnnxPolicy("policy.onnx", log="walk.csv") has written, or a recording of ROS messages, computes
+observations, actions and targets again from its readings, and predicts its motion with the model of the robot. Names
+what differs, with evidence and a confidence, and the first boundary: reading, observation, action, target or motion.
+The last line is JSON. The exit code is 0 if nothing is wrong, 1 if something is, and 2 for a log or a policy that
+cannot be read.
 """
 
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from rsl_rl.cli.errors import FlagParser, fail, print_line, program, usage_errors
 from rsl_rl.cli.evaluate import report_file
@@ -18,12 +19,23 @@ from rsl_rl.cli.experiments import import_shipped
 
 def main(argv: Sequence[str]) -> int:
     parser = FlagParser(prog=program(), description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("log", type=Path, help="CSV file of the robot's runner")
+    parser.add_argument(
+        "log",
+        type=Path,
+        help="CSV file of the robot's runner, or a recording of ROS messages (.mcap, .db3, .bag, folder)",
+    )
     parser.add_argument("policy", type=Path, help="policy.onnx that ran")
     parser.add_argument(
         "--description", type=Path, help="policy.json that the runner had, if it is not the policy's own"
     )
     parser.add_argument("--model", type=Path, help="MJCF file of the robot on a floor; the policy's own without it")
+    parser.add_argument(
+        "--topics",
+        nargs="+",
+        default=[],
+        metavar="ROLE=TOPIC",
+        help="topics of a recording: joints, targets, imu, command, odometry; those without doubt are found",
+    )
     parser.add_argument("--fix", help="write the corrected mapping as a policy.json for OnnxPolicy(description=...)")
     parser.add_argument("--report", help="write a page (HTML) with plots")
     flags = parser.parse_args(argv)
@@ -31,9 +43,18 @@ def main(argv: Sequence[str]) -> int:
         report = None if flags.report is None else report_file(flags.report)
         fix = None if flags.fix is None else report_file(flags.fix)
         try:
-            return diagnose_file(flags.log, flags.policy, flags.description, flags.model, fix, report)
+            topics = dict(_pair(text) for text in flags.topics)
+            return diagnose_file(flags.log, flags.policy, flags.description, flags.model, fix, report, topics)
         except ModuleNotFoundError as error:
             fail(f"{error.name} is not installed; install the extras: pip install 'rsl-rl-lib[sim,export]'")
+
+
+def _pair(text: str) -> Tuple[str, str]:
+    """Return role and topic of a text ROLE=TOPIC."""
+    role, _, topic = text.partition("=")
+    if not topic:
+        raise ValueError(f"--topics {text}: give ROLE=TOPIC, such as targets=/joint_commands")
+    return role, topic
 
 
 def diagnose_file(
@@ -43,6 +64,7 @@ def diagnose_file(
     model_path: Optional[Path],
     fix: Optional[Path],
     report: Optional[Path],
+    topics: Mapping[str, str],
 ) -> int:
     """Print a diagnosis, write the files that were asked for, and return the exit code."""
     from rsl_rl.evaluation.doctor import diagnose, lines, read_log, report_html
@@ -53,7 +75,7 @@ def diagnose_file(
     own, network = deploy.open_onnx(policy_path)
     description = own if description_path is None else deploy.open_onnx(policy_path, description_path)[0]
     runner = deploy.Policy(description, network)  # which checks the description
-    log = read_log(log_path, description)
+    log = read_log(log_path, description, topics)
     runner = deploy.Policy(description, network, log.joint_names)
     model = find_model(description) if model_path is None else model_path
     if model_path is not None and not model_path.is_file():

@@ -10,7 +10,7 @@ import torch
 
 from configs.go2_flat import flat_task
 from configs.train_config import TrainConfig
-from deploy.onnx_policy import OnnxPolicy
+from deploy.onnx_policy import OnnxPolicy, open_onnx
 from rsl_rl.cli.main import main
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.contracts import read_contract
@@ -20,7 +20,8 @@ from rsl_rl.runners import OnPolicyRunner
 pytest.importorskip("onnxruntime")
 pytest.importorskip("mujoco")
 
-from benchmarks import doctor as bench
+from benchmarks.doctor_faults import MAKERS
+from benchmarks.doctor_robot import Setup, run
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +45,12 @@ def walk(policy, tmp_path):
     """Write the log of a robot with a fault."""
 
     def write(kind="", seed=3):
-        description, network = bench.open_onnx(policy)
+        description, network = open_onnx(policy)
         rng = np.random.default_rng(seed)
-        setup = bench.Setup(description=copy.deepcopy(dict(description)), network=network)
+        setup = Setup(description=copy.deepcopy(dict(description)), network=network)
         if kind:
-            bench.MAKERS[kind](description, rng).plant(setup)
-        bench.run(description, setup, rng, tmp_path / "log.csv", seconds=2.0)
+            MAKERS[kind](description, rng).plant(setup)
+        run(description, setup, rng, tmp_path / "log.csv", seconds=2.0)
         return str(tmp_path / "log.csv")
 
     return write

@@ -140,3 +140,16 @@ def test_log_of_a_policy_has_what_it_got_and_gave(exported, tmp_path):
     held = rows[3]
     assert held["observation.0"] == held[f"action.{names[0]}"] == "" and held[f"joint_pos.{names[0]} [rad]"] == ""
     assert float(held[f"target.{names[0]} [rad]"]) == pytest.approx(targets[0])
+
+
+def test_log_of_a_first_call_that_is_refused_has_its_readings(exported, tmp_path):
+    trace = read_trace(exported / "trace.npz")
+    names = trace["joint_names"].tolist()
+    policy = OnnxPolicy(exported / "policy.onnx", names, log=tmp_path / "walk.csv")
+    joint_pos = trace["joint_pos"][0]
+    with pytest.raises(ValueError, match="is not a rotation"):
+        policy(command=(0.3, 0.0, 0.1), base_quat=(2, 0, 0, 0), joint_pos=joint_pos)
+    with (tmp_path / "walk.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert np.allclose([float(row[f"joint_pos.{one} [rad]"]) for one in names], joint_pos, atol=1e-7)
+    assert {row[f"target.{one} [rad]"] for one in names} | {row["observation.0"], row[f"action.{names[0]}"]} == {""}

@@ -80,6 +80,14 @@ def changed(rows, name, row, value):
     return copy
 
 
+def changed_all(rows, name):
+    """Each row with its own number in a column."""
+    return [
+        rows[0],
+        *([*row[: column(rows, name)], str(i), *row[column(rows, name) + 1 :]] for i, row in enumerate(rows[1:])),
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -98,6 +106,11 @@ def changed(rows, name, row, value):
         (lambda rows: changed(rows, "base_quat.z", 0, "base_quat.up"), "give all 4 or none"),
         (lambda rows: changed(rows, "base_quat.z", 0, "base_quat.x"), "two columns base_quat.x"),
         (lambda rows: changed(rows, "target.hip", 0, "wanted.hip"), "a column target.knee and none target.hip"),
+        (lambda rows: changed_all(rows, "episode"), "the episode changes in most rows"),
+        (
+            lambda rows: [[*row, "observation.7" if i == 0 else "0"] for i, row in enumerate(rows)],
+            "8 numbers of the observation, the policy 7",
+        ),
     ],
 )
 def test_log_that_cannot_be_read_is_one_line(rows, tmp_path, change, message):
@@ -120,6 +133,88 @@ def test_log_in_degrees_by_its_header_is_converted(rows, tmp_path):
 def test_log_with_a_cut_last_row_is_read_without_it(rows, tmp_path):
     log = read_log(write(tmp_path / "log.csv", [*rows[:-1], rows[-1][:4]]), DESCRIPTION)
     assert len(log.time) == 29 and "the last row is cut off" in log.notes[0]
+
+
+def test_log_of_readings_that_the_runner_refuses_names_degrees(rows, tmp_path):
+    limited = {**DESCRIPTION, "joint_limits": [[-3.0, 3.0]] * 2, "input_limits": {"joint_pos": 4.0}}
+    policy = Policy(limited, network, log=tmp_path / "log.csv")
+    with pytest.raises(ValueError, match="larger than any in training"):
+        policy(command=(0, 0, 0), base_quat=(1, 0, 0, 0), joint_pos=(40.0, -90.0))
+    log = read_log(tmp_path / "log.csv", limited)
+    (finding,) = diagnose(log, Policy(limited, network), network, limited, None).findings
+    assert finding.kind == "degrees" and "joint_pos" in finding.sentence
+
+
+def test_log_in_milliseconds_without_a_unit_says_so(rows, tmp_path):
+    slow = [rows[0], *([str(1000 * float(row[0])), *row[1:]] for row in rows[1:])]
+    (finding,) = judge(write(tmp_path / "log.csv", slow)).findings
+    assert finding.kind == "rate" and "'time [ms]'" in finding.sentence
+
+
+def observed(rows, change):
+    """The log of a runner that changes the observation [7] before the network gets it."""
+    first, action = column(rows, "observation.0"), column(rows, "action.hip")
+    out = [list(row) for row in rows]
+    for row in out[1:]:
+        obs = change(np.array(row[first : first + 7], float))
+        row[first : first + 7] = map(str, obs)
+        actions = np.clip(network(obs[None])[0][0], -2, 2)
+        row[action : action + 2] = map(str, actions)
+        targets = np.array(DESCRIPTION["default_joint_pos"]) + 0.25 * actions
+        place = column(rows, "target.hip")
+        row[place : place + 2] = map(str, targets)
+    for before, row in zip(out[1:], out[2:]):  # the last action is a part of the observation
+        row[first + 5 : first + 7] = map(
+            str, change(np.array([0.0] * 5 + list(map(float, before[action : action + 2]))))[5:]
+        )
+    return out
+
+
+def test_observation_with_a_scale_and_a_clip_has_both_named(rows, tmp_path):
+    factors = np.array([1.0, 1.0, 1.0, 2.0, 2.0, 1.0, 1.0])
+    path = write(tmp_path / "log.csv", observed(rows, lambda obs: np.clip(factors * obs, -0.4, 0.4)))
+    found = {one.kind: one.sentence for one in judge(path).findings if one.boundary == "observation"}
+    assert found["scale"] == "joint_pos: 2 times the policy's" and found["clipped input"].endswith("clipped to 0.4")
+
+
+def test_observation_with_gravity_flipped_and_scaled_has_both_named(rows, tmp_path):
+    factors = np.array([-2.0, -2.0, -2.0, 1.0, 1.0, 1.0, 1.0])
+    path = write(tmp_path / "log.csv", observed(rows, lambda obs: factors * obs))
+    found = {one.kind for one in judge(path).findings if one.boundary == "observation"}
+    assert found == {"gravity flipped", "scale"}
+
+
+def without(rows, names):
+    kept = [i for i, head in enumerate(rows[0]) if not head.startswith(names)]
+    return [[row[i] for i in kept] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (lambda rows: [rows[0], *rows[11:]], "follow missing ones"),
+        (lambda rows: [*rows[:9], *rows[12:]], ""),
+        (lambda rows: without(rows, "base_quat"), "the log has no base_quat: observations are not judged"),
+        (lambda rows: without(rows, ("observation", "action")), ""),
+        (
+            lambda rows: [rows[0], *([f"{float(x):.2f}" if x else x for x in row] for row in rows[1:])],
+            "less than 4 decimals",
+        ),
+    ],
+)
+def test_log_that_lacks_something_has_no_complaint_made_up_from_it(rows, tmp_path, change, note):
+    result = judge(write(tmp_path / "log.csv", change(rows)))
+    assert {one.kind for one in result.findings} <= {"jitter"} and note in " ".join(result.notes)
+
+
+def test_log_of_noise_is_not_taken_for_degrees(rows, tmp_path):
+    rng = np.random.default_rng(2)
+    noisy = [list(row) for row in rows]
+    for name in ("joint_pos.hip", "joint_pos.knee", "joint_vel.hip", "joint_vel.knee"):
+        for row in noisy[1:]:
+            row[column(rows, name)] = str(rng.normal())
+    kinds = {one.kind for one in judge(write(tmp_path / "log.csv", noisy)).findings}
+    assert "degrees" not in kinds
 
 
 def test_log_that_is_huge_is_read_in_part(rows, tmp_path, monkeypatch):

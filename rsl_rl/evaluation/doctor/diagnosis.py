@@ -8,15 +8,24 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from rsl_rl.evaluation.doctor.differences import REFUSED, findings_of_recompute
 from rsl_rl.evaluation.doctor.finding import BOUNDARIES, Finding
 from rsl_rl.evaluation.doctor.log import Log
-from rsl_rl.evaluation.doctor.recompute import Network, Runner, findings_of_recompute, recompute
-from rsl_rl.evaluation.doctor.replay import HORIZON, Motion, Replay, multiply, rotate_back
+from rsl_rl.evaluation.doctor.motion import in_radians, motion_of, usable_steps, without_stale
+from rsl_rl.evaluation.doctor.recompute import Network, Runner, recompute
+from rsl_rl.evaluation.doctor.replay import Motion, Replay, multiply
 from rsl_rl.evaluation.doctor.search import LEAST_STEPS, Verdict, search
 from rsl_rl.evaluation.doctor.signals import judge_clipped, judge_stale, judge_time, judge_units, stale_rows
 
 STILL = 0.05
 """Range of 90 % of a joint's positions below which its motion tells nothing [rad]."""
+
+
+MOST_OFF = 4.0
+"""Largest factor between the period of a log and the policy's with which the motion is simulated."""
+
+LEAST_DECIMALS = 4
+"""Decimals of a log whose observations are computed again."""
 
 
 @dataclass(frozen=True)
@@ -46,93 +55,60 @@ def diagnose(
     Without a model nothing is said of what only the motion tells.
     """
     notes = list(log.notes)
-    period = float(description["control_period"])
-    stale = stale_rows(log)
-    found = [*judge_time(log, period), *judge_stale(log, stale), *judge_clipped(log), *judge_units(log)]
-    expected = recompute(log, runner, network, description)
-    found += findings_of_recompute(log, network, description, expected)
+    stale, units = stale_rows(log), list(judge_units(log, description))
+    found = [*judge_time(log, float(description["control_period"])), *judge_stale(log, stale), *judge_clipped(log)]
+    found += units
+    if decimals(log) < LEAST_DECIMALS:
+        notes.append(f"the numbers have less than {LEAST_DECIMALS} decimals: observations and actions are not judged")
+    else:
+        expected = recompute(log, runner, network, description)
+        notes += expected.notes
+        found += findings_of_recompute(log, network, description, expected)
     if model_path is None:
         notes.append("the motion is not judged: the policy names no model, or it is not on this machine; give --model")
     elif "base_quat" not in log.readings:
         notes.append("the motion is not judged: the log has no base_quat")
     else:
-        verdict, problem = _judge_motion(
-            log, stale, description, model_path, model_joints or description["joint_names"]
-        )
+        motion = in_radians(motion_of(log, description), units)
+        motion = without_stale(motion, stale, log, description["joint_names"])
+        verdict, problem = _judge_motion(log, motion, description, model_path, model_joints)
         if verdict is None:
             notes.append(f"the motion is not judged: {problem}")
-        else:
-            known = {one.kind for one in verdict.findings}
-            found = [one for one in found if not (one.kind == "degrees" and one.kind in known)]
+        elif verdict.is_explained or all(one.kind == REFUSED for one in found):
             found += verdict.findings
             notes += _still(log)
+        else:
+            notes.append("the motion is not explained; mend what is found, and log again")
     found.sort(key=lambda one: BOUNDARIES.index(one.boundary))
-    return Diagnosis(tuple(found), tuple(notes))
+    return Diagnosis(tuple(_causes(found)), tuple(notes))
 
 
-def motion_of(log: Log, description: Mapping[str, Any]) -> Motion:
-    """Return the motion of a log, as the policy's description maps its readings."""
-    names = list(log.joint_names)
-    order = [names.index(name) for name in description["joint_names"]]
-    signs = np.array(description.get("joint_signs", 1.0))
-    zeros = np.array(description.get("joint_zeros", 0.0))
-    mounting = np.array(description.get("imu_mounting", (1.0, 0.0, 0.0, 0.0)))
-    readings: Dict[str, np.ndarray] = log.readings
-    quat = readings["base_quat"]
-    length = np.linalg.norm(quat, axis=1, keepdims=True)
-    quat = quat / np.where(length > 0.5, length, np.nan)
-    joint_pos = signs * (readings["joint_pos"][:, order] - zeros)
-    seconds = log.time
-    if "joint_vel" in readings:
-        joint_vel = signs * readings["joint_vel"][:, order]
-    else:
-        joint_vel = np.gradient(joint_pos, seconds, axis=0) if len(seconds) > 1 else np.zeros_like(joint_pos)
-    world = readings.get("base_lin_vel_world")
-    quat = multiply(quat, mounting)
-    gyro = readings.get("base_ang_vel")
-    ang_vel = _turning(quat, seconds) if gyro is None else rotate_back(mounting, gyro)
-    lin_vel = readings.get("base_lin_vel", None if world is None else rotate_back(quat, world))
-    return Motion(quat, ang_vel, lin_vel, joint_pos, joint_vel, signs * (log.target[:, order] - zeros))
+def decimals(log: Log) -> int:
+    """Return how many decimals the joint positions of a log have, 9 at most."""
+    some = log.readings["joint_pos"][:100]
+    some = some[np.isfinite(some)]
+    return next((k for k in range(9) if (np.abs(some * 10**k - np.round(some * 10**k)) < 1e-6).all()), 9)
 
 
-def _turning(quat: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Return the angular velocity in the base frame of orientations [T, 4]."""
-    turn = multiply(quat[:-1] * np.array([1.0, -1, -1, -1]), quat[1:])
-    rate = 2.0 * np.sign(turn[:, :1]) * turn[:, 1:] / np.diff(seconds)[:, None]
-    return np.concatenate([rate, rate[-1:]]) if len(rate) else np.zeros((len(quat), 3))
+def _causes(found: Sequence[Finding]) -> List[Finding]:
+    """Return findings without those that only follow from others: readings that the policy refuses."""
+    causes = [one for one in found if one.kind != REFUSED]
+    return causes if any(one.boundary == "reading" for one in causes) else list(found)
 
 
 def _judge_motion(
-    log: Log,
-    stale: Mapping[str, np.ndarray],
-    description: Mapping[str, Any],
-    model_path: Path,
-    model_joints: Sequence[str],
+    log: Log, motion: Motion, description: Mapping[str, Any], model_path: Path, model_joints: Sequence[str]
 ) -> Tuple[Optional[Verdict], str]:
     """Return the verdict of the motion, or None and why there is none."""
-    motion = motion_of(log, description)
-    steps = usable_steps(log, motion, stale)
+    names = list(description["joint_names"])
+    steps = usable_steps(log, motion)
     if len(steps) < LEAST_STEPS:
         return None, f"{len(steps)} steps are whole, fresh and even in time; {LEAST_STEPS} are needed"
-    period = float(np.median(np.diff(log.time)[~log.starts[1:]]))
-    replay = Replay(model_path, description, model_joints, period)
-    return search(replay, motion, steps, list(description["joint_names"])), ""
-
-
-def usable_steps(log: Log, motion: Motion, stale: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the rows from which a prediction can start: all rows up to its horizon are finite, fresh, of one episode
-    and even in time."""
-    good = np.ones(len(log.time), bool)
-    for values in vars(motion).values():
-        if values is not None:
-            good &= np.isfinite(values).all(axis=1)
-    for same in stale.values():
-        good &= ~same
-    periods = np.diff(log.time)
-    median = np.median(periods[~log.starts[1:]]) if (~log.starts[1:]).any() else 0.0
-    even = ~log.starts[1:] & (np.abs(periods - median) < 0.3 * median)
-    steps = [t for t in range(len(good) - HORIZON) if good[t : t + HORIZON + 1].all() and even[t : t + HORIZON].all()]
-    return np.array(steps, int)
+    period, wanted = float(np.median(np.diff(log.time)[~log.starts[1:]])), float(description["control_period"])
+    if not 1 / MOST_OFF < period / wanted < MOST_OFF:
+        return None, f"the rows are {period:.3g} s apart, the control period is {wanted:g} s; check the unit of time"
+    replay = Replay(model_path, description, model_joints or names, period)
+    return search(replay, motion, steps, names), ""
 
 
 def _still(log: Log) -> List[str]:

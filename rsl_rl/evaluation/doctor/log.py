@@ -1,4 +1,5 @@
-"""Read the log of a policy on a robot: a CSV file as OnnxPolicy(log=...) writes it, or one with the same columns."""
+"""Read the log of a policy on a robot: a CSV file as OnnxPolicy(log=...) writes it, one with the same columns, or a
+recording of ROS messages."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, TextI
 import numpy as np
 
 from rsl_rl.utils.text import listed
+
+BAGS = (".mcap", ".db3", ".bag")
+"""Ends of the names of recordings of ROS messages; a folder is one too."""
 
 MAX_ROWS = 30_000
 """Rows that are read; ten minutes at 50 Hz."""
@@ -55,11 +59,18 @@ class Log:
         return np.concatenate([[True], self.episode[1:] != self.episode[:-1]])
 
 
-def read_log(path: Path, description: Mapping[str, Any]) -> Log:
-    """Read a log of a policy with this description; what cannot be read is a ValueError in one line."""
-    header, rows, notes = _read_rows(path)
-    columns, factors = _columns(path, header)
+def read_log(path: Path, description: Mapping[str, Any], topics: Optional[Mapping[str, str]] = None) -> Log:
+    """Read a log of a policy with this description; what cannot be read is a ValueError in one line.
+
+    ``topics`` are those of a recording of ROS messages, see :func:`rsl_rl.evaluation.doctor.bags.read_bag`.
+    """
     policy_joints = [str(name) for name in description["joint_names"]]
+    if path.suffix in BAGS or path.is_dir():
+        columns, table, notes = _bag(path, policy_joints, topics or {})
+    elif topics:
+        raise ValueError(f"--topics is for recordings of ROS messages ({', '.join(BAGS)}, or a folder), not for {path}")
+    else:
+        columns, table, notes = _csv(path)
     joints = [name.partition(".")[2] for name in columns if name.startswith("joint_pos.")]
     if sorted(joints) != sorted(policy_joints):
         missing = sorted(set(policy_joints) - set(joints)) or sorted(set(joints) - set(policy_joints))
@@ -67,7 +78,6 @@ def read_log(path: Path, description: Mapping[str, Any]) -> Log:
             f"{path} has the joints {listed(joints, 3)}, the policy {listed(policy_joints, 3)}; the first "
             f"that one of them lacks is {missing[0] if missing else 'named twice'}: give the log of this robot"
         )
-    table = _numbers(path, rows, header) * factors
     large = ~(np.abs(table) <= LARGEST)
     large[:, columns["time"]] = False
     table[large] = math.nan
@@ -84,6 +94,8 @@ def read_log(path: Path, description: Mapping[str, Any]) -> Log:
     readings = {name: group(name, parts) for name, parts in PARTS.items()}
     readings.update({name: group(name, joints) for name in ("joint_pos", "joint_vel")})
     target = group("target", joints)
+    if target is None and f"target.{joints[0]}" in columns:
+        target = np.full((len(table), len(joints)), math.nan)  # the runner accepted none of the readings
     if readings["joint_pos"] is None or target is None:
         lacking = "joint_pos" if readings["joint_pos"] is None else "target"
         raise ValueError(f"{path} has no numbers of {lacking}; log joint positions and joint targets")
@@ -94,7 +106,11 @@ def read_log(path: Path, description: Mapping[str, Any]) -> Log:
             raise ValueError(f"{path}: episode is not a number in row {_first(~np.isfinite(numbers)) + 2}")
         episode = numbers.astype(int)
     _check_time(path, time, episode)
-    size = description["inputs"]["obs"][-1]
+    if len(time) > 4 and (np.diff(episode) != 0).mean() > 0.5:
+        raise ValueError(f"{path}: the episode changes in most rows; give the number that each reset increases")
+    size, logged = description["inputs"]["obs"][-1], sum(name.startswith("observation.") for name in columns)
+    if logged > size:
+        raise ValueError(f"{path} has {logged} numbers of the observation, the policy {size}; give the policy that ran")
     log = Log(
         time=time,
         episode=episode,
@@ -119,6 +135,29 @@ def _lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
+def _bag(
+    path: Path, joint_names: Sequence[str], topics: Mapping[str, str]
+) -> Tuple[Dict[str, int], np.ndarray, List[str]]:
+    """Return the place of each column, the numbers [T, columns] and notes of a recording of ROS messages."""
+    if not path.exists():
+        raise FileNotFoundError(f"no file {path}; give the recording of a robot")
+    try:
+        from rsl_rl.evaluation.doctor.bags import read_bag
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        message = f"{path} needs {package}, which is not installed: pip install 'rsl-rl-lib[bags]'"
+        raise ValueError(message) from error
+    bag = read_bag(path, joint_names, topics, MAX_ROWS)
+    return {name: i for i, name in enumerate(bag.header)}, bag.table, bag.notes
+
+
+def _csv(path: Path) -> Tuple[Dict[str, int], np.ndarray, List[str]]:
+    """Return the place of each column, the numbers [T, columns] in SI units and notes of a CSV file."""
+    header, rows, notes = _read_rows(path)
+    columns, factors = _columns(path, header)
+    return columns, _numbers(path, rows, header) * factors, notes
+
+
 def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
     """Return header, rows and notes of a CSV file."""
     if not path.is_file():
@@ -126,7 +165,7 @@ def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
     notes: List[str] = []
     rows: List[List[str]] = []
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             for row in csv.reader(_lines(file), strict=True):
                 if len(rows) > MAX_ROWS:
                     notes.append(f"the log has more than {MAX_ROWS:,} rows; only these are used")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -32,6 +32,25 @@ class Motion:
     targets: np.ndarray  # [T, J] [rad], sent after the readings of the same row
 
 
+MOST_DELAY = 3
+"""Control steps by which targets may be late."""
+
+
+def window(motion: Motion, steps: np.ndarray) -> Tuple[Motion, np.ndarray]:
+    """Return only the rows that predictions from some steps need, and the places of these steps."""
+    rows = (steps[:, None] + np.arange(-MOST_DELAY, HORIZON + 1)).clip(0)
+    parts: Dict[str, Any] = {name: None if x is None else x[rows.ravel()] for name, x in vars(motion).items()}
+    return Motion(**parts), MOST_DELAY + rows.shape[1] * np.arange(len(steps))
+
+
+def joined(motions: Sequence[Motion]) -> Motion:
+    """Return the rows of several motions, one after the other."""
+    parts: Dict[str, Any] = {}
+    for name, x in vars(motions[0]).items():
+        parts[name] = None if x is None else np.concatenate([getattr(one, name) for one in motions])
+    return Motion(**parts)
+
+
 class Actuation(NamedTuple):
     """Factors on the contract's numbers, and the delay of targets."""
 
@@ -53,7 +72,9 @@ class Replay:
         import mujoco
         from mujoco import rollout
 
-        self._mujoco, self._rollout = mujoco, rollout.rollout
+        from rsl_rl.utils.mujoco_model import without_log
+
+        self._mujoco, self._rollout, self._without_log = mujoco, rollout.rollout, without_log
         self.model = mujoco.MjModel.from_xml_path(str(model_path))
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_SENSOR
         self._data = mujoco.MjData(self.model)
@@ -63,8 +84,8 @@ class Replay:
         self._pos, self._vel = self.model.jnt_qposadr[joints], self.model.jnt_dofadr[joints]
         self._gains = np.array(description["stiffness"]), np.array(description["damping"])
         self._limits = np.array(description["torque_limits"])
-        self._substeps = max(1, round(control_period / self.model.opt.timestep))
-        self.model.opt.timestep = control_period / self._substeps
+        substeps = max(1, round(control_period / self.model.opt.timestep))
+        self._period, self._substeps = control_period, {False: substeps, True: max(1, substeps // 2)}
         self._set_actuation(Actuation())
         self._floor = self._find_floor()
         self._solids = self._find_solids()
@@ -119,61 +140,74 @@ class Replay:
         found |= {int(geom) for geom in np.flatnonzero(touches) if geom != floor}
         return np.array(sorted(found))
 
-    def _lowest(self) -> np.ndarray:
-        """Return the lowest point of each solid [m]."""
+    def _lowest(self, positions: np.ndarray, up: np.ndarray) -> np.ndarray:
+        """Return the lowest point [m] of each solid at these heights, whose axes have these z, [..., solids(, 3)]."""
         kind, size = self.model.geom_type[self._solids], self.model.geom_size[self._solids]
-        up = np.abs(self._data.geom_xmat[self._solids].reshape(-1, 3, 3)[:, 2])  # z of the geom's axes
-        geoms = self._mujoco.mjtGeom
+        up, geoms = np.abs(up), self._mujoco.mjtGeom
         extent = np.where(
             kind == geoms.mjGEOM_BOX,
-            (up * size).sum(axis=1),
-            size[:, 0] + np.where(kind == geoms.mjGEOM_SPHERE, 0.0, size[:, 1] * up[:, 2]),
+            (up * size).sum(axis=-1),
+            size[:, 0] + np.where(kind == geoms.mjGEOM_SPHERE, 0.0, size[:, 1] * up[..., 2]),
         )
-        return self._data.geom_xpos[self._solids, 2] - extent
+        return np.asarray(positions - extent)
 
     def states(self, motion: Motion, steps: np.ndarray) -> np.ndarray:
         """Return the state of the model at each step, with the lowest part of the robot on the floor."""
-        data, model, mj = self._data, self.model, self._mujoco
+        data, model = self._data, self.model
         rows = np.zeros((len(steps), 1 + model.nq + model.nv))
-        jacobian = np.empty((3, model.nv))
-        for row, t in zip(rows, steps):
-            data.qpos[:7] = 0, 0, 0, *motion.base_quat[t]
-            data.qpos[self._pos] = motion.joint_pos[t]
-            mj.mj_kinematics(model, data)
-            lowest = self._lowest()
-            height = lowest[lowest < lowest.min() + _SAME_HEIGHT].mean() + _SINK
-            rotation = data.xmat[model.jnt_bodyid[0]].reshape(3, 3)
-            velocity = np.zeros(model.nv)
-            velocity[3:6] = motion.base_ang_vel[t]
-            velocity[self._vel] = motion.joint_vel[t]
-            if motion.base_lin_vel is not None:
-                velocity[:3] = rotation @ motion.base_lin_vel[t]
-            else:
-                mj.mj_comPos(model, data)
-                geom = self._solids[lowest.argmin()]
-                point = data.geom_xpos[geom].copy()
-                point[2] = lowest.min()
-                mj.mj_jac(model, data, jacobian, None, point, model.geom_bodyid[geom])
-                velocity[:3] = -jacobian @ velocity
-            row[1 : 1 + model.nq] = data.qpos
-            row[3] = -height
-            row[1 + model.nq :] = velocity
+        rows[:, 4:8] = motion.base_quat[steps]
+        rows[:, 1 + self._pos] = motion.joint_pos[steps]
+        velocity = rows[:, 1 + model.nq :]
+        velocity[:, 3:6] = motion.base_ang_vel[steps]
+        velocity[:, self._vel] = motion.joint_vel[steps]
+        if motion.base_lin_vel is not None:
+            velocity[:, :3] = rotate(rows[:, 4:8], motion.base_lin_vel[steps])
+        heights, up = np.empty((len(steps), len(self._solids))), np.empty((len(steps), len(self._solids), 3))
+        for i, row in enumerate(rows):
+            data.qpos[:] = row[1 : 1 + model.nq]
+            self._mujoco.mj_kinematics(model, data)
+            heights[i] = data.geom_xpos[self._solids, 2]
+            up[i] = data.geom_xmat[self._solids, 6:]
+            if motion.base_lin_vel is None:
+                velocity[i, :3] = self._standing_velocity(velocity[i], self._lowest(heights[i], up[i]))
+        lowest = self._lowest(heights, up)
+        least = lowest.min(axis=1, keepdims=True)
+        standing = lowest < least + _SAME_HEIGHT
+        rows[:, 3] = -_SINK - (lowest * standing).sum(axis=1) / standing.sum(axis=1)
         return rows
 
-    def predict(self, motion: Motion, steps: np.ndarray, actuation: Actuation = NOMINAL) -> np.ndarray:
+    def _standing_velocity(self, velocity: np.ndarray, lowest: np.ndarray) -> np.ndarray:
+        """Return the velocity of the base [3] with which the lowest solid stands still."""
+        data, model, jacobian = self._data, self.model, np.empty((3, self.model.nv))
+        self._mujoco.mj_comPos(model, data)
+        geom = self._solids[lowest.argmin()]
+        point = data.geom_xpos[geom].copy()
+        point[2] = lowest.min()
+        self._mujoco.mj_jac(model, data, jacobian, None, point, model.geom_bodyid[geom])
+        return -jacobian @ velocity
+
+    def predict(self, motion: Motion, steps: np.ndarray, actuation: Actuation, is_coarse: bool) -> np.ndarray:
         """Return the states after each control step of the horizon, [n, HORIZON, state]."""
+        substeps = self._substeps[is_coarse]
+        self.model.opt.timestep = self._period / substeps
         self._set_actuation(actuation)
         states = self.states(motion, steps)
         when = (steps[:, None] + np.arange(HORIZON) - actuation.delay).clip(0)
         ctrl = np.zeros((len(steps), HORIZON, self.model.nu))
         ctrl[:, :, self._order] = motion.targets[when]
-        ctrl = np.repeat(ctrl, self._substeps, axis=1)
-        out = np.asarray(self._rollout(self.model, self._data, states, ctrl)[0])
-        return out[:, self._substeps - 1 :: self._substeps]
+        ctrl = np.repeat(ctrl, substeps, axis=1)
+        with self._without_log():  # wrong corrections may be motions that no robot has
+            out = np.asarray(self._rollout(self.model, self._data, states, ctrl)[0])
+        return out[:, substeps - 1 :: substeps]
 
-    def residuals(self, motion: Motion, steps: np.ndarray, actuation: Actuation = NOMINAL) -> np.ndarray:
-        """Return predicted minus measured, [n, HORIZON, 2 J + 6]: joint positions, velocities, gyro, gravity."""
-        out = self.predict(motion, steps, actuation)
+    def residuals(
+        self, motion: Motion, steps: np.ndarray, actuation: Actuation = NOMINAL, is_coarse: bool = False
+    ) -> np.ndarray:
+        """Return predicted minus measured, [n, HORIZON, 2 J + 6]: joint positions, velocities, gyro, gravity.
+
+        Coarse: with twice the model's time step, to tell what is worth a finer look.
+        """
+        out = self.predict(motion, steps, actuation, is_coarse)
         q = out[:, :, 1 : 1 + self.model.nq]
         v = out[:, :, 1 + self.model.nq :]
         later = steps[:, None] + 1 + np.arange(HORIZON)

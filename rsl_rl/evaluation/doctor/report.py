@@ -21,7 +21,13 @@ def lines(diagnosis: Diagnosis) -> List[str]:
             shown.append(f"    the log hardly tells it apart from: {finding.others}")
     if diagnosis.findings:
         return [*shown, f"the first boundary that differs: {diagnosis.boundary}"]
-    return [*shown, "nothing wrong is found"]
+    return [*shown, _nothing(diagnosis)]
+
+
+def _nothing(diagnosis: Diagnosis) -> str:
+    """Return the verdict on a log without findings."""
+    is_whole = not any("not judged" in note for note in diagnosis.notes)
+    return "nothing wrong is found" + (" in what is judged" if not is_whole else "")
 
 
 def report_html(title: str, diagnosis: Diagnosis) -> str:
@@ -29,7 +35,7 @@ def report_html(title: str, diagnosis: Diagnosis) -> str:
     parts = [f"<h1>{escape(title)}</h1>"]
     parts += [f'<p class="note">{escape(note)}</p>' for note in diagnosis.notes]
     if not diagnosis.findings:
-        return page_html(title, "\n".join([*parts, "<p>Nothing wrong is found.</p>"]))
+        return page_html(title, "\n".join([*parts, f"<p>{_nothing(diagnosis).capitalize()}.</p>"]))
     rows = [["boundary", "what is wrong", "confidence"]]
     rows += [
         [one.boundary, escape(one.sentence).replace("|", "&#124;"), f"{one.confidence:.2f}"]

@@ -5,19 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from rsl_rl.evaluation.doctor.faults import Fault, faults, turned
+from rsl_rl.evaluation.doctor.faults import Correction, Fault, faults, turned
 from rsl_rl.evaluation.doctor.finding import Finding
-from rsl_rl.evaluation.doctor.replay import HORIZON, Actuation, Motion, Replay
+from rsl_rl.evaluation.doctor.replay import HORIZON, NOMINAL, Actuation, Motion, Replay, joined, window
 
 SCALES = (0.02, 0.8, 0.3, 0.01)
 """Sizes of prediction errors beyond which they count less: joints [rad, rad/s], gyro [rad/s], gravity [1]."""
 
 ROUNDS = ((4, 40), (12, 10), (40, 4))
 """Steps from which every explanation is tried, and how many of the best go on to the next round."""
+
+HOPELESS = 1.15
+"""Cost of an explanation, relative to that of the log as it is, with which it is left out of the next round."""
 
 FINAL_STEPS = 120
 LEAST_STEPS = 6
@@ -32,12 +35,29 @@ LEAST_SIGMA = 5.0
 UNEXPLAINED = 0.75
 """Cost of the best explanation above which the log is of another robot; healthy ones are at 0.1 to 0.3."""
 
+CHAIN = 0.1
+"""By how much this cost is less for each correction after the first; three can make one robot a little like another."""
+
 MAX_FAULTS = 3
+
+ONCE = {"torque limit", "late action", "IMU turned", "quaternion order", "quaternion inverse"}
+"""Kinds of faults that a robot has once."""
+
+MOST_GAIN = 8.0
+"""Largest factor between the gains of a robot and the policy's, of all corrections together."""
+
+DOUBT, RIVALS = 0.4, 2
+"""Cost of an explanation above which others are tried first, and how many."""
+
 _FAR = 0.3
 """Cost above which a turn of the IMU may be large."""
 
-WIDTHS = (10.0, 4.0, 2.0, 1.0)
-"""Sizes of errors that still count, in SCALES, of one step of Newton's method after the other."""
+NEAR, FAR = (2.0, 1.0, 1.0, 1.0), (4.0, 4.0, 4.0, 4.0, 4.0, 2.0, 2.0, 1.0, 1.0)
+"""Sizes of errors that still count, in SCALES, of one step of Newton's method after the other: where little is wrong,
+and where much is."""
+
+CONVERGED = 0.003
+"""Step of Newton's method [rad] after which no further one follows."""
 
 ZERO, ASKEW, GAIN = 0.06, math.radians(4.0), math.log(1.3)
 """Least sizes of a wrong zero [rad], of a mounting [rad], and of the logarithm of a factor of the gains."""
@@ -59,6 +79,7 @@ class Verdict(NamedTuple):
     cost: float  # of the log as it is
     explained: float  # of the log with all corrections
     steps: int
+    is_explained: bool  # whether the corrections, or none, leave the motion of the policy's robot
 
 
 @dataclass(frozen=True)
@@ -74,29 +95,104 @@ class Parameters:
         return Parameters(vector[:-5], vector[-5:-2], vector[-2:])
 
 
+class State(NamedTuple):
+    """A log with the corrections so far."""
+
+    motion: Motion
+    actuation: Actuation
+    costs: np.ndarray  # [n] of the final steps
+    findings: Tuple[Finding, ...] = ()
+
+
 def search(replay: Replay, motion: Motion, steps: np.ndarray, joint_names: Sequence[str]) -> Verdict:
     """Return the corrections that explain the motion, the most helpful first.
 
     ``steps`` are the rows from which a prediction can start.
     """
-    known = faults(joint_names, replay.legs())
-    rng = np.random.default_rng(0)
-    final = np.sort(rng.permutation(steps)[:FINAL_STEPS])
-    actuation, found = Actuation(), []
-    first = current = costs(replay, motion, final, actuation)
-    for _ in range(MAX_FAULTS):
-        best, others = _best(replay, motion, actuation, steps, final, known, joint_names, rng)
-        gain, sigma = _decrease(current, best.costs)
-        if gain < max(LEAST_GAIN, LEAST_SHARE * current.mean()) or sigma < LEAST_SIGMA:
-            break
-        if best.cost > UNEXPLAINED:
-            break
-        found.append(_finding(best, others, current, replay, motion, actuation, final))
-        motion, actuation = best.fault.correct(motion), combine(actuation, best.fault.actuation)
-        current = best.costs
-    if current.mean() > UNEXPLAINED:
-        found = [_unexplained(current)]
-    return Verdict(found, float(first.mean()), float(current.mean()), len(final))
+    looking = Search(replay, steps, joint_names)
+    start = State(motion, NOMINAL, costs(replay, motion, looking.final, NOMINAL))
+    best, others = looking.explanations(start)
+    end, rivals = start, [one for one in _distinct(best, others) if _helps(start.costs, one.costs)][:RIVALS]
+    if _helps(start.costs, best.costs):
+        end = looking.follow(looking.corrected(start, best, others))
+    if end.costs.mean() > DOUBT:  # the first correction may be a wrong one, or help only together with another
+        firsts = {one.fault.sentence: one for one in [*rivals, *looking.hidden(start)]}
+        ends = [looking.follow(looking.corrected(start, one, [])) for one in firsts.values()]
+        helpful = [one for one in ends if _helps(start.costs, one.costs)]
+        end = min([end, *helpful], key=lambda one: float(one.costs.mean()))
+    return looking.verdict(start, end)
+
+
+class Search:
+    """What stays the same while a log is corrected."""
+
+    def __init__(self, replay: Replay, steps: np.ndarray, joint_names: Sequence[str]):
+        self.replay, self.steps, self.joint_names = replay, steps, joint_names
+        self.known = faults(joint_names, replay.legs())
+        self.rng = np.random.default_rng(0)
+        self.final = np.sort(self.rng.permutation(steps)[:FINAL_STEPS])
+
+    def explanations(self, state: State) -> Tuple[Candidate, List[Candidate]]:
+        """Return the best explanation of what is left, and the best others."""
+        named = {finding.kind for finding in state.findings} & ONCE
+        known = [
+            fault
+            for fault in self.known
+            if fault.kind not in named and _is_plausible(combine(state.actuation, fault.actuation))
+        ]
+        return _best(
+            self.replay, state.motion, state.actuation, self.steps, self.final, known, self.joint_names, self.rng
+        )
+
+    def hidden(self, state: State) -> List[Candidate]:
+        """Return the explanations that another fault may hide: in a wrong quaternion a turn of the IMU is not seen."""
+        return [
+            Candidate(fault, costs(self.replay, fault.correct(state.motion), self.final, state.actuation))
+            for fault in self.known
+            if fault.kind == "quaternion order"
+        ]
+
+    def corrected(self, state: State, best: Candidate, others: Sequence[Candidate]) -> State:
+        """Return a state with a further correction."""
+        finding = _finding(best, others, state.costs, self.replay, state.motion, state.actuation, self.final)
+        actuation = combine(state.actuation, best.fault.actuation)
+        return State(best.fault.correct(state.motion), actuation, best.costs, (*state.findings, finding))
+
+    def follow(self, state: State) -> State:
+        """Correct a state as long as it helps."""
+        while len(state.findings) < MAX_FAULTS:
+            best, others = self.explanations(state)
+            if not _helps(state.costs, best.costs):
+                break
+            state = self.corrected(state, best, others)
+        return state
+
+    def verdict(self, start: State, end: State) -> Verdict:
+        cost = float(end.costs.mean())
+        is_explained = cost <= UNEXPLAINED - CHAIN * max(0, len(end.findings) - 1)
+        found = list(end.findings) if is_explained else [_unexplained(end.costs)]
+        return Verdict(found, float(start.costs.mean()), cost, len(self.final), is_explained)
+
+
+def _helps(before: np.ndarray, after: np.ndarray) -> bool:
+    """Return whether a correction makes the costs [n] clearly smaller."""
+    gain, sigma = _decrease(before, after)
+    return gain >= max(LEAST_GAIN, LEAST_SHARE * float(before.mean())) and sigma >= LEAST_SIGMA
+
+
+def _distinct(best: Candidate, others: Sequence[Candidate]) -> List[Candidate]:
+    """Return the best of each further kind."""
+    kinds, found = {best.fault.kind}, []
+    for one in others:
+        if one.fault.kind not in kinds:
+            kinds.add(one.fault.kind)
+            found.append(one)
+    return found
+
+
+def _is_plausible(actuation: Actuation) -> bool:
+    """Return whether gains are wrong by a factor that a mistake in a file makes, and not those of another robot."""
+    return all(1 / MOST_GAIN <= factor <= MOST_GAIN for factor in (actuation.stiffness, actuation.damping))
 
 
 def combine(a: Actuation, b: Actuation) -> Actuation:
@@ -107,11 +203,29 @@ def scales(num_joints: int) -> np.ndarray:
     return np.repeat(SCALES, (num_joints, num_joints, 3, 3))
 
 
-def costs(replay: Replay, motion: Motion, steps: np.ndarray, actuation: Actuation) -> np.ndarray:
+def costs(
+    replay: Replay, motion: Motion, steps: np.ndarray, actuation: Actuation, is_coarse: bool = False
+) -> np.ndarray:
     """Return the cost of the predictions from each step, [n]; large errors count little more than others."""
-    errors = replay.residuals(motion, steps, actuation) / scales(motion.joint_pos.shape[1])
+    errors = replay.residuals(motion, steps, actuation, is_coarse) / scales(motion.joint_pos.shape[1])
     errors = np.nan_to_num(errors, nan=1e6, posinf=1e6, neginf=-1e6).clip(-1e6, 1e6)
     return np.log1p(errors**2).mean(axis=(1, 2))
+
+
+def many_costs(
+    replay: Replay, motion: Motion, steps: np.ndarray, changes: Sequence[Tuple[Correction, Actuation]]
+) -> np.ndarray:
+    """Return the mean cost with each change of the motion, [changes], with a coarse prediction."""
+    short, at = window(motion, steps)
+    groups: Dict[Actuation, List[int]] = {}
+    for i, (_, actuation) in enumerate(changes):
+        groups.setdefault(actuation, []).append(i)
+    found = np.empty(len(changes))
+    for actuation, members in groups.items():
+        whole = joined([changes[i][0](short) for i in members])
+        places = (at + len(short.targets) * np.arange(len(members))[:, None]).ravel()
+        found[members] = costs(replay, whole, places, actuation, True).reshape(len(members), -1).mean(axis=1)
+    return found
 
 
 def _decrease(before: np.ndarray, after: np.ndarray) -> Tuple[float, float]:
@@ -132,18 +246,20 @@ def _best(
     rng: np.random.Generator,
 ) -> Tuple[Candidate, List[Candidate]]:
     """Return the best explanation and the best others."""
-
-    def cost(fault: Fault, at: np.ndarray) -> np.ndarray:
-        return costs(replay, fault.correct(motion), at, combine(actuation, fault.actuation))
-
     left = list(known)
     for count, kept in ROUNDS:
         at = np.sort(rng.permutation(steps)[:count])
-        ranked = sorted(((float(cost(fault, at).mean()), i) for i, fault in enumerate(left)))
-        left = [left[i] for _, i in ranked[:kept]]
+        changes = [(fault.correct, combine(actuation, fault.actuation)) for fault in left]
+        first, *rest = many_costs(replay, motion, at, [(lambda m: m, actuation), *changes])
+        ranked = sorted((cost, i) for i, cost in enumerate(rest))
+        left = [left[i] for cost, i in ranked[:kept] if cost < HOPELESS * first or i == ranked[0][1]]
     left += _small(replay, motion, actuation, np.sort(rng.permutation(steps)[:40]), joint_names)
-    candidates = sorted((Candidate(fault, cost(fault, final)) for fault in left), key=lambda one: one.cost)
-    return candidates[0], candidates[1:]
+    candidates = [
+        Candidate(fault, costs(replay, fault.correct(motion), final, combine(actuation, fault.actuation)))
+        for fault in left
+    ]
+    best, *others = sorted(candidates, key=lambda one: one.cost)
+    return best, others
 
 
 def _small(
@@ -154,39 +270,45 @@ def _small(
     for vector, subset, widths in _starts(replay, motion, actuation, steps, len(joint_names)):
         for width in widths:
             errors, slopes = _slopes(replay, motion, actuation, steps, vector, subset)
-            vector[subset] += _newton(errors, slopes, width).clip(-0.3, 0.3)
+            step = _newton(errors, slopes, width).clip(-0.3, 0.3)
+            vector[subset] += step
+            if np.abs(step).max() < CONVERGED and width == widths[-1]:
+                break
         fault = _small_fault(Parameters.unpack(vector), joint_names)
-        found += [] if fault is None else [fault]
+        if fault is not None and _is_plausible(combine(actuation, fault.actuation)):
+            found.append(fault)
     return found
 
 
 def _starts(
     replay: Replay, motion: Motion, actuation: Actuation, steps: np.ndarray, count: int
 ) -> List[Tuple[np.ndarray, np.ndarray, Sequence[float]]]:
-    """Return parameters from which to search, which of them to change, and the widths: the best of a grid, and two
-    more."""
+    """Return parameters from which to search, which of them to change, and the widths: zeros of a grid that help, the
+    best turn, and the gains."""
     turn, gains, zeros = count + np.arange(3), count + 3 + np.arange(2), np.zeros(count + 5)
     grid = [(np.array([i]), np.array([size])) for i in range(count) for size in (-0.3, -0.2, -0.1, 0.1, 0.2, 0.3)]
     some = steps[:: max(1, len(steps) // 8)]
-    if costs(replay, motion, some, actuation).mean() > _FAR:  # Newton's method does not find a large turn from zero
+
+    def change(vector: np.ndarray) -> Tuple[Correction, Actuation]:
+        return lambda m: _apply(m, actuation, vector)[0], _apply(motion, actuation, vector)[1]
+
+    (least,), starts = many_costs(replay, motion, some, [change(zeros)]), [(zeros.copy(), gains, NEAR)]
+    if least > _FAR:  # Newton's method does not find a large turn from zero
         tilts = (-0.24, -0.12, 0.0, 0.12, 0.24)
         grid += [(turn, np.array(angles)) for angles in itertools.product(tilts, tilts, (-0.2, 0.0, 0.2))]
-    ranked = []
-    for subset, values in grid:
-        vector = zeros.copy()
+    else:
+        starts.append((zeros.copy(), turn, NEAR))
+    vectors = np.zeros((len(grid), count + 5))
+    for vector, (subset, values) in zip(vectors, grid):
         vector[subset] = values
-        ranked.append((float(costs(replay, *_at(motion, vector, some, actuation)).mean()), len(ranked), subset, vector))
-    best = {}
-    for _, _, subset, vector in sorted(ranked):
-        best.setdefault(int(subset[0]), (vector, subset, WIDTHS[-2:]))
-    return [*list(best.values())[:3], (zeros.copy(), turn, WIDTHS), (zeros.copy(), gains, WIDTHS)]
-
-
-def _at(
-    motion: Motion, vector: np.ndarray, steps: np.ndarray, actuation: Actuation
-) -> Tuple[Motion, np.ndarray, Actuation]:
-    changed, gains = _apply(motion, actuation, vector)
-    return changed, steps, gains
+    best: Dict[int, Tuple[Any, ...]] = {}
+    for i, cost in enumerate(many_costs(replay, motion, some, [change(vector) for vector in vectors])):
+        subset = grid[i][0]
+        new = (cost, i, vectors[i], subset, NEAR if len(subset) == 1 else FAR)
+        best[int(subset[0])] = min(new, best.get(int(subset[0]), new), key=lambda one: one[:2])
+    starts += [best.pop(turn[0])[2:]] if turn[0] in best else []
+    ranked = sorted((one for one in best.values() if one[0] < least), key=lambda one: one[:2])
+    return [*(one[2:] for one in ranked[:3]), *starts]
 
 
 def _apply(motion: Motion, actuation: Actuation, vector: np.ndarray) -> Tuple[Motion, Actuation]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Tuple
+import math
+from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 import numpy as np
 
@@ -25,6 +26,9 @@ _REPEATS = 2
 _STALE_SHARE = 0.05
 """Share of the rows of a moving robot that may be stale."""
 
+_FAR_BEYOND, _BARELY_BEYOND = 2.0, 0.3
+"""Distances beyond a joint's limit [rad] that no joint has, and that it may have by noise or a wrong zero."""
+
 _MOVES = 0.3
 """Size of the fastest joint velocity of a moving robot [rad/s]."""
 
@@ -41,7 +45,9 @@ def judge_time(log: Log, control_period: float) -> Iterator[Finding]:
     ratio = median / control_period
     evidence = f"median period {1e3 * median:.2f} ms, the policy's {1e3 * control_period:.2f} ms"
     if abs(ratio - 1.0) > RATE_TOLERANCE:
-        sentence = f"the control loop runs at {1 / median:.1f} Hz in place of {1 / control_period:.1f} Hz"
+        sentence = f"the control loop runs at {1 / median:.3g} Hz in place of {1 / control_period:.3g} Hz"
+        if 900 < ratio < 1100:
+            sentence = "the times look like milliseconds: call the column 'time [ms]'"
         yield Finding("rate", "reading", sentence, evidence, 0.99, traces=traces)
     low, high = np.percentile(periods, [5, 95])
     missed = float((periods > 1.8 * median).mean())
@@ -117,13 +123,19 @@ def judge_clipped(log: Log) -> Iterator[Finding]:
             )
 
 
-def judge_units(log: Log) -> Iterator[Finding]:
-    """Yield readings in degrees: joint positions and their velocities, or orientation and angular velocity, that do
-    not belong together."""
+def judge_units(log: Log, description: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield readings in degrees: joint positions beyond the limits of the joints, and joint positions and their
+    velocities, or orientation and angular velocity, that do not belong together."""
+    limits = description.get("joint_limits")
+    beyond = limits is not None and _beyond_limits(log, description, np.array(limits))
+    if beyond:
+        evidence = "positions are beyond the limits of the joints, and within them as degrees"
+        traces = _traces_of_units(log, "joint_pos", np.radians(log.readings["joint_pos"]))
+        yield Finding("degrees", "reading", "joint_pos in degrees", evidence, 0.9, traces=traces)
     step = np.diff(log.time)[:, None]
     inside = ~log.starts[1:]
     pairs = []
-    if "joint_vel" in log.readings:
+    if "joint_vel" in log.readings and not beyond:
         pairs.append(("joint_vel", "joint_pos", np.diff(log.readings["joint_pos"], axis=0) / step))
     if "base_quat" in log.readings and "base_ang_vel" in log.readings:
         quat = log.readings["base_quat"]
@@ -135,7 +147,43 @@ def judge_units(log: Log) -> Iterator[Finding]:
             continue
         ratio = float(np.nanpercentile(sizes[0], 90) / max(1e-9, np.nanpercentile(sizes[1], 90)))
         wrong = name if 20 < ratio < 170 else source if 20 < 1 / max(ratio, 1e-9) < 170 else ""
-        if wrong:
+        if wrong and _agreement(*(x[inside] for x in (log.readings[name][1:], derivative))) > 0.3:
             evidence = f"{name} is {ratio:.3g} times the derivative of {source or 'base_quat'}"
             fix = {"units": {name: "deg/s"}} if wrong == name else {}
-            yield Finding("degrees", "reading", f"{wrong} in degrees", evidence, 0.9, fix)
+            traces = _traces_of_units(log, name, np.concatenate([derivative[:1], derivative]))
+            yield Finding("degrees", "reading", f"{wrong} in degrees", evidence, 0.9, fix, traces=traces)
+
+
+def _traces_of_units(log: Log, name: str, expected: np.ndarray) -> Dict[str, Any]:
+    """Return the plot of the number of a reading that varies most, and what is expected of it, [T, k]."""
+    values = log.readings[name]
+    shown = int(np.nan_to_num(np.nanvar(values, axis=0)).argmax())
+    numbers = {"time": log.time - log.time[0], "logged": values[:, shown], "expected": expected[:, shown]}
+    return {**numbers, "label": f"{name}, number {shown + 1}"}
+
+
+def _agreement(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the correlation of two signals [T, k] through zero."""
+    rows = np.isfinite(first).all(axis=1) & np.isfinite(second).all(axis=1)
+    a, b = first[rows].ravel(), second[rows].ravel()
+    return float(a @ b / max(1e-12, math.sqrt(float(a @ a) * float(b @ b))))
+
+
+def _beyond_limits(log: Log, description: Mapping[str, Any], limits: np.ndarray) -> bool:
+    """Return whether most joint positions [rad] are far beyond the joints' limits, and would be within as degrees."""
+    signs, zeros = (
+        np.array(description.get(name, plain)) for name, plain in (("joint_signs", 1.0), ("joint_zeros", 0.0))
+    )
+    order = [log.joint_names.index(name) for name in description["joint_names"]]
+    positions = log.readings["joint_pos"][:, order]
+    positions = positions[np.isfinite(positions).all(axis=1)]
+
+    def outside(angles: np.ndarray) -> np.ndarray:
+        """Return by how much the policy's angles of these are beyond the limits, [T, J]."""
+        own = signs * (angles - zeros)
+        return np.maximum(limits[:, 0] - own, own - limits[:, 1])
+
+    if not len(positions):
+        return False
+    far = (outside(positions) > _FAR_BEYOND).any(axis=1).mean()
+    return bool(far > 0.5 and (outside(np.radians(positions)) < _BARELY_BEYOND).mean() > 0.98)
