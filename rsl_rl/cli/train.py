@@ -27,6 +27,7 @@ from rsl_rl.cli.ranks import (
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, exit_on_signals, stop_on_signals
 from rsl_rl.utils.files import expand_user
 from rsl_rl.utils.host import Launch
+from rsl_rl.utils.provenance import write_provenance
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
@@ -194,6 +195,9 @@ def set_up(
     callback_envs = build_callback_envs(own) if collective.rank == 0 else ([], None)
     if checkpoint is None:
         runner = create_run(env, args, own.rl_device, collective, weights)
+        if collective.rank == 0:
+            assert runner.log_dir is not None  # it was given one
+            write_provenance(runner.log_dir, args.words, collective.size)
         notes += [f"weights of {weights}"] if weights else []
     else:
         runner, more_notes = resume_run(env, args, own.rl_device, collective, checkpoint)
