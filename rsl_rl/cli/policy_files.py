@@ -14,11 +14,13 @@ from torch import Tensor
 from rsl_rl.cli.contract import given_fields
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.contracts.contract import Contract, contract_json, plain_mapping
+from rsl_rl.contracts.contract import SENSED, Contract, Term, contract_json, plain_mapping
 from rsl_rl.contracts.formats import read_draft
+from rsl_rl.evaluation.conditions import ActingPolicy
 from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
 from rsl_rl.evaluation.export_parity import open_onnx_network
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.utils.config_io import from_dict
 
 
 class PolicyFile(NamedTuple):
@@ -27,13 +29,19 @@ class PolicyFile(NamedTuple):
     path: Path
     contract: Contract
     task: LeggedRobotConfig
-    acting: ContractPolicy
+    acting: ActingPolicy
 
 
 def load_policy_files(
-    paths: Sequence[str], contracts: Sequence[str], settings: Sequence[str], cfg: LeggedRobotConfig
+    paths: Sequence[str],
+    contracts: Sequence[str],
+    settings: Sequence[str],
+    cfg: LeggedRobotConfig,
+    groups: Sequence[str] = ("policy",),
 ) -> Dict[str, PolicyFile]:
     """Load policies for a robot, by a name of each; what does not fit is a ValueError that names the field.
+
+    A policy that reads what no robot senses acts on the observation ``groups`` of this task, if they are its own.
 
     ``contracts`` are the files of the contracts, one for each policy or one for all. What neither they nor ``settings``
     say of joints and torques is taken from the robot, and a line says so.
@@ -53,7 +61,7 @@ def load_policy_files(
         contract = read_for_robot(own, given, env)
         name = path.stem if sum(Path(other).stem == path.stem for other in paths) == 1 else str(path)
         check_network(path, contract, own)
-        files[name] = load_policy_file(path, contract, env)
+        files[name] = load_policy_file(path, contract, env, groups)
     if len(files) < len(paths):
         raise ValueError("--policy names a file twice; name each once")
     return files
@@ -172,10 +180,38 @@ def load_network(path: Path, contract: Contract) -> BatchNetwork:
         raise ValueError(f"{path} is neither an ONNX nor a TorchScript network: {reason}") from error
 
 
-def load_policy_file(path: Path, contract: Contract, env: LeggedRobot) -> PolicyFile:
-    """Return a policy that acts in the simulation through its contract."""
+class TaskPolicy:
+    """A policy that reads the observations of the task itself, such as a height scan."""
+
+    def __init__(self, network: BatchNetwork, groups: Sequence[str]):
+        self._network, self._groups = network, tuple(groups)
+
+    @torch.no_grad()
+    def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Return the actions [N, A] for the observation groups, each [N, D]."""
+        joined = torch.cat([obs[group] for group in self._groups], dim=1)
+        return self._network(joined.cpu()).to(joined.device)
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        """Clear the memory of the robots marked in dones [N]; of all for None."""
+        self._network.reset(None if dones is None else dones.cpu())
+
+
+def reads_task(contract: Contract, env: LeggedRobot, groups: Sequence[str]) -> bool:
+    """Return whether a policy reads what no robot senses, and exactly the observation groups of a task."""
+    own = [from_dict(Term, term) for term in env.describe_interface(groups)["observations"]]
+    return list(contract.observations) == own and any(term.name not in SENSED for term in own)
+
+
+def load_policy_file(
+    path: Path, contract: Contract, env: LeggedRobot, groups: Sequence[str] = ("policy",)
+) -> PolicyFile:
+    """Return a policy that acts in the simulation through its contract, or on the observations of its task."""
     network, deploy = load_network(path, contract), import_shipped("rsl_rl_deploy.onnx_policy")
     description = {**contract_json(contract), **plain_mapping(len(contract.joint_names))}
+    if reads_task(contract, env, groups):
+        _check_sizes(network, description)
+        return PolicyFile(path, contract, env.cfg, TaskPolicy(network, groups))
     deploy.Policy(description, network, env.sim.joint_names)  # which says what a robot cannot run
     _check_sizes(network, description)
     default = env.robot.default_joint_pos
