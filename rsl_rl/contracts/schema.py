@@ -20,6 +20,7 @@ from rsl_rl.utils.config_io import declared_types, help_of_field, to_dict
 
 _PLAIN: Dict[Any, Dict[str, Any]] = {
     str: {"type": "string"},
+    bool: {"type": "boolean"},
     int: {"type": "integer"},
     float: {"type": "number"},
     type(None): {"type": "null"},

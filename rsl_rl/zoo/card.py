@@ -208,4 +208,6 @@ def write_card(card: Card, path: Path) -> Path:
 
 def card_schema() -> Dict[str, Any]:
     """Return the JSON Schema of card.json."""
-    return schema(Card, "Card of a policy")
+    made = schema(Card, "Card of a policy")
+    made["properties"]["format"] = {**made["properties"]["format"], "const": FORMAT}
+    return {**made, "required": [*made["required"], "format"]}

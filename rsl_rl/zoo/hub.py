@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Callable, List, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, TypeVar
 
 import huggingface_hub
 
+from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.text import one_line
 from rsl_rl.zoo.card import CARD, Card, check_name
-from rsl_rl.zoo.entries import FILES, LARGEST_ENTRY, Entry, Zoo
+from rsl_rl.zoo.entries import FILES, LARGEST_ENTRY, Entry, Zoo, read_entry
 
 T = TypeVar("T")
 
@@ -38,8 +39,17 @@ def push(entry: Entry, repository: str, private: bool = False) -> str:
 
 def names_in(repository: str) -> List[str]:
     """Return the names of the entries of a repository."""
-    files = _ask(repository, lambda: huggingface_hub.HfApi().list_repo_files(repository))
-    return sorted(path.partition("/")[0] for path in files if path.count("/") == 1 and path.endswith(f"/{CARD}"))
+    return _names(_sizes(repository))
+
+
+def _names(paths: Iterable[str]) -> List[str]:
+    return sorted(path.partition("/")[0] for path in paths if path.count("/") == 1 and path.endswith(f"/{CARD}"))
+
+
+def _sizes(repository: str) -> Dict[str, int]:
+    """Return the size of each file of a repository by its path [bytes]."""
+    found = _ask(repository, lambda: list(huggingface_hub.HfApi().list_repo_tree(repository, recursive=True)))
+    return {item.path: item.size for item in found if hasattr(item, "size")}  # folders have none
 
 
 def pull(repository: str, name: str, zoo: Zoo, replaces: bool = False) -> Card:
@@ -49,23 +59,22 @@ def pull(repository: str, name: str, zoo: Zoo, replaces: bool = False) -> Card:
     """
     check_name(name)
     zoo.require_free(name, replaces)
-    paths = [f"{name}/{file}" for file in FILES]
-    api = huggingface_hub.HfApi()
-    infos = _ask(repository, lambda: api.get_paths_info(repository, paths))
-    sizes = {info.path: getattr(info, "size", 0) for info in infos}
+    paths, sizes = [f"{name}/{file}" for file in FILES], _sizes(repository)
     missing = [path for path in paths if path not in sizes]
+    if len(missing) == len(paths):
+        names = _names(sizes)
+        raise ValueError(
+            f"{repository} has no policy '{name}'; it has {', '.join(names) or 'none'}.{suggest(name, names)}"
+        )
     if missing:
         raise ValueError(f"{repository} has no file {missing[0]}, which every entry of a zoo has")
-    if sum(sizes.values()) > LARGEST_ENTRY:
-        raise ValueError(
-            f"{repository}: {name} has {sum(sizes.values()) / 1e6:.1f} MB; {LARGEST_ENTRY / 1e6:g} at most"
-        )
+    size = sum(sizes[path] for path in paths)
+    if size > LARGEST_ENTRY:
+        raise ValueError(f"{repository}: {name} has {size / 1e6:.1f} MB, and an entry at most {LARGEST_ENTRY / 1e6:g}")
     with zoo.new_entry(name, replaces) as folder:
         for path in paths:
-            local = _ask(repository, lambda path=path: huggingface_hub.hf_hub_download(repository, path))
+            local = _ask(repository, lambda path=path: huggingface_hub.HfApi().hf_hub_download(repository, path))
             (folder / Path(path).name).write_bytes(Path(local).read_bytes())
-        from rsl_rl.zoo.entries import read_entry
-
         card = read_entry(folder).card
         require_no_code(card)
     return card
@@ -87,6 +96,11 @@ def _ask(repository: str, call: Callable[[], T]) -> T:
         return call()
     except (KeyboardInterrupt, MemoryError):
         raise
+    except huggingface_hub.errors.RepositoryNotFoundError as error:
+        raise ValueError(
+            f"there is no repository {repository} on {huggingface_hub.constants.ENDPOINT} that you may use; correct "
+            "the name, or give your token: hf auth login, or the environment variable HF_TOKEN"
+        ) from error
     except Exception as error:  # of the package's, its HTTP client's and the system's kinds
         reason = one_line(str(error))[:300] or type(error).__name__
         raise ValueError(f"{repository} on {huggingface_hub.constants.ENDPOINT}: {reason}") from error

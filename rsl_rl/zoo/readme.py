@@ -26,7 +26,8 @@ def card_markdown(card: Card) -> str:
         table(("disturbance", *DISTURBED), disturbance_rows(card)) if evaluation.disturbances else "",
         "\n".join(f"- {markdown_cell(line)}" for line in evaluation.warnings),
         "## Known weaknesses",
-        "\n".join(f"- {markdown_cell(line)}" for line in card.known_weaknesses) or "None are known.",
+        "\n".join(f"- {markdown_cell(line)}" for line in card.known_weaknesses)
+        or "None are named; the tables above have what was measured.",
         "## Licence",
         markdown_cell(card.licence),
     ]

@@ -8,7 +8,7 @@ import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 from rsl_rl.cli import evaluate
 from rsl_rl.cli.command_line import Arguments, parse
@@ -27,7 +27,9 @@ def add_entry(zoo: Zoo, flags: argparse.Namespace) -> int:
         task, made_by = read_run(flags.entry_of)
         name = flags.name or task.partition(":")[2] or task
         zoo.require_free(name, flags.replace)
-    wanted = ["--num_seeds", str(flags.num_seeds), "--joystick", "--robot_hours", str(flags.robot_hours)]
+    sizes = ("num_envs", "seconds", "num_seeds")
+    wanted = [word for size in sizes for word in (f"--{size}", str(getattr(flags, size)))]
+    wanted += joystick_flags(flags.robot_hours)
     place = ["--task", task, "--load_run", str(flags.entry_of.resolve()), "--checkpoint", flags.checkpoint]
     args = parse(evaluate.Flags, "", from_run=True, argv=[*place, *wanted, "--report", "none"])
     with usage_errors(), tempfile.TemporaryDirectory() as exported, zoo.new_entry(name, flags.replace) as folder:
@@ -54,6 +56,11 @@ def add_entry(zoo: Zoo, flags: argparse.Namespace) -> int:
     print(f"gate {'passed' if evaluation.gate_passed else 'missed: ' + '; '.join(evaluation.unmet)}")
     print(f"added {zoo.folder / name}")
     return 0
+
+
+def joystick_flags(robot_hours: float) -> List[str]:
+    """Return the flags of evaluate for joystick tests of a length; none for 0."""
+    return ["--joystick", "--robot_hours", str(robot_hours)] if robot_hours else []
 
 
 def read_run(run: Path) -> Tuple[str, Dict[str, Any]]:

@@ -63,15 +63,21 @@ def parser() -> FlagParser:
     command("evaluate", evaluate, "measure a policy", "evaluate")
     again = command("reproduce", reproduce, "train a policy again by its card, and compare the SHA-256")
     again.add_argument("--log_root", type=Path, help="folder of the runs; default: logs/zoo")
-    again.add_argument("--robot_hours", type=float, default=ROBOT_HOURS, help="of each joystick test, if they differ")
+    again.add_argument(
+        "--robot_hours", type=float, default=ROBOT_HOURS, help="of each joystick test, if the files differ; 0: none"
+    )
     new = command("add", add, "make an entry of a finished run: export it, evaluate it, write its card", named=False)
     new.add_argument("entry_of", metavar="RUN", type=Path, help="folder of the run")
     new.add_argument("--name", default="", help="name of the entry; default: that of the task")
     new.add_argument("--checkpoint", default="-1", help="iteration, or best; default: the newest")
     new.add_argument("--licence", required=True, help="licence of the policy, such as BSD-3-Clause")
     new.add_argument("--weakness", action="append", default=[], help="sentence on what it does badly; may be repeated")
+    new.add_argument("--num_envs", type=int, default=256, help="robots of an evaluation (default: 256)")
+    new.add_argument("--seconds", type=float, default=20.0, help="length of an evaluation (default: 20)")
     new.add_argument("--num_seeds", type=int, default=3, help="evaluations (default: 3)")
-    new.add_argument("--robot_hours", type=float, default=ROBOT_HOURS, help="of each joystick test (default: 15)")
+    new.add_argument(
+        "--robot_hours", type=float, default=ROBOT_HOURS, help="of each joystick test (default: 15); 0: none"
+    )
     new.add_argument("--replace", action="store_true", help="replace an entry of this name")
     up = command("push", push, "upload an entry to a repository of the Hugging Face Hub")
     up.add_argument("repository", help="such as user/zoo")
@@ -101,7 +107,7 @@ def print_list(zoo: "Zoo", flags: argparse.Namespace) -> int:
 
 
 LIST_COLUMNS: Sequence[str] = (
-    *("name", "robot", "samples", "time [s]", "gate", "hours between failures", "with pushes", "size [kB]"),
+    *("name", "robot", "samples", "time [s]", "gate", "hours to failure", "with pushes", "size [kB]"),
 )
 
 
@@ -110,7 +116,7 @@ def list_cells(entry: "Entry") -> Sequence[str]:
     card = entry.card
     tests = [card.evaluation.endurance.get(name) for name in ("without pushes", "with pushes")]
     return (
-        *(card.name, card.robot, f"{card.training.samples:,}", f"{card.training.seconds:.0f}"),
+        *(card.name, card.robot, f"{card.training.samples / 1e6:.1f} M", f"{card.training.seconds:.0f}"),
         "passed" if card.evaluation.gate_passed else f"{len(card.evaluation.unmet)} missed",
         *(hours_of(test) for test in tests),
         f"{entry.size / 1000:.0f}",
@@ -140,15 +146,18 @@ def policy_flags(entry: "Entry", rest: Sequence[str]) -> List[str]:
 
 
 def play(zoo: "Zoo", flags: argparse.Namespace) -> int:
-    """Film or show a policy; files are written into logs/zoo/NAME."""
+    """Film one robot for 5 s, or show it; flags change that. The film is written into logs/zoo/NAME."""
     from rsl_rl.cli import play as player
     from rsl_rl.cli.command_line import parse
 
     entry = find(zoo, flags.name)
     rest = player.split_commas(flags.rest)
-    live = {"--viewer", "--page"} & {word.partition("=")[0] for word in rest}
-    if not live and not any(word.partition("=")[0] == "--folder" for word in rest):
-        rest += ["--folder", str(default_log_root() / "zoo" / entry.card.name)]
+    given = {word.partition("=")[0].replace("-", "_") for word in rest if word.startswith("--")}
+    if not {"__viewer", "__page"} & given:
+        folder = str(default_log_root() / "zoo" / entry.card.name)
+        for flag, value in {"folder": folder, "num_envs": "1", "seconds": "5"}.items():
+            rest += [] if f"__{flag}" in given else [f"--{flag}", value]
+        rest += [] if {"__plot", "__no_plot"} & given else ["--no_plot"]
     args = parse(player.Flags, player.__doc__ or "", from_run=False, argv=policy_flags(entry, rest))
     return player.play_policy(args, facts_of(entry.card))
 

@@ -14,6 +14,7 @@ from rsl_rl.cli.command_line import parse
 from rsl_rl.cli.errors import print_line, usage_errors
 from rsl_rl.cli.experiments import default_log_root
 from rsl_rl.cli.trainings import TrainProcesses, describe_exit
+from rsl_rl.cli.zoo.addition import joystick_flags
 from rsl_rl.utils.files import require_writable
 from rsl_rl.zoo.card import Card
 from rsl_rl.zoo.entries import CONFIG, ONNX, Entry, setting_differences, sha256_of
@@ -127,7 +128,7 @@ def report(entry: Entry, onnx: Path, reasons: List[str], robot_hours: float) -> 
         print_line(f"differs: {reason}")
     if not reasons:
         print_line("differs: nothing that a card names; the training is not deterministic here")
-    tests = ["--joystick", "--robot_hours", str(robot_hours), "--num_seeds", "3", "--report", "none"]
+    tests = [*joystick_flags(robot_hours), "--num_seeds", "3", "--report", "none"]
     evaluate.main(["--policy", str(entry.onnx), str(onnx), "--task", card.task, *tests])
     return 1
 
