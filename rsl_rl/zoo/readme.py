@@ -7,6 +7,8 @@ from typing import Any, Iterable, Iterator, List, Sequence
 from rsl_rl.utils.text import markdown_cell, one_line
 from rsl_rl.zoo.card import Card
 
+NO_WEAKNESS = "None are named; the tables above have what was measured."
+
 
 def card_markdown(card: Card) -> str:
     """Return the card as Markdown; every text in it is shown as it is."""
@@ -26,8 +28,7 @@ def card_markdown(card: Card) -> str:
         table(("disturbance", *DISTURBED), disturbance_rows(card)) if evaluation.disturbances else "",
         "\n".join(f"- {markdown_cell(line)}" for line in evaluation.warnings),
         "## Known weaknesses",
-        "\n".join(f"- {markdown_cell(line)}" for line in card.known_weaknesses)
-        or "None are named; the tables above have what was measured.",
+        "\n".join(f"- {markdown_cell(line)}" for line in card.known_weaknesses) or NO_WEAKNESS,
         "## Licence",
         markdown_cell(card.licence),
     ]
