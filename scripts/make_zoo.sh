@@ -23,6 +23,6 @@ done
 for name in "${names[@]}"; do
   run=$(sed -n 's/^done: //p' "$logs/$name.txt")
   "$python" -m rsl_rl zoo add "$run" --name "$name" --licence "${LICENCE:-BSD-3-Clause}" --replace \
-    --robot_hours "${ROBOT_HOURS:-15}"
+    --robot_hours "${ROBOT_HOURS:-15}" --weakness "It was trained and tested in simulation only."
 done
 "$python" -m rsl_rl zoo list

@@ -94,7 +94,7 @@ def describe_training(args: Arguments, made_by: Mapping[str, Any]) -> Training:
     from rsl_rl.config.task import LeggedRobotConfig
     from rsl_rl.loggers.logger import read_metrics
     from rsl_rl.utils.checkpoints import BEST, best_iteration, find_checkpoint, iteration_of
-    from rsl_rl.utils.config_io import from_dict
+    from rsl_rl.utils.config_io import from_dict, read_yaml
 
     cfg, run = args.cfg, args.existing_run
     if not isinstance(cfg.env, LeggedRobotConfig):
@@ -107,12 +107,14 @@ def describe_training(args: Arguments, made_by: Mapping[str, Any]) -> Training:
     words = shlex.split(str(made_by.get("command", "")))
     if not any(word.partition("=")[0] == "--seed" for word in words):
         words += ["--seed", str(cfg.seed)]
+    as_run = read_yaml(run / CONFIG)  # cfg may have an engine of this machine in place of that of the training
+    devices = [str(as_run.get(name, "cpu")) for name in ("sim_device", "rl_device")]
     values = {
         **made_by,
         "command": shlex.join(words),
         "seed": cfg.seed,
-        "engine": cfg.env.sim.backend,
-        "device": cfg.sim_device if cfg.sim_device == cfg.rl_device else f"{cfg.sim_device}, {cfg.rl_device}",
+        "engine": as_run["env"]["sim"]["backend"],
+        "device": ", ".join(dict.fromkeys(devices)),
         "checkpoint": which if which == BEST else last,
         "samples": records[-1]["env_steps"],
         "seconds": round(sum(record["collect_s"] + record["learn_s"] for record in records), 1),
