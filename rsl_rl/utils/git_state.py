@@ -154,8 +154,9 @@ def changed_files(file: Union[str, Path]) -> List[str]:
     root = _root_of(file)
     if root is None or INSTALLED & set(Path(file).resolve().relative_to(root).parts):
         return []
-    names = _Repository(root).git(*_DIFF, "--name-only", "-z", "HEAD", "--", ":/").output.split(b"\0")
-    return [printable(os.fsdecode(name)) for name in names if name]
+    asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty")
+    lines = _Repository(root).git(*asked).output.split(b"\0")
+    return [printable(os.fsdecode(line[3:])) for line in lines if line]  # two letters and a space before each name
 
 
 def _root_of(file: Union[str, Path]) -> Optional[Path]:

@@ -18,9 +18,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Sequence
 
-from rsl_rl.cli.errors import FlagParser, program, usage_errors
+from rsl_rl.cli.errors import FlagParser, print_line, program, usage_errors
 from rsl_rl.cli.experiments import default_log_root, import_shipped
 from rsl_rl.cli.tables import print_table
+from rsl_rl.utils.text import printable
 
 if TYPE_CHECKING:
     from rsl_rl.zoo.card import Card
@@ -102,7 +103,7 @@ def print_list(zoo: "Zoo", flags: argparse.Namespace) -> int:
     if len(rows) == 1:
         print(f"{zoo.folder} has no policies; add one: rsl-rl zoo add RUN")
     for line in damaged:
-        print(line)
+        print_line(line)
     return 1 if damaged else 0
 
 
@@ -116,7 +117,7 @@ def list_cells(entry: "Entry") -> Sequence[str]:
     card = entry.card
     tests = [card.evaluation.endurance.get(name) for name in ("without pushes", "with pushes")]
     return (
-        *(card.name, card.robot, f"{card.training.samples / 1e6:.1f} M", f"{card.training.seconds:.0f}"),
+        *(card.name, printable(card.robot), f"{card.training.samples / 1e6:.1f} M", f"{card.training.seconds:.0f}"),
         "passed" if card.evaluation.gate_passed else f"{len(card.evaluation.unmet)} missed",
         *(hours_of(test) for test in tests),
         f"{entry.size / 1000:.0f}",
@@ -222,7 +223,7 @@ def pull(zoo: "Zoo", flags: argparse.Namespace) -> int:
             print(f"{flags.repository} has {', '.join(hub.names_in(flags.repository)) or 'no policies'}")
         for name in flags.names:
             card = hub.pull(flags.repository, name, zoo, flags.replace)
-            print(f"pulled {zoo.folder / card.name} (licence: {card.licence})")
+            print_line(f"pulled {zoo.folder / card.name} (licence: {card.licence})")
     return 0
 
 
