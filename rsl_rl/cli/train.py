@@ -195,9 +195,6 @@ def set_up(
     callback_envs = build_callback_envs(own) if collective.rank == 0 else ([], None)
     if checkpoint is None:
         runner = create_run(env, args, own.rl_device, collective, weights)
-        if collective.rank == 0:
-            assert runner.log_dir is not None  # it was given one
-            write_provenance(runner.log_dir, args.words, collective.size)
         notes += [f"weights of {weights}"] if weights else []
     else:
         runner, more_notes = resume_run(env, args, own.rl_device, collective, checkpoint)
@@ -223,6 +220,8 @@ def create_run(
         runner = OnPolicyRunner(env, cfg, folder, device, collective)
         if weights is not None:
             load_algorithm(runner.alg, weights, read_checkpoint(weights, runner.alg.device), load_optimizer=False)
+        if collective.rank == 0:
+            write_provenance(folder, args.words, collective.size)
         return runner
     except BaseException:
         if collective.rank == 0:
