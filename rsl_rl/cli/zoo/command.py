@@ -147,7 +147,7 @@ def policy_flags(entry: "Entry", rest: Sequence[str]) -> List[str]:
 
 
 def play(zoo: "Zoo", flags: argparse.Namespace) -> int:
-    """Film one robot for 5 s, or show it; flags change that. The film is written into logs/zoo/NAME."""
+    """Film one robot for 3 s, or show it; flags change that. The film is written into logs/zoo/NAME."""
     from rsl_rl.cli import play as player
     from rsl_rl.cli.command_line import parse
 
@@ -156,9 +156,10 @@ def play(zoo: "Zoo", flags: argparse.Namespace) -> int:
     given = {word.partition("=")[0].replace("-", "_") for word in rest if word.startswith("--")}
     if not {"__viewer", "__page"} & given:
         folder = str(default_log_root() / "zoo" / entry.card.name)
-        for flag, value in {"folder": folder, "num_envs": "1", "seconds": "5"}.items():
+        for flag, value in {"folder": folder, "num_envs": "1", "seconds": "3"}.items():
             rest += [] if f"__{flag}" in given else [f"--{flag}", value]
         rest += [] if {"__plot", "__no_plot"} & given else ["--no_plot"]
+        rest += [] if {"__command", "__commands"} & given else ["--command", "0.5", "0", "0"]
     args = parse(player.Flags, player.__doc__ or "", from_run=False, argv=policy_flags(entry, rest))
     return player.play_policy(args, facts_of(entry.card))
 
