@@ -128,7 +128,10 @@ def report(entry: Entry, onnx: Path, reasons: List[str], robot_hours: float) -> 
         print_line(f"differs: {reason}")
     if not reasons:
         print_line("differs: nothing that a card names; the training is not deterministic here")
-    tests = [*joystick_flags(robot_hours), "--num_seeds", "3", "--report", "none"]
+    done = card.evaluation
+    sizes = {"num_envs": done.robots, "seconds": done.seconds, "num_seeds": len(done.seeds)}
+    tests = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+    tests += [*joystick_flags(robot_hours), "--report", "none"]
     evaluate.main(["--policy", str(entry.onnx), str(onnx), "--task", card.task, *tests])
     return 1
 
