@@ -11,7 +11,12 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "([^"]+)"', (HERE / "rsl_rl" / "__init__.py").read_text()).group(1)
 
 # The wheel installs these folders as packages; under their own names they would hide packages of other projects.
-FOLDERS = {"rsl_rl_benchmarks": "benchmarks", "rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
+FOLDERS = {
+    "rsl_rl_benchmarks": "benchmarks",
+    "rsl_rl_configs": "configs",
+    "rsl_rl_deploy": "deploy",
+    "rsl_rl_zoo": "zoo",
+}
 
 
 def experiments():
@@ -32,6 +37,7 @@ EXTRAS = {
     "bags": ["rosbags"],
     "sweep": ["optuna>=4.2"],
     "gymnasium": ["gymnasium>=1.1"],
+    "hub": ["huggingface-hub>=1.0"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
         "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "GitPython", "gymnasium>=1.1", "playwright",
@@ -53,6 +59,7 @@ setup(
         "rsl_rl.exporters": ["c_source/*"],
         "rsl_rl.robots": ["*/*.xml", "*/*.urdf"],
         "rsl_rl.viz": ["page.html"],
+        "rsl_rl_zoo": ["*/*.onnx", "*/*.json", "*/*.yaml", "*/*.md"],
     },
     entry_points={
         "console_scripts": ["rsl-rl = rsl_rl.cli.main:main"],

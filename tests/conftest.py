@@ -91,7 +91,7 @@ def installed_wheel(tmp_path_factory) -> Path:
     """The folder into which the wheel of the checkout is installed, without its dependencies."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"  # a build writes into its source
-    for name in ("rsl_rl", "benchmarks", "configs", "deploy"):
+    for name in ("rsl_rl", "benchmarks", "configs", "deploy", "zoo"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)

@@ -244,6 +244,22 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "rsl-rl train --task go2_rough_student --algorithm.teacher_run logs/go2_rough_teacher/<run>": (
         "tests/test_architecture.py"
     ),
+    "pip install 'rsl-rl-lib[sim,video,export]'": "by hand",
+    "pip install 'rsl-rl-lib[hub]'": "by hand",
+    "rsl-rl zoo list": "tests/cli/test_zoo_command.py",
+    "rsl-rl zoo play go2_flat": "tests/cli/test_zoo_command.py",
+    "rsl-rl zoo reproduce go2_flat": "tests/cli/test_zoo_command.py, slow",
+    'rsl-rl zoo add logs/go2_flat/<run> --licence BSD-3-Clause --weakness "It falls on slippery ground."': (
+        "tests/cli/test_zoo_command.py"
+    ),
+    **dict.fromkeys(
+        (
+            "rsl-rl zoo push go2_flat your-name/zoo",
+            "rsl-rl zoo pull your-name/zoo",
+            "rsl-rl zoo pull your-name/zoo go2_flat --zoo my_zoo",
+        ),
+        "tests/zoo/test_zoo_hub.py",
+    ),
     "make walk": "tests/test_walk.py, slow",
     "make test": ".ci/run",
     "make check": ".ci/run",

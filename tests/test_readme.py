@@ -63,5 +63,8 @@ def test_the_package_holds_its_data(root, tmp_path):
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(root)) for path in (root / "rsl_rl").rglob("*.py")}
     page = {"rsl_rl/viz/page.html"} if (root / "rsl_rl" / "viz" / "page.html").is_file() else set()
-    assert modules | {"rsl_rl/robots/go2/go2.xml"} | page <= names
+    zoo = {f"rsl_rl_zoo/{path.relative_to(root / 'zoo')}" for path in (root / "zoo").glob("*/*.*")}
+    zoo = {name for name in zoo if "__pycache__" not in name}
+    assert "rsl_rl_zoo/go2_flat/policy.onnx" in zoo
+    assert modules | {"rsl_rl/robots/go2/go2.xml"} | page | zoo <= names
     assert not any(name.startswith(("tests/", "configs/", "scripts/")) for name in names)

@@ -62,6 +62,7 @@ class Arguments(NamedTuple):
     cfg: Any  # TrainConfig with the overrides applied
     run: Optional[Path]  # folder of an existing run
     log_root: Path  # folder of all experiments
+    words: Tuple[str, ...] = ()  # the command line, with the names of fields
 
     @property
     def existing_run(self) -> Path:
@@ -123,7 +124,7 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
                 "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
                 "--acceleration.no_cuda_graphs"
             )
-    return Arguments(parsed.flags, cfg, run, log_root)
+    return Arguments(parsed.flags, cfg, run, log_root, tuple(argv))
 
 
 def reject_changed_flags(flags: Any, mode: str, *names: str) -> None:

@@ -144,7 +144,8 @@ def evaluate_policies(argv: Sequence[str]) -> int:
         reject_changed_flags(flags, "legged robots walk for --seconds", "episodes", "sample_actions")
         require_positive_flags(flags)
         report = None if flags.report in ("", "none") else report_file(flags.report)
-        files = load_policy_files(flags.policy, flags.contract, flags.set, cfg.env, flags.robot)
+        groups = cfg.policy.actor_groups
+        files = load_policy_files(flags.policy, flags.contract, flags.set, cfg.env, groups, flags.robot)
         candidates: List[Candidate] = []
         for name, file in files.items():
             task = on_terrain(file.task, flags.terrain, flags.level)

@@ -20,7 +20,12 @@ from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.utils.registry import Registry
 from rsl_rl.utils.text import one_line
 
-FOLDERS = {"rsl_rl_benchmarks": "benchmarks", "rsl_rl_configs": "configs", "rsl_rl_deploy": "deploy"}
+FOLDERS = {
+    "rsl_rl_benchmarks": "benchmarks",
+    "rsl_rl_configs": "configs",
+    "rsl_rl_deploy": "deploy",
+    "rsl_rl_zoo": "zoo",
+}
 """Packages of the wheel, and their folders in a checkout. Other names would hide packages of other projects."""
 
 GROUP = "rsl_rl.tasks"

@@ -66,7 +66,8 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") 
     else:
         content["format"] = 1
     try:
-        formats["ONNX"] = runner.export_policy_to_onnx(folder, metadata=content)
+        lasting = {name: value for name, value in content.items() if name != "provenance"}
+        formats["ONNX"] = runner.export_policy_to_onnx(folder, metadata=lasting)  # equal weights give equal bytes
         print(f"policy: {formats['ONNX']} (ONNX)")
     except ImportError as error:
         print(f"no ONNX file: {error}; install the extra: pip install 'rsl-rl-lib[export]'")

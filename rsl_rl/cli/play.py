@@ -14,9 +14,9 @@ With --fault_dump it shows instead how a robot broke in training, by simulating 
 """
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, List, Literal, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Literal, Mapping, Optional, Sequence, Tuple
 
 from rsl_rl.cli.command_line import Arguments, RunFlags, parse, reject_changed_flags
 from rsl_rl.cli.errors import usage_errors
@@ -26,6 +26,7 @@ from rsl_rl.cli.viewer import show_viewer
 from rsl_rl.utils.files import expand_user
 
 if TYPE_CHECKING:
+    from rsl_rl.cli.policy_files import PolicyFile
     from rsl_rl.evaluation.fault_replay import StepSummary
     from rsl_rl.runners.loading import LoadedPolicy
     from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -73,8 +74,9 @@ class Flags(RunFlags):
     fault_dump: Optional[str] = None
     """Fault dump to show instead of the policy: a file, or its name in the run's postmortem/ folder."""
     policy: str = ""
-    """File of a policy, ONNX or TorchScript of any program, to film through its contract instead of a run's policy. The
-    video and plots are written beside it."""
+    """File of a policy, ONNX or TorchScript of any program, to show through its contract instead of a run's policy."""
+    folder: str = ""
+    """Folder of the video and plots of --policy; default: that of the policy."""
     contract: str = ""
     """Contract of --policy, see rsl-rl contract; default: in its file, or policy.json beside it."""
     set: Tuple[str, ...] = ()
@@ -104,38 +106,80 @@ STEP_COLUMNS = (
 def main(argv: Sequence[str]) -> int:
     argv = split_commas(argv)
     if names_policy(argv):
-        return film_policy(parse(Flags, __doc__ or "", from_run=False, argv=with_task_of_robot(argv)))
+        return play_policy(parse(Flags, __doc__ or "", from_run=False, argv=with_task_of_robot(argv)))
     return play(parse(Flags, __doc__ or "", from_run=True, argv=argv))
 
 
-def film_policy(args: Arguments) -> int:
-    """Film a policy of any program through its contract: `--policy FILE --robot go2`."""
+def play_policy(args: Arguments, facts: Optional[Mapping[str, str]] = None) -> int:
+    """Show a policy of any program through its contract: `--policy FILE --robot go2`.
+
+    ``facts`` are the lines of its card in a --page.
+    """
     flags, cfg = args.flags, args.cfg
     with usage_errors():
         from rsl_rl.cli.policy_files import load_policy_files
+
+        unused = ("load_run", "checkpoint", "follow", "fault_dump", "export", "keyboard")
+        reject_changed_flags(flags, "--policy is shown without a run", *unused)
+        if not flags.page:
+            reject_changed_flags(flags, "the flag belongs to --page", "page_add", "licence")
+        contracts = [flags.contract] if flags.contract else []
+        groups = cfg.policy.actor_groups
+        (file,) = load_policy_files([flags.policy], contracts, flags.set, cfg.env, groups, flags.robot).values()
+    if flags.viewer:
+        with usage_errors():
+            reject_changed_flags(flags, "--viewer writes no file", *WRITTEN, "folder")
+        return show_viewer(args._replace(cfg=replace(cfg, env=file.task)), (file.path, file.acting))
+    if flags.page:
+        with usage_errors():
+            print(write_page_of_file(file, args, facts or {"Task": cfg.task, "Licence": flags.licence or "not stated"}))
+        return 0
+    return film_policy(file, args)
+
+
+def film_policy(file: "PolicyFile", args: Arguments) -> int:
+    """Film a policy, and plot its motion."""
+    flags, cfg = args.flags, args.cfg
+    with usage_errors():
         from rsl_rl.evaluation.command_script import read_commands
         from rsl_rl.evaluation.conditions import on_terrain
         from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
         from rsl_rl.utils.files import require_writable
 
-        unused = ("load_run", "checkpoint", "viewer", "keyboard", "follow", "fault_dump", *WRITTEN)
-        reject_changed_flags(flags, "--policy is filmed without a run", *unused)
         script, seconds, num_envs = length_of(flags, read_commands)
-        (file,) = load_policy_files(
-            [flags.policy], [flags.contract] if flags.contract else [], flags.set, cfg.env, flags.robot
-        ).values()
         task = on_terrain(file.task, flags.terrain, flags.level)
         note = check_command(task.commands, flags.command)
         env = for_playback(task, num_envs, seconds, flags.command).build(cfg.sim_device, seed=cfg.seed)
-        folder = file.path.parent
+        folder = expand_user(flags.folder, "--folder") if flags.folder else file.path.parent
         require_writable(folder)
     print(f"playing {file.path}")
     if note:
         print(note)
     recording = run_playback(env, file.acting, seconds, script)
-    for line in write_playback(recording, env, folder, flags.video, flags.plot):
-        print(line)
+    with usage_errors():
+        for line in write_playback(recording, env, folder, flags.video, flags.plot):
+            print(line)
     return 0
+
+
+def write_page_of_file(file: "PolicyFile", args: Arguments, facts: Mapping[str, str]) -> str:
+    """Write a web page of an exported policy in its own task; return a line on it."""
+    from rsl_rl.evaluation.conditions import on_terrain
+    from rsl_rl.evaluation.page_robot import gather_robot
+    from rsl_rl.evaluation.playback import for_playback
+    from rsl_rl.viz.page import write_page
+
+    flags, cfg = args.flags, args.cfg
+    if file.path.suffix != ".onnx" or not file.path.with_suffix(".json").is_file() or file.contract.task != cfg.task:
+        raise ValueError(
+            f"--page needs an export of the task {cfg.task}, policy.onnx beside policy.json; {file.path} is of the "
+            f"task '{file.contract.task}'"
+        )
+    env = for_playback(on_terrain(cfg.env, flags.terrain, flags.level), 1, 10.0, None)
+    robot = gather_robot(env.build(cfg.sim_device, seed=cfg.seed), cfg.env, file.path, cfg.policy.actor_groups, facts)
+    path = expand_user(flags.page, "--page")
+    size = write_page(path, robot, flags.page_add)
+    return f"page: {path} ({size / 1e6:.1f} MB; open it in a browser)"
 
 
 def length_of(flags: Any, read_commands: Callable[[Path], List[Any]]) -> Tuple[List[Any], float, int]:
@@ -152,6 +196,8 @@ def length_of(flags: Any, read_commands: Callable[[Path], List[Any]]) -> Tuple[L
 
 def play(args: Arguments) -> int:
     reject_policy_flags(args.flags)
+    with usage_errors():
+        reject_changed_flags(args.flags, "it belongs to --policy", "folder")
     if args.flags.fault_dump is not None:
         return show_fault_dump(args)
     if args.flags.viewer or args.flags.keyboard:

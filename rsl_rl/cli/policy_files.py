@@ -17,11 +17,13 @@ from rsl_rl.cli.contract import check_network, given_fields
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.cli.policy_flags import robot_file
 from rsl_rl.config.task import LeggedRobotConfig
-from rsl_rl.contracts.contract import Contract, contract_json, plain_mapping
+from rsl_rl.contracts.contract import SENSED, Contract, Term, contract_json, plain_mapping
 from rsl_rl.contracts.formats import read_draft
+from rsl_rl.evaluation.conditions import ActingPolicy
 from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
 from rsl_rl.evaluation.export_parity import open_onnx_network
 from rsl_rl.robots.robot import ROBOTS, Robot, read_joint_names
+from rsl_rl.utils.config_io import from_dict
 
 ORDERED_AS_MODEL = ("unitree_rl_gym",)
 """Formats whose joints are in the order of the robot's model file."""
@@ -33,17 +35,23 @@ class PolicyFile(NamedTuple):
     path: Path
     contract: Contract
     task: LeggedRobotConfig
-    acting: ContractPolicy
+    acting: ActingPolicy
 
 
 def load_policy_files(
-    paths: Sequence[str], contracts: Sequence[str], settings: Sequence[str], cfg: LeggedRobotConfig, robot: str = ""
+    paths: Sequence[str],
+    contracts: Sequence[str],
+    settings: Sequence[str],
+    cfg: LeggedRobotConfig,
+    groups: Sequence[str] = ("policy",),
+    robot: str = "",
 ) -> Dict[str, PolicyFile]:
     """Load policies for a robot, by a name of each; what does not fit is a ValueError that names the field.
 
     ``contracts`` are the files of the contracts, one for each policy or one for all; ``robot`` is a URDF or MJCF file
     in place of the robot of the task. What neither they nor ``settings`` say of joints and torques is taken from the
-    robot, and a line says so.
+    robot, and a line says so. A policy that reads what no robot senses acts on the observation ``groups`` of the task,
+    if they are its own.
     """
     if contracts and len(contracts) not in (1, len(paths)):
         raise ValueError(
@@ -62,7 +70,7 @@ def load_policy_files(
         name = path.stem if sum(Path(other).stem == path.stem for other in paths) == 1 else str(path)
         check_network(path, contract, own)
         task = cfg if known.source is None else task_of_file(cfg, known, contract)
-        files[name] = load_policy_file(path, contract, task)
+        files[name] = load_policy_file(path, contract, task, groups)
     if len(files) < len(paths):
         raise ValueError("--policy names a file twice; name each once")
     return files
@@ -204,10 +212,42 @@ def load_network(path: Path, contract: Contract) -> BatchNetwork:
         raise ValueError(f"{path} is neither an ONNX nor a TorchScript network: {reason}") from error
 
 
-def load_policy_file(path: Path, contract: Contract, cfg: LeggedRobotConfig) -> PolicyFile:
-    """Return a policy that acts in the simulation through its contract."""
+class TaskPolicy:
+    """A policy that reads the observations of the task itself, such as a height scan."""
+
+    def __init__(self, network: BatchNetwork, groups: Sequence[str]):
+        self._network, self._groups = network, tuple(groups)
+
+    @torch.no_grad()
+    def __call__(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Return the actions [N, A] for the observation groups, each [N, D]."""
+        joined = torch.cat([obs[group] for group in self._groups], dim=1)
+        return self._network(joined.cpu()).to(joined.device)
+
+    def reset(self, dones: Optional[Tensor] = None) -> None:
+        """Clear the memory of the robots marked in dones [N]; of all for None."""
+        self._network.reset(None if dones is None else dones.cpu())
+
+
+def reads_task(contract: Contract, cfg: LeggedRobotConfig, groups: Sequence[str]) -> bool:
+    """Return whether a policy reads what no robot senses, and exactly the observation groups of a task."""
+    if all(term.name in SENSED for term in contract.observations):
+        return False
+    env = replace(cfg, num_envs=1).build("cpu", seed=0)
+    return list(contract.observations) == [
+        from_dict(Term, term) for term in env.describe_interface(groups)["observations"]
+    ]
+
+
+def load_policy_file(
+    path: Path, contract: Contract, cfg: LeggedRobotConfig, groups: Sequence[str] = ("policy",)
+) -> PolicyFile:
+    """Return a policy that acts in the simulation through its contract, or on the observations of its task."""
     network, deploy = load_network(path, contract), import_shipped("rsl_rl_deploy.onnx_policy")
     description = {**contract_json(contract), **plain_mapping(len(contract.joint_names))}
+    if reads_task(contract, cfg, groups):
+        _check_sizes(network, description)
+        return PolicyFile(path, contract, cfg, TaskPolicy(network, groups))
     task, robot = for_contract(cfg, description), ROBOTS.load(cfg.robot)
     joint_names = read_joint_names(robot.model_path)
     deploy.Policy(description, network, joint_names)  # which says what a robot cannot run

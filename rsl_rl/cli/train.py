@@ -27,6 +27,7 @@ from rsl_rl.cli.ranks import (
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, exit_on_signals, stop_on_signals
 from rsl_rl.utils.files import expand_user
 from rsl_rl.utils.host import Launch
+from rsl_rl.utils.provenance import write_provenance
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
@@ -222,6 +223,8 @@ def create_run(
         runner = OnPolicyRunner(env, cfg, folder, device, collective)
         if weights is not None:
             load_algorithm(runner.alg, weights, read_checkpoint(weights, runner.alg.device), load_optimizer=False)
+        if collective.rank == 0:
+            write_provenance(folder, args.words, collective.size)
         return runner
     except BaseException:
         if collective.rank == 0:

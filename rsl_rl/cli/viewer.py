@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, List, Tuple
+from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from rsl_rl.cli.command_line import Arguments, reject_changed_flags
 from rsl_rl.cli.errors import print_line, usage_errors
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 _POLL_PERIOD = 1.0  # time between two looks into the run folder [s]
 
 
-def show_viewer(args: Arguments) -> int:
-    """Run robots in real time with the user's command, until the window is closed or Ctrl-C."""
+def show_viewer(args: Arguments, policy: Optional[Tuple[Path, ActingPolicy]] = None) -> int:
+    """Run robots in real time with the user's command, until the window is closed or Ctrl-C.
+
+    ``policy`` is a file and how it acts, in place of the checkpoints of a run.
+    """
     flags = args.flags
     with usage_errors():
         from rsl_rl.evaluation.playback import check_command
@@ -38,7 +41,7 @@ def show_viewer(args: Arguments) -> int:
             raise ValueError(f"--follow loads the newest checkpoints; leave out --checkpoint {flags.checkpoint}")
         require_device("sim_device", args.cfg.sim_device)
         note = check_command(args.cfg.env.commands, flags.command)
-        stage = Stage(args)
+        stage = Stage(args) if policy is None else FileStage(args, *policy)
         command = flags.command or (0.0, 0.0, 0.0)
         if flags.viewer:
             backend = choose_backend(args.cfg.env.sim.backend, args.cfg.sim_device)
@@ -76,33 +79,41 @@ class Stage:
         from rsl_rl.viz.frame import ALL_LEVELS, NEWEST, Choice
 
         flags = args.flags
-        self._cfg, self._run = args.cfg, args.existing_run
+        self._cfg, self._run = args.cfg, args.run
         self._num_robots = 1 if flags.num_envs is None else flags.num_envs
         self._next_look, self._files, self._ground = 0.0, self._list_checkpoints(), ("", ALL_LEVELS)
         self.choice = Choice(NEWEST if flags.follow else str(flags.checkpoint), flags.terrain, flags.level)
         path = self._load(self.choice)
-        if not flags.follow:
+        if not flags.follow and self._run is not None:
             self.choice = self.choice._replace(checkpoint=str(checkpoint_id(path)))
 
     def _load(self, choice: Choice) -> Path:
         """Build robots and policy, and return the checkpoint; a choice that cannot be shown is a ValueError."""
         from rsl_rl.evaluation.conditions import on_terrain
         from rsl_rl.evaluation.teleop import MAX_ROBOTS, for_teleop
-        from rsl_rl.runners.loading import load_policy
-        from rsl_rl.utils.checkpoints import BEST
-        from rsl_rl.viz.frame import NEWEST
 
         if not 1 <= self._num_robots <= MAX_ROBOTS:
             raise ValueError(f"--num_envs {self._num_robots}: the viewer shows 1 to {MAX_ROBOTS} robots")
-        cfg, ground, which = self._cfg, (choice.terrain, choice.level), choice.checkpoint
+        cfg, ground = self._cfg, (choice.terrain, choice.level)
         env = getattr(self, "env", None)
         if env is None or ground != self._ground:
             task = on_terrain(for_teleop(cfg.env, self._num_robots), *ground)
             env = task.build(cfg.sim_device, seed=cfg.seed)
-        loaded = load_policy(cfg, env, self._run, which if which == BEST else -1 if which == NEWEST else int(which))
-        self.env, self.policy, self._ground = env, loaded.policy, ground
-        self.status = f"playing {loaded.checkpoint}"
-        return loaded.checkpoint
+        policy, path = self._policy_for(env, choice.checkpoint)
+        self.env, self.policy, self._ground = env, policy, ground
+        self.status = f"playing {path}"
+        return path
+
+    def _policy_for(self, env: LeggedRobot, which: str) -> Tuple[ActingPolicy, Path]:
+        """Return the policy of a checkpoint, and its file."""
+        from rsl_rl.runners.loading import load_policy
+        from rsl_rl.utils.checkpoints import BEST
+        from rsl_rl.viz.frame import NEWEST
+
+        assert self._run is not None  # a stage without one has its own policy
+        iteration = which if which == BEST else -1 if which == NEWEST else int(which)
+        loaded = load_policy(self._cfg, env, self._run, iteration)
+        return loaded.policy, loaded.checkpoint
 
     def update(self, choice: Choice) -> None:
         """Load what the user has chosen; if that fails, go on with what there is and say why in the status."""
@@ -133,8 +144,21 @@ class Stage:
         """Return name and time of change of the checkpoints of the run, the newest last."""
         from rsl_rl.utils.checkpoints import best_path, checkpoint_id, checkpoints_of
 
+        if self._run is None:
+            return []
         files = (best_path(self._run), *checkpoints_of(self._run))
         return [(str(checkpoint_id(path)), changed) for path in files for changed in _time_of_change(path)]
+
+
+class FileStage(Stage):
+    """The robots and the policy of one file, on a type of ground that a user has chosen."""
+
+    def __init__(self, args: Arguments, path: Path, policy: ActingPolicy):
+        self._file = (policy, path)
+        super().__init__(args)
+
+    def _policy_for(self, env: LeggedRobot, which: str) -> Tuple[ActingPolicy, Path]:
+        return self._file
 
 
 def _time_of_change(path: Path) -> Tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""JSON Schema of policy.json, made of the dataclasses of rsl_rl.contracts.contract."""
+"""JSON Schemas of policy.json and of other files, made of the dataclasses that read them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from rsl_rl.utils.config_io import declared_types, help_of_field, to_dict
 
 _PLAIN: Dict[Any, Dict[str, Any]] = {
     str: {"type": "string"},
+    bool: {"type": "boolean"},
     int: {"type": "integer"},
     float: {"type": "number"},
     type(None): {"type": "null"},
@@ -47,15 +48,15 @@ _ALLOWED: Dict[Any, Dict[str, Any]] = {
 """What a field allows besides its type."""
 
 
-def schema() -> Dict[str, Any]:
-    """Return the JSON Schema of a contract of this format.
+def schema(cls: Type = Contract, title: str = "Contract of a policy") -> Dict[str, Any]:
+    """Return the JSON Schema of a contract of this format, or of another dataclass.
 
     It has the names, types and ranges of the fields. That sizes fit each other, only reading the file tells.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Contract of a policy",
-        **_of_class(Contract),
+        "title": title,
+        **_of_class(cls),
     }
 
 

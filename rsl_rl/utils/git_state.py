@@ -148,6 +148,17 @@ def commit_of(file: Union[str, Path]) -> str:
     return result.output.decode().strip() if result.code == 0 else ""
 
 
+def changed_files(file: Union[str, Path]) -> List[str]:
+    """Return the tracked files with uncommitted changes of the repository that holds a file; none without one, and for
+    an installed package."""
+    root = _root_of(file)
+    if root is None or INSTALLED & set(Path(file).resolve().relative_to(root).parts):
+        return []
+    asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty")
+    lines = _Repository(root).git(*asked).output.split(b"\0")
+    return [printable(os.fsdecode(line[3:])) for line in lines if line]  # two letters and a space before each name
+
+
 def _root_of(file: Union[str, Path]) -> Optional[Path]:
     """Return the folder of the repository around a file; None if there is none, or no git."""
     path = Path(file).resolve()

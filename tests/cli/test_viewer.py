@@ -80,3 +80,18 @@ def test_stage_of_too_many_robots_is_refused(stage_of):
     for number in (0, 17):
         with pytest.raises(ValueError, match=f"^--num_envs {number}: the viewer shows 1 to 16 robots"):
             stage_of(num_envs=number)
+
+
+def test_stage_of_a_file_keeps_its_policy_on_every_ground(tmp_path):
+    def stand(obs):
+        return obs["policy"].new_zeros(len(obs["policy"]), 12)
+
+    args = Arguments(Flags(viewer=True, num_envs=2), CFG, None, tmp_path)
+    stage = viewer.FileStage(args, tmp_path / "policy.onnx", stand)
+    display = Display(choice=stage.choice)
+    assert stage.policy is stand and stage.status == f"playing {tmp_path / 'policy.onnx'}" and stage.env.num_envs == 2
+    assert not stage.is_outdated(display) and display.offered == []
+    display.choice = stage.choice._replace(terrain="stairs_up", level=1)
+    assert stage.is_outdated(display)
+    stage.update(display.choice)
+    assert stage.policy is stand and stage.env.sim.ground is not None

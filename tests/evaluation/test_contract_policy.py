@@ -226,10 +226,32 @@ def test_play_films_a_policy_of_any_program(policy_file, tmp_path, capsys):
     words = ["play", "--policy", str(tmp_path / "walk.pt"), "--robot", "go2", "--num_envs", "1", "--seconds", "0.1"]
     assert main([*words, "--command", "0.5", "0", "0", "--no_video"]) == 0
     assert "playing" in capsys.readouterr().out and (tmp_path / "play.png").is_file()
-    assert main([*words, "--viewer"]) == 2
-    assert "--policy is filmed without a run; leave out --viewer" in capsys.readouterr().err
-    assert main([*words, "--page", "walk.html", "--export", "c"]) == 2
-    assert "--policy is filmed without a run; leave out --export, --page" in capsys.readouterr().err
+    assert main([*words, "--no_video", "--no_plot", "--folder", str(tmp_path / "films" / "new")]) == 0
+    assert (tmp_path / "films" / "new").is_dir()
+    assert main([*words, "--follow", "--export", "c"]) == 2
+    assert "--policy is shown without a run; leave out --follow, --export" in capsys.readouterr().err
+    assert main([*words, "--page", str(tmp_path / "walk.html")]) == 2
+    assert "--page needs an export of the task go2_flat" in capsys.readouterr().err
+    assert main([*words, "--viewer", "--folder", "films"]) == 2
+    assert "--viewer writes no file; leave out --folder" in capsys.readouterr().err
+
+
+def test_policy_that_reads_what_no_robot_senses_acts_in_its_own_task(tmp_path):
+    from rsl_rl.cli.policy_files import load_policy_files
+
+    cfg, network = task(), torch.nn.Linear(61, 12)
+    terms = {**cfg.observations["policy"].terms, "base_height": ObservationTerm(scale=5.0)}
+    own = replace(cfg, observations={"policy": ObservationGroupConfig(terms)})
+    torch.jit.script(network).save(str(tmp_path / "walk.pt"))
+    write_contract(contract_of(describe(own.build(), inputs={"obs": [1, 61]})), tmp_path / "walk.json")
+    (file,) = load_policy_files([str(tmp_path / "walk.pt")], [], [], own).values()
+    assert file.task.observations == own.observations
+    obs = for_evaluation(file.task, 2, 5.0).build(seed=0).reset()
+    with torch.no_grad():
+        torch.testing.assert_close(file.acting(obs), network(obs["policy"]))
+    file.acting.reset(torch.tensor([True, False]))
+    with pytest.raises(ValueError, match="no robot senses base_height"):
+        load_policy_files([str(tmp_path / "walk.pt")], [], [], cfg)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,17 @@ def repo(tmp_path):
     repo.close()
 
 
+def test_changed_files_are_the_tracked_ones_with_other_content(repo, tmp_path):
+    folder = tmp_path / "robot_repo"
+    (folder / "new.txt").write_text("not tracked\n")
+    assert git_state.changed_files(folder / "new.txt") == ["a.txt"]
+    (folder / "a.txt").write_text("before\n")
+    assert git_state.changed_files(folder / "a.txt") == []
+    (folder / "site-packages").mkdir()
+    assert git_state.changed_files(folder / "site-packages") == []
+    assert git_state.changed_files(tmp_path) == []
+
+
 def saved(repo, tmp_path):
     """The file that is written for a repository, and the lines that the user reads."""
     lines = []

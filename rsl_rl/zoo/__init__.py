@@ -1,0 +1,1 @@
+"""Trained policies with cards that say how they were trained and what they can do."""
