@@ -62,8 +62,9 @@ export class Scene {
     this.colorScene();
   }
 
-  /** Show another robot on its ground. */
-  show(simulation: Simulation): void {
+  /** Show another robot on its ground, from where the camera is or from beside the robot. */
+  show(simulation: Simulation, keepsCamera: boolean): void {
+    const isFirst = !this.floor;
     for (const { mesh } of this.shapes) this.remove(mesh);
     if (this.floor) this.remove(this.floor);
     this.shapes = [];
@@ -94,7 +95,7 @@ export class Scene {
     Object.assign(this.sun.shadow.camera, { left: -reach, right: reach, top: reach, bottom: -reach, far: 12 * this.size });
     this.sun.shadow.camera.updateProjectionMatrix();
     this.colorScene();
-    this.lookAt(simulation);
+    if (isFirst || !keepsCamera) this.lookAt(simulation);
   }
 
   /** Put the camera beside the robot. */
@@ -211,7 +212,8 @@ export class Scene {
       this.renderer.setSize(width, height, false);
     }
     // the robot is in the middle of what the panels leave free
-    const across = width >= 1080 ? 15 : width > 760 ? 160 : 0;
+    const beside = this.panel.clientWidth;
+    const across = width >= 1080 ? (beside - 290) / 2 : width > 760 ? beside / 2 : 0;
     const down = width > 760 ? 0 : Math.max(0, this.panel.clientHeight - 60) / 2;
     this.camera.aspect = width / height;
     this.camera.setViewOffset(width, height, across, down, width, height);
