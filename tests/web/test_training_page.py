@@ -110,7 +110,7 @@ def test_training_page_shows_what_is_in_the_run_folder_as_it_comes(watch_trainin
     assert titles == ["mean reward", "fall rate", "value loss"]
     assert HOSTILE.replace("_", " ") in tab.text_content("#other-curves")
     rows = tab.eval_on_selector_all("#evaluation-rows tr", "rows => rows.map((row) => row.innerText.split('\\t'))")
-    assert rows[0] == ["fall rate", "0.1", "≤ 0.15", "met"] and len(rows) == 3
+    assert rows[0] == ["Fall rate", "0.1", "≤ 0.15", "met"] and len(rows) == 3
     assert tab.evaluate("robotPage.simulate(4, [0.5, 0, 0])")["error"] < 0.3
     tab.evaluate("robotPage.command[0].value = 0.5, robotPage.writeLink()")
     camera = tab.evaluate("robotPage.scene.camera.position.distanceTo(robotPage.scene.controls.target)")

@@ -10,7 +10,8 @@ import { Scene, type Grip } from "./scene";
 import { Simulation, type Conditions } from "./simulation";
 
 const FORMAT = 1;
-const MAX_LAG = 0.1; // of real time, that is made up [s]
+const MAX_LAG = 0.25; // of real time, that is made up [s]
+const PLOT_PERIOD = 50; // [ms]
 const PHONE = 760; // largest width of a page whose sections can be closed [px]
 const PUSH = 1.0; // change of velocity [m/s]
 
@@ -110,6 +111,7 @@ class Page {
   private speed = 1;
   private lag = 0; // of the simulation behind real time [s]
   private lastFrame = 0; // [ms]
+  private lastPlots = 0; // [ms]
   private computing = 0; // of a control step, smoothed [ms]
   private falls = 0; // when the status was last shown
   private grip: Grip | null = null;
@@ -357,6 +359,8 @@ class Page {
       for (; this.lag >= this.simulation.controlPeriod; this.lag -= this.simulation.controlPeriod) this.advance();
     }
     this.scene.draw(this.simulation, this.grip, this.pointer);
+    if (now - this.lastPlots < PLOT_PERIOD) return;
+    this.lastPlots = now;
     this.plots.draw(this.simulation);
     this.showStatus();
   }
