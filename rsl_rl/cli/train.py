@@ -129,10 +129,9 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     lines += [f"page: {page.address}"] if page is not None else []
     for line in lines if is_first else ():
         print_line(line)
-    if is_first and launch.has_group:
-        mark_run(run)
     if page is not None:
-        page.start(run, describe_page(cfg, run, runner.current_learning_iteration))
+        with usage_errors():
+            page.start(run, describe_page(cfg, run, runner.current_learning_iteration))
     code, last_lines = learn(runner, cfg, launch, videos)
     if page is not None:
         page.end("; ".join(last_lines))
@@ -150,9 +149,11 @@ def learn(
     from rsl_rl.runners import TrainingError
 
     received, collective, run = stop_on_signals(runner), runner.collective, runner.log_dir
-    assert run is not None
+    assert run is not None  # the runner was given one
     remaining = cfg.runner.max_iterations - runner.current_learning_iteration
     try:
+        if collective.rank == 0 and launch.has_group:
+            mark_run(run)
         runner.learn(remaining, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
         done = runner.current_learning_iteration
         passed = runner.stopped_by == GATE

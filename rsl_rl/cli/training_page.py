@@ -51,7 +51,7 @@ class TrainingPage:
         self._process: Optional[subprocess.Popen] = None
 
     def start(self, run: Path, training: PageTraining) -> None:
-        """Start the process that serves the page."""
+        """Start the process that serves the page; an OSError says why that is not possible."""
         number = self._socket.fileno()
         threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
         self._process = subprocess.Popen(
@@ -60,7 +60,7 @@ class TrainingPage:
             stdout=subprocess.DEVNULL,
             pass_fds=(number,),
             preexec_fn=os.setpgrp,  # Ctrl-C is for the training; a session of its own would have a priority of its own
-            env={**os.environ, **threads, "CUDA_VISIBLE_DEVICES": ""},
+            env={**os.environ, **threads, "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore"},
         )
         self._socket.close()
         self._tell(json.dumps({"run": str(run), "token": self._guard.token, "training": asdict(training)}))
