@@ -5,12 +5,14 @@ browser does that is open all the time; it draws nothing. Run nothing else at th
 """
 
 import argparse
+import contextlib
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
 from pathlib import Path
 from typing import Dict, List, NamedTuple
@@ -19,8 +21,9 @@ from typing import Dict, List, NamedTuple
 class Run(NamedTuple):
     """A training."""
 
-    seconds: float  # of collecting and learning
-    policies: int  # that the program got
+    seconds: List[float]  # of collecting and learning, of each iteration
+    policies: List[int]  # iterations of the policies that the program got
+    first: int  # iteration in which it got the first one
 
 
 def train(arguments: List[str], iterations: int, with_page: bool) -> Run:
@@ -29,7 +32,7 @@ def train(arguments: List[str], iterations: int, with_page: bool) -> Run:
         flags = ["--log_root", folder, "--logger", "none", "--max_iterations", str(iterations), *arguments]
         flags += ["--page", "0"] if with_page else []
         command = [sys.executable, "-m", "rsl_rl", "train", *flags]
-        got: List[int] = []
+        got: List[List[int]] = []  # iteration of each policy, and the one in which it came
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None  # it is a pipe
             for line in process.stdout:
@@ -39,25 +42,30 @@ def train(arguments: List[str], iterations: int, with_page: bool) -> Run:
             raise SystemExit(f"the training ended with code {process.returncode}")
         (path,) = Path(folder).rglob("metrics.jsonl")
         rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return Run(sum(row["collect_s"] + row["learn_s"] for row in rows), len(set(got)))
+    seconds = [row["collect_s"] + row["learn_s"] for row in rows]
+    return Run(seconds, [policy for policy, _ in got], got[0][1] if got else 0)
 
 
-def read_page(address: str, got: List[int]) -> None:
-    """Read the page and its news until the training ends, and each new policy; add their iterations to ``got``."""
+def read_page(address: str, got: List[List[int]]) -> None:
+    """Read the page and its news until the training ends, and each new policy.
+
+    Add its iteration to ``got``, and the one in which it came.
+    """
     urllib.request.urlopen(address).read()
-    newest = -1
-    asked = threading.Lock()
+    asked, next_time, iteration = threading.Lock(), [0.0], [0]
 
-    def read_policy() -> None:
-        with asked:
-            if newest > max(got, default=-1):
+    def read_policy(newest: int) -> None:
+        with asked, contextlib.suppress(OSError):  # the training may end
+            if newest > max((policy for policy, _ in got), default=-1) and time.monotonic() > next_time[0]:
                 policy: Dict = json.load(urllib.request.urlopen(address.replace("/?", "/policy?")))
-                got.append(policy["checkpoint"])
+                next_time[0] = time.monotonic() + policy["pause"]
+                got.append([policy["checkpoint"], iteration[0]])
 
     for line in urllib.request.urlopen(address.replace("/?", "/events?")):
         if line.startswith(b"data: "):
-            newest = json.loads(line[6:])["checkpoint"]
-            threading.Thread(target=read_policy, daemon=True).start()
+            news = json.loads(line[6:])
+            iteration[0] = int(news["newest"].get("iteration", 0))
+            threading.Thread(target=read_policy, args=(news["checkpoint"],), daemon=True).start()
 
 
 def main() -> None:
@@ -71,16 +79,17 @@ def main() -> None:
         for with_page in (False, True) if i % 2 == 0 else (True, False):
             run = train(arguments, own.iterations, with_page)
             runs[with_page].append(run)
-            print(
-                f"{'with' if with_page else 'without'} page: {run.seconds:.2f} s, {run.policies} policies", flush=True
-            )
-    ratios = [b.seconds / a.seconds for a, b in zip(runs[False], runs[True])]
+            print(f"{'with' if with_page else 'without'} page: {sum(run.seconds):.2f} s", *run.policies, flush=True)
+    pairs = list(zip(runs[False], runs[True]))
     result = {
-        "without_s": [run.seconds for run in runs[False]],
-        "with_s": [run.seconds for run in runs[True]],
+        "without_s": [sum(run.seconds) for run in runs[False]],
+        "with_s": [sum(run.seconds) for run in runs[True]],
         "policies": [run.policies for run in runs[True]],
-        "ratios": ratios,
-        "ratio": statistics.median(ratios),
+        "first_policy_came_in": [run.first for run in runs[True]],
+        "ratio": statistics.median(sum(b.seconds) / sum(a.seconds) for a, b in pairs),
+        "ratio_after_first_policy": statistics.median(
+            sum(b.seconds[b.first :]) / sum(a.seconds[b.first :]) for a, b in pairs
+        ),
     }
     print(json.dumps(result))
 

@@ -27,6 +27,10 @@ from rsl_rl.viz.request_guard import HOST, RequestGuard
 from rsl_rl.viz.training_news import TrainingWatch
 
 _NICENESS = 19  # lowest priority
+_PAUSE, _LONGEST_PAUSE = 100.0, 60.0
+"""Pause after an export as a multiple of the processor time that it took, and the longest one [s]: other programs slow
+a training down, also those of the lowest priority."""
+
 _FAREWELL = 3.0  # longest time for the last news [s]
 
 
@@ -88,22 +92,27 @@ class PolicySource:
 
     def __init__(self, run: Path):
         self._run, self._lock = run, threading.Lock()
-        self._newest: Optional[PagePolicy] = None
+        self._newest, self._until = PagePolicy(-1, None, "", 0.0), 0.0  # the end of the pause [s]
         self._robot: Optional[PageRobot] = None  # of the first policy; model and ground are the same for all
         self._env: Any = None
         self._cfg: Any = None
 
     def newest(self) -> PagePolicy:
-        """Return the policy of the newest undamaged checkpoint."""
+        """Return the policy of the newest undamaged checkpoint, or in the pause after an export the policy before."""
         with self._lock:
+            left, started = self._until - time.monotonic(), time.process_time()
+            if left > 0:
+                return replace(self._newest, pause=left)
             try:
-                return self._load()
+                self._newest = self._load()
             except ImportError as error:
-                return PagePolicy(
-                    -1, None, f"{one_line(str(error))}; install the extra: pip install 'rsl-rl-lib[export]'"
-                )
+                problem = f"{one_line(str(error))}; install the extra: pip install 'rsl-rl-lib[export]'"
+                self._newest = PagePolicy(-1, None, problem, 0.0)
             except Exception as error:  # of any kind: no error of the page may end it
-                return PagePolicy(-1, None, one_line(str(error) or repr(error))[:500])
+                self._newest = PagePolicy(-1, None, one_line(str(error) or repr(error))[:500], 0.0)
+            pause = min(_PAUSE * (time.process_time() - started), _LONGEST_PAUSE)
+            self._until = time.monotonic() + pause
+            return replace(self._newest, pause=pause)
 
     def _load(self) -> PagePolicy:
         from rsl_rl.cli.export import describe_policy
@@ -112,7 +121,7 @@ class PolicySource:
         from rsl_rl.utils.checkpoints import find_checkpoint, iteration_of
 
         iteration = iteration_of(find_checkpoint(self._run))
-        if self._newest is not None and self._newest.checkpoint == iteration:
+        if self._newest.checkpoint == iteration:
             return self._newest
         if self._env is None:
             self._build()
@@ -127,8 +136,7 @@ class PolicySource:
                 self._robot = gather_robot(self._env, self._cfg.env, onnx, groups, {})
             card = [PageFact(name, value) for name, value in facts.items() if name != "Licence"]
             robot = replace(self._robot, onnx=pack(onnx.read_bytes()), card=card)
-        self._newest = PagePolicy(iteration, robot, "")
-        return self._newest
+        return PagePolicy(iteration, robot, "", 0.0)
 
     def _build(self) -> None:
         """Read the config of the run, and build a robot on this computer's CPU."""

@@ -149,6 +149,8 @@ class PagePolicy:
     robot: Optional[PageRobot]
     problem: str
     """Why there is no robot; empty if there is one."""
+    pause: float
+    """Time until there can be a newer one [s]."""
 
 
 def pack(content: bytes) -> str:

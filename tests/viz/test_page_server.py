@@ -18,7 +18,7 @@ from rsl_rl.viz.training_news import TrainingWatch
 def server(tmp_path, monkeypatch):
     monkeypatch.setattr(page_server, "_PERIOD", 0.05)
     guard = RequestGuard("secret")
-    policy = PagePolicy(-1, None, "none yet")
+    policy = PagePolicy(-1, None, "none yet", 0.0)
     server = PageServer(
         socket.create_server((HOST, 0)), guard, b"<p>page</p>", lambda: TrainingWatch(tmp_path, 0, 9), lambda: policy
     )
@@ -52,7 +52,7 @@ def test_server_gives_the_page_to_the_token_and_then_to_the_cookie(server):
     cookie = first.headers["Set-Cookie"]
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
     second = ask(server, "/policy", Cookie=cookie.partition(";")[0])
-    assert json.load(second) == {"checkpoint": -1, "robot": None, "problem": "none yet"}
+    assert json.load(second) == {"checkpoint": -1, "robot": None, "problem": "none yet", "pause": 0.0}
 
 
 @pytest.mark.parametrize("path", ["/", "/events", "/policy"])

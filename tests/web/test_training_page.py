@@ -95,7 +95,7 @@ def test_training_page_shows_what_is_in_the_run_folder_as_it_comes(watch_trainin
 
     def policy():
         robots.append(robot)
-        return PagePolicy(10 * len(robots), robot, "")
+        return PagePolicy(10 * len(robots), robot, "", 0.5)
 
     training, tab = watch_training(policy)
     assert tab.inner_text("#policy-state") == "Waiting for the first checkpoint."
@@ -130,7 +130,7 @@ def test_training_page_shows_what_is_in_the_run_folder_as_it_comes(watch_trainin
 
 
 def test_training_page_says_why_there_is_no_policy(watch_training, tmp_path):
-    training, tab = watch_training(lambda: PagePolicy(-1, None, f"no module {HOSTILE}"))
+    training, tab = watch_training(lambda: PagePolicy(-1, None, f"no module {HOSTILE}", 0.0))
     training.write(*lines(1, 3))
     (tmp_path / "model_0.pt").touch()
     until(tab, "document.querySelector('#policy-state').textContent.startsWith('No policy')")
@@ -144,7 +144,7 @@ def test_training_page_on_a_phone_fits_and_names_every_control(watch_training, g
     folder = tmp_path / "policy"
     folder.mkdir()
     robot = go2(folder)
-    training, tab = watch_training(lambda: PagePolicy(5, robot, ""), PHONE)
+    training, tab = watch_training(lambda: PagePolicy(5, robot, "", 0.0), PHONE)
     training.write(*lines(1, 5))
     (tmp_path / "model_5.pt").touch()
     until(tab, "document.body.classList.contains('walking')")
@@ -161,7 +161,7 @@ def test_training_page_on_a_phone_fits_and_names_every_control(watch_training, g
 
 
 def test_training_page_of_a_task_without_a_robot_has_curves_only(watch_training):
-    training, tab = watch_training(lambda: PagePolicy(-1, None, ""), task="toy", has_robot=False, gate={})
+    training, tab = watch_training(lambda: PagePolicy(-1, None, "", 0.0), task="toy", has_robot=False, gate={})
     training.write(*lines(1, 5))
     until(tab, "document.querySelectorAll('#curves canvas').length > 1")
     assert tab.locator("#curves").is_visible() and not tab.locator("#view").is_visible()

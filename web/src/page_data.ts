@@ -66,4 +66,5 @@ export interface PagePolicy {
   checkpoint: number;
   robot: PageRobot | null;
   problem: string;
+  pause: number;
 }

@@ -146,6 +146,7 @@ export class Training {
   private newest = -1; // checkpoint in the run folder
   private shown = -1; // checkpoint that walks
   private refused = -1; // checkpoint without a policy for the page
+  private notBefore = 0; // time of the next policy [ms]
   private isFetching = false;
   private hasEnded = false;
   private lost = 0; // timer
@@ -262,14 +263,16 @@ export class Training {
   private async fetchPolicy(): Promise<void> {
     const isWanted = this.shown < 0 || element<HTMLInputElement>("newest").checked;
     const isNew = this.newest > Math.max(this.shown, this.refused);
-    if (!this.training.has_robot || !isWanted || !isNew || document.hidden || this.isFetching || this.hasEnded) return;
+    const isPause = performance.now() < this.notBefore;
+    if (!this.training.has_robot || !isWanted || !isNew || isPause || document.hidden || this.isFetching || this.hasEnded) return;
     this.isFetching = true;
     const asked = this.newest;
     this.tellPolicy();
     try {
       const answer: PagePolicy = await (await fetch("policy")).json();
+      this.notBefore = performance.now() + 1000 * answer.pause;
       if (answer.robot) {
-        await this.show(answer.robot);
+        if (answer.checkpoint !== this.shown) await this.show(answer.robot);
         [this.shown, this.refused] = [answer.checkpoint, -1];
       } else {
         this.refused = asked;
