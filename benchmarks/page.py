@@ -15,6 +15,8 @@ from playwright.sync_api import sync_playwright
 
 FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist")
 
+WARM_UP = 5.0  # in which the browser compiles physics and shaders [s]
+
 MEASURE = """async (seconds) => {
     const page = robotPage, frame = page.frame.bind(page), begin = performance.now();
     let [frames, busy] = [0, 0];
@@ -43,6 +45,7 @@ def measure(path: Path, width: int, height: int, seconds: float) -> Dict[str, An
         tab.goto(f"file://{path.resolve()}")
         while not tab.evaluate("Boolean(window.robotPage?.current)"):
             tab.wait_for_timeout(100)
+        tab.wait_for_timeout(1000 * WARM_UP)
         shown = tab.evaluate(MEASURE, seconds)
         tab.evaluate("robotPage.act('pause')")
         tab.evaluate("robotPage.simulate(2, [0.5, 0, 0])")  # until the browser has compiled all
