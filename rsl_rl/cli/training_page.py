@@ -17,7 +17,7 @@ import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.text import one_line
@@ -94,8 +94,7 @@ class PolicySource:
         self._run, self._lock = run, threading.Lock()
         self._newest, self._until = PagePolicy(-1, None, "", 0.0), 0.0  # the end of the pause [s]
         self._robot: Optional[PageRobot] = None  # of the first policy; model and ground are the same for all
-        self._env: Any = None
-        self._cfg: Any = None
+        self._task: Optional[Tuple[Any, Any]] = None  # config of the run, and an environment of its task
 
     def newest(self) -> PagePolicy:
         """Return the policy of the newest undamaged checkpoint, or in the pause after an export the policy before."""
@@ -123,33 +122,33 @@ class PolicySource:
         iteration = iteration_of(find_checkpoint(self._run))
         if self._newest.checkpoint == iteration:
             return self._newest
-        if self._env is None:
-            self._build()
-        loaded = load_policy(self._cfg, self._env, self._run, iteration)
+        self._task = self._task or self._build()
+        cfg, env = self._task
+        loaded = load_policy(cfg, env, self._run, iteration)
         groups = loaded.runner.alg.policy.actor_model.groups
-        facts = describe_training(self._run, loaded.checkpoint, self._cfg, loaded.env_steps, "")
+        facts = describe_training(self._run, loaded.checkpoint, cfg, loaded.env_steps, "")
         with tempfile.TemporaryDirectory() as folder:
-            content = describe_policy(loaded, self._cfg, self._env)
+            content = describe_policy(loaded, cfg, env)
             onnx = loaded.runner.export_policy_to_onnx(Path(folder), metadata=content)
             if self._robot is None:
                 atomic_write(onnx.with_suffix(".json"), json.dumps(content).encode())
-                self._robot = gather_robot(self._env, self._cfg.env, onnx, groups, {})
+                self._robot = gather_robot(env, cfg.env, onnx, groups, {})
             card = [PageFact(name, value) for name, value in facts.items() if name != "Licence"]
             robot = replace(self._robot, onnx=pack(onnx.read_bytes()), card=card)
         return PagePolicy(iteration, robot, "", 0.0)
 
-    def _build(self) -> None:
-        """Read the config of the run, and build a robot on this computer's CPU."""
+    def _build(self) -> Tuple[Any, Any]:
+        """Read the config of the run, and build a robot on this computer's CPU; return both."""
         from rsl_rl.cli.experiments import Experiments
         from rsl_rl.evaluation.playback import for_playback
         from rsl_rl.utils.checkpoints import config_of
         from rsl_rl.utils.config_io import from_dict, read_yaml
 
         values = read_yaml(config_of(self._run))
-        cfg = from_dict(Experiments().load(str(values["task"])), values)
+        cfg: Any = from_dict(Experiments().load(str(values["task"])), values)
         sim = replace(cfg.env.sim, backend="mujoco")
         env = for_playback(replace(cfg.env, sim=sim), 1, 20.0, None).build("cpu", seed=cfg.seed)
-        self._cfg, self._env = replace(cfg, rl_device="cpu", sim_device="cpu"), env
+        return replace(cfg, rl_device="cpu", sim_device="cpu"), env
 
 
 def main() -> None:

@@ -47,8 +47,9 @@ class RequestGuard:
             if reason is not None:
                 return connection.respond(HTTPStatus.FORBIDDEN, f"{reason}\n")
             response = process_request(connection, request) if process_request is not None else None
-            for name, value in self.headers.items() if response is not None else ():
-                response.headers[name] = value
+            if response is not None:
+                for name, value in self.headers.items():
+                    response.headers[name] = value
             return response
 
         return checked
