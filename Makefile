@@ -54,9 +54,16 @@ format: .venv/installed
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 
-docs: .venv/docs_installed
+# the page of docs/ in which the policies of the zoo walk
+ZOO := $(patsubst zoo/%/policy.onnx,%,$(wildcard zoo/*/policy.onnx))
+
+docs: .venv/docs_installed $(if $(ZOO),build/walk.html)
 	$(RUN) mkdocs build --strict --quiet --config-file docs/config/mkdocs.yml
 	@echo "site: build/site/index.html"
+
+build/walk.html: $(wildcard zoo/*/policy.onnx) rsl_rl/viz/page.html
+	rm -f $@
+	for name in $(ZOO); do $(RUN) rsl_rl zoo page $$name $@ `test ! -e $@ || echo --page_add` || exit 1; done
 
 .venv/docs_installed: .venv/installed
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"

@@ -175,6 +175,7 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "rsl-rl evaluate --task my_dog.flat:MyDogFlat": "tests/cli/test_adopt.py",
     "rsl-rl play --task my_dog.flat:MyDogFlat --command 0.5 0 0": "tests/cli/test_adopt.py",
     "git clone https://github.com/your-account/rsl_rl.git && cd rsl_rl": "an address to fill in",
+    "rsl-rl train --task go2_flat --evaluate_interval 20 --page 0": "tests/web/test_training_page.py, slow",
     "rsl-rl play --task go2_flat --page walk.html": "tests/web/test_play_page.py, slow",
     "rsl-rl play --task go2_rough --page walk.html --page_add --licence CC-BY-4.0": "tests/web/test_play_page.py, slow",
     "rsl-rl play --task go2_flat --viewer --num_envs 4": "tests/evaluation/test_teleop.py",

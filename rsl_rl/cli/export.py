@@ -58,13 +58,7 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") 
     env = build_parity_env(cfg)
     formats = {"TorchScript": runner.export_policy_to_jit(folder)}
     print(f"policy: {formats['TorchScript']} (TorchScript)")
-    module = describe_module(policy_module(runner.alg.inference_policy))
-    content = {"task": cfg.task, **module, **describe_interface(env, groups)}
-    if isinstance(env, LeggedRobot):
-        content["input_limits"]["observation"] = cfg.safety.max_observation  # of each number, after scaling
-        content = describe_robot_policy(content, loaded.checkpoint)
-    else:
-        content["format"] = 1
+    content = describe_policy(loaded, cfg, env)
     try:
         lasting = {name: value for name, value in content.items() if name != "provenance"}
         formats["ONNX"] = runner.export_policy_to_onnx(folder, metadata=lasting)  # equal weights give equal bytes
@@ -93,6 +87,17 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") 
         print(f"runner: {folder / ON_THE_ROBOT[0]} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
         print(f"loop: {folder / ON_THE_ROBOT[1]} (walks with it, with a watchdog; {ON_THE_ROBOT[2]} is a driver)")
     return check_parity(formats, loaded.policy, env, groups) and (not in_c or in_c in formats)
+
+
+def describe_policy(loaded: LoadedPolicy, cfg: Any, env: VecEnv) -> Dict[str, Any]:
+    """Return the contract of a policy of a robot as plain values; of another task inputs, outputs and observations."""
+    module = describe_module(policy_module(loaded.runner.alg.inference_policy))
+    groups = loaded.runner.alg.policy.actor_model.groups
+    content = {"task": cfg.task, **module, **describe_interface(env, groups)}
+    if not isinstance(env, LeggedRobot):
+        return {**content, "format": 1}
+    content["input_limits"]["observation"] = cfg.safety.max_observation  # of each number, after scaling
+    return describe_robot_policy(content, loaded.checkpoint)
 
 
 def describe_robot_policy(description: Mapping[str, Any], checkpoint: Path) -> Dict[str, Any]:

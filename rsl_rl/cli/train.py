@@ -25,9 +25,11 @@ from rsl_rl.cli.ranks import (
     unmark_run,
 )
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED, exit_on_signals, stop_on_signals
+from rsl_rl.cli.training_page import TrainingPage
 from rsl_rl.utils.files import expand_user
 from rsl_rl.utils.host import Launch
 from rsl_rl.utils.provenance import write_provenance
+from rsl_rl.viz.page import PageTraining
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
@@ -64,6 +66,9 @@ class Flags:
     """Say first what the rewards of the task pay, as `rsl-rl audit` does."""
     log_root: str = ""
     """Folder of all experiments; default: logs/ of the checkout, or of the current folder without a checkout."""
+    page: Optional[int] = None
+    """Port of a web page of this computer that shows the training: curves, evaluations and the newest policy, walking.
+    0: a free port."""
     headless: bool = True
     """Has no effect: training never opens a window. Accepted because legged_gym has it."""
     rank_timeout: float = 300.0
@@ -113,6 +118,7 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     with usage_errors():
         for line in audit_lines(cfg.env) if args.flags.audit and is_first else ():
             print_line(line)
+        page = TrainingPage(args.flags.page) if args.flags.page is not None and is_first else None
         runner, notes, videos = set_up(args, own, collective)
     run = runner.log_dir
     assert run is not None  # the runner was given one
@@ -121,15 +127,33 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     device += shared if collective.size > 1 else ""
     lines = [f"note: {note}" for note in (*runner.env_corrections, *notes)]
     lines += [f"{cfg.task}: {num_envs} environments on {device}, networks on {runner.device}", f"run: {run}"]
+    lines += [f"page: {page.address}"] if page is not None else []
     for line in lines if is_first else ():
         print_line(line)
-    received = stop_on_signals(runner)
+    if page is not None:
+        with usage_errors():
+            page.start(run, describe_page(cfg, run, runner.current_learning_iteration))
+    code, last_lines = learn(runner, cfg, launch, videos)
+    if page is not None:
+        page.end("; ".join(last_lines))
+    for line in last_lines if is_first and code != 1 else ():
+        print_line(line)
+    return code
+
+
+def learn(
+    runner: "OnPolicyRunner", cfg: Any, launch: Launch, videos: "Optional[VideoCallback]"
+) -> Tuple[int, List[str]]:
+    """Train until the last iteration, the gate or a signal; return the exit code and lines on how it ended. The line of
+    a failure is printed."""
     from rsl_rl.env import ContractError
     from rsl_rl.runners import TrainingError
 
+    received, collective, run = stop_on_signals(runner), runner.collective, runner.log_dir
+    assert run is not None  # the runner was given one
     remaining = cfg.runner.max_iterations - runner.current_learning_iteration
     try:
-        if is_first and launch.has_group:
+        if collective.rank == 0 and launch.has_group:
             mark_run(run)
         runner.learn(remaining, init_at_random_ep_len=cfg.runner.init_at_random_ep_len and not runner.episodes_restored)
         done = runner.current_learning_iteration
@@ -140,27 +164,33 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     except (TrainingError, ContractError, OSError, SystemExit) as error:  # signals raise nothing here
         if isinstance(error, SystemExit):
             error = TrainingError(f"the task, or code that it calls, has ended the process (sys.exit({error.code!r}))")
+        failure = f"failed after iteration {runner.current_learning_iteration}: {short_line(str(error))}"
         if collective.claim_report():
-            done = runner.current_learning_iteration
-            text = short_line(str(error))
-            print(f"{program()}: {prefix_of(collective)}failed after iteration {done}: {text}", file=sys.stderr)
-        return 1
+            print(f"{program()}: {prefix_of(collective)}{failure}", file=sys.stderr)
+        return 1, [failure]
     finally:
         if videos is not None:
             videos.cancel()
-    if is_first:
+    if collective.rank == 0:
         unmark_run(run)
-    last_lines, code = [f"done: {run}"], 0
     if passed:
         times = f"{cfg.progress.until_gate} evaluations in a row" if cfg.progress.until_gate > 1 else "an evaluation"
-        last_lines.insert(0, f"the policy passed the gate in {times}: training ends after iteration {done}")
-    elif done < cfg.runner.max_iterations:
-        last_lines = [f"interrupted by {runner.stopped_by} after iteration {done} and saved; continue with --resume"]
-        code = INTERRUPTED if signal.SIGINT in received or runner.stopped_by == "SIGINT" else TERMINATED
-        code = exit_code_of_stop(code, launch)
-    for line in last_lines if is_first else ():
-        print_line(line)
-    return code
+        reason = f"the policy passed the gate in {times}: training ends after iteration {done}"
+        return 0, [reason, f"done: {run}"]
+    if done >= cfg.runner.max_iterations:
+        return 0, [f"done: {run}"]
+    code = INTERRUPTED if signal.SIGINT in received or runner.stopped_by == "SIGINT" else TERMINATED
+    line = f"interrupted by {runner.stopped_by} after iteration {done} and saved; continue with --resume"
+    return exit_code_of_stop(code, launch), [line]
+
+
+def describe_page(cfg: Any, run: Path, iteration: int) -> PageTraining:
+    """Return what the page of a training shows that goes on from an iteration."""
+    from rsl_rl.config.task import LeggedRobotConfig
+
+    has_robot = isinstance(cfg.env, LeggedRobotConfig)
+    gate = dict(cfg.env.gate) if has_robot else {}
+    return PageTraining(cfg.task, run.name, iteration, cfg.runner.max_iterations, gate, has_robot)
 
 
 def engine_name(cfg: Any) -> str:

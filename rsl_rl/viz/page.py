@@ -1,4 +1,5 @@
-"""Write a web page in which exported policies walk: physics, networks and robots in one file.
+"""Write a web page in which exported policies walk: physics, networks and robots in one file. The same page shows a
+training while it runs.
 
 ``make page`` builds the page without robots from ``web/``. The dataclasses here are what a page is given. The page's
 own types, ``web/src/page_data.ts``, are generated from them.
@@ -21,6 +22,7 @@ TEMPLATE = Path(__file__).with_name("page.html")
 FORMAT = 1
 
 _BEFORE, _AFTER = b'<script type="application/json" id="page-data">', b"</script>"
+_NO_CONNECTION = b"default-src 'none'"  # in the Content-Security-Policy
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,66 @@ class PageRobot:
 
 
 @dataclass(frozen=True)
+class PageTraining:
+    """A training that a page shows while it runs."""
+
+    task: str
+    run: str
+    """Name of the run folder."""
+    first: int
+    """Iteration from which the training goes on."""
+    last: int
+    """Iteration with which it ends."""
+    gate: Dict[str, float]
+    """Largest value of each metric of an evaluation that passes."""
+    has_robot: bool
+    """Whether its policies can walk in the page."""
+
+
+@dataclass(frozen=True)
 class PageData:
     """What a page is given."""
 
     format: int
     robots: List[PageRobot]
+    training: Optional[PageTraining]
+    """None: a page that is a file of its own."""
+
+
+@dataclass(frozen=True)
+class TrainingNews:
+    """What is new in a training that a page shows; metrics have their names in metrics.jsonl."""
+
+    replaces: bool
+    """Whether ``records`` are all there are; otherwise they follow those of the news before."""
+    records: List[Dict[str, float]]
+    """Metrics of iterations, the oldest first; in long trainings means of some iterations."""
+    newest: Dict[str, float]
+    """Metrics of the newest iteration."""
+    evaluation: Dict[str, float]
+    """Metrics of the newest iteration with an evaluation."""
+    faults: Dict[str, float]
+    """How often each kind of fault has occurred in the run."""
+    damaged: int
+    """Lines of metrics.jsonl that cannot be read."""
+    seconds_left: Optional[float]
+    checkpoint: int
+    """Iteration of the newest checkpoint; -1 without one."""
+    ending: str
+    """How the training has ended; empty while it runs."""
+
+
+@dataclass(frozen=True)
+class PagePolicy:
+    """The policy of a checkpoint."""
+
+    checkpoint: int
+    """Its iteration."""
+    robot: Optional[PageRobot]
+    problem: str
+    """Why there is no robot; empty if there is one."""
+    pause: float
+    """Time until there can be a newer one [s]."""
 
 
 def pack(content: bytes) -> str:
@@ -107,12 +164,21 @@ def write_page(path: Path, robot: PageRobot, added: bool = False) -> int:
     A robot of the same name in the page is replaced.
     """
     others = [other for other in (read_robots(path) if added else []) if other.get("name") != robot.name]
-    data = {**asdict(PageData(FORMAT, [])), "robots": [*others, asdict(robot)]}
-    before, _, after = _split(_read_template())
+    data = {**asdict(PageData(FORMAT, [], None)), "robots": [*others, asdict(robot)]}
+    before, _, after = _split(read_template())
     make_folder(path.parent)
     content = before + _to_script(data) + after
     atomic_write(path, content)
     return len(content)
+
+
+def page_of_training(training: PageTraining) -> bytes:
+    """Return the page of a training; it may connect to the server that it is from, and to nothing else."""
+    before, _, after = _split(read_template())
+    if before.count(_NO_CONNECTION) != 1:
+        raise ValueError(f"{TEMPLATE.name} is of another version; build it again with: make page (needs Node.js)")
+    before = before.replace(_NO_CONNECTION, _NO_CONNECTION + b"; connect-src 'self'")
+    return before + _to_script(asdict(PageData(FORMAT, [], training))) + after
 
 
 def read_robots(path: Path) -> List[Mapping[str, object]]:
@@ -127,7 +193,8 @@ def read_robots(path: Path) -> List[Mapping[str, object]]:
     return robots
 
 
-def _read_template() -> bytes:
+def read_template() -> bytes:
+    """Return the page without robots; a checkout in which it is not built is a ValueError."""
     if not TEMPLATE.is_file():
         raise ValueError(f"this checkout has no {TEMPLATE.name} of the page; build it with: make page (needs Node.js)")
     return TEMPLATE.read_bytes()

@@ -8,7 +8,7 @@ import secrets
 import sys
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Callable, Iterator, List, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from rsl_rl.utils.text import one_line
@@ -29,14 +29,14 @@ _REFUSED = 1008  # code of a WebSocket that is closed because of a message
 
 
 class RequestGuard:
-    """Check each request of a server of the package websockets before the server's own handler sees it.
+    """Check each request of a local web server before the server's own handler sees it.
 
     The first request must have the token in its address (``?token=...``); it gets a cookie, which later requests must
     have. ``Host`` must be this computer, ``Origin`` the server itself, and no path may leave the folder of the page.
     """
 
-    def __init__(self) -> None:
-        self.token = secrets.token_urlsafe(24)
+    def __init__(self, token: str = "") -> None:
+        self.token = token or secrets.token_urlsafe(24)
         self._cookie = f"rsl_rl_{secrets.token_hex(4)}"  # cookies are shared between the ports of a computer
 
     def wrap(self, process_request: Optional[ProcessRequest]) -> ProcessRequest:
@@ -48,11 +48,17 @@ class RequestGuard:
                 return connection.respond(HTTPStatus.FORBIDDEN, f"{reason}\n")
             response = process_request(connection, request) if process_request is not None else None
             if response is not None:
-                response.headers["Set-Cookie"] = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
-                response.headers["Referrer-Policy"] = "no-referrer"
+                for name, value in self.headers.items():
+                    response.headers[name] = value
             return response
 
         return checked
+
+    @property
+    def headers(self) -> Dict[str, str]:
+        """Headers of each response to a request that is not refused."""
+        cookie = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+        return {"Set-Cookie": cookie, "Referrer-Policy": "no-referrer"}
 
     def refusal(self, request: Any) -> Optional[str]:
         """Return why a request (``path`` and ``headers``) is refused; None if it is not."""

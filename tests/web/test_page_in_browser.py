@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import struct
 from base64 import b64decode
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
@@ -25,12 +27,16 @@ navigator.getGamepads = () => [{connected: true, axes: [0, window.stick ?? 0, 0,
 """
 
 
-def test_page_of_a_trained_robot_follows_a_command_without_falls(page_file, visit):
+def test_page_of_a_trained_robot_follows_a_command_without_falls(page_file, visit, root, run_script, tmp_path):
     with visit(page_file) as tab:
         result = tab.evaluate("robotPage.simulate(20, [0.8, 0, 0])")
         place = tab.evaluate("[...robotPage.current.data.qpos]")
-    assert result["falls"] == 0
+    (tmp_path / "commands.json").write_text("[[[0.8, 0, 0], [0.8, 0, 0]]]")
+    onnx, commands = str(root / "tests" / "web" / "go2_flat.onnx"), str(tmp_path / "commands.json")
+    in_python = json.loads(run_script("deploy/sim_to_sim.py", onnx, "--commands", commands).stdout)
+    assert result["falls"] == in_python["fall_rate"] == 0
     assert result["error"] < 0.1  # [m/s]
+    assert result["error"] == pytest.approx(in_python["lin_vel_error"], abs=0.005)  # the page adds nothing to it
     assert place[0] > 0.8 * 20 - 2.0  # it did walk [m]
     assert page_file.stat().st_size < 8e6
 
@@ -58,6 +64,13 @@ def test_page_answers_keys_and_gamepad(page_file, visit):
         at_rest = tab.evaluate(speed)
         tab.evaluate("(window.button = true, robotPage.wantedCommand(), 0)")
         assert tab.evaluate(speed) > at_rest + 0.3  # pushed by the gamepad's button [m^2/s^2]
+
+
+def test_page_in_a_frame_that_may_not_use_gamepads_runs(page_file, visit):
+    with visit(page_file, script="navigator.getGamepads = () => { throw new DOMException('disallowed') }") as tab:
+        tab.keyboard.down("w")
+        assert tab.evaluate("robotPage.wantedCommand()[0] > 0")
+        assert tab.inner_text("#message") == ""
 
 
 def test_page_robot_that_is_pushed_hard_falls_and_starts_again(page_file, visit):
@@ -181,6 +194,91 @@ def test_page_physics_are_those_of_mujoco_in_python(page_file, visit, go2, tmp_p
         for state in states:
             mujoco.mj_step(model, data, 4)
             np.testing.assert_allclose(state, [*data.qpos, *data.qvel], atol=tolerance, err_msg=place)
+
+
+def stl(triangles):
+    """A binary STL file of triangles [T, 3, 3] in metres."""
+    faces = [struct.pack("<12fH", 0, 0, 0, *np.ravel(triangle), 0) for triangle in triangles]
+    return bytes(80) + struct.pack("<I", len(faces)) + b"".join(faces)
+
+
+def wedge(length, width, height):
+    """Triangles of a body that is low in front (x) and high at the back."""
+    low, high, (x, y) = -height, height, (length, width)
+    a, b, c, d = (x, -y, low), (x, y, low), (-x, y, low), (-x, -y, low)
+    e, f, g, h = (x, -y, low / 2), (x, y, low / 2), (-x, y, high), (-x, -y, high)
+    quads = [(a, d, c, b), (e, f, g, h), (a, b, f, e), (b, c, g, f), (c, d, h, g), (d, a, e, h)]
+    return [triangle for p, q, r, s in quads for triangle in ((p, q, r), (p, r, s))]
+
+
+@pytest.fixture
+def robot_with_meshes(go2, tmp_path):
+    """The Go2 with a trunk and thighs drawn as meshes: a binary STL, and an OBJ that is scaled and turned."""
+    folder = tmp_path / "robot"
+    (folder / "meshes").mkdir(parents=True)
+    (folder / "meshes" / "hull.stl").write_bytes(stl(wedge(0.3, 0.12, 0.07)))
+    points, faces = np.unique(np.reshape(wedge(20, 15, 110), (-1, 3)), axis=0, return_inverse=True)
+    lines = [f"v {x} {y} {z}" for x, y, z in points]
+    lines += [f"f {i} {j} {k}" for i, j, k in np.reshape(faces, (-1, 3)) + 1]
+    (folder / "meshes" / "thigh.obj").write_text("\n".join(lines) + "\n")
+    root = ElementTree.parse(ROBOTS.load("go2").model_path).getroot()
+    root.find("compiler").set("meshdir", "meshes")
+    asset = root.find("asset")
+    ElementTree.SubElement(asset, "mesh", {"name": "hull", "file": "hull.stl"})
+    scale = {"scale": "0.001 0.001 0.001"}
+    ElementTree.SubElement(asset, "mesh", {"name": "thigh", "file": "thigh.obj", **scale})
+    look = {"type": "mesh", "group": "1", "mass": "0", "contype": "0", "conaffinity": "0"}
+    for body in root.iter("body"):
+        name = body.get("name")
+        if name == "trunk":
+            ElementTree.SubElement(body, "geom", {"name": "drawn", "mesh": "hull", "rgba": "0.1 0.5 0.8 1", **look})
+        elif name and name.endswith("_thigh"):
+            turned = {"pos": "0 0 -0.1", "euler": "0 0.1 0", "rgba": "0.9 0.4 0.1 1"}
+            ElementTree.SubElement(body, "geom", {"name": f"drawn_{name}", "mesh": "thigh", **turned, **look})
+    (folder / "robot.xml").write_text(ElementTree.tostring(root, encoding="unicode"))
+    model, assets = read_model(folder / "robot.xml")
+    return replace(
+        go2(tmp_path), name="meshes", model=model, assets={n: pack(content) for n, content in assets.items()}
+    )
+
+
+def test_page_draws_the_meshes_of_a_robot_where_mujoco_has_them(page_file, visit, robot_with_meshes, tmp_path):
+    write_page(tmp_path / "meshes.html", robot_with_meshes)
+    drawn = """(() => {
+        const {model, data} = robotPage.current;
+        robotPage.act('pause');
+        robotPage.mujoco.mj_forward(model, data); // a step ends with the places of its start
+        robotPage.scene.draw(robotPage.current, null, null);
+        const meshes = robotPage.scene.shapes.filter(({geom}) => model.geom_type[geom] === 7);
+        return {pose: [...data.qpos], boxes: meshes.map(({mesh, geom}) => {
+            const points = mesh.geometry.getAttribute('position'), vector = mesh.position.clone(), all = [];
+            for (let i = 0; i < points.count; i++) {
+                all.push(vector.fromBufferAttribute(points, i).applyMatrix4(mesh.matrix).toArray());
+            }
+            return {geom, points: all, color: mesh.material.color.getHexString()};
+        })};
+    })()"""
+    with visit(tmp_path / "meshes.html") as tab:
+        assert tab.evaluate("robotPage.simulate(2, [0.5, 0, 0])")["falls"] == 0
+        result = tab.evaluate(drawn)
+        tab.screenshot(path=tmp_path / "meshes.png")
+    packed = {name: gzip.decompress(b64decode(content)) for name, content in robot_with_meshes.assets.items()}
+    model = mujoco.MjModel.from_xml_string(robot_with_meshes.model, packed)
+    data = mujoco.MjData(model)
+    data.qpos[:] = result["pose"]
+    mujoco.mj_kinematics(model, data)
+    assert [model.geom(each["geom"]).name for each in result["boxes"]] == [
+        "drawn", *(f"drawn_{leg}_thigh" for leg in ("FL", "FR", "RL", "RR"))
+    ]  # fmt: skip
+    for each in result["boxes"]:
+        geom = each["geom"]
+        mesh = model.geom_dataid[geom]
+        vertices = model.mesh_vert[model.mesh_vertadr[mesh] :][: model.mesh_vertnum[mesh]]
+        expected = vertices @ data.geom_xmat[geom].reshape(3, 3).T + data.geom_xpos[geom]
+        for reduce in (np.min, np.max):
+            np.testing.assert_allclose(reduce(each["points"], axis=0), reduce(expected, axis=0), atol=1e-4)
+        assert len(each["points"]) == 3 * 12
+    assert result["boxes"][0]["color"] == "1a80cc"
 
 
 HOSTILE = (

@@ -14,6 +14,15 @@ const SHORTCUTS: Record<string, string> = { Space: "pause", Period: "step", KeyR
 const beyondDeadZone = (value: number) =>
   Math.abs(value) < DEAD_ZONE ? 0 : (Math.sign(value) * (Math.abs(value) - DEAD_ZONE)) / (1 - DEAD_ZONE);
 
+/** Return the gamepads; there are none in a frame that may not use them. */
+function gamepads(): (Gamepad | null)[] {
+  try {
+    return navigator.getGamepads();
+  } catch {
+    return [];
+  }
+}
+
 /** What a user wants by keys, gamepad and touch. */
 export class Input {
   private keys = new Set<string>();
@@ -79,7 +88,7 @@ export class Input {
     shares[0] -= leftY;
     shares[1] -= leftX;
     shares[2] -= rightX;
-    const gamepad = navigator.getGamepads().find((each) => each?.connected);
+    const gamepad = gamepads().find((each) => each?.connected);
     if (gamepad) {
       const [x, y, turn] = gamepad.axes.map(beyondDeadZone);
       shares[0] -= y ?? 0;

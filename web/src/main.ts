@@ -2,14 +2,17 @@
 
 import { Input } from "./input";
 import { loadMujoco, type Mujoco } from "./mujoco";
-import type { PageData } from "./page_data";
+import type { PageData, PageRobot } from "./page_data";
 import { Plots } from "./plots";
+import { Training } from "./training";
 import type { Command } from "./policy";
 import { Scene, type Grip } from "./scene";
 import { Simulation, type Conditions } from "./simulation";
 
 const FORMAT = 1;
-const MAX_LAG = 0.1; // of real time, that is made up [s]
+const MAX_LAG = 0.25; // of real time, that is made up [s]
+const PLOT_PERIOD = 50; // [ms]
+const PHONE = 760; // largest width of a page whose sections can be closed [px]
 const PUSH = 1.0; // change of velocity [m/s]
 
 interface SliderOptions {
@@ -108,6 +111,7 @@ class Page {
   private speed = 1;
   private lag = 0; // of the simulation behind real time [s]
   private lastFrame = 0; // [ms]
+  private lastPlots = 0; // [ms]
   private computing = 0; // of a control step, smoothed [ms]
   private falls = 0; // when the status was last shown
   private grip: Grip | null = null;
@@ -137,10 +141,18 @@ class Page {
     addEventListener("hashchange", () => this.readLink());
   }
 
+  /** Let another policy walk; camera, command and conditions stay. */
+  async replace(robot: PageRobot): Promise<void> {
+    this.data.robots.splice(0, 1, robot);
+    await this.show(0, true);
+    await this.readLink();
+    document.body.classList.add("walking");
+  }
+
   private offerRobots(): void {
     const select = element<HTMLSelectElement>("robot");
     this.data.robots.forEach((robot, i) => select.add(new Option(robot.name, `${i}`)));
-    element("robot-choice").hidden = this.data.robots.length === 1;
+    element("robot-choice").hidden = this.data.robots.length <= 1;
     select.addEventListener("change", async () => {
       await this.show(Number(select.value));
       this.writeLink();
@@ -153,8 +165,8 @@ class Page {
     });
   }
 
-  /** Show one of the robots. */
-  async show(index: number): Promise<void> {
+  /** Show one of the robots, from where the camera is or from beside the robot. */
+  async show(index: number, keepsCamera = false): Promise<void> {
     const robot = this.data.robots[index] ?? this.data.robots[0];
     if (this.simulation?.robot === robot || this.isLoading) return;
     this.isLoading = true;
@@ -187,7 +199,7 @@ class Page {
     this.plots.clear();
     this.falls = 0;
     this.computing = 0;
-    this.scene.show(this.simulation);
+    this.scene.show(this.simulation, keepsCamera);
   }
 
   private changeConditions(): void {
@@ -197,6 +209,7 @@ class Page {
   }
 
   act(action: string): void {
+    if (!this.simulation) return; // before the first policy of a training
     if (action === "pause") {
       this.isPaused = !this.isPaused;
       element("pause").textContent = this.isPaused ? "Go on" : "Pause";
@@ -239,7 +252,7 @@ class Page {
     }
   }
 
-  private say(text: string): void {
+  say(text: string): void {
     message(text);
     setTimeout(() => message(""), 2500);
   }
@@ -261,11 +274,12 @@ class Page {
 
   /** Take the settings from the address; what is not understood is left out. */
   async readLink(): Promise<void> {
+    if (!this.data.robots.length) return;
     const settings = new URLSearchParams(location.hash.slice(1));
     const number = (text: string | null) => (text && Number.isFinite(Number(text)) ? Number(text) : null);
     await this.show(number(settings.get("robot")) ?? 0);
     const start = number(settings.get("start")) ?? 0;
-    if (this.simulation.robot.ground?.starts[start]) {
+    if (start !== this.simulation.start && this.simulation.robot.ground?.starts[start]) {
       this.simulation.start = start;
       element<HTMLSelectElement>("start").value = `${start}`;
       this.simulation.reset();
@@ -284,7 +298,8 @@ class Page {
     for (const button of buttons) {
       button.addEventListener("click", () => {
         for (const each of buttons) {
-          const isOpen = each === button && each.getAttribute("aria-expanded") === "false";
+          const closes = innerWidth <= PHONE && each.getAttribute("aria-expanded") === "true";
+          const isOpen = each === button && !closes;
           each.setAttribute("aria-expanded", `${isOpen}`);
           element(each.dataset.section!).classList.toggle("open", isOpen);
         }
@@ -338,11 +353,14 @@ class Page {
     requestAnimationFrame((next) => this.frame(next));
     const elapsed = (now - this.lastFrame) / 1000;
     this.lastFrame = now;
+    if (!this.simulation) return;
     if (!this.isPaused) {
       this.lag = Math.min(this.lag + this.speed * elapsed, MAX_LAG * Math.max(1, this.speed));
       for (; this.lag >= this.simulation.controlPeriod; this.lag -= this.simulation.controlPeriod) this.advance();
     }
     this.scene.draw(this.simulation, this.grip, this.pointer);
+    if (now - this.lastPlots < PLOT_PERIOD) return;
+    this.lastPlots = now;
     this.plots.draw(this.simulation);
     this.showStatus();
   }
@@ -353,7 +371,7 @@ class Page {
     element("falls").textContent = `${falls}`;
     element("since").textContent = `${sinceFall.toFixed(1)} s`;
     element("computing").textContent = `${this.computing.toFixed(1)} of ${(1000 * controlPeriod).toFixed(0)} ms`;
-    if (falls > this.falls) this.say("The robot fell.");
+    if (falls > this.falls && !this.data.training) this.say("The robot fell.");
     this.falls = falls;
   }
 
@@ -381,10 +399,11 @@ class Page {
 
 async function open(): Promise<void> {
   const data: PageData = JSON.parse(element("page-data").textContent!);
-  if (data.format !== FORMAT || !data.robots.length) throw new Error("this page has no robot; write it with rsl-rl play --page");
+  if (data.format !== FORMAT || !(data.robots.length || data.training)) throw new Error("this page has no robot; write it with rsl-rl play --page");
   const page = new Page(await loadMujoco(element("mujoco-wasm").textContent!), data);
   element("mujoco-wasm").remove();
-  await page.readLink();
+  if (data.training) new Training(data.training, (robot) => page.replace(robot), (text) => page.say(text));
+  else await page.readLink();
   requestAnimationFrame((now) => page.frame(now));
   Object.assign(window, { robotPage: page }); // for programs that drive the page
 }

@@ -35,7 +35,36 @@ export interface PageRobot {
   card: PageFact[];
 }
 
+export interface PageTraining {
+  task: string;
+  run: string;
+  first: number;
+  last: number;
+  gate: Record<string, number>;
+  has_robot: boolean;
+}
+
 export interface PageData {
   format: number;
   robots: PageRobot[];
+  training: PageTraining | null;
+}
+
+export interface TrainingNews {
+  replaces: boolean;
+  records: Record<string, number>[];
+  newest: Record<string, number>;
+  evaluation: Record<string, number>;
+  faults: Record<string, number>;
+  damaged: number;
+  seconds_left: number | null;
+  checkpoint: number;
+  ending: string;
+}
+
+export interface PagePolicy {
+  checkpoint: number;
+  robot: PageRobot | null;
+  problem: string;
+  pause: number;
 }

@@ -23,7 +23,7 @@ interface Pen {
 }
 
 /** Return an empty canvas in the size in which it is shown. */
-function start(canvas: HTMLCanvasElement, height: number): Pen {
+export function startCanvas(canvas: HTMLCanvasElement, height: number): Pen {
   const [width, ratio] = [canvas.clientWidth, devicePixelRatio];
   canvas.width = width * ratio;
   canvas.height = height * ratio;
@@ -84,10 +84,10 @@ export class Plots {
       const newest = this.samples[this.samples.length - 1];
       commanded.value = newest.commanded[axis].toFixed(2);
       measured.value = newest.measured[axis].toFixed(2);
-      this.drawCurve(start(canvas, 56), axis, 1.3 * Math.max(...ranges[axis].map(Math.abs), 0.2), simulation.time);
+      this.drawCurve(startCanvas(canvas, 56), axis, 1.3 * Math.max(...ranges[axis].map(Math.abs), 0.2), simulation.time);
     });
-    this.drawFeet(start(this.feet, ROW * simulation.feet.length), simulation);
-    drawTorques(start(this.torques, ROW * simulation.jointNames.length), simulation);
+    this.drawFeet(startCanvas(this.feet, ROW * simulation.feet.length), simulation);
+    drawTorques(startCanvas(this.torques, ROW * simulation.jointNames.length), simulation);
   }
 
   private drawCurve({ context, width, height, css }: Pen, axis: number, largest: number, now: number): void {

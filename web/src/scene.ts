@@ -7,6 +7,7 @@ import type { Ground, Simulation } from "./simulation";
 
 const VISIBLE_GROUPS = 2; // geoms of higher groups are hidden in MuJoCo's viewers too
 const PLANE = 60; // size of the plane, which moves with the robot [m]
+const SLOW_RATIO = 0.6; // pixels that the processor draws for a pixel of the screen, along each side
 const PATCH = 60; // cells along each side of the patches in which a ground is drawn
 
 /** A point of a body that a user has grabbed. */
@@ -18,6 +19,18 @@ export interface Grip {
 
 const color = (name: string) =>
   new THREE.Color(getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+
+/** Whether there is no graphics card: the processor draws, and can draw less. */
+const drawsSlowly = !document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+
+/** Return a material of a surface; one that shines costs more. */
+function surface(look: THREE.MeshLambertMaterialParameters, roughness: number): Surface {
+  return drawsSlowly
+    ? new THREE.MeshLambertMaterial(look)
+    : new THREE.MeshStandardMaterial({ ...look, roughness, metalness: roughness < 1 ? 0.1 : 0 });
+}
+
+type Surface = THREE.MeshLambertMaterial | THREE.MeshStandardMaterial;
 
 export class Scene {
   follows = true;
@@ -44,16 +57,17 @@ export class Scene {
     private canvas: HTMLCanvasElement,
     private panel: HTMLElement,
   ) {
-    this.renderer = new THREE.WebGLRenderer({ canvas, antialias: true });
-    this.renderer.setPixelRatio(Math.min(devicePixelRatio, 2));
+    this.renderer = new THREE.WebGLRenderer({ canvas, antialias: !drawsSlowly });
+    this.renderer.setPixelRatio(drawsSlowly ? SLOW_RATIO : Math.min(devicePixelRatio, 2));
     this.renderer.shadowMap.enabled = true;
+    if (drawsSlowly) this.renderer.shadowMap.type = THREE.BasicShadowMap;
     this.camera.up.set(0, 0, 1);
     this.controls = new OrbitControls(this.camera, canvas);
     this.controls.maxPolarAngle = 1.5;
     this.controls.minDistance = 0.4;
     this.controls.maxDistance = 25;
     this.sun.castShadow = true;
-    this.sun.shadow.mapSize.set(1024, 1024);
+    this.sun.shadow.mapSize.setScalar(drawsSlowly ? 512 : 1024);
     this.sun.shadow.radius = 4;
     this.rope.frustumCulled = this.scan.frustumCulled = false;
     this.scene.add(this.sky, this.world);
@@ -62,8 +76,9 @@ export class Scene {
     this.colorScene();
   }
 
-  /** Show another robot on its ground. */
-  show(simulation: Simulation): void {
+  /** Show another robot on its ground, from where the camera is or from beside the robot. */
+  show(simulation: Simulation, keepsCamera: boolean): void {
+    const isFirst = !this.floor;
     for (const { mesh } of this.shapes) this.remove(mesh);
     if (this.floor) this.remove(this.floor);
     this.shapes = [];
@@ -74,13 +89,8 @@ export class Scene {
       const geometry = shapeOf(model, geom);
       if (!geometry) continue;
       const [r, g, b, a] = colorOf(model, geom);
-      const material = new THREE.MeshStandardMaterial({
-        color: new THREE.Color().setRGB(r, g, b, THREE.SRGBColorSpace),
-        roughness: 0.55,
-        metalness: 0.1,
-        transparent: a < 1,
-        opacity: a,
-      });
+      const rgb = new THREE.Color().setRGB(r, g, b, THREE.SRGBColorSpace);
+      const material = surface({ color: rgb, transparent: a < 1, opacity: a }, 0.55);
       const mesh = new THREE.Mesh(geometry, material);
       mesh.castShadow = mesh.receiveShadow = true;
       mesh.matrixAutoUpdate = false;
@@ -94,7 +104,7 @@ export class Scene {
     Object.assign(this.sun.shadow.camera, { left: -reach, right: reach, top: reach, bottom: -reach, far: 12 * this.size });
     this.sun.shadow.camera.updateProjectionMatrix();
     this.colorScene();
-    this.lookAt(simulation);
+    if (isFirst || !keepsCamera) this.lookAt(simulation);
   }
 
   /** Put the camera beside the robot. */
@@ -211,7 +221,8 @@ export class Scene {
       this.renderer.setSize(width, height, false);
     }
     // the robot is in the middle of what the panels leave free
-    const across = width >= 1080 ? 15 : width > 760 ? 160 : 0;
+    const beside = this.panel.clientWidth;
+    const across = width >= 1080 ? (beside - 290) / 2 : width > 760 ? beside / 2 : 0;
     const down = width > 760 ? 0 : Math.max(0, this.panel.clientHeight - 60) / 2;
     this.camera.aspect = width / height;
     this.camera.setViewOffset(width, height, across, down, width, height);
@@ -232,7 +243,7 @@ export class Scene {
     (this.rope.material as THREE.LineBasicMaterial).color = color("--measured");
     (this.scan.material as THREE.PointsMaterial).color = color("--commanded");
     if (!this.floor) return;
-    const material = this.floor.material as THREE.MeshStandardMaterial;
+    const material = this.floor.material as Surface;
     if (material.map) {
       material.map.dispose();
       material.map = tiles();
@@ -316,7 +327,7 @@ function tiles(): THREE.Texture {
   const texture = new THREE.CanvasTexture(canvas);
   texture.wrapS = texture.wrapT = THREE.RepeatWrapping;
   texture.repeat.set(PLANE / 2, PLANE / 2);
-  texture.anisotropy = 8;
+  texture.anisotropy = drawsSlowly ? 1 : 8;
   texture.colorSpace = THREE.SRGBColorSpace;
   return texture;
 }
@@ -324,7 +335,7 @@ function tiles(): THREE.Texture {
 function planeMesh(): THREE.Mesh {
   const mesh = new THREE.Mesh(
     new THREE.PlaneGeometry(PLANE, PLANE),
-    new THREE.MeshStandardMaterial({ map: tiles(), roughness: 1 }),
+    surface({ map: tiles() }, 1),
   );
   mesh.receiveShadow = true;
   return mesh;
@@ -333,7 +344,7 @@ function planeMesh(): THREE.Mesh {
 /** Patches of a ground, of which only those in view are drawn. */
 function groundMesh(ground: Ground): THREE.Mesh {
   const { rows, columns, cell, origin } = ground.shape;
-  const material = new THREE.MeshStandardMaterial({ roughness: 1, flatShading: true });
+  const material = surface({ flatShading: true }, 1);
   const whole = new THREE.Mesh(new THREE.BufferGeometry(), material);
   for (let i = 0; i < rows - 1; i += PATCH) {
     for (let j = 0; j < columns - 1; j += PATCH) {
