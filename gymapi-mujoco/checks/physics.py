@@ -6,7 +6,7 @@
 The exit status is 1 if a deviation is above its tolerance. The tests of the package run the same cases.
 """
 
-# pyright: reportMissingImports=false, reportMissingModuleSource=false
+# pyright: reportMissingImports=false, reportMissingModuleSource=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import argparse
