@@ -64,7 +64,8 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=2, default=(1280, 800), metavar=("WIDTH", "HEIGHT"))
     parser.add_argument("--seconds", type=float, default=10.0)
     flags = parser.parse_args()
-    print(json.dumps(measure(flags.page, *flags.size, flags.seconds)))
+    width, height = flags.size
+    print(json.dumps(measure(flags.page, width, height, flags.seconds)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, TypeVar
 
 import huggingface_hub
+from huggingface_hub.hf_api import RepoFile
 
 from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.text import one_line
@@ -49,7 +50,7 @@ def _names(paths: Iterable[str]) -> List[str]:
 def _sizes(repository: str) -> Dict[str, int]:
     """Return the size of each file of a repository by its path [bytes]."""
     found = _ask(repository, lambda: list(huggingface_hub.HfApi().list_repo_tree(repository, recursive=True)))
-    return {item.path: item.size for item in found if hasattr(item, "size")}  # folders have none
+    return {item.path: item.size for item in found if isinstance(item, RepoFile)}
 
 
 def pull(repository: str, name: str, zoo: Zoo, replaces: bool = False) -> Card:
