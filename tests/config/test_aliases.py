@@ -24,9 +24,14 @@ from rsl_rl.utils.config_io import from_dict, to_dict
 
 
 def with_former_terms(task):
-    """Return the task with reward terms whose parameters were settings once."""
+    """Return the task with reward terms and events whose parameters were settings once."""
     terms = {name: term for name, term in task.rewards.terms.items() if name != "foot_timing"}
-    return replace(task, rewards=RewardConfig({**terms, "trot": RewardTerm(0.75)}))
+    pushes = {"push": EventTerm("interval", 2.0, params={"push_turning": 1.5})}
+    return replace(
+        task,
+        rewards=RewardConfig({**terms, "trot": RewardTerm(0.75)}, only_positive=task.rewards.only_positive),
+        randomization=RandomizationConfig().with_terms(pushes),
+    )
 
 
 TASK = with_former_terms(flat_task())
@@ -133,7 +138,7 @@ def test_former_flags_set_the_present_fields_and_print_a_note(capsys):
         present = present.with_params(term, tracking_sigma=0.3)
     assert env.rewards == present
     assert env.randomization.terms["model_parameters"].params["friction"] == (0.2, 1.5)
-    assert env.randomization.terms["push"] == replace(TASK.randomization.terms["push"], period=6.0)
+    assert env.randomization.terms["push"] == replace(flat_task().randomization.terms["push"], period=6.0)
     policy, critic = env.observations["policy"], env.observations["critic"]
     assert (policy.terms["gravity"].noise, policy.history, critic.terms["joint_pos"].scale) == (0.1, 2, 3.0)
     notes = capsys.readouterr().out

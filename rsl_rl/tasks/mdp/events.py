@@ -187,7 +187,8 @@ class Events:
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the state of each event that has one."""
-        return {name: event.state_dict() for name, event in self._stateful().items()}
+        states = {name: event.state_dict() for name, event in self._stateful().items()}
+        return {name: state for name, state in states.items() if state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned; an event that the state does not have keeps its own."""
