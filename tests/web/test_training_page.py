@@ -18,6 +18,8 @@ from rsl_rl.viz.training_news import TrainingWatch
 if not TEMPLATE.is_file():
     pytest.skip("the page is not built: make page", allow_module_level=True)
 
+pytestmark = pytest.mark.slow  # a browser that draws with the processor may take minutes
+
 HOSTILE = "<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script>"
 LOADING = 300  # [s], on a machine with a load
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
