@@ -77,7 +77,8 @@ class FarGoalConfig(ToyConfig):
         super().__post_init__()
         require_counts(self, 2, "num_rooms", "num_doors", high=1000)
         reachable = self.episode_steps >= self.num_rooms
-        require_field(self, "episode_steps", reachable, f" ends an episode before room {self.num_rooms}; raise it")
+        fits = f" ends an episode before room {self.num_rooms}; raise it, or lower num_rooms"
+        require_field(self, "episode_steps", reachable, fits)
 
 
 @dataclass(frozen=True)
