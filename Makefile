@@ -16,7 +16,7 @@ help:
 .venv/installed: setup.py constraints.txt Makefile
 	test -x $(PY) || $(PYTHON) -m venv .venv || python3 -m venv .venv
 	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,sweep,hub,dev]"
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[sim,warp,video,export,viewer,sweep,identify,motion,hub,dev]"
 	touch $@
 
 # ends as soon as an evaluation reaches three hours between failures under a joystick, in 3.1 robot-hours after
