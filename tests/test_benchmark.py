@@ -80,6 +80,7 @@ def test_a_learner_is_timed_phase_by_phase(run_script):
     assert "8 environments x 4 steps" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_peer_takes_turns_with_us_and_both_are_drawn(run_script, peer, tmp_path):
     picture = tmp_path / "growth.png"
     arguments = ("learner", "--num_envs", "16", "8", *SMALL, "--peer", str(peer), "--plot", str(picture))
@@ -98,6 +99,7 @@ def test_a_peer_takes_turns_with_us_and_both_are_drawn(run_script, peer, tmp_pat
     assert list(tmp_path.iterdir()) == [picture]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_counted_is_left_out(run_script, peer):
     """torch's fused LSTM hides its products, and ours does not."""
     arguments = ("learner", "--num_envs", "8", *SMALL, "--policy", "lstm", "--peer", str(peer))

@@ -17,7 +17,9 @@ def old_run(tmp_path):
     return lambda task: Path(shutil.copytree(FOLDER / task / "old", tmp_path / task / "old"))
 
 
-@pytest.mark.parametrize("task", ["toy", "recall", "go2_flat"])
+@pytest.mark.parametrize(
+    "task", ["go2_flat", *(pytest.param(name, marks=pytest.mark.slow) for name in ("toy", "recall"))]
+)
 def test_old_run_is_resumed_with_its_episodes(task, old_run, run_script):
     run = old_run(task)
     arguments = ("--task", task, "--resume", "--load_run", str(run), "--max_iterations", "4")
@@ -48,7 +50,7 @@ def test_old_run_is_played_and_exported(old_run, run_script):
     assert {"policy.pt", "policy.json", "parity.json", "play.png"} <= {path.name for path in run.glob("exported/*")}
 
 
-@pytest.mark.parametrize("flag", ["--fault_dump", "--postmortem"])
+@pytest.mark.parametrize("flag", [pytest.param("--fault_dump", marks=pytest.mark.slow), "--postmortem"])
 def test_old_fault_dump_is_replayed_and_the_old_flag_prints_a_note(flag, old_run, run_script):
     run = old_run("go2_flat")
     arguments = ("--task", "go2_flat", "--load_run", str(run), flag, "state_2", "--no_video")

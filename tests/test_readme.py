@@ -17,7 +17,9 @@ def test_readme_shows_a_film_of_less_than_3_megabytes(root):
     assert len(content) < 3e6
 
 
-@pytest.mark.parametrize("extras", ["sim,video", "sweep", pytest.param("gymnasium,sim", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "extras", ["sim,video", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sweep", "gymnasium,sim"))]
+)
 def test_the_installation_resolves(root, extras):
     """The pages' own commands, without the last step: installing over the checkout under test."""
     import subprocess

@@ -58,10 +58,10 @@ def train(root, experiment, phase, *signals):
 @pytest.mark.parametrize(
     ("phase", "number", "code"),
     [
-        ("rollout", signal.SIGTERM, 143),
         ("update", signal.SIGTERM, 143),
-        ("save", signal.SIGTERM, 143),
         ("rollout", signal.SIGINT, 130),
+        pytest.param("rollout", signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param("save", signal.SIGTERM, 143, marks=pytest.mark.slow),
         pytest.param("update", signal.SIGUSR1, 143, marks=pytest.mark.slow),
         pytest.param("rollout", signal.SIGHUP, 143, marks=pytest.mark.slow),
     ],
@@ -119,7 +119,7 @@ def test_a_training_that_cannot_go_on_is_one_line_and_exit_code_1(run_script, ro
     assert "fault: reward" in done.stdout and "postmortem/reward_1.json" in done.stdout
 
 
-@pytest.mark.parametrize("where", ["a pipe that nobody reads", "a full disk"])
+@pytest.mark.parametrize("where", [pytest.param("a pipe that nobody reads", marks=pytest.mark.slow), "a full disk"])
 def test_a_console_that_is_gone_ends_no_training(root, experiment, where):
     arguments = ["--task", "toy", "--experiment_name", experiment, "--max_iterations", "20", "--save_interval", "10"]
     reading, writing = os.pipe()

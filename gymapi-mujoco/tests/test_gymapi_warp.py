@@ -110,6 +110,7 @@ def test_client_in_the_way_of_legged_gym_steps_and_resets(gymapi, warp, monkeypa
     torch.testing.assert_close(env.root_states[1], env.start[1], atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_no_call_of_a_step_waits_for_the_device_or_leaves_it():
     command = [sys.executable, "-W", "ignore", str(HERE / "fake_gpu.py")]
     environment = {**os.environ, "GYMAPI_MUJOCO_ENGINE": "cpu"}

@@ -220,6 +220,7 @@ def test_grpo_moves_the_point_to_the_origin():
     )  # at best 0.93, and 0 for doing nothing
 
 
+@pytest.mark.slow
 def test_grpo_writes_tokens_backwards_for_a_reward_at_the_end():
     runner = trained("reverse", 90)
     assert 4 * mean_reward(runner, ReverseConfig(num_envs=500).build(seed=9), 4) > 0.9  # 0.2 for random tokens
@@ -230,6 +231,7 @@ def test_grpo_finds_digits_that_add_up_to_a_number():
     assert 4 * mean_reward(runner, TargetSumConfig(num_envs=500).build(seed=9), 4) > 0.7  # 0.11 for random digits
 
 
+@pytest.mark.slow
 def test_grpo_trains_a_memory():
     torch.manual_seed(1)
     cfg = LearnConfig(

@@ -62,7 +62,8 @@ def rsl_rl(project, root):
     return run
 
 
-@pytest.mark.parametrize("name", ["mine", pytest.param("mine:Mine", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mine", "mine:Mine"])
 def test_task_with_an_inherited_name_is_resumed_and_played(rsl_rl, project, name):
     where = ("--task", name, "--log_root", str(project / "runs"))
     done = rsl_rl("train", *where, *TINY, "--max_iterations", "1")

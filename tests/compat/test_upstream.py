@@ -15,12 +15,11 @@ from tests.compat.era_configs import CONFIGS
 from tests.era_clients import V1PrivilegedEnv, V2Env, V5Env
 
 CASES = [
-    ("2.3.3", "none"),
     ("3.0.1", "lstm"),
-    ("5.5.1", "gru"),
+    pytest.param("5.5.1", "gru", marks=pytest.mark.slow),
     *(
         pytest.param(version, "none", marks=pytest.mark.slow)
-        for version in ("2.2.4", "3.0.1", "3.3.0", "4.0.1", "5.5.1")
+        for version in ("2.2.4", "2.3.3", "3.0.1", "3.3.0", "4.0.1", "5.5.1")
     ),
     pytest.param("2.3.3", "gru", marks=pytest.mark.slow),
     pytest.param("4.0.1", "lstm", marks=pytest.mark.slow),

@@ -396,6 +396,7 @@ def until(condition, seconds=20.0):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_browser_shows_and_steers_the_robot(page, browser, tmp_path):
     first, second = (browser.new_page(viewport={"width": 1100, "height": 700}) for _ in range(2))
     for tab in (first, second):

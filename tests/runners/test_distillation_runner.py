@@ -213,6 +213,7 @@ def test_distilled_go2_has_the_observations_of_its_teacher_and_walks_through_an_
     OnPolicyRunner(env, cfg).learn(1)
 
 
+@pytest.mark.slow
 def test_train_begins_with_the_weights_of_a_checkpoint(root, run_script, small_cfg):
     experiment = f"init-{uuid.uuid4().hex[:8]}"
     common = ("scripts/train.py", "--task", "toy", "--experiment_name", experiment, "--max_iterations", "1")
