@@ -26,10 +26,10 @@ from rsl_rl.viz.page_server import PageServer
 from rsl_rl.viz.request_guard import HOST, RequestGuard
 from rsl_rl.viz.training_news import TrainingWatch
 
-_NICENESS = 19  # lowest priority
+_NICENESS = 10  # so that the first policy comes within a minute also where the training takes all processors
 _PAUSE, _LONGEST_PAUSE = 100.0, 30.0
 """Pause after an export as a multiple of the processor time that it took, and the longest one [s]: other programs slow
-a training down, also those of the lowest priority. Only the first export, which imports PyTorch, takes more than the
+a training down, also those of a low priority. Only the first export, which imports PyTorch, takes more than the
 hundredth of the longest pause."""
 
 _FAREWELL = 3.0  # longest time for the last news [s]
