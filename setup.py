@@ -54,14 +54,19 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="BSD-3-Clause",
-    packages=[*find_packages(include=["rsl_rl", "rsl_rl.*"]), *FOLDERS],
+    packages=[
+        *find_packages(include=["rsl_rl", "rsl_rl.*"]),
+        *FOLDERS,
+        *(f"rsl_rl_zoo.{name}" for name in find_packages("zoo")),
+    ],
     package_dir=FOLDERS,
     package_data={
         "rsl_rl": ["py.typed"],
         "rsl_rl.exporters": ["c_source/*"],
         "rsl_rl.robots": ["*/*.xml", "*/*.urdf"],
         "rsl_rl.viz": ["page.html"],
-        "rsl_rl_zoo": ["*/*.onnx", "*/*.json", "*/*.yaml", "*/*.md"],
+        "rsl_rl_zoo": ["*/*.onnx", "*/*.json", "*/*.yaml", "*/*.md", "*/*.webp"],
+        "rsl_rl_zoo.robots": ["*/*.xml", "*/LICENSE"],
     },
     entry_points={
         "console_scripts": ["rsl-rl = rsl_rl.cli.main:main"],

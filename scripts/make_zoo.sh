@@ -10,14 +10,22 @@ python=${PYTHON:-.venv/bin/python}
 logs=${LOGS:-logs/zoo_trainings}
 names=("$@")
 if [ ${#names[@]} = 0 ]; then
-  names=(go2_flat go2_flat_blind go2_flat_robust go2_rough anymal_c_flat anymal_c_rough g1_flat h1_flat)
+  names=(go2_flat go2_flat_blind go2_flat_robust go2_rough anymal_c_flat anymal_c_rough g1_flat h1_flat solo12_flat go1_flat)
 fi
+
+task_of() {
+  case $1 in
+    solo12_flat) echo rsl_rl_zoo.robots.solo12.flat:Solo12Flat ;;
+    go1_flat) echo rsl_rl_zoo.robots.go1.flat:Go1Flat ;;
+    *) echo "$1" ;;
+  esac
+}
 
 for name in "${names[@]}"; do
   if ! grep -qs '^done:' "$logs/$name.txt"; then
     mkdir -p "$logs"
     echo "training $name; its output is in $logs/$name.txt"
-    "$python" -m rsl_rl train --task "$name" --seed 1 --log_root "$logs" > "$logs/$name.txt" 2>&1
+    "$python" -m rsl_rl train --task "$(task_of "$name")" --seed 1 --log_root "$logs" > "$logs/$name.txt" 2>&1
   fi
 done
 for name in "${names[@]}"; do

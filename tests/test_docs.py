@@ -253,6 +253,8 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     'rsl-rl zoo add logs/go2_flat/<run> --licence BSD-3-Clause --weakness "It falls on slippery ground."': (
         "tests/cli/test_zoo_command.py"
     ),
+    "rsl-rl train --task rsl_rl_zoo.robots.solo12.flat:Solo12Flat --seed 1": "tests/cli/test_zoo_command.py",
+    "rsl-rl zoo add logs/solo12_flat/<run> --name solo12_flat --licence BSD-3-Clause": "tests/cli/test_zoo_command.py",
     **dict.fromkeys(
         (
             "rsl-rl zoo push go2_flat your-name/zoo",

@@ -84,6 +84,8 @@ class Experiments:
 
     def load(self, name: str) -> Type[TrainConfig]:
         """Import the class of an experiment; a name that is unknown or registered twice is a ValueError."""
+        if name.partition(".")[0] in FOLDERS:
+            import_shipped(name.partition(".")[0])
         paths = sorted(set(self._paths.get(name, [])))
         if len(paths) > 1:
             raise ValueError(f"--task {name} is registered by several packages; use one of {', '.join(paths)}")

@@ -26,10 +26,11 @@ from rsl_rl.viz.page_server import PageServer
 from rsl_rl.viz.request_guard import HOST, RequestGuard
 from rsl_rl.viz.training_news import TrainingWatch
 
-_NICENESS = 19  # lowest priority
-_PAUSE, _LONGEST_PAUSE = 100.0, 60.0
+_NICENESS = 10  # so that the first policy comes within a minute also where the training takes all processors
+_PAUSE, _LONGEST_PAUSE = 100.0, 30.0
 """Pause after an export as a multiple of the processor time that it took, and the longest one [s]: other programs slow
-a training down, also those of the lowest priority."""
+a training down, also those of a low priority. Only the first export, which imports PyTorch, takes more than the
+hundredth of the longest pause."""
 
 _FAREWELL = 3.0  # longest time for the last news [s]
 
@@ -95,6 +96,7 @@ class PolicySource:
         self._newest, self._until = PagePolicy(-1, None, "", 0.0), 0.0  # the end of the pause [s]
         self._robot: Optional[PageRobot] = None  # of the first policy; model and ground are the same for all
         self._task: Optional[Tuple[Any, Any]] = None  # config of the run, and an environment of its task
+        self._graph: Any = None  # OnnxGraph of the first policy
 
     def newest(self) -> PagePolicy:
         """Return the policy of the newest undamaged checkpoint, or in the pause after an export the policy before."""
@@ -116,6 +118,7 @@ class PolicySource:
     def _load(self) -> PagePolicy:
         from rsl_rl.cli.export import describe_policy
         from rsl_rl.evaluation.page_robot import describe_training, gather_robot
+        from rsl_rl.exporters.onnx import OnnxGraph
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.checkpoints import find_checkpoint, iteration_of
 
@@ -125,14 +128,15 @@ class PolicySource:
         self._task = self._task or self._build()
         cfg, env = self._task
         loaded = load_policy(cfg, env, self._run, iteration)
-        groups = loaded.runner.alg.policy.actor_model.groups
+        policy = loaded.runner.alg.inference_policy
+        self._graph = self._graph or OnnxGraph(policy)
         facts = describe_training(self._run, loaded.checkpoint, cfg, loaded.env_steps, "")
         with tempfile.TemporaryDirectory() as folder:
             content = describe_policy(loaded, cfg, env)
-            onnx = loaded.runner.export_policy_to_onnx(Path(folder), metadata=content)
+            onnx = self._graph.write(policy, Path(folder) / "policy.onnx", content)
             if self._robot is None:
                 atomic_write(onnx.with_suffix(".json"), json.dumps(content).encode())
-                self._robot = gather_robot(env, cfg.env, onnx, groups, {})
+                self._robot = gather_robot(env, cfg.env, onnx, policy.actor_model.groups, {})
             card = [PageFact(name, value) for name, value in facts.items() if name != "Licence"]
             robot = replace(self._robot, onnx=pack(onnx.read_bytes()), card=card)
         return PagePolicy(iteration, robot, "", 0.0)

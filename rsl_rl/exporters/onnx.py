@@ -9,8 +9,10 @@ import warnings
 from pathlib import Path
 from typing import Any, Mapping, Optional
 
-import onnxscript  # noqa: F401  # needed by torch.onnx; imported here so that a missing package fails early
+import onnx
 import torch
+from onnxscript import ir  # torch.onnx needs the package too
+from torch import nn
 
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules.policy import ActorCritic
@@ -29,9 +31,43 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
     Each entry of ``metadata`` becomes a metadata property of the model, as JSON. Behind them are network_sha256, the
     checksum of the model without properties, and sha256, that of the file before it.
     """
-    module = policy_module(policy)
+    return OnnxGraph(policy).write(policy, path, metadata)
+
+
+class OnnxGraph:
+    """The graph of a policy, for policies whose networks have the same shape: tracing takes a second of processor time,
+    and writing with other weights a few hundredths of one."""
+
+    def __init__(self, policy: ActorCritic):
+        module = policy_module(policy)
+        self._program = _trace(module)
+        self._traced = self._program.model_proto
+
+    def write(self, policy: ActorCritic, path: Path, metadata: Optional[Mapping[str, Any]] = None) -> Path:
+        """Write a policy with such networks; the bytes are those of :func:`export_onnx`."""
+        weights = policy_module(policy).state_dict()
+        model = onnx.ModelProto()
+        model.CopyFrom(self._traced)
+        for initializer in model.graph.initializer:
+            if initializer.name in weights:
+                initializer.raw_data = weights[initializer.name].numpy().tobytes()
+        program = self._program
+        program.model = ir.from_proto(model)
+        program.optimize()
+        for node in program.model.graph:
+            node.metadata_props.clear()  # names of source files on this machine
+        network_sha256 = hashlib.sha256(program.model_proto.SerializeToString()).hexdigest()
+        for name, value in {**(metadata or {}), "network_sha256": network_sha256}.items():
+            program.model.metadata_props[name] = json.dumps(value)
+        content = program.model_proto.SerializeToString()
+        make_folder(path.parent)
+        atomic_write(path, content + _checksum_entry(content))
+        return path
+
+
+def _trace(module: nn.Module) -> Any:
+    """Return the ONNX program of a policy module, with the names of its parameters, before constants are folded."""
     inputs = example_inputs(module)
-    make_folder(path.parent)
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     try:
@@ -45,19 +81,13 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
                 output_names=list(output_names(module)),
                 opset_version=OPSET,
                 dynamo=True,
+                optimize=False,
                 verbose=False,
             )
     finally:
         logger.setLevel(level)
     assert program is not None
-    for node in program.model.graph:
-        node.metadata_props.clear()  # names of source files on this machine
-    network_sha256 = hashlib.sha256(program.model_proto.SerializeToString()).hexdigest()
-    for name, value in {**(metadata or {}), "network_sha256": network_sha256}.items():
-        program.model.metadata_props[name] = json.dumps(value)
-    content = program.model_proto.SerializeToString()
-    atomic_write(path, content + _checksum_entry(content))
-    return path
+    return program
 
 
 def _checksum_entry(content: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Render recorded poses: `python -m rsl_rl.viz.render_worker RECORDING.npz VIDEO.mp4 [PARENT]`, or SHEET.png.
+"""Render recorded poses: `python -m rsl_rl.viz.render_worker RECORDING.npz VIDEO.mp4 [PARENT]`, FILM.webp or SHEET.png.
 
-The recording is that of :func:`rsl_rl.viz.video.write_video` or of :func:`~rsl_rl.viz.video.write_pictures`. PARENT is
-the id of the parent process; the rendering of a video stops when that process has ended. Rendering runs in a separate
+The recording is that of a function of :mod:`rsl_rl.viz.video`. PARENT is the id of the parent process; the rendering of
+a video stops when that process has ended. Rendering runs in a separate
 process because OpenGL drivers may be missing or crash.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any, List, Optional, Sequence
+from typing import Any, Iterator, List, Optional, Sequence
 
 import mujoco
 import numpy as np
@@ -24,13 +24,37 @@ from rsl_rl.viz.scene import add_axes, add_dots, height_to_look_at, places_of, s
 
 
 def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
-    """Render poses [frames, robots, nq] as a video and a contact sheet; the camera follows the first robot.
-
-    On a plane the robots are moved apart, the first one stays at its place.
-    """
+    """Write poses [frames, robots, nq] as a video and a contact sheet."""
     import imageio
     import imageio_ffmpeg
 
+    imageio_ffmpeg.get_ffmpeg_exe()  # fails early if there is none
+    chosen: List[Image.Image] = []  # for the contact sheet
+    sheet_frames = evenly_spaced(len(recorded["poses"]))
+    with imageio.get_writer(
+        path,
+        format="FFMPEG",
+        fps=float(recorded["fps"]),
+        macro_block_size=8,  # type: ignore[arg-type]  # a name is as good as a plugin
+    ) as video:
+        for i, image in enumerate(frames(recorded, parent)):
+            video.append_data(np.asarray(image))
+            chosen += [image] * sheet_frames.count(i)
+    contact_sheet(chosen).save(path.with_name(f"{path.stem}_frames.png"))
+
+
+def render_film(recorded: Any, path: Path, parent: Optional[int]) -> None:
+    """Write poses [frames, robots, nq] as an animated picture, WebP, which web pages show without a player."""
+    first, *others = frames(recorded, parent)
+    period = round(1000 / float(recorded["fps"]))  # [ms]
+    first.save(path, save_all=True, append_images=others, duration=period, loop=0, quality=50, method=6)
+
+
+def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
+    """Yield a picture of each pose; the camera follows the first robot.
+
+    On a plane the robots are moved apart, the first one stays at its place.
+    """
     ground, points, poses = ground_of(recorded), recorded.get("points"), recorded["poses"]
     model = load_model(str(recorded["model_path"]), ground)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
@@ -39,17 +63,10 @@ def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
     camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
     if ground is not None:  # from higher, so that hills do not hide the robot
         camera.distance, camera.elevation = 1.5 * camera.distance, -30.0
-    imageio_ffmpeg.get_ffmpeg_exe()  # fails early if there is none
-    font = ImageFont.load_default(size=18)
-    chosen: List[Image.Image] = []  # for the contact sheet
-    sheet_frames, look_at = evenly_spaced(len(poses)), height_to_look_at(model)
     width, height = (int(x) for x in recorded["size"])
-    with mujoco.Renderer(model, height, width) as renderer, imageio.get_writer(
-        path,
-        format="FFMPEG",
-        fps=float(recorded["fps"]),
-        macro_block_size=8,  # type: ignore[arg-type]  # a name is as good as a plugin
-    ) as video:
+    text = min(18, height // 20)  # height of the caption [pixels]
+    font, look_at = ImageFont.load_default(size=text), height_to_look_at(model)
+    with mujoco.Renderer(model, height, width) as renderer:
         for i, (pose, caption) in enumerate(zip(poses, recorded["captions"])):
             if parent is not None and os.getppid() != parent:
                 sys.exit("the parent process has ended")
@@ -67,11 +84,9 @@ def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
             if points is not None:
                 add_dots(renderer.scene, points[i])
             image = Image.fromarray(renderer.render())
-            ImageDraw.Draw(image, "RGBA").rectangle((0, height - 32, width, height), fill=(255, 255, 255, 190))
-            ImageDraw.Draw(image).text((12, height - 27), str(caption), fill=(20, 20, 20), font=font)
-            video.append_data(np.asarray(image))
-            chosen += [image] * sheet_frames.count(i)
-    contact_sheet(chosen).save(path.with_name(f"{path.stem}_frames.png"))
+            ImageDraw.Draw(image, "RGBA").rectangle((0, height - text - 14, width, height), fill=(255, 255, 255, 190))
+            ImageDraw.Draw(image).text((12, height - text - 9), str(caption), fill=(20, 20, 20), font=font)
+            yield image
 
 
 def ground_of(recorded: Any) -> Optional[HeightField]:
@@ -135,6 +150,8 @@ def main() -> None:
     with np.load(sys.argv[1]) as recorded:
         if path.suffix == ".png":
             render_pictures(recorded, path)
+        elif path.suffix == ".webp":
+            render_film(recorded, path, parent)
         else:
             render_video(recorded, path, parent)
 

@@ -145,6 +145,15 @@ def write_video(
     return path
 
 
+def write_film(path: Path, clip: VideoClip, size: Tuple[int, int]) -> None:
+    """Write a clip as an animated picture, name.webp, of a width and height [pixels]; no OpenGL driver is a
+    VideoError."""
+    with tempfile.TemporaryDirectory() as folder:
+        recording = Path(folder) / "recording.npz"
+        np.savez(recording, **clip.arrays(), size=size)
+        render(Renderer(), recording, path, len(clip.poses), "film")
+
+
 def write_pictures(
     path: Path,
     model_path: Path,

@@ -20,6 +20,9 @@ FORMAT = 1
 
 CARD = "card.json"
 
+FILM = "film.webp"
+"""An animated picture of a robot that walks with the policy."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -155,6 +158,8 @@ class Card(Settings):
     """Licence of the policy, such as BSD-3-Clause."""
     known_weaknesses: Tuple[str, ...] = ()
     """What the policy is known to do badly, as sentences."""
+    film: str = ""
+    """film.webp; empty without one."""
     format: int = FORMAT
     """Version of the file."""
 
@@ -163,6 +168,7 @@ class Card(Settings):
         require_field(self, "format", self.format == FORMAT, f"; give {FORMAT}")
         check_name(self.name)
         require_field(self, "sha256", bool(_SHA256.fullmatch(self.sha256)), "; give 64 hexadecimal digits")
+        require_field(self, "film", self.film in ("", FILM), f"; give {FILM}, or an empty text")
         for name in ("task", "licence"):
             require_field(self, name, bool(getattr(self, name).strip()), " is empty; give a text")
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
 from rsl_rl.utils.config_io import read_yaml, short_repr
 from rsl_rl.utils.files import atomic_write, is_regular_file, require_writable
@@ -19,7 +19,7 @@ from rsl_rl.zoo.readme import card_markdown
 ONNX, CONTRACT, CONFIG, README = "policy.onnx", "policy.json", "config.yaml", "README.md"
 
 FILES = (ONNX, CONTRACT, CONFIG, CARD, README)
-"""Files of an entry: the policy, its contract, all settings of its training, and the card for programs and people."""
+"""Files of every entry: policy, contract, all settings of the training, and the card for programs and people."""
 
 LARGEST_ENTRY = 4_000_000
 """Size of an entry above which it is not written [bytes]."""
@@ -42,7 +42,12 @@ class Entry(NamedTuple):
     @property
     def size(self) -> int:
         """Size of its files [bytes]."""
-        return sum((self.folder / name).stat().st_size for name in FILES if (self.folder / name).is_file())
+        return sum((self.folder / name).stat().st_size for name in files_of(self.card))
+
+
+def files_of(card: Card) -> Sequence[str]:
+    """Return the names of the files of an entry."""
+    return (*FILES, card.film) if card.film else FILES
 
 
 def read_entry(folder: Path) -> Entry:
@@ -50,9 +55,9 @@ def read_entry(folder: Path) -> Entry:
     card = read_card(folder / CARD)
     if card.name != folder.name:
         raise ValueError(f"{folder / CARD} is the card of {card.name}; rename the folder, or give it its own card")
-    for name in FILES:
+    for name in files_of(card):
         if not is_regular_file(folder / name):
-            raise FileNotFoundError(f"{folder} has no file {name}, which every entry of a zoo has")
+            raise FileNotFoundError(f"{folder} has no file {name}; get the entry again")
     found = sha256_of(folder / ONNX)
     if found != card.sha256:
         raise ValueError(
@@ -114,7 +119,7 @@ class Zoo:
 
 
 def write_entry(folder: Path, card: Card, files: Mapping[str, bytes]) -> None:
-    """Write the files of an entry and its card, in both forms, into its new folder."""
+    """Write the files of an entry and its card, in both forms, into its folder."""
     for name, content in files.items():
         atomic_write(folder / name, content)
     write_card(card, folder / CARD)

@@ -11,8 +11,8 @@ from huggingface_hub.hf_api import RepoFile
 
 from rsl_rl.utils.registry import suggest
 from rsl_rl.utils.text import one_line
-from rsl_rl.zoo.card import CARD, Card, check_name
-from rsl_rl.zoo.entries import FILES, LARGEST_ENTRY, Entry, Zoo, read_entry
+from rsl_rl.zoo.card import CARD, FILM, Card, check_name
+from rsl_rl.zoo.entries import FILES, LARGEST_ENTRY, Entry, Zoo, files_of, read_entry
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def push(entry: Entry, repository: str, private: bool = False) -> str:
             repo_id=repository,
             folder_path=str(entry.folder),
             path_in_repo=name,
-            allow_patterns=list(FILES),
+            allow_patterns=list(files_of(entry.card)),
             commit_message=f"{name}: {entry.card.sha256[:12]}",
         )
 
@@ -69,6 +69,7 @@ def pull(repository: str, name: str, zoo: Zoo, replaces: bool = False) -> Card:
         )
     if missing:
         raise ValueError(f"{repository} has no file {missing[0]}, which every entry of a zoo has")
+    paths += [path for path in (f"{name}/{FILM}",) if path in sizes]
     size = sum(sizes[path] for path in paths)
     if size > LARGEST_ENTRY:
         raise ValueError(f"{repository}: {name} has {size / 1e6:.1f} MB, and an entry at most {LARGEST_ENTRY / 1e6:g}")

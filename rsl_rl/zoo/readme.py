@@ -16,6 +16,7 @@ def card_markdown(card: Card) -> str:
     parts = [
         f"# {markdown_cell(card.name)}",
         f"A policy of the task `{code(card.task)}` for the robot {markdown_cell(card.robot or 'of the task')}.",
+        f"![{markdown_cell(card.robot or 'The robot')} walks]({card.film})" if card.film else "",
         f"```bash\nrsl-rl zoo play {card.name}\nrsl-rl zoo page {card.name}\nrsl-rl zoo reproduce {card.name}\n```",
         "## Training",
         f"```bash\n{one_line(training.command)}\n```",

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rsl_rl.cli.experiments import import_shipped
+import rsl_rl.zoo
+from rsl_rl.cli.experiments import Experiments, import_shipped
 from rsl_rl.cli.main import main
 from rsl_rl.zoo.entries import Zoo, sha256_of
 from tests.zoo.example_entry import write_example
@@ -15,7 +17,7 @@ TINY = (
     "--num_envs", "8", "--runner.num_steps_per_env", "4", "--policy.actor_hidden_dims", "16",
     "--policy.critic_hidden_dims", "16", "--max_iterations", "2", "--logger", "none", "--seed", "5",
 )  # fmt: skip
-SHORT = ("--num_envs", "2", "--seconds", "0.1", "--num_seeds", "1", "--robot_hours", "0")
+SHORT = ("--no_film", "--num_envs", "2", "--seconds", "0.1", "--num_seeds", "1", "--robot_hours", "0")
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +142,17 @@ def test_zoo_add_refuses_runs_that_no_card_describes(runs, tmp_path, rsl_rl_here
 def test_zoo_push_without_the_package_says_what_to_install(tiny_zoo, rsl_rl_here, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     monkeypatch.delitem(__import__("sys").modules, "rsl_rl.zoo.hub", raising=False)
+    monkeypatch.delattr(rsl_rl.zoo, "hub", raising=False)
     assert rsl_rl_here("zoo", "push", "tiny", "user/zoo", "--zoo", str(tiny_zoo)) == 2
     error = capsys.readouterr().err
     assert "pip install 'rsl-rl-lib[hub]'" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name, task", [("solo12", "Solo12Flat"), ("go1", "Go1Flat")])
+def test_zoo_robot_is_built_by_the_name_of_its_task(name, task, root):
+    cfg = Experiments().load(f"rsl_rl_zoo.robots.{name}.flat:{task}")()
+    env = replace(cfg.env, num_envs=1).build("cpu", seed=1)
+    assert env.robot.model_path == root / "zoo" / "robots" / name / f"{name}.xml" and env.num_actions == 12
 
 
 def test_zoo_of_the_checkout_is_found_without_a_flag(root):
@@ -159,6 +169,17 @@ def test_entry_has_the_endurance_under_a_joystick(runs, tmp_path, rsl_rl_here):
     test = evaluation.endurance["without pushes"]
     assert test.failures > 0 and test.hours_between_failures == pytest.approx(test.robot_hours / test.failures)
     assert evaluation.gate["failures_per_hour"].measured == pytest.approx(1 / test.hours_between_failures)
+
+
+@pytest.mark.slow
+def test_zoo_film_is_an_animated_picture_of_the_entry(tiny_zoo, tmp_path, rsl_rl_here):
+    image = pytest.importorskip("PIL.Image")
+    shutil.copytree(tiny_zoo, tmp_path / "zoo")
+    assert rsl_rl_here("zoo", "film", "tiny", "--zoo", str(tmp_path / "zoo")) == 0
+    entry = Zoo(tmp_path / "zoo").find("tiny")
+    with image.open(entry.folder / entry.card.film) as film:
+        assert film.n_frames == 75 and film.size == (320, 240)
+    assert (entry.folder / "film.webp").stat().st_size < 400_000
 
 
 @pytest.mark.slow

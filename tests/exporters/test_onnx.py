@@ -19,6 +19,9 @@ from rsl_rl.exporters.policy_module import example_inputs, output_names
 from rsl_rl.modules import ActorCritic
 
 onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+from rsl_rl.exporters.onnx import OnnxGraph, export_onnx  # noqa: E402
 
 NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
 SYMMETRIC_NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (8,)}
@@ -107,6 +110,18 @@ def test_files_act_like_the_policy_over_a_real_rollout_with_resets(name, tmp_pat
             for file in files:
                 file.reset()
     assert resets > 0 and actions.abs().max() > 0.05
+
+
+def test_graph_of_another_policy_gives_the_same_bytes(tmp_path):
+    mirrors = {
+        "actor_mirror": ((1, 0, 2), (1.0, 1.0, -1.0)),
+        "critic_mirror": ((1, 0, 2), (1.0, 1.0, -1.0)),
+        "action_mirror": ((1, 0), (-1.0, -1.0)),
+    }
+    cfg = SymmetricActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=4, **SYMMETRIC_NETS, **mirrors)
+    first, second = (cfg.build(3, 3, 2) for _ in range(2))
+    written = OnnxGraph(first).write(second, tmp_path / "a.onnx", {"task": "t"}).read_bytes()
+    assert written == export_onnx(second, tmp_path / "b.onnx", {"task": "t"}).read_bytes()
 
 
 def test_file_names_no_place_of_this_machine(root, tmp_path):

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import replace
 
-from rsl_rl.zoo.card import Card, Criterion, Endurance, Evaluation, Training
+from rsl_rl.zoo.card import FILM, Card, Criterion, Endurance, Evaluation, Training
 from rsl_rl.zoo.entries import CONFIG, CONTRACT, ONNX, write_entry
 
 NETWORK = b"not a network"
@@ -49,10 +49,11 @@ CARD = Card(
 )
 
 
-def write_example(zoo, name="dog", **changes):
+def write_example(zoo, name="dog", film_content=None, **changes):
     """Write an entry into the folder of a zoo and return its folder."""
     folder = zoo / name
     folder.mkdir(parents=True)
     files = {ONNX: NETWORK, CONTRACT: b"{}\n", CONFIG: b"seed: 3\nenv: {num_envs: 8, sim: {dt: 0.005}}\n"}
+    files.update({} if film_content is None else {FILM: film_content})
     write_entry(folder, replace(CARD, name=name, **changes), files)
     return folder

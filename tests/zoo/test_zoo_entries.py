@@ -9,7 +9,7 @@ import pytest
 
 from rsl_rl.zoo import entries
 from rsl_rl.zoo.entries import CARD as CARD_FILE
-from rsl_rl.zoo.entries import CONFIG, FILES, ONNX, README, Zoo, read_entry, setting_differences, write_entry
+from rsl_rl.zoo.entries import CONFIG, FILES, ONNX, README, Zoo, files_of, read_entry, setting_differences, write_entry
 from rsl_rl.zoo.readme import card_markdown
 from tests.zoo.example_entry import CARD, NETWORK, write_example
 
@@ -22,7 +22,7 @@ def test_shipped_entries_are_whole_and_their_readable_cards_are_those_of_the_car
     found = [zoo.find(name) for name in zoo.names()]
     assert "go2_flat" in zoo.names() and sum(entry.size for entry in found) <= ALL_ENTRIES
     for entry in found:
-        assert sorted(path.name for path in entry.folder.iterdir()) == sorted(FILES)
+        assert sorted(path.name for path in entry.folder.iterdir()) == sorted(files_of(entry.card))
         assert (entry.folder / README).read_text() == card_markdown(entry.card)
         assert not entry.card.training.changed_files
 
@@ -63,6 +63,17 @@ def test_entry_without_a_file_is_refused(name, tmp_path):
     (folder / name).symlink_to("/dev/zero")
     with pytest.raises(FileNotFoundError, match=f"has no file {name}"):
         Zoo(tmp_path).find("dog")
+
+
+def test_entry_with_a_film_has_it_in_its_files_and_its_readable_card(tmp_path):
+    folder = write_example(tmp_path, film="film.webp", film_content=b"frames")
+    assert read_entry(folder).size == sum(path.stat().st_size for path in folder.iterdir())
+    assert "(film.webp)" in (folder / README).read_text()
+    (folder / "film.webp").unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no file film\.webp"):
+        read_entry(folder)
+    with pytest.raises(ValueError, match="film="):
+        write_example(tmp_path, "cat", film="../film.webp")
 
 
 def test_entry_in_the_folder_of_another_name_is_refused(tmp_path):

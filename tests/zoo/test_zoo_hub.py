@@ -32,7 +32,7 @@ def hub(tmp_path, root):
 
 
 def test_entry_is_pushed_and_pulled_as_it_is(hub, tmp_path):
-    folder = write_example(tmp_path / "zoo")
+    folder = write_example(tmp_path / "zoo", film="film.webp", film_content=b"frames")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     (folder / "notes.txt").write_text("not a part of the entry")
     assert hub("push", "dog", REPOSITORY).returncode == 0

@@ -14,12 +14,12 @@ const SHORTCUTS: Record<string, string> = { Space: "pause", Period: "step", KeyR
 const beyondDeadZone = (value: number) =>
   Math.abs(value) < DEAD_ZONE ? 0 : (Math.sign(value) * (Math.abs(value) - DEAD_ZONE)) / (1 - DEAD_ZONE);
 
-/** Return the gamepads; there are none in a frame that may not use them. */
-function gamepads(): (Gamepad | null)[] {
+/** Return the first gamepad; there is none in a frame that may not use them. */
+function gamepad(): Gamepad | undefined {
   try {
-    return navigator.getGamepads();
+    return navigator.getGamepads().find((each) => each?.connected) ?? undefined;
   } catch {
-    return [];
+    return undefined;
   }
 }
 
@@ -44,7 +44,7 @@ export class Input {
     const focus = (event.target as HTMLElement).tagName;
     const isTaken = focus === "SELECT" || (focus === "INPUT" && event.code.startsWith("Arrow"));
     if (isTaken || event.ctrlKey || event.metaKey || event.altKey) return;
-    const onButton = focus === "BUTTON" || focus === "SUMMARY";
+    const onButton = ["BUTTON", "SUMMARY", "INPUT"].includes(focus);
     if (event.code in KEYS) {
       this.keys.add(event.code);
       event.preventDefault();
@@ -79,7 +79,7 @@ export class Input {
     }
   }
 
-  /** Return the shares of vx, vy and yaw rate; actions of a gamepad's buttons happen here. */
+  /** Return the shares of vx, vy and yaw rate. */
   read(): Command {
     const shares: Command = [0, 0, 0];
     for (const key of this.keys) shares[KEYS[key][0]] += KEYS[key][1];
@@ -88,19 +88,16 @@ export class Input {
     shares[0] -= leftY;
     shares[1] -= leftX;
     shares[2] -= rightX;
-    const gamepad = gamepads().find((each) => each?.connected);
-    if (gamepad) {
-      const [x, y, turn] = gamepad.axes.map(beyondDeadZone);
-      shares[0] -= y ?? 0;
-      shares[1] -= x ?? 0;
-      shares[2] -= turn ?? 0;
-      this.readButtons(gamepad);
-    }
+    const [x = 0, y = 0, turn = 0] = gamepad()?.axes.map(beyondDeadZone) ?? [];
+    shares[0] -= y;
+    shares[1] -= x;
+    shares[2] -= turn;
     return shares.map((share) => Math.min(Math.max(share, -1), 1)) as Command;
   }
 
-  private readButtons(gamepad: Gamepad): void {
-    gamepad.buttons.forEach((button, i) => {
+  /** Do what the buttons of a gamepad say that are pressed since the last call. */
+  readButtons(): void {
+    gamepad()?.buttons.forEach((button, i) => {
       if (button.pressed && !this.pressed.has(i) && BUTTONS[i]) this.act(BUTTONS[i]);
       if (button.pressed) this.pressed.add(i);
       else this.pressed.delete(i);

@@ -14,6 +14,7 @@ const MAX_LAG = 0.25; // of real time, that is made up [s]
 const PLOT_PERIOD = 50; // [ms]
 const PHONE = 760; // largest width of a page whose sections can be closed [px]
 const PUSH = 1.0; // change of velocity [m/s]
+const LINK_DELAY = 300; // after a change of a slider, until it is in the address [ms]
 
 interface SliderOptions {
   label: string;
@@ -100,6 +101,8 @@ class Slider {
   }
 }
 
+const robotName = (data: PageData, select: HTMLSelectElement) => data.robots[Number(select.value)].name;
+
 class Page {
   private simulation!: Simulation;
   private command: Slider[];
@@ -116,7 +119,10 @@ class Page {
   private falls = 0; // when the status was last shown
   private grip: Grip | null = null;
   private pointer: number[] | null = null; // where the grip is pulled to
-  private isLoading = false;
+  private pointerId = -1; // of the pointer that has gripped
+  private loading: Promise<void> = Promise.resolve(); // of robots, one after the other
+  private linkTimer = 0;
+  private messageTimer = 0;
 
   constructor(
     private mujoco: Mujoco,
@@ -124,7 +130,7 @@ class Page {
   ) {
     const slider = (id: string, options: SliderOptions, changed: () => void) => new Slider(element(id), options, changed);
     this.command = COMMANDS.map((each) =>
-      slider("command-sliders", { ...each, range: [-1, 1], step: 0.05 }, () => this.writeLink()),
+      slider("command-sliders", { ...each, range: [-1, 1], step: 0.05 }, () => this.writeLinkSoon()),
     );
     const entries = Object.entries(CONDITIONS).map(([name, options]) => {
       return [name, slider("condition-sliders", options, () => this.changeConditions())];
@@ -154,8 +160,13 @@ class Page {
     this.data.robots.forEach((robot, i) => select.add(new Option(robot.name, `${i}`)));
     element("robot-choice").hidden = this.data.robots.length <= 1;
     select.addEventListener("change", async () => {
-      await this.show(Number(select.value));
-      this.writeLink();
+      try {
+        await this.show(Number(select.value));
+        this.writeLink();
+      } catch (error) {
+        this.say(`${robotName(this.data, select)} cannot be shown: ${(error as Error).message}`);
+        select.value = `${this.data.robots.indexOf(this.simulation.robot)}`;
+      }
     });
     element("start").addEventListener("change", () => {
       this.simulation.start = Number(element<HTMLSelectElement>("start").value);
@@ -166,17 +177,17 @@ class Page {
   }
 
   /** Show one of the robots, from where the camera is or from beside the robot. */
-  async show(index: number, keepsCamera = false): Promise<void> {
-    const robot = this.data.robots[index] ?? this.data.robots[0];
-    if (this.simulation?.robot === robot || this.isLoading) return;
-    this.isLoading = true;
-    try {
-      const loaded = await Simulation.load(this.mujoco, robot);
-      this.simulation?.delete();
-      this.simulation = loaded;
-    } finally {
-      this.isLoading = false;
-    }
+  show(index: number, keepsCamera = false): Promise<void> {
+    const load = () => this.load(this.data.robots[index] ?? this.data.robots[0], keepsCamera);
+    return (this.loading = this.loading.then(load, load));
+  }
+
+  private async load(robot: PageRobot, keepsCamera: boolean): Promise<void> {
+    if (this.simulation?.robot === robot) return;
+    const loaded = await Simulation.load(this.mujoco, robot);
+    this.letGo();
+    this.simulation?.delete();
+    this.simulation = loaded;
     const { commandRange } = this.simulation.policy;
     element<HTMLSelectElement>("robot").value = `${this.data.robots.indexOf(robot)}`;
     document.title = element("title").textContent = robot.name;
@@ -203,9 +214,10 @@ class Page {
   }
 
   private changeConditions(): void {
+    if (!this.simulation) return; // before the first policy of a training
     const values = Object.entries(this.conditions).map(([name, slider]) => [name, slider.value]);
     this.simulation.setConditions(Object.fromEntries(values));
-    this.writeLink();
+    this.writeLinkSoon();
   }
 
   act(action: string): void {
@@ -254,11 +266,19 @@ class Page {
 
   say(text: string): void {
     message(text);
-    setTimeout(() => message(""), 2500);
+    clearTimeout(this.messageTimer);
+    this.messageTimer = setTimeout(() => message(""), 2500) as unknown as number;
+  }
+
+  /** Write the link soon: browsers refuse to change the address often. */
+  private writeLinkSoon(): void {
+    clearTimeout(this.linkTimer);
+    this.linkTimer = setTimeout(() => this.writeLink(), LINK_DELAY) as unknown as number;
   }
 
   /** Write the settings that a user changed to the address. */
   private writeLink(): void {
+    if (!this.simulation) return;
     const settings = new URLSearchParams();
     const robot = this.data.robots.indexOf(this.simulation.robot);
     if (robot) settings.set("robot", `${robot}`);
@@ -312,22 +332,30 @@ class Page {
     view.addEventListener(
       "pointerdown",
       (event) => {
+        if (this.grip) return; // a second finger
         this.grip = event.button === 0 ? this.scene.grab(this.simulation, event.clientX, event.clientY) : null;
         this.scene.turnsCamera = this.grip === null;
+        this.pointerId = event.pointerId;
         if (this.grip) view.setPointerCapture(event.pointerId);
       },
       { capture: true },
     );
-    view.addEventListener("pointermove", ({ clientX, clientY }) => {
-      if (this.grip) this.pointer = this.scene.pointAt(clientX, clientY, this.grip.distance);
+    view.addEventListener("pointermove", ({ pointerId, clientX, clientY }) => {
+      if (this.grip && pointerId === this.pointerId) {
+        this.pointer = this.scene.pointAt(clientX, clientY, this.grip.distance);
+      }
     });
-    for (const end of ["pointerup", "pointercancel"]) {
-      view.addEventListener(end, () => {
-        if (this.grip) this.simulation.pull(this.grip.body, this.grip.point, null);
-        this.grip = this.pointer = null;
-        this.scene.turnsCamera = true;
+    for (const end of ["pointerup", "pointercancel"] as const) {
+      view.addEventListener(end, ({ pointerId }) => {
+        if (pointerId === this.pointerId) this.letGo();
       });
     }
+  }
+
+  private letGo(): void {
+    if (this.grip) this.simulation.pull(this.grip.body, this.grip.point, null);
+    this.grip = this.pointer = null;
+    this.scene.turnsCamera = true;
   }
 
   /** The command of the sliders, and what keys, gamepad and touch add to it. */
@@ -354,6 +382,7 @@ class Page {
     const elapsed = (now - this.lastFrame) / 1000;
     this.lastFrame = now;
     if (!this.simulation) return;
+    this.input.readButtons();
     if (!this.isPaused) {
       this.lag = Math.min(this.lag + this.speed * elapsed, MAX_LAG * Math.max(1, this.speed));
       for (; this.lag >= this.simulation.controlPeriod; this.lag -= this.simulation.controlPeriod) this.advance();

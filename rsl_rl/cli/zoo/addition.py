@@ -8,14 +8,14 @@ import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from rsl_rl.cli import evaluate
 from rsl_rl.cli.command_line import Arguments, parse
 from rsl_rl.cli.errors import usage_errors
 from rsl_rl.utils.provenance import FILE as PROVENANCE
-from rsl_rl.zoo.card import Card, Criterion, Endurance, Evaluation, Training
-from rsl_rl.zoo.entries import CONFIG, CONTRACT, ONNX, Zoo, sha256_of, write_entry
+from rsl_rl.zoo.card import FILM, Card, Criterion, Endurance, Evaluation, Training
+from rsl_rl.zoo.entries import CONFIG, CONTRACT, ONNX, Entry, Zoo, sha256_of, write_entry
 from rsl_rl.zoo.readme import DISTURBED
 
 DISTURBANCES = ("none", "heavy_trunk", "slippery", "delay", "weak_motors", "pushes")
@@ -37,6 +37,7 @@ def add_entry(zoo: Zoo, flags: argparse.Namespace) -> int:
         if not export_run(args, Path(exported)):
             raise ValueError("the exported files do not act like the policy; no entry is written")
         evaluation = measure(args)
+        made = None if flags.no_film else film_of(Path(exported) / ONNX, task)
         card = Card(
             name=name,
             task=task,
@@ -46,16 +47,41 @@ def add_entry(zoo: Zoo, flags: argparse.Namespace) -> int:
             evaluation=evaluation,
             licence=flags.licence,
             known_weaknesses=tuple(flags.weakness),
+            film=FILM if made else "",
         )
         files = {
             ONNX: (Path(exported) / ONNX).read_bytes(),
             CONTRACT: with_provenance(Path(exported) / CONTRACT, training),
             CONFIG: (args.existing_run / CONFIG).read_bytes(),
+            **({FILM: made} if made else {}),
         }
         write_entry(folder, card, files)
     print(f"gate {'passed' if evaluation.gate_passed else 'missed: ' + '; '.join(evaluation.unmet)}")
     print(f"added {zoo.folder / name}")
     return 0
+
+
+def add_film(entry: Entry) -> int:
+    """Film the policy of an entry, again if it has a film."""
+    with usage_errors():
+        content = film_of(entry.onnx, entry.card.task)
+        if content is None:
+            return 1
+        write_entry(entry.folder, replace(entry.card, film=FILM), {FILM: content})
+    print(f"film: {entry.folder / FILM} ({len(content) / 1000:.0f} kB)")
+    return 0
+
+
+def film_of(onnx: Path, task: str) -> Optional[bytes]:
+    """Return the film of an exported policy; without an OpenGL driver, print a line and return None."""
+    from rsl_rl.cli.zoo.film import film
+    from rsl_rl.viz.video import VideoError
+
+    try:
+        return film(onnx, task)
+    except VideoError as error:
+        print(error)
+        return None
 
 
 def joystick_flags(robot_hours: float) -> List[str]:

@@ -6,6 +6,7 @@
     rsl-rl zoo evaluate go2_flat --joystick       measure it, with the flags of rsl-rl evaluate
     rsl-rl zoo reproduce go2_flat                 train it again, and compare
     rsl-rl zoo add logs/go2_flat/RUN              make an entry of a finished run
+    rsl-rl zoo film go2_flat                      make the film of its card again
     rsl-rl zoo push NAME USER/REPOSITORY          exchange entries with the Hugging Face Hub
     rsl-rl zoo pull USER/REPOSITORY [NAME ...]
     rsl-rl zoo schema                             print the JSON Schema of card.json
@@ -79,7 +80,9 @@ def parser() -> FlagParser:
     new.add_argument(
         "--robot_hours", type=float, default=ROBOT_HOURS, help="of each joystick test (default: 15); 0: none"
     )
+    new.add_argument("--no_film", action="store_true", help="make no film, which takes a quarter of a minute")
     new.add_argument("--replace", action="store_true", help="replace an entry of this name")
+    command("film", film, "make the film of a card, again if there is one")
     up = command("push", push, "upload an entry to a repository of the Hugging Face Hub")
     up.add_argument("repository", help="such as user/zoo")
     up.add_argument("--private", action="store_true", help="create a private repository if there is none")
@@ -108,7 +111,7 @@ def print_list(zoo: "Zoo", flags: argparse.Namespace) -> int:
 
 
 LIST_COLUMNS: Sequence[str] = (
-    *("name", "robot", "samples", "time [s]", "gate", "hours to failure", "with pushes", "size [kB]"),
+    *("name", "robot", "samples", "time [s]", "gate", "hours to failure", "with pushes", "film", "size [kB]"),
 )
 
 
@@ -120,6 +123,7 @@ def list_cells(entry: "Entry") -> Sequence[str]:
         *(card.name, printable(card.robot), f"{card.training.samples / 1e6:.1f} M", f"{card.training.seconds:.0f}"),
         "passed" if card.evaluation.gate_passed else f"{len(card.evaluation.unmet)} missed",
         *(hours_of(test) for test in tests),
+        "yes" if card.film else "-",
         f"{entry.size / 1000:.0f}",
     )
 
@@ -208,6 +212,12 @@ def add(zoo: "Zoo", flags: argparse.Namespace) -> int:
     from rsl_rl.cli.zoo.addition import add_entry
 
     return add_entry(zoo, flags)
+
+
+def film(zoo: "Zoo", flags: argparse.Namespace) -> int:
+    from rsl_rl.cli.zoo.addition import add_film
+
+    return add_film(find(zoo, flags.name))
 
 
 def push(zoo: "Zoo", flags: argparse.Namespace) -> int:
