@@ -11,7 +11,7 @@ import numpy as np
 from gymapi_mujoco.enums import DofDriveMode
 from gymapi_mujoco.rotations import identity, multiply, rotation_matrix
 from gymapi_mujoco.shapes import Shape, inertia_of_shapes
-from gymapi_mujoco.structs import AssetOptions, RigidShapeProperties
+from gymapi_mujoco.structs import AssetOptions, RigidShapeProperties, TendonProperties
 
 DOF_DTYPE = np.dtype(
     [
@@ -88,6 +88,21 @@ class Body:
 
 
 @dataclass
+class Tendon:
+    """A fixed tendon; its length is the sum of coefficients times joint positions."""
+
+    name: str
+    joints: List[str]
+    coefficients: List[float]
+
+    @property
+    def squared_coefficient(self) -> float:
+        """Return the squared geometric mean of the coefficients."""
+        sizes = np.abs([x for x in self.coefficients if x != 0])
+        return float(np.exp(2 * np.log(sizes).mean())) if len(sizes) else 1.0
+
+
+@dataclass
 class ForceSensor:
     body: int
     pos: np.ndarray
@@ -114,6 +129,8 @@ class Asset:
         self.coms = np.array([body.com for body in bodies]).reshape(-1, 3)
         self.inertias = np.array([body.inertia for body in bodies]).reshape(-1, 3, 3)
         self.sensors: List[ForceSensor] = []
+        self.tendons: List[Tendon] = []
+        self.tendon_properties: List[TendonProperties] = []
         self.colors: Dict[int, np.ndarray] = {}
         self.floating = not options.fix_base_link
         self.scale = 1.0

@@ -3,21 +3,16 @@
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from typing import Tuple
-
 import mujoco
 import numpy as np
 import torch
 
-from gymapi_mujoco.contacts import CONTACT_IMPEDANCE
+from gymapi_mujoco.contacts import spring
 from gymapi_mujoco.enums import CONSTANTS
 from gymapi_mujoco.rotations import multiply
 from gymapi_mujoco.scene import Scene
 from gymapi_mujoco.structs import AttractorProperties, as_array, to_wxyz
 from gymapi_mujoco.worlds import Worlds
-
-SOFT = 1e-3
-"""Impedance of a spring: nothing of the body's other acceleration is taken away."""
 
 _POSITION, _POSE, _NONE = (CONSTANTS[f"AXIS_{name}"] for name in ("TRANSLATION", "ALL", "NONE"))
 
@@ -71,20 +66,11 @@ class Attractors:
         else:
             row[:3], row[3:6] = offset, target  # MuJoCo has the body's point first where only positions are held
         self._data[env, index] = torch.from_numpy(row).to(device, self._data.dtype)
-        solref, impedance = self._spring(props)
+        mass = max(float(self._worlds.model.body_mass[1 + props.rigid_handle]), 1e-6)
+        solref, impedance = spring(props.stiffness / mass, props.damping / mass, self._worlds.model.opt.timestep)
         self._solref[env, index] = torch.tensor(solref).to(device, self._solref.dtype)
         self._solimp[env, index, :2] = impedance
         self._active[env, index] = bool(props.axes != _NONE and props.stiffness > 0)
-
-    def _spring(self, props: AttractorProperties) -> Tuple[Tuple[float, float], float]:
-        """Return ``solref`` and impedance: a spring with a damper on the body's mass where the time step resolves it,
-        else a constraint as hard as that of contacts."""
-        model = self._worlds.model
-        mass, dt = max(float(model.body_mass[1 + props.rigid_handle]), 1e-6), model.opt.timestep
-        stiffness, damping = props.stiffness / mass, props.damping / mass
-        if stiffness * dt**2 + damping * dt < 0.25:
-            return (-stiffness, -damping), SOFT
-        return (2 * dt, 1.0), CONTACT_IMPEDANCE
 
 
 def _inverse(quat: np.ndarray) -> np.ndarray:

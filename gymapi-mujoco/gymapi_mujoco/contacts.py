@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from typing import Tuple
 
 import mujoco
 import numpy as np
@@ -30,6 +31,18 @@ def friction_cone() -> mujoco.mjtCone:
     if wanted not in _CONES:
         raise ValueError(f"{VARIABLE}={wanted}; give {' or '.join(_CONES)}")
     return _CONES[wanted]
+
+
+SOFT = 1e-3
+"""Impedance of a spring: nothing of the body's other acceleration is taken away."""
+
+
+def spring(stiffness: float, damping: float, timestep: float) -> Tuple[Tuple[float, float], float]:
+    """Return ``solref`` and impedance of a constraint with stiffness and damping per mass [1/s^2, 1/s]: a spring with
+    a damper where the time step resolves it, else a constraint as hard as that of contacts."""
+    if stiffness * timestep**2 + damping * timestep < 0.25:
+        return (-stiffness, -damping), SOFT
+    return (2 * timestep, 1.0), CONTACT_IMPEDANCE
 
 
 def solref(restitution: np.ndarray, timestep: float) -> np.ndarray:

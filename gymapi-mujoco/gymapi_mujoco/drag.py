@@ -3,7 +3,7 @@
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, List, Optional
 
 import numpy as np
 import torch
@@ -47,10 +47,10 @@ class Drag:
         self._only_spin = self._on_cpu and not self._damped and bool(np.isinf(limits[:, 0]).all())
         self._damping, self._limits = (torch.from_numpy(x).to(worlds.device, worlds.dtype) for x in (damping, limits))
         self._roots = torch.from_numpy(model.body_rootid[1:].astype(np.int64)).to(worlds.device)
-        self._qvel, self._turns = worlds.state("qvel"), _reach(model).to(worlds.device, worlds.dtype)
         self._lowest = float(limits[:, 1].min()) if len(limits) else np.inf
-        if self._only_spin and self._limited:
-            self._spin = worlds.result("cvel")
+        if self._on_cpu:  # NumPy has a third of torch's time per call
+            self._speeds, self._turns = worlds.state("qvel").numpy(), _reach(model)
+        self._spin: Optional[Tensor] = None
 
     def begin_step(self) -> None:
         """Apply the forces for the next ``simulate``."""
@@ -74,17 +74,22 @@ class Drag:
     def _acts(self) -> bool:
         """Return whether there is a force: not in a state that diverged, which the time step reports; and if only
         turning is limited, where the sum of the speeds above a body allows it and the last substep shows it."""
-        speed = self._qvel.abs()
+        speed = np.abs(self._speeds)
         if not self._only_spin:
             return bool((speed < _DIVERGED).all())
-        bound = (speed @ self._turns.T).amax(1)  # [N]
-        rows = ((bound > self._lowest) & (bound < _DIVERGED)).nonzero()[:, 0]
+        bound = self._turns @ speed.T  # [L, N]
+        if bound.max(initial=0.0) <= self._lowest:
+            return False
+        largest = bound.max(axis=0)
+        rows = torch.from_numpy(((largest > self._lowest) & (largest < _DIVERGED)).nonzero()[0])
         if not len(rows):
             return False
+        if self._spin is None:  # a result that is requested is copied in each substep from then on
+            self._spin = self._kinematics.get("cvel")[0]
         return bool((self._spin[rows, 1:, :3].norm(dim=-1) > self._limits[:, 1]).any())
 
 
-def _reach(model: Any) -> Tensor:
+def _reach(model: Any) -> np.ndarray:
     """Return which rotations turn a body [L, nv], as 0 or 1, for the bodies that others do not follow."""
     rows: List[np.ndarray] = []
     for body in set(range(1, model.nbody)) - {int(parent) for parent in model.body_parentid[1:]}:
@@ -94,4 +99,4 @@ def _reach(model: Any) -> Tensor:
             row[start + (3 if count == 6 else 0) : start + count] = 1
             at = model.body_parentid[at]
         rows.append(row)
-    return torch.from_numpy(np.stack(rows))
+    return np.stack(rows) if rows else np.zeros((0, model.nv))

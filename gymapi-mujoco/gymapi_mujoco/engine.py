@@ -16,8 +16,9 @@ from gymapi_mujoco.friction import JointFriction
 from gymapi_mujoco.kinematics import ActorMatrices, Jacobian, Kinematics, MassMatrix
 from gymapi_mujoco.model import Layout, build_model
 from gymapi_mujoco.properties import ModelProperties
-from gymapi_mujoco.scene import Scene
+from gymapi_mujoco.scene import Actor, Scene
 from gymapi_mujoco.states import BodyStates, Coordinates, DofStates, RootStates
+from gymapi_mujoco.tendons import Tendons
 
 
 class Engine:
@@ -38,6 +39,10 @@ class Engine:
         names = [name for actor in scene.actors[0] for name in actor.asset.dof_names]
         self.explicit_damping = ExplicitDamping(worlds, layout, names, scene.params.dt)
         self.attractors = Attractors(scene, worlds)
+        self._tendons = Tendons(worlds)
+        for env, actors in enumerate(scene.actors if self.model.ntendon else ()):
+            for actor in actors:
+                self.write_tendons(env, actor)
         # States, and what follows from them.
         self.kinematics = Kinematics(worlds, self.properties)
         self.jacobians = ActorMatrices(Jacobian, scene, layout, self.kinematics)
@@ -74,6 +79,12 @@ class Engine:
         self.kinematics.stepped()
         if broken is not None:
             self.coordinates.restart(broken)
+
+    def write_tendons(self, env: int, actor: Actor) -> None:
+        """Take over the properties of an actor's tendons."""
+        first = sum(len(other.asset.tendons) for other in self.scene.actors[env][: actor.index])
+        for i, (tendon, props) in enumerate(zip(actor.asset.tendons, actor.tendon_properties)):
+            self._tendons.write(env, first + i, tendon, props)
 
     # Tensors that cost time in each step are made at their first use.
 

@@ -61,7 +61,6 @@ from gymapi_mujoco.structs import (
     RigidBodyProperties,
     RigidShapeProperties,
     SimParams,
-    TendonProperties,
     Transform,
     TriangleMeshParams,
     Vec3,
@@ -70,6 +69,7 @@ from gymapi_mujoco.structs import (
     to_transform,
     to_wxyz,
 )
+from gymapi_mujoco.tendon_calls import TendonCalls
 from gymapi_mujoco.tensors import Tensor, floats, indices
 from gymapi_mujoco.urdf import read_urdf
 from gymapi_mujoco.viewer import ActionEvent, Viewer
@@ -77,7 +77,7 @@ from gymapi_mujoco.viewer import ActionEvent, Viewer
 _POS, _VEL = CONSTANTS["STATE_POS"], CONSTANTS["STATE_VEL"]
 
 
-class Gym(ActorCalls):
+class Gym(ActorCalls, TendonCalls):
     """The calls of Isaac Gym; one that is not provided is an AttributeError that names it.
 
     Names that are not found have the index -1. Setters act at once; the next refresh shows what was set.
@@ -296,22 +296,10 @@ class Gym(ActorCalls):
             result.append(props)
         return result
 
-    def get_asset_tendon_count(self, asset: Asset) -> int:
-        """Return 0: assets have no tendons here."""
-        asset_of(asset, "get_asset_tendon_count")
+    def get_asset_soft_body_count(self, asset: Asset) -> int:
+        """Return 0: assets have no soft bodies here."""
+        asset_of(asset, "get_asset_soft_body_count")
         return 0
-
-    get_asset_soft_body_count = get_asset_tendon_count
-
-    def get_asset_tendon_properties(self, asset: Asset) -> List[TendonProperties]:
-        """Return an empty list."""
-        asset_of(asset, "get_asset_tendon_properties")
-        return []
-
-    def set_asset_tendon_properties(self, asset: Asset, props: Sequence[TendonProperties]) -> bool:
-        """Accept an empty list."""
-        require_count(props, 0, "tendon", asset_of(asset, "set_asset_tendon_properties").name)
-        return True
 
     # Environments and actors.
 
@@ -490,21 +478,10 @@ class Gym(ActorCalls):
     def get_actor_actuator_count(self, env: Env, actor: int) -> int:
         return len(actor_of(env, actor, "get_actor_actuator_count").asset.motors)
 
-    def get_actor_tendon_count(self, env: Env, actor: int) -> int:
-        """Return 0: actors have no tendons here."""
-        actor_of(env, actor, "get_actor_tendon_count")
+    def get_actor_soft_body_count(self, env: Env, actor: int) -> int:
+        """Return 0: actors have no soft bodies here."""
+        actor_of(env, actor, "get_actor_soft_body_count")
         return 0
-
-    get_actor_soft_body_count = get_actor_tendon_count
-
-    def get_actor_tendon_properties(self, env: Env, actor: int) -> List[TendonProperties]:
-        """Return an empty list."""
-        return self.get_asset_tendon_properties(actor_of(env, actor, "get_actor_tendon_properties").asset)
-
-    def set_actor_tendon_properties(self, env: Env, actor: int, props: Sequence[TendonProperties]) -> bool:
-        """Accept an empty list."""
-        own = actor_of(env, actor, "set_actor_tendon_properties")
-        return self.set_asset_tendon_properties(own.asset, props)
 
     def get_actor_force_sensor_count(self, env: Env, actor: int) -> int:
         return len(actor_of(env, actor, "get_actor_force_sensor_count").asset.sensors)

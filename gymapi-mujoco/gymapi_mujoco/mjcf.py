@@ -17,9 +17,10 @@ from gymapi_mujoco.asset import Asset, Body, Joint, Motor
 from gymapi_mujoco.rotations import identity, rotation_matrix
 from gymapi_mujoco.shapes import GEOM_TYPES, Shape
 from gymapi_mujoco.structs import AssetOptions
+from gymapi_mujoco.tendons import read_properties, read_tendons
 
 _KINDS = {int(kind): name for name, kind in GEOM_TYPES.items()}
-_NOT_READ = ("tendon", "equality")
+_NOT_READ = ("equality",)
 """Sections of a file whose effect is lost, which a warning says."""
 _WITHOUT_EFFECT = (*_NOT_READ, "sensor", "keyframe", "custom", "visual", "statistic")
 """Sections that are left out."""
@@ -34,7 +35,7 @@ _Element = ElementTree.Element
 
 
 def read_mjcf(path: Path, options: AssetOptions) -> Asset:
-    """Read the bodies, joints and motors of an MJCF file, in its order; a plane and sensors are left out.
+    """Read the bodies, joints, motors and fixed tendons of an MJCF file, in its order; a plane and sensors are left out.
 
     Attributes that MuJoCo does not know, and sections that are not read, are left out with a warning that names them;
     names that occur twice get a number.
@@ -51,6 +52,7 @@ def read_mjcf(path: Path, options: AssetOptions) -> Asset:
     bodies = [_body(model, i, path) for i in range(1, model.nbody)]
     asset = Asset(path.stem, bodies, options)
     asset.motors = list(_motors(model))
+    asset.tendons, asset.tendon_properties = read_tendons(model), read_properties(model, options)
     free = any(int(kind) == mujoco.mjtJoint.mjJNT_FREE for kind in model.jnt_type)
     asset.floating = free and not options.fix_base_link
     bodies[0].pos, bodies[0].quat = np.zeros(3), identity()  # create_actor places the root, and not the file
@@ -99,6 +101,10 @@ def _without_unread(root: _Element) -> List[str]:
         for section in root.findall(name):
             lost += [f"<{name}> is not read"] * (name in _NOT_READ and len(section) > 0)
             root.remove(section)
+    for section in root.findall("tendon"):
+        for tendon in section.findall("spatial"):
+            lost.append(f"the spatial tendon '{tendon.get('name', '')}' is not read")
+            section.remove(tendon)
     for assets in root.findall("asset"):
         for mesh in assets.findall("mesh"):
             file = mesh.get("file", "")

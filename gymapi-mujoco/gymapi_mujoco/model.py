@@ -19,6 +19,7 @@ from gymapi_mujoco.enums import DofDriveMode
 from gymapi_mujoco.scene import Actor, Scene
 from gymapi_mujoco.shapes import add_geom, new_spec
 from gymapi_mujoco.structs import as_array
+from gymapi_mujoco.tendons import add_tendons
 
 SOLVER_ITERATIONS = 50
 """Largest number of solver iterations in a physics step. With 20, the solver stopped early for one of 256 robots that
@@ -119,6 +120,7 @@ def _add_actor(
                 forcelimited=True,
                 forcerange=[-1e30, 1e30],
             )
+    add_tendons(spec, actor.index, asset.tendons)
     if actor.index == 0:  # MuJoCo computes the forces on bodies if a sensor asks for one
         parts[0].add_site(name="probe")
         site = mujoco.mjtObj.mjOBJ_SITE

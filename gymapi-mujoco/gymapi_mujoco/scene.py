@@ -63,6 +63,7 @@ class Actor:
         self.restitution = np.array([shape.restitution for shape in props])
         self.filters = np.array([shape.filter if mask == -1 else mask for shape in props], dtype=np.int64)
         self.dof_properties = asset.dof_properties.copy()
+        self.tendon_properties = copy.deepcopy(asset.tendon_properties)
         self.mass, self.com, self.inertia = asset.masses.copy(), asset.coms.copy(), asset.inertias.copy()
         self.index = len(before)
         self.body_start = sum(len(other.asset.bodies) for other in before)

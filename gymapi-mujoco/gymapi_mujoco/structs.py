@@ -505,7 +505,8 @@ class ActuatorProperties(Struct):
 
 
 class TendonProperties(Struct):
-    """Assets have no tendons here."""
+    """Of a fixed tendon: torque of a joint = (stiffness (rest length - length) - damping d length / dt) / coefficient,
+    and the same of ``limit_stiffness`` outside of the limits."""
 
     damping: float = 0.0
     fixed_lower_limit: float = 0.0

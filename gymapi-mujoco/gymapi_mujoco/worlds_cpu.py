@@ -53,7 +53,7 @@ class CpuWorlds(Worlds):
         self._time.fill_(_START_TIME)
         with _quiet():
             self._batch.step(nstep=substeps)
-        if float(self._time.min()) >= _START_TIME + 1e-9:
+        if self._time.numpy().min(initial=np.inf) >= _START_TIME + 1e-9:
             return None
         return self._time < _START_TIME + (substeps - 0.5) * self.model.opt.timestep
 

@@ -101,12 +101,13 @@ def test_position_drive_uses_the_stiffness_of_the_file_once(gymapi, walker):
     assert float(world.dof[0, 0, 0]) == pytest.approx(0.5 + 1.4 / 7.0, rel=0.02)
 
 
-def test_unknown_attribute_repeated_name_and_tendon_are_left_out_with_a_warning(gymapi, walker):
+def test_unknown_attribute_repeated_name_and_equality_are_left_out_with_a_warning(gymapi, walker):
     text = WALKER.replace('<option timestep="0.01"/>', '<option timestep="0.01" apirate="50"/>')
     text = text.replace('name="knee" axis', 'name="hip" axis').replace('joint="knee"', 'joint="hip"')
-    tendon = '<tendon><fixed name="t"><joint joint="hip" coef="1"/></fixed></tendon>'
-    text = text.replace("</worldbody>", f"</worldbody>{tendon}")
-    with pytest.warns(UserWarning, match=r"walker\.xml.*<tendon> is not read.*'hip' is called 'hip_2'.*'apirate'"):
+    lost = '<equality><joint joint1="hip"/></equality><tendon><spatial name="t"><site site="s"/></spatial></tendon>'
+    text = text.replace("</worldbody>", f"</worldbody>{lost}")
+    expected = r"walker\.xml.*<equality> is not read.*the spatial tendon 't' is not read"
+    with pytest.warns(UserWarning, match=expected + r".*'hip' is called 'hip_2'.*'apirate'"):
         world = World(gymapi, walker(text), 1, fix_base_link=True)
     assert world.gym.get_asset_dof_names(world.asset) == ["hip", "hip_2"]
 
@@ -285,3 +286,66 @@ def test_held_joint_of_a_root_leaves_it_free(gymapi, walker):
     world.step(100)
     fallen = 9.81 * 0.5**2 / 2
     assert float(world.root[0, 2]) == pytest.approx(1.0 - fallen, rel=0.02, abs=0.1)
+
+
+TENDON = """<tendon><fixed name="pull" limited="true" range="-0.001 0.01">
+  <joint joint="hip" coef="0.1"/><joint joint="knee" coef="-0.1"/></fixed></tendon>"""
+FREE = WALKER.replace("</worldbody>", f"</worldbody>{TENDON}").replace('"-120 0"', '"-120 120"')
+
+
+def test_tendon_of_the_file_answers_the_calls(gymapi, walker):
+    world = World(gymapi, walker(FREE), 1, fix_base_link=True)
+    gym, asset, env = world.gym, world.asset, world.envs[0]
+    assert gym.get_asset_tendon_count(asset) == gym.get_actor_tendon_count(env, 0) == 1
+    assert gym.get_asset_tendon_name(asset, 0) == gym.get_actor_tendon_name(env, 0, 0) == "pull"
+    assert gym.find_asset_tendon_index(asset, "pull") == 0 and gym.find_actor_tendon_index(env, 0, "push") == -1
+    assert gym.get_asset_fixed_tendon_joint_coefficients(asset, 0) == pytest.approx([0.1, -0.1])
+    assert gym.get_actor_fixed_tendon_joint_name(env, 0, 0, 1) == "knee"
+    assert gym.find_actor_fixed_tendon_joint_index(env, 0, 0, "knee") == 1
+    (props,) = gym.get_asset_tendon_properties(asset)
+    assert props.is_fixed_limited and props.limit_stiffness == 1.0
+    assert (props.fixed_lower_limit, props.fixed_upper_limit) == pytest.approx((-0.001, 0.01))
+    with pytest.raises(IndexError, match="get_asset_tendon_name: tendon 1"):
+        gym.get_asset_tendon_name(asset, 1)
+    props.stiffness = -1.0
+    with pytest.raises(ValueError, match="tendon 'pull' has stiffness -1"):
+        gym.set_asset_tendon_properties(asset, [props])
+
+
+def turned(gymapi, path, torque, **values):
+    """Return the angles of hip and knee [2, 2] at rest under a torque of the hip, in two environments; the second one
+    got the tendon's properties after prepare_sim."""
+    world = World(gymapi, path, 2, ground=None, fix_base_link=True, disable_gravity=True)
+
+    def give(env):
+        (props,) = world.gym.get_actor_tendon_properties(env, 0)
+        for name, value in values.items():
+            setattr(props, name, value)
+        world.gym.set_actor_tendon_properties(env, 0, [props])
+
+    give(world.envs[0])
+    world.prepare()
+    give(world.envs[1])
+    world.step(2000, torch.tensor([[torque, 0.0]] * 2))
+    return world.dof[..., 0]
+
+
+def test_tendon_with_a_spring_turns_the_joints_by_its_torques(gymapi, walker):
+    angles = turned(gymapi, walker(FREE), 2.1, stiffness=5.0, is_fixed_limited=False)
+    hip = 2.1 / 7.0  # the knee is free, so the tendon has its rest length: the hip's own spring carries the torque
+    torch.testing.assert_close(angles, torch.tensor([[hip, hip]] * 2), atol=1e-3, rtol=0)
+
+
+def test_tendon_with_limits_keeps_the_joints_within_their_distance(gymapi, walker):
+    for stiffness in (3.0, 3000.0):  # a spring, and one that is harder than the time step resolves
+        angles = turned(gymapi, walker(FREE), 2.1, limit_stiffness=stiffness)
+        torch.testing.assert_close(angles[:, 0], torch.full((2,), 0.3), atol=2e-3, rtol=0)
+        assert (angles[:, 1] > 0.2 - 2e-3).all() and (angles[:, 1] < 0.31 + 2e-3).all()
+    angles = turned(gymapi, walker(FREE), 2.1, limit_stiffness=0.0)
+    assert (angles[:, 1] < 0.15).all()
+
+
+def test_tendon_with_a_spring_of_one_joint_has_the_stiffness_of_its_torque(gymapi, walker):
+    text = FREE.replace('<joint joint="knee" coef="-0.1"/>', "")
+    angles = turned(gymapi, walker(text), 2.1, stiffness=7.0, is_fixed_limited=False)
+    torch.testing.assert_close(angles[:, 0], torch.full((2,), 2.1 / 14.0), atol=1e-3, rtol=0)

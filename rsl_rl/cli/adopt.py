@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from rsl_rl.cli.audit import audit_package
-from rsl_rl.cli.errors import FlagParser, fail, print_line, program, usage_errors
+from rsl_rl.cli.errors import Ended, FlagParser, fail, print_line, program, usage_errors
 from rsl_rl.cli.signals import exit_on_signals
 from rsl_rl.utils.text import is_utf8
 
@@ -175,5 +175,5 @@ def prepare(model: Path, folder: Path, pictures: bool, hints: Dict[str, Any]) ->
         )
     if result.returncode:
         print(errors, file=sys.stderr)
-        raise SystemExit(1)
+        raise Ended(1)
     return result.stdout.decode(errors="replace").splitlines()

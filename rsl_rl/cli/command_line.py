@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, List, Literal, NamedTuple, Optional, Sequ
 
 import tyro
 
-from rsl_rl.cli.errors import FlagParser, one_line_errors, print_line, usage_errors
+from rsl_rl.cli.errors import Ended, FlagParser, one_line_errors, print_line, usage_errors
 from rsl_rl.cli.experiments import Experiments, default_log_root
 from rsl_rl.cli.flag_help import explain_unknown_flag, print_help, unnamed_fields
 from rsl_rl.config import aliases
@@ -82,7 +82,7 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
     asks_for_help = early.help is not None
     if early.list:
         print("\n".join(experiments.lines()))
-        raise SystemExit(0)
+        raise Ended(0)
     with usage_errors():
         if not early.task and not asks_for_help:
             mistyped = [f" Did you mean --task in place of {word}?" for word in argv if suggest(word, ["--task"])]
@@ -94,7 +94,7 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
             cfg = dataclasses.replace(experiments.load(early.task)(), task=early.task)
         if asks_for_help:
             print_help(flags, cfg, SHORTCUTS, description, early.help)
-            raise SystemExit(0)
+            raise Ended(0)
         log_root = default_log_root()
         if early.log_root:
             log_root = Path(os.path.realpath(expand_user(early.log_root, "--log_root")))  # resolve() fails for loops

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Iterator, NoReturn
+from typing import Iterator, NoReturn, Optional
 
 from rsl_rl.cli.experiments import FOLDERS
 from rsl_rl.utils.host import current_launch
@@ -24,7 +24,12 @@ def program() -> str:
     return Path(sys.argv[0]).name
 
 
-class UsageError(SystemExit):
+class Ended(SystemExit):
+    """The end of the program by its own decision, such as after --help or a signal; a SystemExit of any other kind is
+    one of a task, or of code that it calls."""
+
+
+class UsageError(Ended):
     """Wrong usage, which ends the program with exit code 2; :func:`rsl_rl.cli.main.main` prints the message."""
 
     def __init__(self, message: str):
@@ -45,6 +50,11 @@ def print_error(message: str) -> None:
     print(f"{program()}: error: {short_line(message)}", file=sys.stderr)
 
 
+def explain_exit(stop: SystemExit) -> str:
+    """Return a message for a SystemExit that this program has not raised itself."""
+    return f"the task, or code that it calls, has ended the process (sys.exit({stop.code!r}))"
+
+
 def short_line(message: str) -> str:
     """Return a message as one line of printable characters; the middle of a long one, such as of a name, is left
     out."""
@@ -62,6 +72,11 @@ class FlagParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         fail(message)
+
+    def exit(self, status: int = 0, message: Optional[str] = None) -> NoReturn:
+        if message:
+            print(message, end="", file=sys.stderr)
+        raise Ended(status)
 
 
 def print_line(text: str) -> None:
@@ -108,7 +123,7 @@ def one_line_errors() -> Iterator[None]:
     except SystemExit as stop:
         if stop.code:
             raise ValueError(_as_one_line(messages.getvalue())) from None
-        raise
+        raise Ended(0) from None
 
 
 def _as_one_line(box: str) -> str:

@@ -6,7 +6,16 @@ import sys
 from typing import List, Optional, Sequence
 
 from rsl_rl import __version__
-from rsl_rl.cli.errors import FlagParser, UsageError, discard_output, is_first_on_machine, print_error, program
+from rsl_rl.cli.errors import (
+    Ended,
+    FlagParser,
+    UsageError,
+    discard_output,
+    explain_exit,
+    is_first_on_machine,
+    print_error,
+    program,
+)
 from rsl_rl.cli.experiments import Experiments, find_checkout
 from rsl_rl.cli.signals import INTERRUPTED
 from rsl_rl.utils.registry import suggest
@@ -90,6 +99,11 @@ def _run(name: str, argv: List[str]) -> int:
         if is_first_on_machine():
             print_error(error.message)
         return 2
+    except Ended:
+        raise
+    except SystemExit as stop:
+        print(f"{program()}: {explain_exit(stop)}", file=sys.stderr)
+        return 1
 
 
 def print_tasks(argv: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from rsl_rl.cli.command_line import Arguments
-from rsl_rl.cli.errors import UsageError, print_error, program, usage_errors
+from rsl_rl.cli.errors import Ended, UsageError, explain_exit, print_error, program, usage_errors
 from rsl_rl.utils.config_io import to_dict
 from rsl_rl.utils.files import atomic_write, is_regular_file
 from rsl_rl.utils.host import Launch, current_launch, end_with_parent, launcher_name, take_share_of_cpus
@@ -81,7 +81,7 @@ def join_ranks(launch: Launch, prepare: Callable[[], Tuple[Arguments, Any]]) -> 
         try:
             collective = join_process_group(device, timeout, start, show=print_error)
         except AgreementError:  # rank 0 has printed it
-            raise SystemExit(2) from None
+            raise Ended(2) from None
     assert prepared is not None  # an error is an AgreementError
     return (*prepared, collective)
 
@@ -137,8 +137,12 @@ def run_rank(collective: Collective, work: Callable[[], int]) -> int:
             traceback.print_exc()
             print(f"{program()}: rank {collective.rank} failed: {type(error).__name__}: {error}", file=sys.stderr)
         code = 1
-    except SystemExit as stop:
+    except Ended as stop:
         code = stop.code if isinstance(stop.code, int) else 1
+    except SystemExit as stop:
+        if collective.claim_report():
+            print(f"{program()}: {prefix_of(collective)}{explain_exit(stop)}", file=sys.stderr)
+        code = 1
     if code != 0:
         collective.abort(code)
     return code

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Callable, List
 
-from rsl_rl.cli.errors import program
+from rsl_rl.cli.errors import Ended, program
 
 if TYPE_CHECKING:
     from rsl_rl.runners import OnPolicyRunner
@@ -34,7 +34,7 @@ def exit_on_signals(reports: Callable[[], bool] = always, when: str = "before tr
     def leave(number: int, frame: Any) -> None:
         if reports():
             print(f"{program()}: interrupted by {signal.Signals(number).name} {when}", file=sys.stderr)
-        raise SystemExit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
+        raise Ended(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
     handle_signals(leave)
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Sequence
 
+from rsl_rl.cli.errors import Ended
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.cli.signals import INTERRUPTED, TERMINATED
 
@@ -34,7 +35,7 @@ def run_deployed(name: str, argv: Sequence[str]) -> int:
 
 
 def _leave(number: int, frame: Any) -> None:
-    raise SystemExit(TERMINATED)
+    raise Ended(TERMINATED)
 
 
 def _end(program: "subprocess.Popen[bytes]") -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 from rsl_rl.cli import trainings
 from rsl_rl.cli.audit import audit_lines
 from rsl_rl.cli.command_line import Arguments, parse
-from rsl_rl.cli.errors import fail, print_line, program, short_line, usage_errors
+from rsl_rl.cli.errors import explain_exit, fail, print_line, program, short_line, usage_errors
 from rsl_rl.cli.experiments import file_of
 from rsl_rl.cli.ranks import (
     arguments_after_restart,
@@ -163,7 +163,7 @@ def learn(
             videos.finish(interrupted=lambda: bool(received))
     except (TrainingError, ContractError, OSError, SystemExit) as error:  # signals raise nothing here
         if isinstance(error, SystemExit):
-            error = TrainingError(f"the task, or code that it calls, has ended the process (sys.exit({error.code!r}))")
+            error = TrainingError(explain_exit(error))
         failure = f"failed after iteration {runner.current_learning_iteration}: {short_line(str(error))}"
         if collective.claim_report():
             print(f"{program()}: {prefix_of(collective)}{failure}", file=sys.stderr)

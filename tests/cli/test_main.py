@@ -88,3 +88,17 @@ def test_command_that_is_interrupted_is_one_line_and_exit_code_130(rsl_rl_here, 
     monkeypatch.setattr("rsl_rl.cli.main.Experiments", interrupted)
     assert rsl_rl_here("list") == 130
     assert capsys.readouterr().err == "rsl-rl list: interrupted\n"
+
+
+def test_task_that_ends_the_process_is_one_line_and_exit_code_1(rsl_rl_here, tmp_path, monkeypatch, capsys):
+    from rsl_rl.tasks.toy import PointEnv
+
+    toy = ("--task", "toy", "--log_root", str(tmp_path), "--num_envs", "4")
+    assert rsl_rl_here("train", *toy, "--max_iterations", "1", "--runner.logger", "none") == 0
+    for place in ("step", "__init__"):
+        monkeypatch.setattr(PointEnv, place, lambda *_, **__: sys.exit(0))
+        for command in (("evaluate", *toy[:4], "--episodes", "2"), ("play", *toy[:4]), ("train", *toy)):
+            capsys.readouterr()
+            assert rsl_rl_here(*command) == 1, command
+            error = capsys.readouterr().err
+            assert "the task, or code that it calls, has ended the process (sys.exit(0))" in error.splitlines()[-1]
