@@ -30,7 +30,6 @@ import hashlib
 import json
 import sys
 import time
-import zipfile
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -434,6 +433,10 @@ def _varint(content: bytes, start: int) -> Tuple[int, int]:
 
 def _read_description(path: Path) -> Dict[str, Any]:
     """Read policy.json; another content is a ValueError."""
+    if not path.is_file():  # such as a pipe, which could be read for ever
+        raise FileNotFoundError(f"no file {path}; the export writes policy.json beside policy.onnx")
+    if path.stat().st_size > _MAX_SIZE:
+        raise ValueError(f"{path} has more than {_MAX_SIZE // 10**6} MB, which no description has")
     try:
         description = json.loads(path.read_bytes().decode())
     except (ValueError, RecursionError) as error:
@@ -739,16 +742,24 @@ def read_trace(path: Union[str, Path]) -> Dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as content:
             trace = {name: content[name] for name in content.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # damage is of many kinds
         raise ValueError(f"{path} is damaged: {_short(error)}; copy it again, or export the policy again") from error
     needed = ("joint_names", "episode_start", "observation", "action", "target", "command")
     missing = [name for name in needed if name not in trace]
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)}; export the policy again")
+    others = [name for name, values in trace.items() if name != "joint_names" and not _is_table(values)]
+    if others or trace["episode_start"].ndim != 1:
+        raise ValueError(f"{path}: {', '.join(others) or 'episode_start'} has no number for each step; copy it again")
     lengths = {name: len(values) for name, values in trace.items() if name != "joint_names"}
     if len(set(lengths.values())) != 1 or not lengths["action"]:
         raise ValueError(f"{path} has arrays of different lengths, or empty ones: {_short(lengths)}; copy it again")
     return trace
+
+
+def _is_table(values: np.ndarray) -> bool:
+    """Return whether an array has numbers for each of several steps."""
+    return values.ndim > 0 and values.dtype.kind in "biuf"
 
 
 def replay_trace(policy: Policy, trace: Mapping[str, np.ndarray]) -> Tuple[Optional[TraceDifference], np.ndarray]:

@@ -8,7 +8,7 @@ an object with the five methods of :class:`Driver`.
 The robot goes to the policy's pose, walks, and ends as every run ends: damping, then motors off, and the reason in one
 line. A run ends at once when a reading is too old, a control step is not ready at its deadline, a target is beyond its
 limits, or the policy or the driver fails; no target is sent after that. The exit code is 0 if the time was over, 130
-after Ctrl-C or SIGTERM, 1 for all other reasons, and 2 for wrong usage.
+after Ctrl-C or another signal, such as that of a closed terminal, 1 for all other reasons, and 2 for wrong usage.
 
 The loop cannot stop a robot when its own process is paused, or the connection lost: the motors need a watchdog of
 their own, which damps when no target comes.
@@ -34,6 +34,12 @@ DAMPING_SECONDS = 1.0
 """Time for which the joints are damped before the motors are switched off [s]."""
 WAIT_SECONDS = 2.0
 """Longest time until the first reading [s]."""
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
+    if hasattr(signal, name)
+)
+"""Signals that end a run; a terminal or an SSH connection that closes sends SIGHUP."""
 _ROUNDING = 1e-4  # of target limits [rad]
 
 
@@ -101,7 +107,7 @@ class ControlLoop:
             return str(error)
         except KeyboardInterrupt:
             return INTERRUPTED
-        except (Exception, SystemExit) as error:  # of the driver or the policy: whatever it is, the robot must stop
+        except BaseException as error:  # of any kind, such as asyncio.CancelledError: the robot must stop
             return _one_line(error)
         return TIME_OVER
 
@@ -172,7 +178,7 @@ class ControlLoop:
                 self._sleep(self._policy.control_period)
         except KeyboardInterrupt:
             problem = NOT_DAMPED
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             problem = f"; the damping failed: {_one_line(error)}"
         while True:
             try:
@@ -180,7 +186,7 @@ class ControlLoop:
                 return problem
             except KeyboardInterrupt:  # Ctrl-C does not keep the motors on, however often it comes
                 continue
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 return f"{problem}; the motors could not be switched off: {_one_line(error)}"
 
 
@@ -200,7 +206,7 @@ def parse() -> argparse.Namespace:
 
 
 class Interrupts:
-    """Handler of Ctrl-C and SIGTERM. A second one within half a second would interrupt the handling of the first, and
+    """Handler of Ctrl-C and other signals. A second one within half a second would interrupt the handling of the first, and
     is ignored."""
 
     def __init__(self) -> None:
@@ -226,7 +232,7 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
     try:
         return driver, OnnxPolicy(args.policy, driver.joint_names())
     except BaseException:
-        with contextlib.suppress(Exception):  # the first error is told
+        with contextlib.suppress(BaseException):  # the first error is told
             driver.close()
         raise
 
@@ -234,25 +240,26 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
 def main() -> int:
     args = parse()
     interrupts = Interrupts()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupts)
+    for number in SIGNALS:
+        if number in SIGNALS[:2] or signal.getsignal(number) != signal.SIG_IGN:  # which nohup sets
+            signal.signal(number, interrupts)
     try:
         driver, policy = connect(args)
-    except Exception as error:
-        told = isinstance(error, (ValueError, OSError, ImportError))
-        print(f"robot_loop.py: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("robot_loop.py: interrupted before the robot was connected; nothing was sent", file=sys.stderr)
         return 130
+    except BaseException as error:  # of any kind, from the driver
+        told = isinstance(error, (ValueError, OSError, ImportError))
+        print(f"robot_loop.py: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
+        return 2
     try:
         reason = ControlLoop(driver, policy).run(args.command, args.seconds, args.stand_seconds)
     finally:  # the motors are off
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
     try:
         driver.close()
-    except Exception as error:
+    except BaseException as error:
         reason += f"; the connection could not be closed: {_one_line(error)}"
     print(f"stopped: {reason}")
     print(f"policy: {policy.counts}")

@@ -6,6 +6,7 @@ the ranges of the commands and the largest torques.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -145,6 +146,9 @@ def _of_env(env: Mapping[str, Any], names: List[str]) -> Dict[str, Any]:
 
 def write(contract: Contract, path: Path, network: Optional[Path] = None) -> List[str]:
     """Write IO_descriptors.yaml, and env.yaml beside it; return the names of the fields that they cannot carry."""
+    env_file = path.with_name("env.yaml")
+    if env_file.exists() or env_file.is_symlink():
+        raise ValueError(f"{env_file} exists, and {KIND} writes it too; name a file in another folder")
     joints, names = len(contract.joint_names), list(contract.joint_names)
     terms = [
         {
@@ -187,7 +191,7 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
         "scene": {"dt": contract.control_period},
     }
     actuators = {
-        name: {"joint_names_expr": [name], "effort_limit_sim": limit}
+        name: {"joint_names_expr": [re.escape(name)], "effort_limit_sim": limit}
         for name, limit in zip(names, contract.torque_limits)
     }
     env: Dict[str, Any] = {"scene": {"robot": {"actuators": actuators}}}
@@ -198,5 +202,5 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
         env["commands"] = {"base_velocity": {"ranges": ranges}}
         kept.append("command_ranges")
     write_yaml(content, path)
-    write_yaml(env, path.with_name("env.yaml"))
+    write_yaml(env, env_file)
     return lost(contract, kept)
