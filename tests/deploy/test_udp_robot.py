@@ -106,7 +106,7 @@ def robot(pytestconfig, policy_file):
 
 MALFORMED = (
     *(b"", b"[1]", b"1", b"null", b'{"loss": "much"}', b'{"speed": 1}', b"\xff", b'{"loss": null}', b'{"late": [0.1]}'),
-    *(b'{"loss": 2}', b'{"jitter": -1}', b'{"late": 1e999}', b'{"loss": NaN}', b'{"late": 1e9}'),
+    *(b'{"loss": true}', b'{"loss": 2}', b'{"jitter": -1}', b'{"late": 1e999}', b'{"loss": NaN}', b'{"late": 1e9}'),
     b'{"late": 1%s}' % (b"0" * 400),  # too large for a float
     b"[" * 60_000,  # deeper than the parser goes
     b'{"jitter": %s}' % (b"[" * 50_000),

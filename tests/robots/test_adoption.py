@@ -268,6 +268,21 @@ def test_model_with_impossible_numbers_or_too_many_parts_is_refused(tmp_path, mo
     assert sorted(os.listdir(tmp_path)) == ["defaults.xml", "model.xml", "numbers.xml", "part.xml"]  # no log of MuJoCo
 
 
+def test_model_that_includes_itself_or_a_pipe_is_refused(tmp_path):
+    body = "<worldbody><body><freejoint/><geom size='.1'/></body></worldbody>"
+    path, other = tmp_path / "robot.xml", tmp_path / "other.xml"
+    os.mkfifo(tmp_path / "pipe.xml")
+    for part, message in (
+        ("<asset><model name='again' file='robot.xml'/></asset>", "robot.xml includes robot.xml, which has it too"),
+        ("<asset><model name='other' file='other.xml'/></asset>", "robot.xml includes robot.xml, which has it too"),
+        ("<include file='pipe.xml'/>", "robot.xml includes pipe.xml, which is no file"),
+    ):
+        path.write_text(f"<mujoco>{part}{body}</mujoco>")
+        other.write_text(f"<mujoco><asset><model name='robot' file='robot.xml'/></asset>{body}</mujoco>")
+        with pytest.raises(ValueError, match=message):
+            read_model(path)
+
+
 def test_legs_with_hundreds_of_joints_are_refused(tmp_path):
     chain = "".join(
         f"<body pos='0 0 {-0.4 / 31}'><joint axis='{i % 2} {1 - i % 2} 0' range='-1 1'/><geom size='.01' mass='.1'/>"

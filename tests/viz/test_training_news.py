@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -105,6 +106,13 @@ def test_watch_of_a_line_that_is_no_record_counts_it_and_goes_on(line, watch, tm
     (tmp_path / "metrics.jsonl").write_bytes(line + b'\n{"iteration": 7}\n')
     news = watch.look()
     assert news.damaged == 1 and news.records == [{"iteration": 7}]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_watch_of_metrics_that_are_no_file_has_no_records(kind, watch, tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
+    assert watch.look().records == []
 
 
 def test_line_with_values_that_are_no_finite_numbers_leaves_them_out():
