@@ -2,9 +2,9 @@
 
 From 60 degrees of freedom on, MuJoCo takes sparse matrices by itself. The sparse Cholesky factorization of 4.0.0 can
 give a wrong Hessian, slow convergence and wrong accelerations (google-deepmind/mujoco#3767, mended in 4.0.1). A line
-for each robot of this repository, alone and in heaps: its degrees of freedom, the matrices that MuJoCo takes for it, and
-how far the accelerations of both solvers are apart in random states with many contacts. `--mjcf FILE` adds a model of
-your own. The last line is JSON.
+for each robot of this repository, alone and in heaps: degrees of freedom, the matrices that MuJoCo takes, and how far
+the accelerations of both solvers are apart in random states with many contacts. `--mjcf FILE` adds a model of your own.
+The last line is JSON.
 """
 
 # pyright: reportAttributeAccessIssue=false

@@ -206,8 +206,8 @@ def parse() -> argparse.Namespace:
 
 
 class Interrupts:
-    """Handler of Ctrl-C and other signals. A second one within half a second would interrupt the handling of the first, and
-    is ignored."""
+    """Handler of Ctrl-C and other signals. A second one within half a second would interrupt the handling of the first,
+    and is ignored."""
 
     def __init__(self) -> None:
         self._last = -math.inf

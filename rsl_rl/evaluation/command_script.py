@@ -13,7 +13,6 @@ from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import CommandSource
 from rsl_rl.utils.files import read_file
 
-
 LONGEST = 86_400.0
 """Latest time of a command [s]."""
 

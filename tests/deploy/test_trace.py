@@ -129,7 +129,7 @@ def test_read_trace_of_what_is_no_trace_is_one_clear_error(exported, tmp_path, d
         path.write_bytes(set_in_headers(whole, 10, 8, 99))
     else:
         np.savez(path, **{**arrays, **changed[damage]})
-    with pytest.raises(ValueError, match="trace.npz"):
+    with pytest.raises(ValueError, match=r"trace\.npz"):
         read_trace(path)
 
 
