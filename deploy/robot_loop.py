@@ -93,8 +93,9 @@ class ControlLoop:
         """Go to the pose, walk with a command, then damp and stop; return the reason for the end."""
         try:
             return self._walk(command, seconds, stand_seconds) + self._damp_and_stop()
-        except KeyboardInterrupt:  # where no part of the loop could take it
-            return INTERRUPTED + self._damp_and_stop()
+        except BaseException as error:  # where no part of the loop could take it
+            reason = INTERRUPTED if isinstance(error, KeyboardInterrupt) else type(error).__name__
+            return reason + self._damp_and_stop()
 
     def _walk(self, command: Sequence[float], seconds: float, stand_seconds: float) -> str:
         """Go to the pose and walk; return the reason for the end."""
@@ -191,7 +192,10 @@ class ControlLoop:
 
 
 def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    try:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except Exception:  # of the error's own text
+        return type(error).__name__
 
 
 def parse() -> argparse.Namespace:
@@ -261,8 +265,9 @@ def main() -> int:
         driver.close()
     except BaseException as error:
         reason += f"; the connection could not be closed: {_one_line(error)}"
-    print(f"stopped: {reason}")
-    print(f"policy: {policy.counts}")
+    with contextlib.suppress(OSError):  # of a terminal that was closed
+        print(f"stopped: {reason}")
+        print(f"policy: {policy.counts}", flush=True)
     return {TIME_OVER: 0, INTERRUPTED: 130, INTERRUPTED + NOT_DAMPED: 130}.get(reason, 1)
 
 

@@ -108,7 +108,7 @@ class TrainingWatch:
         if any(name.startswith("evaluation/") for name in record):
             self._evaluation = record
         for name, count in record.items():
-            if count and _FAULTS.fullmatch(name):
+            if count > 0 and _FAULTS.fullmatch(name):
                 self._faults[name] = min(self._faults.get(name, 0.0) + count, _LARGEST_COUNT)
         return self._records.add(record)
 

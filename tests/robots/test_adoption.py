@@ -187,9 +187,18 @@ def test_quadrupeds_of_any_size_are_understood(tmp_path_factory, length, width, 
     assert not robot.settled.others and robot.settled.tilt < 0.1
 
 
+WRISTS = "".join(
+    f"<body name='{name}_1'><joint axis='0 1 0'/><geom size='.02'/>"
+    f"<body name='{name}_2'><joint axis='1 0 0'/><geom size='.02'/></body></body>"
+    for name in ("left", "right")
+)
+"""Two chains of joints that all end where they begin."""
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        (f"<mujoco><worldbody><body><freejoint/><geom size='.1'/>{WRISTS}</body></worldbody></mujoco>", "no legs"),
         ("no xml", "not readable as XML"),
         ("<html/>", "root element <html>"),
         ('<robot name="r"/>', "no <link>"),

@@ -63,6 +63,11 @@ def test_watch_keeps_the_newest_evaluation_and_counts_faults(watch, tmp_path):
     assert news.checkpoint == 20
 
 
+def test_watch_of_negative_numbers_of_faults_leaves_them_out(watch, tmp_path):
+    append(tmp_path, *({"iteration": i, "faults/state": -1e308, "faults/action": 1e308} for i in range(3)))
+    assert watch.look().faults == {"faults/action": 1e15}
+
+
 def test_watch_time_left_is_that_of_the_mean_speed(tmp_path):
     append(tmp_path, {"iteration": 30})
     os.utime(tmp_path / "metrics.jsonl", (1100.0, 1100.0))
