@@ -318,6 +318,16 @@ def test_program_walks_and_ends_with_its_reason(robot, policy_file, root, tmp_pa
     robot.report()
 
 
+def test_program_with_the_description_of_another_network_is_one_line(robot, policy_file, root, tmp_path):
+    description, _ = onnx_policy.open_onnx(policy_file)
+    (tmp_path / "other.json").write_text(json.dumps({**description, "network_sha256": "0" * 64}))
+    command = [sys.executable, "robot_loop.py", str(policy_file), "--driver", "udp_driver", "--address", robot.address]
+    command += ["--description", str(tmp_path / "other.json")]
+    done = subprocess.run(command, cwd=root / "deploy", capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "other.json describes another network" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_command_that_is_terminated_ends_the_simulated_robot(policy_file, root):
     command = [sys.executable, "-m", "rsl_rl", "sim-robot", str(policy_file), "--port", "0"]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as robot:
