@@ -2,8 +2,8 @@
 
     python robot_loop.py policy.onnx --driver udp_driver --address 127.0.0.1:9870 --command 0.5 0 0 --seconds 10
 
-Needs onnx_policy.py beside it, and a driver for the robot: a module with a function ``connect(address)`` that returns
-an object with the five methods of :class:`Driver`.
+Needs onnx_policy.py beside it, with --log policy_records.py too, and a driver for the robot: a module with a function
+``connect(address)`` that returns an object with the five methods of :class:`Driver`.
 
 The robot goes to the policy's pose, walks, and ends as every run ends: damping, then motors off, and the reason in one
 line. A run ends at once when a reading is too old, a control step is not ready at its deadline, a target is beyond its
@@ -206,6 +206,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--command", type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=("VX", "VY", "YAW_RATE"))
     parser.add_argument("--seconds", type=float, default=10.0, help="time to walk [s]")
     parser.add_argument("--stand_seconds", type=float, default=2.0, help="time to reach the policy's pose [s]")
+    parser.add_argument("--log", help="CSV file to write while walking, for `rsl-rl doctor`; a file there is replaced")
+    parser.add_argument("--description", help="policy.json to use, such as `rsl-rl doctor --fix` writes")
     return parser.parse_args()
 
 
@@ -234,7 +236,7 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
         raise ValueError(f"--driver {args.driver}: {module.__file__} has no function connect(address)")
     driver = module.connect(args.address)
     try:
-        return driver, OnnxPolicy(args.policy, driver.joint_names())
+        return driver, OnnxPolicy(args.policy, driver.joint_names(), description=args.description, log=args.log)
     except BaseException:
         with contextlib.suppress(BaseException):  # the first error is told
             driver.close()

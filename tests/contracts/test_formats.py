@@ -314,6 +314,7 @@ def test_metadata_of_mjlab_are_read(onnx_file, tmp_path):
         ({**GYM, "kps": [1.0]}, "kps=.*; give 2 numbers"),
         ({**LAB, "scene": {}}, "dt=None; give a number"),
         ({"settings": 1}, "it is of none of the formats"),
+        ({"models": {}, "pipeline": {}, "system information": {}}, "it is a LEAPP file.*IO_descriptors.yaml"),
     ],
 )
 def test_file_that_does_not_fit_is_one_line_with_the_field(content, message, tmp_path):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from deploy.onnx_policy import OnnxPolicy, read_trace, replay_trace
+from deploy.onnx_policy import OnnxPolicy
+from deploy.policy_records import read_trace, replay_trace
 from rsl_rl.cli import export
 from rsl_rl.evaluation import export_parity
 from tests.exports import lively_policy
