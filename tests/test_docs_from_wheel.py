@@ -51,6 +51,12 @@ ON_ROBOTS = (
 )
 """Tasks whose policy runs in plain MuJoCo, as on a robot."""
 
+PARTS = 6
+"""Processes of the commands of the pages."""
+
+LONGEST = 3600
+"""Time that a process may take on a machine with a load [s]."""
+
 COMMANDS = "0 0 0 0\n0.05 1.5 0 0\n0.1 -1 0 1\n"
 SIM_TO_SIM = ("--robots", "1", "--seconds", "0.1")
 EXPORTED = "logs/*/*/exported/policy.onnx"
@@ -88,7 +94,8 @@ def rsl_rl(run_installed, here):
 
     def run(*command_lines):
         (here / "driver.py").write_text(DRIVER)
-        done = run_installed("python", "driver.py", json.dumps([list(words) for words in command_lines]))
+        words = json.dumps([list(words) for words in command_lines])
+        done = run_installed("python", "driver.py", words, timeout=LONGEST)
         assert done.returncode == 0, f"{done.stdout[-2000:]}{done.stderr[-5000:]}"
         assert "Traceback" not in done.stderr
         return done.stdout.split("\n$ rsl-rl ")[1:]
@@ -107,18 +114,29 @@ def test_task_of_a_page_is_trained_evaluated_played_and_run_in_plain_mujoco(rsl_
         assert json.loads(outputs[3].splitlines()[-1])["robots"] == 1
 
 
-def test_commands_of_the_pages_run_as_written(rsl_rl, here, root):
+@pytest.fixture
+def run_of_go2(rsl_rl, here):
+    """The folder of a small run of go2_flat."""
     rsl_rl(("train", "--task", "go2_flat", *TINY, "--max_iterations", "2", "--save_interval", "1"))
     (run,) = (here / "logs" / "go2_flat").iterdir()
+    return run
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_commands_of_the_pages_run_as_written(rsl_rl, here, run_of_go2, part):
     lines = []
-    for i, (command, small) in enumerate(SCRIPTS.items()):
-        shutil.copytree(run, here / "logs" / f"command_{i}" / run.name)
+    for i, (command, small) in list(enumerate(SCRIPTS.items()))[part::PARTS]:
+        shutil.copytree(run_of_go2, here / "logs" / f"command_{i}" / run_of_go2.name)
         experiment = () if command == "rsl-rl list" else ("--experiment_name", f"command_{i}")
         lines.append((*command.split()[1:], *small, *experiment))
-    lines += [("play", "--task", "go2_flat", "--commands", "commands.txt", *NO_FILM), ("export", "--task", "go2_flat")]
+    assert len(rsl_rl(*lines)) == len(lines) >= len(SCRIPTS) // PARTS
+
+
+def test_exported_policy_runs_in_plain_mujoco_as_written(rsl_rl, run_of_go2, root):
+    lines = [("play", "--task", "go2_flat", "--commands", "commands.txt", *NO_FILM), ("export", "--task", "go2_flat")]
     written = {line for page in pages(root) for line in commands(page) if line.startswith("rsl-rl sim-to-sim")}
-    lines += [(*line.replace("<run>", run.name).split()[1:], *SIM_TO_SIM) for line in sorted(written)]
-    assert len(rsl_rl(*lines)) == len(lines) > len(SCRIPTS) + 2
+    lines += [(*line.replace("<run>", run_of_go2.name).split()[1:], *SIM_TO_SIM) for line in sorted(written)]
+    assert len(rsl_rl(*lines)) == len(lines) > 2
 
 
 def test_commands_on_own_code_run_as_written(rsl_rl):
@@ -131,7 +149,7 @@ def test_adopted_robot_is_trained_evaluated_played_and_run_in_plain_mujoco(run_i
     written = [line.split() for line in commands(root / "docs" / "own-robot.md") if "my_dog" in line]
     assert [name for _, name, *_ in written] == list(small)
     for program, name, *words in written:
-        done = run_installed(program, name, *words, *small[name])
+        done = run_installed(program, name, *words, *small[name], timeout=LONGEST)
         assert done.returncode == 0, done.stdout + done.stderr
     (policy,) = here.glob(EXPORTED)
     done = run_installed("rsl-rl", "sim-to-sim", str(policy), "--model", "my_dog/my_dog.xml", *SIM_TO_SIM)
@@ -140,7 +158,7 @@ def test_adopted_robot_is_trained_evaluated_played_and_run_in_plain_mujoco(run_i
 
 @pytest.mark.parametrize("module", ["rail", "small_start", "own_loop"])
 def test_program_that_trains_by_itself_ends(run_installed, here, module):
-    done = run_installed("python", "-c", f"import {module}; {module}.train()")
+    done = run_installed("python", "-c", f"import {module}; {module}.train()", timeout=LONGEST)
     assert done.returncode == 0, done.stderr
 
 
@@ -148,5 +166,5 @@ def test_program_that_trains_by_itself_ends(run_installed, here, module):
 def test_programs_without_a_file_name_run_one_after_the_other(run_installed, here, root, page):
     programs = [block.code for block in blocks(root / page, "python") if not block.title]
     (here / "programs.py").write_text("\n".join(programs))
-    done = run_installed("python", "programs.py")
+    done = run_installed("python", "programs.py", timeout=LONGEST)
     assert programs and done.returncode == 0, done.stderr
