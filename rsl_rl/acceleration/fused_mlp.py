@@ -14,13 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from rsl_rl.acceleration.products import linear, weight_gradient
+from rsl_rl.acceleration.products import bias_gradient, linear, weight_gradient
 from rsl_rl.modules.mlp import MLP, Linear
 
 _aten = torch.ops.aten
 
 _CACHED_NUMBERS = 1 << 19
 """Activations of one layer that fit into a CPU's cache."""
+
+
+_NUMBERS_AT_ONCE = 1 << 17
+"""Numbers for several passes in turn that fit into the cache of one CPU core."""
 
 
 class InPlaceActivation(NamedTuple):
@@ -40,7 +44,9 @@ def _elu(y: Tensor) -> Tensor:
     if y.device.type != "cpu":
         return nn.functional.elu_(y)
     # max(min(0, exp(y) - 1), y): three simple passes, faster on a CPU than the one pass of torch's own ELU.
-    return torch.clamp(_ZERO, min=y, max=y.exp().sub_(_ONE), out=y)
+    for part in (y,) if y.numel() <= _NUMBERS_AT_ONCE else y.view(-1).split(_NUMBERS_AT_ONCE):
+        torch.clamp(_ZERO, min=part, max=part.exp().sub_(_ONE), out=part)
+    return y
 
 
 def _elu_backward(grad: Tensor, result: Tensor) -> Tensor:
@@ -178,11 +184,10 @@ class _DenseStack(torch.autograd.Function):
         inputs, weights = ctx.saved_tensors[:num_layers], ctx.saved_tensors[num_layers:]
         d_weights: List[Tensor] = []
         d_biases: List[Tensor] = []
-        ones = d_outputs.new_ones(len(d_outputs))
         grad, d_x = d_outputs, None
         for i in range(num_layers - 1, -1, -1):
             d_weights.insert(0, weight_gradient(grad, inputs[i]))
-            d_biases.insert(0, ones @ grad)  # the sum over the rows, which is faster as a product
+            d_biases.insert(0, bias_gradient(grad))
             if i > 0:
                 grad = ctx.activation.backward(linear(grad, weights[i].t()), inputs[i])
             elif ctx.needs_input_grad[0]:
