@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from rsl_rl.acceleration.products import bias_gradient, linear, weight_gradient
+from rsl_rl.acceleration.products import linear, weight_gradient
 from rsl_rl.modules.mlp import MLP, Linear
 
 _aten = torch.ops.aten
@@ -184,10 +184,11 @@ class _DenseStack(torch.autograd.Function):
         inputs, weights = ctx.saved_tensors[:num_layers], ctx.saved_tensors[num_layers:]
         d_weights: List[Tensor] = []
         d_biases: List[Tensor] = []
+        ones = d_outputs.new_ones(len(d_outputs))
         grad, d_x = d_outputs, None
         for i in range(num_layers - 1, -1, -1):
             d_weights.insert(0, weight_gradient(grad, inputs[i]))
-            d_biases.insert(0, bias_gradient(grad))
+            d_biases.insert(0, ones @ grad)  # the sum over the rows, which is faster as a product
             if i > 0:
                 grad = ctx.activation.backward(linear(grad, weights[i].t()), inputs[i])
             elif ctx.needs_input_grad[0]:

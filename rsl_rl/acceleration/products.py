@@ -42,7 +42,7 @@ def library() -> str:
 def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     """Return x [B, inputs] times weight [outputs, inputs] transposed, plus bias [outputs]."""
     if uses_onednn(x) and x.numel() * len(weight) >= _LARGE:
-        return _onednn_linear(x, weight, bias)
+        return onednn_linear(x, weight, bias)
     if bias is None:
         return x @ weight.t()
     if x.device.type == "cpu":
@@ -58,14 +58,8 @@ def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
         return grad.t() @ x
     grad, x = grad.contiguous(), x.contiguous()  # with gaps between rows oneDNN may take a thousand times as long
     if grad.shape[1] <= x.shape[1]:  # oneDNN is faster with few rows
-        return _onednn_linear(grad.t(), x.t())
-    return _onednn_linear(x.t(), grad.t()).t()
-
-
-def bias_gradient(grad: Tensor) -> Tensor:
-    """Return the sum over the rows of grad [B, outputs], which is faster as a product."""
-    ones = grad.new_ones(1, len(grad))
-    return ones[0] @ grad if prefers_onednn() or grad.device.type != "cpu" else (ones @ grad)[0]
+        return onednn_linear(grad.t(), x.t())
+    return onednn_linear(x.t(), grad.t()).t()
 
 
 def step_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, out: Optional[Tensor] = None) -> Tensor:
@@ -74,7 +68,7 @@ def step_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, out: O
     The weight may be one of :func:`pack`.
     """
     if uses_onednn(x):
-        return _onednn_linear(x, weight, bias)
+        return onednn_linear(x, weight, bias)
     if bias is None:
         return torch.mm(x, weight.t(), out=out)
     return torch.addmm(bias, x, weight.t(), out=out)
@@ -92,5 +86,6 @@ def uses_onednn(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype == torch.float32 and prefers_onednn()
 
 
-def _onednn_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+def onednn_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    """Return :func:`linear` by oneDNN."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")

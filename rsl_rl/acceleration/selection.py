@@ -45,7 +45,7 @@ class Acceleration:
 
     @property
     def description(self) -> str:
-        """Names of the faster implementations and, on a CPU, of the library of matrix products, for the start of a run."""
+        """Names of the faster implementations and of the library of products on a CPU, for the start of a run."""
         names = ", ".join(self._names) or "none"
         products = f" (products by {library()})" if self._device.type == "cpu" and self._cfg.fused else ""
         return f"acceleration on {self._device.type}: {names}{products}"
