@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 import torch
 
-from benchmarks import collectives, gpu, scaling, sparse_solver
+from benchmarks import collectives, gpu, products, scaling, sparse_solver
 from benchmarks.faults import Kind, complaints, endings, summary
 from benchmarks.faulty_point import KINDS
 from benchmarks.pairing import Spread, Worker, alternate, ratios, spreads
@@ -17,6 +17,7 @@ from benchmarks.phases import Phases
 from benchmarks.training import as_arguments, estimate, first_pass, progress
 from benchmarks.unprotected import unprotected
 from configs.go2_flat import Go2Flat
+from rsl_rl.acceleration.products import library
 from rsl_rl.cli.command_line import _expand, _parse_config
 from rsl_rl.cli.train import Flags
 from rsl_rl.modules import ActorCritic
@@ -396,6 +397,24 @@ def test_a_missing_matplotlib_shows_before_anything_is_measured(run_script, tmp_
 def test_settings_that_train_refuses_are_a_mistake(run_script):
     done = run_script("scripts/benchmark.py", "train", "--seeds", "1", "--overrides", "max_iteration=2")
     assert done.returncode == 2 and "--max_iteration" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_products_of_both_libraries_are_timed_for_each_pass(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["products", "--rows", "8", "--repeats", "1"])
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)  # of this process
+    monkeypatch.setattr(products, "prepare_host", lambda: None)
+    products.main()
+    first, _, *rows = capsys.readouterr().out.splitlines()
+    assert f"products of trainings are by {library()}" in first
+    assert [row.split()[:3] for row in rows] == [
+        [network, "8", name] for network in ("MLP", "LSTM") for name in ("forward", "input", "weight")
+    ]
+    assert all(float(number) > 0 for row in rows for number in row.split()[3:])
+
+
+def test_both_libraries_compute_equal_products_for_the_benchmark():
+    for own, onednn in products.passes(64, 30, 50).values():
+        torch.testing.assert_close(onednn(), own(), atol=1e-4, rtol=1e-4)
 
 
 def test_collectives_are_timed_between_processes(run_script):

@@ -8,6 +8,9 @@ from typing import Any, Dict, List, Sequence
 import torch
 from torch import Tensor, nn
 
+_NUMBERS_AT_ONCE = 1 << 16
+"""Parameters whose values, gradients and moments fit into the cache of one CPU core."""
+
 
 class FlatAdam(torch.optim.Optimizer):
     """Adam (Kingma & Ba 2015, https://arxiv.org/abs/1412.6980) without host synchronisation, which skips steps whose
@@ -38,6 +41,9 @@ class FlatAdam(torch.optim.Optimizer):
         self._gradients, self._first, self._second = (torch.zeros_like(self._values) for _ in range(3))
         self._step = torch.zeros((), device=self._values.device)
         self._gradient_groups = self._gradients.split([sum(map(_padded_size, group)) for group in groups])
+        part = _NUMBERS_AT_ONCE if self._values.device.type == "cpu" else size
+        flat = self._values, self._gradients, self._first, self._second
+        self._parts = list(zip(*(tensor.split(part) for tensor in flat)))  # a step is computed part by part
         self.attach()
         self._name_state()
 
@@ -91,17 +97,20 @@ class FlatAdam(torch.optim.Optimizer):
         shrinking = (self.max_grad_norm / (norms + 1e-6)).clamp(max=1.0) * taken
         for group, factor in zip(self._gradient_groups, shrinking.unbind()):
             group.mul_(factor)
-        self._gradients.nan_to_num_(0.0, 0.0, 0.0)  # zero times what is not finite is not zero
         settings = self.param_groups[0]
         beta1, beta2 = settings["betas"]
         self._step.add_(taken)
         steps = self._step.clamp(min=1.0)
-        self._first.lerp_(self._gradients, taken * (1.0 - beta1))
-        self._second.mul_(torch.where(taken, beta2, 1.0)).addcmul_(self._gradients, self._gradients, value=1.0 - beta2)
+        to_first, kept_second = taken * (1.0 - beta1), torch.where(taken, beta2, 1.0)
         # 1 - beta^t, without the rounding of a float32 close to one
         unbias_first, unbias_second = (-torch.expm1(steps * math.log(beta)) for beta in (beta1, beta2))
-        scale = self._second.sqrt().div_(unbias_second.sqrt()).add_(settings["eps"])
-        self._values.addcmul_(torch.div(self._first, scale, out=scale), -settings["lr"] / unbias_first * taken)
+        unbias_scale, change = unbias_second.sqrt(), -settings["lr"] / unbias_first * taken
+        for values, gradients, first, second in self._parts:
+            gradients.nan_to_num_(0.0, 0.0, 0.0)  # zero times what is not finite is not zero
+            first.lerp_(gradients, to_first)
+            second.mul_(kept_second).addcmul_(gradients, gradients, value=1.0 - beta2)
+            scale = second.sqrt().div_(unbias_scale).add_(settings["eps"])
+            values.addcmul_(torch.div(first, scale, out=scale), change)
         return taken
 
     def state_dict(self) -> Dict[str, Any]:

@@ -23,6 +23,10 @@ _CACHED_NUMBERS = 1 << 19
 """Activations of one layer that fit into a CPU's cache."""
 
 
+_NUMBERS_AT_ONCE = 1 << 17
+"""Numbers for several passes in turn that fit into the cache of one CPU core."""
+
+
 class InPlaceActivation(NamedTuple):
     """A non-linearity computed in place."""
 
@@ -40,7 +44,9 @@ def _elu(y: Tensor) -> Tensor:
     if y.device.type != "cpu":
         return nn.functional.elu_(y)
     # max(min(0, exp(y) - 1), y): three simple passes, faster on a CPU than the one pass of torch's own ELU.
-    return torch.clamp(_ZERO, min=y, max=y.exp().sub_(_ONE), out=y)
+    for part in (y,) if y.numel() <= _NUMBERS_AT_ONCE else y.view(-1).split(_NUMBERS_AT_ONCE):
+        torch.clamp(_ZERO, min=part, max=part.exp().sub_(_ONE), out=part)
+    return y
 
 
 def _elu_backward(grad: Tensor, result: Tensor) -> Tensor:

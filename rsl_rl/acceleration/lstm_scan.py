@@ -5,14 +5,16 @@ Letters: T steps, K steps of a block, N environments, D inputs, H hidden size.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple
+import functools
+from typing import Any, Container, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rsl_rl.acceleration.products import onednn_linear, pack, weight_gradient
+from rsl_rl.acceleration.products import pack, step_linear, weight_gradient
 from rsl_rl.modules.memory import LayerWeights
+from rsl_rl.utils.provenance import cpu_name
 
 _aten = torch.ops.aten
 _ONE = torch.ones(())
@@ -29,7 +31,7 @@ class StackedWeights(NamedTuple):
 
 def lstm_step(x: Tensor, h: Tensor, c: Tensor, weights: StackedWeights) -> Tuple[Tensor, Tensor]:
     """Return the states (h, c) [N, H] after one step on inputs [N, D], without gradient."""
-    gates = onednn_linear(torch.cat((x, h), dim=1), *weights)
+    gates = step_linear(torch.cat((x, h), dim=1), *weights)
     i, f, g, o = _activate(gates, out=gates)
     c = torch.mul(f, c).addcmul_(i, g)
     return _tanh(c, out=torch.empty_like(c)).mul_(o), c
@@ -49,14 +51,21 @@ def stack_weights(weights: LayerWeights) -> StackedWeights:
 def _sigmoid_is_faster(x: Tensor) -> bool:
     """Return whether tanh(x) is computed as 1 - 2 sigmoid(-2 x).
 
-    On a CPU torch's sigmoid takes a sixth of the time of its tanh. The formula's error is 2e-7 at most in float32; in
-    bfloat16 it would be too large.
+    Then one sigmoid computes all gates. The formula's error is 2e-7 at most in float32; in bfloat16 it would be too
+    large.
     """
     return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
 
 
+@functools.lru_cache(maxsize=None)
+def _tanh_is_fast() -> bool:
+    """Return whether torch's tanh, which is MKL's, takes less time than its sigmoid; on AMD's CPUs it takes six times
+    as long."""
+    return "Intel" in cpu_name()
+
+
 def _tanh(x: Tensor, out: Tensor) -> Tensor:
-    if not _sigmoid_is_faster(x):
+    if _tanh_is_fast() or not _sigmoid_is_faster(x):
         return torch.tanh(x, out=out)
     torch.mul(x, -2.0, out=out).sigmoid_()
     return torch.sub(_ONE, out, alpha=2.0, out=out)
@@ -94,6 +103,13 @@ def _lstm_factors(gates: Tensor, cells: Tensor, squashed: Tensor, kept_gradient:
     return to_cell, squashed
 
 
+def _steps_below_one(keep: Tensor) -> Container[int]:
+    """Return the steps of keep [T, N] with a value below one; on a GPU, which would have to be read, all steps."""
+    if keep.device.type != "cpu":
+        return range(len(keep))
+    return {t for t, ones in enumerate((keep == 1.0).all(dim=1).tolist()) if not ones}
+
+
 class LSTMScan(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, keep_state: Tensor, keep_gradient: Tensor, *tensors: Tensor) -> Tensor:
@@ -102,30 +118,35 @@ class LSTMScan(torch.autograd.Function):
         # One product per step for input and state, whose weights and values are concatenated.
         weight, bias = stack_weights(LayerWeights(w_input, w_hidden, b_input, b_hidden))
         weight = pack(weight, num_envs)
-        inputs = x.new_empty(num_steps, num_envs, num_inputs + size)
-        inputs[..., :num_inputs] = x
-        gates = x.new_empty(num_steps, num_envs, 4 * size)
-        outputs, cells, squashed = (x.new_empty(num_steps, num_envs, size) for _ in range(3))
-        cell = torch.empty_like(c)
-        columns = (keep_state.unsqueeze(2), inputs[..., num_inputs:], cells, inputs, gates, squashed, outputs)
-        for kept, hidden, before, row, gate, tanh_c, output in zip(*(column.unbind(0) for column in columns)):
-            torch.mul(h, kept, out=hidden)
-            torch.mul(c, kept, out=before)
-            i, f, g, o = _activate(onednn_linear(row, weight, bias), out=gate)
-            c = torch.mul(f, before, out=cell).addcmul_(i, g)
-            h = torch.mul(o, _tanh(c, out=tanh_c), out=output)
+        inputs = x.new_empty(num_steps + 1, num_envs, num_inputs + size)  # the last step writes behind the end
+        cells = x.new_empty(num_steps + 1, num_envs, size)
+        inputs[:-1, :, :num_inputs] = x
+        hidden, before = inputs[..., num_inputs:].unbind(0), cells.unbind(0)
+        torch.mul(h, keep_state[0].unsqueeze(1), out=hidden[0])
+        torch.mul(c, keep_state[0].unsqueeze(1), out=before[0])
+        gates, squashed = (x.new_empty(num_steps, num_envs, n) for n in (4 * size, size))
+        columns = (inputs[:-1], gates, squashed, keep_state.roll(-1, 0).unsqueeze(2))
+        resets = _steps_below_one(keep_state)
+        for t, (row, gate, tanh_c, kept) in enumerate(zip(*(column.unbind(0) for column in columns)), start=1):
+            i, f, g, o = _activate(step_linear(row, weight, bias, out=gate), out=gate)
+            c = torch.mul(f, before[t - 1], out=before[t]).addcmul_(i, g)
+            torch.mul(o, _tanh(c, out=tanh_c), out=hidden[t])
+            if t in resets:
+                hidden[t].mul_(kept)
+                c.mul_(kept)
         ctx.save_for_backward(keep_gradient, w_input, w_hidden, gates, inputs, cells, squashed)
-        return outputs
+        return gates[..., 3 * size :] * squashed
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
         keep_gradient, w_input, w_hidden, gates, inputs, cells, squashed = ctx.saved_tensors
         (num_steps, num_envs, size), num_inputs = d_outputs.shape, w_input.shape[1]
-        to_hidden = pack(w_hidden.t().contiguous(), num_envs)
+        to_hidden = pack(w_hidden.t(), num_envs)
         d_h, d_c = torch.zeros_like(squashed[0]), torch.zeros_like(squashed[0])  # of the state passed to the next step
         into_h, into_c = torch.empty_like(d_h), torch.empty_like(d_h)
-        block = max(1, _BLOCK_ROWS // num_envs)
+        block, cuts = max(1, _BLOCK_ROWS // num_envs), _steps_below_one(keep_gradient)
+        t = num_steps
         for end in range(num_steps, 0, -block):
             span = slice(max(0, end - block), end)
             kept_gradient = keep_gradient[span].unsqueeze(2)
@@ -133,16 +154,19 @@ class LSTMScan(torch.autograd.Function):
             gate = gates[span].unflatten(2, (4, size))
             columns = (d_outputs[span], to_cell, to_before, gates[span], gate[:, :, :3], gate[:, :, 3], kept_gradient)
             for d_output, h_to_c, c_to_c, d_gate, d_ifg, d_o, passed in zip(*(c.unbind(0)[::-1] for c in columns)):
+                t -= 1
                 torch.add(d_output, d_h, out=into_h)
                 torch.addcmul(d_c, into_h, h_to_c, out=into_c)
                 d_ifg.mul_(into_c.unsqueeze(1))
                 d_o.mul_(into_h)
                 torch.mul(into_c, c_to_c, out=d_c)
-                torch.mul(onednn_linear(d_gate, to_hidden), passed, out=d_h)
+                d_h = step_linear(d_gate, to_hidden, out=d_h)
+                if t in cuts:
+                    d_h.mul_(passed)
         d_gates = gates.flatten(0, 1)  # overwritten by the gradients
-        d_weight = weight_gradient(d_gates, inputs.flatten(0, 1))
+        d_weight = weight_gradient(d_gates, inputs[:-1].flatten(0, 1))
         d_bias = d_gates.sum(dim=0)
         d_x = None
         if ctx.needs_input_grad[0]:
-            d_x = onednn_linear(d_gates, w_input.t().contiguous()).view(num_steps, num_envs, num_inputs)
+            d_x = step_linear(d_gates, w_input.t().contiguous()).view(num_steps, num_envs, num_inputs)
         return d_x, None, None, d_weight[:, :num_inputs], d_weight[:, num_inputs:], d_bias, d_bias, d_h, d_c

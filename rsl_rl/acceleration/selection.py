@@ -12,6 +12,7 @@ from rsl_rl.acceleration.cuda_graph import GraphedFunction
 from rsl_rl.acceleration.flat_adam import FlatAdam
 from rsl_rl.acceleration.fused_mlp import FusedMLP
 from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
+from rsl_rl.acceleration.products import library
 from rsl_rl.acceleration.rnn_scan import FusedRNN
 from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.distributed import Collective
@@ -44,9 +45,10 @@ class Acceleration:
 
     @property
     def description(self) -> str:
-        """Names of the faster implementations, for the start of a run."""
+        """Names of the faster implementations and of the library of products on a CPU, for the start of a run."""
         names = ", ".join(self._names) or "none"
-        return f"acceleration on {self._device.type}: {names}"
+        products = f" (products by {library()})" if self._device.type == "cpu" and self._cfg.fused else ""
+        return f"acceleration on {self._device.type}: {names}{products}"
 
     def require_fit(self, collective: Collective) -> None:
         """Raise a ValueError where a chosen implementation cannot be used by several ranks."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from rsl_rl.acceleration import flat_adam as flat_adam_module
 from rsl_rl.acceleration.flat_adam import FlatAdam
 
 RATE = 2.0**-7  # the same in float32 and float64
@@ -118,3 +119,19 @@ def test_flat_adam_attach_with_detached_parameters_and_gradients_moves_them_back
         our_step(net, flat, seed)
         torch_step(other, adam, seed)
         assert_equal(net, other)
+
+
+def test_flat_adam_part_by_part_gives_equal_bits(monkeypatch):
+    results = []
+    for size in (1 << 16, 16, 48):  # all parameters, or parts that cut layers and groups
+        monkeypatch.setattr(flat_adam_module, "_NUMBERS_AT_ONCE", size)
+        torch.manual_seed(1)
+        net = nn.Sequential(nn.Linear(3, 50), nn.Tanh(), nn.Linear(50, 2)).double()
+        adam = flat_adam(net)
+        for seed in range(5):
+            our_step(net, adam, seed)
+        next(net.parameters()).grad[0, 0] = torch.nan
+        adam.step()
+        results.append([tensor for tensor in (adam._values, adam._gradients, adam._first, adam._second)])
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other))

@@ -62,6 +62,13 @@ def test_fused_mlp_in_blocks_equals_plain_layers(monkeypatch):
         torch.testing.assert_close(net(x), net.plain()(x))
 
 
+def test_elu_of_a_large_tensor_has_the_bits_of_a_small_one(monkeypatch):
+    x = torch.randn(50, 7)
+    whole = IN_PLACE[nn.ELU].apply(x.clone())
+    monkeypatch.setattr(fused_mlp, "_NUMBERS_AT_ONCE", 64)  # parts that cut rows
+    assert torch.equal(IN_PLACE[nn.ELU].apply(x.clone()), whole)
+
+
 def test_fused_mlp_with_float64_inputs_computes_in_float64():
     net, x = mlp(3, (8,), 2, "elu"), torch.randn(5, 3, dtype=torch.float64)
     torch.testing.assert_close(net(x), net.plain().double()(x))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from rsl_rl.acceleration import FlatAdam
+from rsl_rl.acceleration import FlatAdam, lstm_scan, products
 from rsl_rl.acceleration.ppo_loss_and_gradient import PPOLossAndGradient
 from rsl_rl.acceleration.rnn_scan import FusedRNN, fused_scan
 from rsl_rl.algorithms.ppo import PlainAdam, ppo_backward
@@ -130,6 +130,7 @@ def test_fused_setting_selects_all_implementations():
         assert [(module.kernel is not None) for module in mlps] == [expected] * 2
         assert [isinstance(module.kernel, FusedRNN) for module in memories] == [expected] * 2
     assert "none" in plain.description and "closed-form loss" in fused.description
+    assert fused.description.endswith(f"(products by {products.library()})") and "products" not in plain.description
 
 
 @pytest.mark.parametrize(("kind", "settings"), CASES)
@@ -244,8 +245,12 @@ def test_scans_with_random_resets_and_gradient_cuts_equal_torch_layers(kind, see
         torch.testing.assert_close(z, x)
 
 
+@pytest.mark.parametrize("onednn", [False, True])
+@pytest.mark.parametrize("fast_tanh", [False, True])
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_scans_without_resets_equal_one_call_of_a_torch_layer(kind):
+def test_scans_without_resets_on_any_cpu_equal_one_call_of_a_torch_layer(kind, fast_tanh, onednn, monkeypatch):
+    monkeypatch.setattr(lstm_scan, "_tanh_is_fast", lambda: fast_tanh)
+    monkeypatch.setattr(products, "prefers_onednn", lambda: onednn and torch.backends.mkldnn.is_available())
     rnn = {"gru": nn.GRU, "lstm": nn.LSTM}[kind](3, 4)
     weights = LayerWeights(rnn.weight_ih_l0, rnn.weight_hh_l0, rnn.bias_ih_l0, rnn.bias_hh_l0)
     x, states = torch.randn(20, 6, 3), tuple(torch.randn(6, 4) for _ in range(1 + (kind == "lstm")))
