@@ -4,15 +4,16 @@
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
 import mujoco
 import numpy as np
 import torch
 from torch import Tensor
 
+from rsl_rl.motion.kinematics import BodyFrames
 from rsl_rl.robots import Robot
-from rsl_rl.sim.kinematics import cross_matrix, rotation_matrix
+from rsl_rl.sim.kinematics import rotation_matrix
 from rsl_rl.utils.mujoco_model import load_model
 
 _ITERATIONS = 20
@@ -68,34 +69,11 @@ class Legs:
 
     def feet(self, joint_pos: Tensor) -> FeetPose:
         """Return the poses of the feet for joint angles [S, J]."""
-        model, count = self.model, len(joint_pos)
-        trunk = int(model.jnt_bodyid[0])
-        identity = torch.eye(3, dtype=torch.float64).expand(count, 3, 3)
-        frames: Dict[int, Tuple[Tensor, Tensor, List[Tuple[int, Tensor, Tensor]]]] = {
-            trunk: (identity, torch.zeros(count, 3, dtype=torch.float64), [])
-        }  # of each body: rotation, position, and the joints that move it with their axes and anchors
-        column = {joint: i for i, joint in enumerate(self._joints)}
-
-        def frame(body: int) -> Tuple[Tensor, Tensor, List[Tuple[int, Tensor, Tensor]]]:
-            if body in frames:
-                return frames[body]
-            rotation, position, joints = frame(int(model.body_parentid[body]))
-            position = position + rotation @ torch.as_tensor(model.body_pos[body])
-            rotation = rotation @ rotation_matrix(torch.as_tensor(model.body_quat[body]))
-            for joint in range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]):
-                axis = torch.as_tensor(model.jnt_axis[joint])
-                anchor = position + rotation @ torch.as_tensor(model.jnt_pos[joint])
-                angle = joint_pos[:, column[joint]] if joint in column else torch.zeros(count, dtype=torch.float64)
-                joints = [*joints, (column[joint], rotation @ axis, anchor)] if joint in column else joints
-                rotation = rotation @ _rotation(axis.expand(count, 3), angle)
-                position = anchor - rotation @ torch.as_tensor(model.jnt_pos[joint])
-            frames[body] = rotation, position, joints
-            return frames[body]
-
+        frames, count = BodyFrames(self.model, self._joints, joint_pos), len(joint_pos)
         positions, rotations = [], []
         jacobian = torch.zeros(count, len(self._bodies), 6, joint_pos.shape[1], dtype=torch.float64)
         for i, (body, point) in enumerate(zip(self._bodies, self._points)):
-            rotation, origin, joints = frame(body)
+            rotation, origin, joints = frames(body)
             positions.append(origin + rotation @ torch.as_tensor(point))
             rotations.append(rotation)
             for j, axis, anchor in joints:
@@ -209,13 +187,6 @@ def _body_of_sensor(model: Any, name: str) -> int:
     if kind == int(mujoco.mjtObj.mjOBJ_SITE):
         return int(model.site_bodyid[index])
     return int(model.geom_bodyid[index]) if kind == int(mujoco.mjtObj.mjOBJ_GEOM) else index
-
-
-def _rotation(axis: Tensor, angle: Tensor) -> Tensor:
-    """Return the rotations [S, 3, 3] about unit axes [S, 3] by angles [S]."""
-    cross = cross_matrix(axis)
-    sine, cosine = angle.sin().view(-1, 1, 1), angle.cos().view(-1, 1, 1)
-    return torch.eye(3, dtype=axis.dtype) + sine * cross + (1 - cosine) * (cross @ cross)
 
 
 def _difference(wanted: Tensor, actual: Tensor) -> Tensor:
