@@ -116,7 +116,9 @@ def load_clip(path: Union[str, Path]) -> Clip:
     arrays = read_arrays(path)
     version = str(arrays.get("format", ""))
     if not version.startswith("rsl_rl clip "):
-        raise ValueError(f"{path} is not a clip of rsl_rl; read it with `rsl-rl motion import {path.name} --robot NAME`")
+        raise ValueError(
+            f"{path} is not a clip of rsl_rl; read it with `rsl-rl motion import {path.name} --robot NAME`"
+        )
     if version != f"rsl_rl clip {FORMAT}":
         raise ValueError(f"{path} has the format '{version}', and this version reads 'rsl_rl clip {FORMAT}'; update")
     missing = [field.name for field in fields(Clip) if field.name not in arrays]
@@ -172,7 +174,9 @@ class ClipSet:
         first = clips[0]
         for clip in clips:
             if (clip.joint_names, clip.link_names) != (first.joint_names, first.link_names):
-                raise ValueError(f"the clips '{first.name}' and '{clip.name}' are of different robots; give those of one")
+                raise ValueError(
+                    f"the clips '{first.name}' and '{clip.name}' are of different robots; give those of one"
+                )
         self.names = tuple(clip.name for clip in clips)
         self.joint_names, self.link_names = first.joint_names, first.link_names
         self.num_frames: Tuple[int, ...] = tuple(clip.num_frames for clip in clips)
@@ -220,7 +224,9 @@ class ClipSet:
         # sum of R^i shift for i < rounds: a geometric series of turns
         half = turn / 2
         small = half.abs() < 1e-6
-        ratio = torch.where(small, rounds, (rounds * half).sin() / torch.where(small, torch.ones_like(half), half.sin()))
+        ratio = torch.where(
+            small, rounds, (rounds * half).sin() / torch.where(small, torch.ones_like(half), half.sin())
+        )
         moved = _turned(self._shift[clip], (rounds - 1) * half) * ratio.unsqueeze(1)
         pos, vel, ang_vel = (_turned_3d(x, angle) for x in (pos, vel, ang_vel))
         pos = torch.cat((pos[..., :2] + moved.unsqueeze(1), pos[..., 2:]), dim=2)

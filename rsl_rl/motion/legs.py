@@ -4,7 +4,7 @@
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import mujoco
 import numpy as np
@@ -66,6 +66,7 @@ class Legs:
         pose = self.feet(self.default.unsqueeze(0))
         self.default_position, self.default_rotation = pose.position[0], pose.rotation[0]  # [F, 3], [F, 3, 3]
         self.length = float(-self.default_position[:, 2].min())  # [m] of the standing legs
+        self.radius, self.foot_names = robot.foot_radius, tuple(foot_names)
 
     def feet(self, joint_pos: Tensor) -> FeetPose:
         """Return the poses of the feet for joint angles [S, J]."""
@@ -87,15 +88,20 @@ class Legs:
             return rotation[:, :0, :, 0]
         return (rotation @ torch.stack(self._axes).unsqueeze(2))[..., 0]
 
-    def solve(self, position: Tensor, rotation: Tensor) -> Tuple[Tensor, Tensor]:
+    def solve(
+        self, position: Tensor, rotation: Tensor, start: Optional[Tensor] = None, turning: float = 0.1
+    ) -> Tuple[Tensor, Tensor]:
         """Return joint angles [S, J] that bring the feet to positions [S, F, 3] and rotations [S, F, 3, 3] in the
         trunk's frame, and the largest error of a position of each pose [S] [m].
 
-        Only feet with soles are turned, and only as far as their positions allow.
+        Only feet with soles are turned, and only as far as their positions allow. Angles that do not matter stay as in
+        ``start`` [S, J], the default pose unless it is given. A turn by 1 rad counts as much as a way of ``turning``
+        times the length of the legs.
         """
-        joint_pos = self.default.expand(len(position), -1).clone()
-        turning = 0.1 * self.length if self.has_soles else 0.0  # [m/rad] weight of a rotation
-        weight = torch.tensor([1.0] * 3 + [turning] * 3, dtype=torch.float64).view(1, 1, 6, 1)
+        rest = self.default.expand(len(position), -1) if start is None else start
+        joint_pos = rest.clone()
+        per_turn = turning * self.length if self.has_soles else 0.0  # [m/rad]
+        weight = torch.tensor([1.0] * 3 + [per_turn] * 3, dtype=torch.float64).view(1, 1, 6, 1)
         identity = torch.eye(joint_pos.shape[1], dtype=torch.float64)
         low, high = self.limits.unbind(dim=1)
         open_rows = torch.arange(len(joint_pos))  # that still move
@@ -106,7 +112,7 @@ class Legs:
             error = torch.cat((position[open_rows] - feet.position, apart), dim=2).unsqueeze(3)
             jacobian = (feet.jacobian * weight).flatten(1, 2)
             normal = jacobian.mT @ jacobian + (_DAMPING + _REST * self.length**2) * identity
-            pull = _REST * self.length**2 * (self.default - own).unsqueeze(2)
+            pull = _REST * self.length**2 * (rest[open_rows] - own).unsqueeze(2)
             change = torch.linalg.solve(normal, jacobian.mT @ (error * weight).flatten(1, 2) + pull)[:, :, 0]
             joint_pos[open_rows] = (own + change.clamp(-_STEP, _STEP)).clamp(low, high)
             open_rows = open_rows[(joint_pos[open_rows] - own).abs().amax(dim=1) > 1e-4]
@@ -170,13 +176,22 @@ class Legs:
         return Loads(torque, forces.view(count, feet, rows)[:, :, :3], rest[:, :, 0])
 
 
+def legs_of(robot: Robot) -> Legs:
+    """Return the legs of a robot with its joints and feet in the model's order; one without feet is a ValueError."""
+    require_feet(robot)
+    model = load_model(robot.model_path)
+    sensors = [model.sensor(i).name for i in range(model.nsensor)]
+    joints = [model.joint(model.actuator_trnid[i, 0]).name for i in range(model.nu)]
+    return Legs(robot, joints, [name[: -len("_pos")] for name in sensors if name.endswith("_pos")])
+
+
 def require_feet(robot: Robot) -> None:
     """Raise a ValueError if the model of a robot has no feet."""
     model = load_model(robot.model_path)
     if not any(model.sensor(i).name.endswith("_pos") for i in range(model.nsensor)):
         raise ValueError(
-            f"{robot.model_path} has no foot, so its walk cannot be audited; add a sensor <foot>_pos (framepos) "
-            "of each foot"
+            f"{robot.model_path} has no foot, so its steps cannot be computed; add a sensor <foot>_pos (framepos) of "
+            "each foot"
         )
 
 

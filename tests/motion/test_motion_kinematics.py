@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rsl_rl.motion.kinematics import Kinematics, build_clip
-from rsl_rl.motion.rotations import about_vertical, from_vector, multiply
+from rsl_rl.motion.rotations import about_vertical, conjugate, from_vector, multiply, rotate
 from rsl_rl.robots import ROBOTS
 
 
@@ -40,7 +40,7 @@ def test_bodies_are_where_mujoco_has_them_and_move_as_it_says(name):
         mujoco.mj_forward(model, data)
         for j, body in enumerate(clip.link_names):
             np.testing.assert_allclose(clip.link_pos[i, j], data.body(body).xpos, atol=1e-5)
-            assert abs(np.dot(clip.link_quat[i, j], data.body(body).xquat)) == pytest.approx(1, abs=1e-6)
+            assert abs(np.dot(clip.link_quat[i, j].numpy(), data.body(body).xquat)) == pytest.approx(1, abs=1e-6)
             speed = np.zeros(6)
             mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_XBODY, data.body(body).id, speed, 0)
             np.testing.assert_allclose(clip.link_ang_vel[i, j], speed[:3], atol=1e-2)
@@ -48,8 +48,6 @@ def test_bodies_are_where_mujoco_has_them_and_move_as_it_says(name):
 
 
 def rotated_back(quat, vector):
-    from rsl_rl.motion.rotations import conjugate, rotate
-
     return rotate(conjugate(quat), vector)
 
 

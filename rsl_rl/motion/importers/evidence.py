@@ -1,0 +1,180 @@
+"""Find units, the order of quaternions and the frame of a motion by what a robot does: it has its feet on the floor,
+they rest while they stand, its trunk is upright, and its joints keep their limits."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Dict, List, NamedTuple, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rsl_rl.motion.importers.source import ANGLES, EULER, LENGTHS, QUATERNIONS, ConventionError, Given, Source
+from rsl_rl.motion.kinematics import Kinematics
+from rsl_rl.motion.legs import Legs
+from rsl_rl.motion.rotations import conjugate, from_vector, multiply, rotate, turn_between
+
+_SAMPLES = 300
+"""Pairs of frames that are looked at."""
+
+_SLIP, _GAP, _TILT, _LIMIT = 0.05, 0.1, 0.3, 0.05
+"""Size of each fault that counts as 1: speed of resting feet [m/s], distance of the lowest foot from the floor as a
+share of the legs' length, 1 - cosine of the trunk's tilt, and the mean way beyond joint limits [rad]."""
+
+MOST = 3.0
+"""Largest sum of faults of a reading that is believed."""
+
+_SAME_PLACE, _SAME_ANGLE = 2e-3, 4e-3
+"""Readings that differ by less are the same motion [m] and [rad]."""
+
+
+class Reading(NamedTuple):
+    """A motion as read under one set of conventions."""
+
+    conventions: Dict[str, str]  # by the name of the flag
+    root_pos: Tensor  # [F, 3] m
+    root_quat: Tensor  # [F, 4] w x y z
+    joint_pos: Tensor  # [F, J] rad
+    faults: Dict[str, float]  # by kind, in units of what counts as 1
+
+    @property
+    def cost(self) -> float:
+        return sum(self.faults.values())
+
+
+def up_quat(up: str) -> Tensor:
+    """Return the rotation [4] that turns an axis of the file's world upwards."""
+    half = torch.pi / 2
+    turns = {"z": (0, 0, 0), "y": (half, 0, 0), "x": (0, -half, 0), "-z": (2 * half, 0, 0), "-y": (-half, 0, 0)}
+    return from_vector(torch.tensor(turns.get(up, (0, half, 0)), dtype=torch.float64))
+
+
+def euler_quat(angles: Tensor, order: str) -> Tensor:
+    """Return the rotations [F, 4] of turns [F, 3] about the fixed axes x, y and z, made in an order such as xyz."""
+    quat = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64).expand(len(angles), 4)
+    for axis in order:
+        vector = torch.zeros_like(angles)
+        vector[:, "xyz".index(axis)] = angles[:, "xyz".index(axis)]
+        quat = multiply(from_vector(vector), quat)
+    return quat
+
+
+def decide(source: Source, columns: Tuple[int, ...], given: Given, kinematics: Kinematics, legs: Legs) -> Reading:
+    """Return the one reading of a root and joint angles that fits; columns are those of the model's joints.
+
+    Several that fit are a ConventionError that names the flag to give.
+    """
+    assert source.joints is not None and source.root_pos is not None
+    readings = sorted(_readings(source, columns, given, kinematics, legs), key=lambda reading: reading.cost)
+    best = readings[0]
+    if not best.cost < MOST and len(readings) > 1:
+        worst = max(best.faults, key=lambda kind: best.faults[kind])
+        raise ConventionError(
+            f"{source.name} fits the robot under no conventions: {_WORDS[worst]}; check --robot and --joints, or give "
+            f"all of {', '.join(f'--{flag}' for flag in best.conventions)}"
+        )
+    rivals = [x for x in readings[1:] if x.cost < 3 * best.cost + 0.2 and not _same(best, x)]
+    if rivals:
+        differing = [
+            flag for flag in best.conventions if any(x.conventions[flag] != best.conventions[flag] for x in rivals)
+        ]
+        options = {flag: list(dict.fromkeys(x.conventions[flag] for x in (best, *rivals))) for flag in differing}
+        listed = "; ".join(f"--{flag} {' or '.join(values)}" for flag, values in options.items())
+        usual = f" ({source.usual} is usual for this format)" if source.usual else ""
+        raise ConventionError(f"{source.name} does not show all of its conventions: add {listed}{usual}")
+    return best
+
+
+_WORDS = {
+    "slip": "its feet never rest on the floor",
+    "gap": "its feet are not near the floor at height 0",
+    "tilt": "its trunk is not upright",
+    "limits": "its joint angles are beyond the limits",
+}
+
+
+def _readings(
+    source: Source, columns: Tuple[int, ...], given: Given, kinematics: Kinematics, legs: Legs
+) -> List[Reading]:
+    """Return the motion under each set of conventions, with its faults."""
+    assert source.joints is not None and source.root_pos is not None
+    frames = len(source.joints)
+    first = np.unique(np.linspace(0, frames - 2, min(_SAMPLES, frames - 1)).round().astype(int))
+    rows = torch.as_tensor(np.stack((first, first + 1), axis=1).ravel())
+    fps = source.fps or given.fps or 30.0
+    place = torch.as_tensor(source.root_pos)
+    turns = _rotations(source, given)
+    frames_of_ups = _frames(given)
+    found = []
+    for angles in [given.angles] if given.angles else ANGLES:
+        joint_pos = torch.as_tensor(source.joints[:, list(columns)]) * ANGLES[angles]
+        feet = legs.feet(joint_pos[rows]).position  # [2 S, F, 3] in the trunk's frame
+        low, high = kinematics.limits.unbind(1)
+        beyond = (low - joint_pos).clamp(min=0) + (joint_pos - high).clamp(min=0)
+        limits = float(beyond.amax(dim=1).mean()) / _LIMIT
+        for (names, quat), (up, whole) in itertools.product(turns[angles], frames_of_ups):
+            turn = up_quat(up)
+            world = multiply(turn.expand_as(quat), quat)
+            if whole:  # the frames of the bodies have the axis up too
+                world = multiply(world, conjugate(turn).expand_as(world))
+            seen = rotate(world[rows].unsqueeze(1), feet)
+            for length in [given.length] if given.length else LENGTHS:
+                pos = rotate(turn, place) * LENGTHS[length]
+                points = (pos[rows].unsqueeze(1) + seen).unflatten(0, (-1, 2))  # [S, 2, F, 3]
+                speed = (points[:, 1] - points[:, 0]).norm(dim=2) * fps
+                upright = 1 - 2 * world[:, 1:3].square().sum(dim=1)  # z axis of the trunk along z
+                lowest = float(points[..., 2].min()) - legs.radius
+                faults = {
+                    "slip": float(speed.quantile(0.25, dim=0).mean()) / _SLIP,
+                    "gap": abs(lowest) / (_GAP * legs.length),
+                    "tilt": float((1 - upright).mean()) / _TILT,
+                    "limits": limits,
+                }
+                conventions = {**names, "angles": angles, "length": length, "up": up, "bodies_up": str(whole)}
+                found.append(Reading(conventions, pos, world, joint_pos, faults))
+    return found
+
+
+def _frames(given: Given) -> List[Tuple[str, bool]]:
+    """Return axes that may point up, and whether they do so in the frames of the bodies too."""
+    ups = [given.up] if given.up else ["z", "y", "x"]
+    return [(up, whole) for up in ups for whole in ((False,) if up == "z" else (False, True))]
+
+
+def _rotations(source: Source, given: Given) -> Dict[str, List[Tuple[Dict[str, str], Tensor]]]:
+    """Return the rotations of the root [F, 4] by the unit of angles, with their conventions."""
+    found: Dict[str, List[Tuple[Dict[str, str], Tensor]]] = {angles: [] for angles in ANGLES}
+    for angles, unit in ANGLES.items():
+        if source.root_quat is not None:
+            own = torch.nn.functional.normalize(torch.as_tensor(source.root_quat), dim=1)
+            for order in [given.quaternion] if given.quaternion else QUATERNIONS:
+                quat = own if order == "wxyz" else own[:, [3, 0, 1, 2]]
+                found[angles].append(({"quaternion": order}, quat))
+        else:
+            assert source.root_euler is not None
+            for order in [given.euler] if given.euler else EULER:
+                quat = euler_quat(torch.as_tensor(source.root_euler) * unit, order)
+                found[angles].append(({"euler": order}, quat))
+    return found
+
+
+def _same(a: Reading, b: Reading) -> bool:
+    """Return whether two readings are the same motion, seen from where it starts."""
+    (pos_a, quat_a), (pos_b, quat_b) = (_from_start(x) for x in (a, b))
+    apart = multiply(conjugate(quat_a), quat_b)
+    angle = 2 * apart[:, 1:].norm(dim=1).clamp(max=1.0).asin()
+    return bool(
+        (pos_a - pos_b).abs().max() < _SAME_PLACE
+        and angle.max() < _SAME_ANGLE
+        and (a.joint_pos - b.joint_pos).abs().max() < _SAME_ANGLE
+    )
+
+
+def _from_start(reading: Reading) -> Tuple[Tensor, Tensor]:
+    """Return positions and rotations of the trunk seen from its first place and heading."""
+    level = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    back = from_vector(torch.stack((level[1], level[1], -turn_between(level, reading.root_quat[0]))))
+    start = reading.root_pos[0] * torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
+    pos = rotate(back, reading.root_pos - start)
+    return pos, multiply(back.expand_as(reading.root_quat), reading.root_quat)
