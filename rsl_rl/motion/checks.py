@@ -79,8 +79,8 @@ def check(clip: Clip, kinematics: Kinematics, legs: Legs) -> List[Finding]:
     if bool(fast.any()):
         name = clip.joint_names[int(steps.max(dim=0).values.argmax())]
         what = (
-            f"rates to the next frame are up to {float(steps.max()):.0f} rad/s ({name}), {float(root.max()):.1f} m/s and "
-            f"{float(spin.max()):.0f} rad/s of the trunk"
+            f"rates to the next frame are up to {float(steps.max()):.0f} rad/s ({name}), {float(root.max()):.1f} m/s "
+            f"and {float(spin.max()):.0f} rad/s of the trunk"
         )
         found.append(_finding("jump", fast, what))
     low, high = kinematics.limits.float().unbind(1)

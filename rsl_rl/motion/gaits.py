@@ -137,9 +137,9 @@ def schedule(gait: Gait, body: Body, velocity: Tuple[float, float, float], fps: 
 def track(gait: Gait, plan: Schedule, body: Body, height: float, cycles: int) -> Track:
     """Return cycles of a gait with the trunk at a mean height [m], the closing frame included.
 
-    A standing foot pushes with a force that is the square root of half a sine. The vertical acceleration of the trunk follows from the
-    sum of forces; the horizontal one is that of a linear inverted pendulum above the point where they act. Both are
-    solved for periodic motions, harmonic by harmonic.
+    A standing foot pushes with a force that is the square root of half a sine. The vertical acceleration of the trunk
+    follows from the sum of forces; the horizontal one is that of a linear inverted pendulum above the point where they
+    act. Both are solved for periodic motions, harmonic by harmonic.
     """
     count = plan.frames * _FINE
     phase = torch.arange(count, dtype=torch.float64) / count

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import mujoco
@@ -166,8 +165,8 @@ def _gait(
             label = name or f"{motion} {vx:.2f} {vy:.2f} {rate:.2f}"
             return build_clip(own.kinematics, pose[0], pose[1], joint_pos, fps, label, loop=True)
     raise ValueError(
-        f"the legs do not reach the steps of '{motion}' at {vx:.2f} m/s forward, {vy:.2f} m/s to the left and {rate:.2f} "
-        f"rad/s (error {100 * worst:.1f} % of their length); give a lower speed"
+        f"the legs do not reach the steps of '{motion}' at {vx:.2f} m/s forward, {vy:.2f} m/s to the left and "
+        f"{rate:.2f} rad/s (error {100 * worst:.1f} % of their length); give a lower speed"
     )
 
 
