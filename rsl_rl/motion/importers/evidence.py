@@ -4,7 +4,7 @@ they rest while they stand, its trunk is upright, and its joints keep their limi
 from __future__ import annotations
 
 import itertools
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from rsl_rl.motion.kinematics import Kinematics
 from rsl_rl.motion.legs import Legs
 from rsl_rl.motion.rotations import conjugate, from_vector, multiply, rotate, turn_between
 
-_SAMPLES = 300
-"""Pairs of frames that are looked at."""
+_SAMPLES, _FEW_SAMPLES = 300, 60
+"""Pairs of frames that are looked at; the second number is for many orders of joints."""
 
 _SLIP, _GAP, _TILT, _LIMIT = 0.05, 0.1, 0.3, 0.05
 """Size of each fault that counts as 1: speed of resting feet [m/s], distance of the lowest foot from the floor as a
@@ -25,8 +25,18 @@ share of the legs' length, 1 - cosine of the trunk's tilt, and the mean way beyo
 MOST = 3.0
 """Largest sum of faults of a reading that is believed."""
 
+_FACTOR, _MARGIN = 3.0, 0.2
+"""Readings with less than the faults of the best one times the factor, plus the margin, fit too."""
+
 _SAME_PLACE, _SAME_ANGLE = 2e-3, 4e-3
 """Readings that differ by less are the same motion [m] and [rad]."""
+
+
+class Columns(NamedTuple):
+    """Columns of a file that hold the joints of a model, with their signs."""
+
+    index: Tuple[int, ...]
+    sign: Tuple[float, ...]
 
 
 class Reading(NamedTuple):
@@ -40,7 +50,16 @@ class Reading(NamedTuple):
 
     @property
     def cost(self) -> float:
+        """Return the sum of faults."""
         return sum(self.faults.values())
+
+
+_WORDS = {
+    "slip": "its feet never rest on the floor",
+    "gap": "its feet are not near the floor at height 0",
+    "tilt": "its trunk is not upright",
+    "limits": "its joint angles are beyond the limits",
+}
 
 
 def up_quat(up: str) -> Tensor:
@@ -60,70 +79,74 @@ def euler_quat(angles: Tensor, order: str) -> Tensor:
     return quat
 
 
-def decide(source: Source, columns: Tuple[int, ...], given: Given, kinematics: Kinematics, legs: Legs) -> Reading:
-    """Return the one reading of a root and joint angles that fits; columns are those of the model's joints.
+def decide(
+    source: Source, orders: Sequence[Columns], given: Given, kinematics: Kinematics, legs: Legs, fps: float
+) -> Reading:
+    """Return the one reading of a root and of joint angles that fits, over the possible orders of joints.
 
     Several that fit are a ConventionError that names the flag to give.
     """
-    assert source.joints is not None and source.root_pos is not None
-    readings = sorted(_readings(source, columns, given, kinematics, legs), key=lambda reading: reading.cost)
+    readings = _readings(source, orders, given, kinematics, legs, fps)
+    readings.sort(key=lambda reading: reading.cost)
     best = readings[0]
     if not best.cost < MOST and len(readings) > 1:
         worst = max(best.faults, key=lambda kind: best.faults[kind])
+        flags = ", ".join(f"--{flag}" for flag in best.conventions if flag != "joints")
         raise ConventionError(
             f"{source.name} fits the robot under no conventions: {_WORDS[worst]}; check --robot and --joints, or give "
-            f"all of {', '.join(f'--{flag}' for flag in best.conventions)}"
+            f"all of {flags}"
         )
-    rivals = [x for x in readings[1:] if x.cost < 3 * best.cost + 0.2 and not _same(best, x)]
+    rivals = [x for x in readings[1:] if x.cost < _FACTOR * best.cost + _MARGIN and not _same(best, x)]
     if rivals:
-        differing = [
-            flag for flag in best.conventions if any(x.conventions[flag] != best.conventions[flag] for x in rivals)
-        ]
-        options = {flag: list(dict.fromkeys(x.conventions[flag] for x in (best, *rivals))) for flag in differing}
-        listed = "; ".join(f"--{flag} {' or '.join(values)}" for flag, values in options.items())
+        options = {flag: list(dict.fromkeys(x.conventions[flag] for x in (best, *rivals))) for flag in best.conventions}
+        listed = "; ".join(
+            "--joints with the names of its columns in their order"
+            if flag == "joints"
+            else f"--{flag} {' or '.join(values)}"
+            for flag, values in options.items()
+            if len(values) > 1
+        )
         usual = f" ({source.usual} is usual for this format)" if source.usual else ""
         raise ConventionError(f"{source.name} does not show all of its conventions: add {listed}{usual}")
     return best
 
 
-_WORDS = {
-    "slip": "its feet never rest on the floor",
-    "gap": "its feet are not near the floor at height 0",
-    "tilt": "its trunk is not upright",
-    "limits": "its joint angles are beyond the limits",
-}
-
-
 def _readings(
-    source: Source, columns: Tuple[int, ...], given: Given, kinematics: Kinematics, legs: Legs
+    source: Source, orders: Sequence[Columns], given: Given, kinematics: Kinematics, legs: Legs, fps: float
 ) -> List[Reading]:
     """Return the motion under each set of conventions, with its faults."""
     assert source.joints is not None and source.root_pos is not None
-    frames = len(source.joints)
-    first = np.unique(np.linspace(0, frames - 2, min(_SAMPLES, frames - 1)).round().astype(int))
+    count = len(source.joints)
+    samples = _SAMPLES if len(orders) < 8 else _FEW_SAMPLES
+    first = np.unique(np.linspace(0, count - 2, min(samples, count - 1)).round().astype(int))
     rows = torch.as_tensor(np.stack((first, first + 1), axis=1).ravel())
-    fps = source.fps or given.fps or 30.0
-    place = torch.as_tensor(source.root_pos)
-    turns = _rotations(source, given)
-    frames_of_ups = _frames(given)
+    place, joints = torch.as_tensor(source.root_pos), torch.as_tensor(source.joints)
+    turns, frames = _rotations(source, given), _frames(given)
+    low, high = kinematics.limits.unbind(1)
     found = []
-    for angles in [given.angles] if given.angles else ANGLES:
-        joint_pos = torch.as_tensor(source.joints[:, list(columns)]) * ANGLES[angles]
-        feet = legs.feet(joint_pos[rows]).position  # [2 S, F, 3] in the trunk's frame
-        low, high = kinematics.limits.unbind(1)
+    for angles, (number, columns) in itertools.product(
+        [given.angles] if given.angles else list(ANGLES), list(enumerate(orders))
+    ):
+        joint_pos = joints[:, list(columns.index)] * torch.tensor(columns.sign, dtype=torch.float64) * ANGLES[angles]
         beyond = (low - joint_pos).clamp(min=0) + (joint_pos - high).clamp(min=0)
         limits = float(beyond.amax(dim=1).mean()) / _LIMIT
-        for (names, quat), (up, whole) in itertools.product(turns[angles], frames_of_ups):
+        if limits > 10 * MOST:  # no frame makes up for it, and most orders end here
+            limits_only = {"limits": limits}
+            conventions = {**turns[angles][0][0], "angles": angles, "joints": str(number)}
+            found.append(Reading(conventions, place, turns[angles][0][1], joint_pos, limits_only))
+            continue
+        feet = legs.feet(joint_pos[rows]).position  # [2 S, F, 3] in the trunk's frame
+        for (names, quat), (up, whole) in itertools.product(turns[angles], frames):
             turn = up_quat(up)
             world = multiply(turn.expand_as(quat), quat)
             if whole:  # the frames of the bodies have the axis up too
                 world = multiply(world, conjugate(turn).expand_as(world))
             seen = rotate(world[rows].unsqueeze(1), feet)
+            upright = 1 - 2 * world[:, 1:3].square().sum(dim=1)  # z axis of the trunk along z
             for length in [given.length] if given.length else LENGTHS:
                 pos = rotate(turn, place) * LENGTHS[length]
                 points = (pos[rows].unsqueeze(1) + seen).unflatten(0, (-1, 2))  # [S, 2, F, 3]
                 speed = (points[:, 1] - points[:, 0]).norm(dim=2) * fps
-                upright = 1 - 2 * world[:, 1:3].square().sum(dim=1)  # z axis of the trunk along z
                 lowest = float(points[..., 2].min()) - legs.radius
                 faults = {
                     "slip": float(speed.quantile(0.25, dim=0).mean()) / _SLIP,
@@ -131,7 +154,8 @@ def _readings(
                     "tilt": float((1 - upright).mean()) / _TILT,
                     "limits": limits,
                 }
-                conventions = {**names, "angles": angles, "length": length, "up": up, "bodies_up": str(whole)}
+                frame = f"{up}, of bodies too" if whole else up
+                conventions = {**names, "angles": angles, "length": length, "up": frame, "joints": str(number)}
                 found.append(Reading(conventions, pos, world, joint_pos, faults))
     return found
 
@@ -174,7 +198,8 @@ def _same(a: Reading, b: Reading) -> bool:
 def _from_start(reading: Reading) -> Tuple[Tensor, Tensor]:
     """Return positions and rotations of the trunk seen from its first place and heading."""
     level = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    back = from_vector(torch.stack((level[1], level[1], -turn_between(level, reading.root_quat[0]))))
+    zero = torch.zeros((), dtype=torch.float64)
+    back = from_vector(torch.stack((zero, zero, -turn_between(level, reading.root_quat[0]))))
     start = reading.root_pos[0] * torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
     pos = rotate(back, reading.root_pos - start)
     return pos, multiply(back.expand_as(reading.root_quat), reading.root_quat)
