@@ -62,7 +62,7 @@ def _shaped(data: Any, dtype: Any, shape: Any, order: str = "C") -> np.ndarray:
     if not isinstance(data, (bytes, bytearray)):
         raise pickle.UnpicklingError("an array without its numbers, or of objects, is not read")
     own = dtype.build() if isinstance(dtype, _Dtype) else np.dtype(dtype)
-    return np.frombuffer(bytes(data), own).reshape(shape, order="F" if order == "F" else "C")
+    return np.frombuffer(bytes(data), own).reshape(shape, order="F" if order == "F" else "C").copy()
 
 
 def _reconstruct(*arguments: Any) -> _Array:
