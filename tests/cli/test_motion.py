@@ -9,8 +9,10 @@ import torch
 
 from rsl_rl.cli.main import main
 from rsl_rl.motion import load_clip, save_clip
+from rsl_rl.motion.generate import generate
 from rsl_rl.motion.kinematics import Kinematics, build_clip
 from rsl_rl.robots import ROBOTS
+from tests.docs_blocks import commands
 
 
 @pytest.fixture
@@ -37,6 +39,25 @@ def test_motion_is_generated_retargeted_exported_and_read_back(here, capsys):
     back = load_clip("back.npz")
     assert back.num_frames == 101
     torch.testing.assert_close(back.joint_pos[: clip.num_frames], clip.joint_pos, atol=1e-5, rtol=0)
+
+
+def test_commands_of_the_page_run_as_written(here, root, monkeypatch, capsys):
+    """In the order of the page; the film itself is rendered by a slow test."""
+    from rsl_rl.viz import video
+
+    films = []
+    monkeypatch.setattr(video, "write_video", lambda path, film: films.append(path))
+    robot = ROBOTS.load("g1")
+    clip = generate(robot, "walk", 0.4, fps=30.0, seconds=2.0)
+    quat = clip.root_quat.numpy()[:, [1, 2, 3, 0]]
+    rows = np.hstack((clip.root_pos, quat, clip.joint_pos, np.zeros((clip.num_frames, 17))))
+    np.savetxt("walk.csv", rows, delimiter=",")
+    page = commands(root / "docs" / "motion.md")
+    assert len(page) == 8
+    for command in page:
+        assert main(command.split()[1:]) == 0, capsys.readouterr().err
+    assert films == [Path("trot.mp4")]
+    torch.testing.assert_close(load_clip("g1_walk.npz").joint_pos, clip.joint_pos, atol=1e-5, rtol=0)
 
 
 def test_motions_of_a_robot_are_listed(here, capsys):
