@@ -35,8 +35,7 @@ class _Dtype:
         code = str(self.code)
         if code[:1] not in "biufSU" or len(code) > 6:
             raise pickle.UnpicklingError(f"arrays of {code or 'nothing'} are not read")
-        found = np.dtype(code)
-        return found if self.order == "|" or self.order == "=" else found.newbyteorder(str(self.order))
+        return np.dtype(f"{self.order}{code}" if self.order in ("<", ">") else code)
 
 
 class _Array:
