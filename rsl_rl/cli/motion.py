@@ -55,7 +55,7 @@ def _parser() -> FlagParser:
     _robot(own)
     own.add_argument("--format", default="", help="format of the file (default: what it shows)")
     own.add_argument("--fps", type=float, help="frames per second")
-    own.add_argument("--joints", default="", help='joints in the order of the file: names, "model", "breadth", "g1_29"')
+    own.add_argument("--joints", default="", help="joints in the order of the file; see docs/motion.md")
     own.add_argument("--quaternion", default="", metavar="wxyz|xyzw", help="order of the numbers of quaternions")
     own.add_argument("--euler", default="", metavar="xyz|...", help="order of turns about fixed axes")
     own.add_argument("--length", default="", metavar="m|cm|mm", help="unit of lengths")

@@ -14,7 +14,16 @@ import torch
 from torch import Tensor
 
 from rsl_rl.motion.importers.evidence import Columns, euler_quat, up_quat
-from rsl_rl.motion.importers.source import ANGLES, LENGTHS, QUATERNIONS, UPS, ConventionError, Given, Source
+from rsl_rl.motion.importers.source import (
+    ANGLES,
+    LENGTHS,
+    QUATERNIONS,
+    UPS,
+    ConventionError,
+    Given,
+    OtherBodiesError,
+    Source,
+)
 from rsl_rl.motion.kinematics import BodyFrames, Kinematics
 from rsl_rl.motion.legs import Legs
 from rsl_rl.motion.rotations import conjugate, from_matrix, multiply, rotate
@@ -84,7 +93,7 @@ def match_poses(source: Source, kinematics: Kinematics, legs: Legs, given: Given
     place, turns = torch.as_tensor(source.body_pos), torch.as_tensor(source.body_quat)
     turns = torch.nn.functional.normalize(turns, dim=-1)
     if place.shape[1] < len(links):
-        raise ValueError(f"{source.name} has {place.shape[1]} bodies, and the robot {len(links)}; check --robot")
+        raise OtherBodiesError(f"{source.name} has {place.shape[1]} bodies, and the robot {len(links)}; check --robot")
     worlds: List[Optional[Tensor]] = [None, *(_axes_turns() if source.rest_aligned else ())]
     found: List[Tuple[Dict[str, str], Tensor, Tensor, Tensor]] = []
     options: List[Tuple[str, List[int], str, Optional[Tensor]]] = []
@@ -111,9 +120,9 @@ def match_poses(source: Source, kinematics: Kinematics, legs: Legs, given: Given
             if not any(_equal(new, old) for old in found):
                 found.append(new)
     if not found:
-        raise ValueError(
+        raise OtherBodiesError(
             f"{source.name}: no order of its {place.shape[1]} bodies, unit or order of quaternions makes them the "
-            "links of this robot; check --robot"
+            "links of this robot; check --robot, or give --joints to read only its first body and its joints"
         )
     low, high = kinematics.limits.unbind(1)
     possible = [x for x in found if ((low - x[3]).clamp(min=0) + (x[3] - high).clamp(min=0)).mean() < _BEYOND]
