@@ -1,13 +1,14 @@
 """Edited clips: resampled, cut, mirrored, joined, repeated, and made to loop."""
 
 import math
+import re
 
 import pytest
 import torch
 
 from rsl_rl.motion import ClipSet
 from rsl_rl.motion.checks import check, feet_of
-from rsl_rl.motion.edit import cut, join, make_loop, mirror, repeated, resample
+from rsl_rl.motion.edit import cut, join, make_loop, mirror, on_model, repeated, resample
 from rsl_rl.motion.generate import generate
 from rsl_rl.motion.kinematics import Kinematics
 from rsl_rl.motion.legs import legs_of
@@ -70,6 +71,22 @@ def test_loop_is_found_in_a_longer_motion_with_its_period_and_closes(trot):
     assert frame.link_pos.diff(dim=0).norm(dim=2).max() * 100 < 4.0  # no jump at the seam [m/s]
     with pytest.raises(ValueError, match="less than the shortest loop"):
         make_loop(cut(long, KINEMATICS, 0.0, 0.2), KINEMATICS)
+
+
+def test_clip_on_a_model_with_more_joints_has_its_bodies(trot, tmp_path):
+    """A Go2 with a tail, its legs in another order of names, and no actuators."""
+    text = ROBOT.model_path.read_text()
+    tail = '<body name="tail" pos="-0.3 0 0"><joint name="tail" axis="0 0 1"/><geom size="0.02" mass="0.1"/></body>'
+    text = text.replace('<body name="FL_hip"', tail + '<body name="FL_hip"', 1)
+    text = re.sub(r"<actuator>.*</actuator>", "", text, flags=re.S)
+    (tmp_path / "tail.xml").write_text(text)
+    other = Kinematics(tmp_path / "tail.xml")
+    clip = on_model(trot, other)
+    assert clip.joint_names == ("tail", *trot.joint_names) and clip.link_names[1] == "tail"
+    torch.testing.assert_close(clip.link_pos[:, [0, *range(2, 14)]], trot.link_pos)
+    assert not clip.joint_pos[:, 0].any() and clip.loop
+    with pytest.raises(ValueError, match="does not have the joints left_ankle_pitch"):
+        on_model(generate(ROBOTS.load("g1"), "stand"), other)
 
 
 def test_joined_clips_go_on_where_the_one_before_ends_and_keep_the_feet_on_the_floor(trot):
