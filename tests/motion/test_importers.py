@@ -78,6 +78,21 @@ def test_wrong_order_of_joints_is_not_read_without_a_word(pool, tmp_path):
         read_motion(tmp_path / "motion.npy", robot, Given(fps=50.0, joints="model"))
 
 
+def test_order_of_angles_that_the_motion_does_not_show_is_asked_about(tmp_path):
+    """A robot that stands, looks to the left and leans a little: forward or to the side, by the order of the turns."""
+    robot = ROBOTS.load("go2")
+    clip = generate(robot, "stand")
+    euler = np.tile([0.03, 0.0, np.pi / 2], (clip.num_frames, 1)) * 180 / np.pi
+    rows = np.hstack((clip.root_pos * 100, euler, clip.joint_pos * 180 / np.pi))
+    header = ",".join([*(f"root_translate{x}" for x in "XYZ"), *(f"root_rotate{x}" for x in "XYZ"), *clip.joint_names])
+    np.savetxt(tmp_path / "motion.csv", rows, delimiter=",", header=header, comments="")
+    with pytest.raises(ConventionError, match=r"add --euler xyz or .* \(--euler xyz .* is usual for this format\)"):
+        read_motion(tmp_path / "motion.csv", robot, Given(fps=120.0))
+    read = read_motion(tmp_path / "motion.csv", robot, Given(fps=120.0, euler="xyz")).clip
+    w, x, y, z = read.root_quat[0].tolist()
+    assert 2 * (w * x + y * z) == pytest.approx(0.03, abs=1e-3)  # the trunk leans about its own x axis
+
+
 def test_file_of_another_robot_and_bodies_that_contradict_joints_are_errors(pool, tmp_path):
     _, robot, _, clip = pool[0]
     path = tmp_path / "motion.npz"
