@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import mujoco
 import numpy as np
@@ -17,6 +17,7 @@ from rsl_rl.motion.clip import Clip
 from rsl_rl.motion.gaits import Body, Gait, Track
 from rsl_rl.motion.kinematics import Kinematics, build_clip
 from rsl_rl.motion.legs import Legs, legs_of, yaw_matrix
+from rsl_rl.motion.postures import Key
 from rsl_rl.motion.rotations import about_vertical, from_vector, multiply
 from rsl_rl.robots import Robot
 from rsl_rl.sim.kinematics import rotation_matrix
@@ -67,8 +68,7 @@ def model_of(robot: Robot) -> Model:
     inertia = float(full[4, 4]) / mass - float(arm[0] ** 2 + arm[2] ** 2)  # about the centre of mass
     own = [i for i in range(model.ngeom) if model.geom_bodyid[i] == trunk and _collides(model, i)]
     below = min((_lowest(model, data, i) - height for i in own), default=0.0)
-    places = gaits.places_of(home)  # says what is missing
-    assert places
+    gaits.places_of(home)  # says what is missing
     return Model(robot, kinematics, legs, Body(home, legs.length, inertia), height, below)
 
 
@@ -119,6 +119,8 @@ def generate(
     for given, flag in ((speed, "speed"), (side, "side"), (turn, "turn"), (seconds, "seconds")):
         if given is not None and not math.isfinite(given):
             raise ValueError(f"{flag} is {given}; give a number")
+    if not 0 <= seconds <= 600:
+        raise ValueError(f"seconds is {seconds:g}; give up to 600")
     if not 10 <= fps <= 1000:
         raise ValueError(f"fps is {fps:g}; give 10 to 1000 frames per second")
     if known[motion] == "gait":
@@ -154,12 +156,11 @@ def _gait(
     shift = torch.zeros(3, dtype=torch.float64)
     worst = 0.0
     for share in _HEIGHTS:
-        for _ in range(2):  # the second time with the centre of mass above the feet
+        for _ in range(1 if four else 2):  # the second time with the centre of mass above the feet
             track = gaits.track(gait, plan, body, share * own.height, cycles)
             pose, joint_pos, error = _solve(own, track, shift)
-            if four:
-                break
-            shift = shift - _mean_offset(own, pose, joint_pos, track)
+            if not four:
+                shift = shift - _mean_offset(own, pose, joint_pos, track)
         worst = float(error.max()) / body.length
         if worst < MAX_ERROR:
             label = name or f"{motion} {vx:.2f} {vy:.2f} {rate:.2f}"
@@ -174,27 +175,10 @@ def _posture(own: Model, motion: str, fps: float, name: str) -> Clip:
     """Return a motion on the spot, which goes as low as legs and trunk allow."""
     body, four = own.body, len(own.body.home) == 4
     keys = (postures.KEYS if four else postures.BIPED_KEYS).get(motion)
-    tracks: List[Track] = []
     if keys is None:
         tracks = [postures.hop(body, own.height, fps, 0.2 if four else 0.06, 0.25 if four else 0.12)]
     else:
-        floor = (_CLEARANCE - own.below) / own.height
-        deeper = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5]  # shares of the way down, for legs that do not fold so far
-        for share in deeper:
-            own_keys = tuple(
-                key._replace(
-                    **{
-                        x: 1 - share * (1 - getattr(key, x))
-                        for x in ("front", "rear")
-                        if getattr(key, x) != postures.LOW
-                    }
-                )
-                for key in keys
-            )
-            low = [x for x in _LOWEST if x >= floor] if any(postures.LOW in key[1:3] for key in keys) else [1.0]
-            tracks += [postures.hold(own_keys, body, own.height, lowest, fps) for lowest in low]
-            if len(low) > 1:
-                break
+        tracks = _depths(own, keys, fps)
     for track in tracks:
         shift = torch.zeros(len(track.root_pos), 3, dtype=torch.float64)
         for _ in range(1 if four else 4):  # later times with the centre of mass above the feet
@@ -206,6 +190,20 @@ def _posture(own: Model, motion: str, fps: float, name: str) -> Clip:
     raise ValueError(
         f"the legs of this robot do not allow '{motion}': a foot is {100 * float(error.max()):.1f} cm away"
     )
+
+
+def _depths(own: Model, keys: Sequence[Key], fps: float) -> List[Track]:
+    """Return a motion by keyframes at several depths, the deepest first, for legs that do not fold so far."""
+    if any(postures.LOW in key[1:3] for key in keys):
+        floor = (_CLEARANCE - own.below) / own.height
+        lowest = [share for share in _LOWEST if share >= floor]
+        return [postures.hold(keys, own.body, own.height, share, fps) for share in lowest]
+
+    def less_deep(key: Key, share: float) -> Key:
+        return key._replace(front=1 - share * (1 - key.front), rear=1 - share * (1 - key.rear))
+
+    shares = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+    return [postures.hold([less_deep(key, x) for key in keys], own.body, own.height, 1.0, fps) for x in shares]
 
 
 def _solve(own: Model, track: Track, shift: Tensor) -> Tuple[Tuple[Tensor, Tensor], Tensor, Tensor]:

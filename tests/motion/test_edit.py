@@ -10,7 +10,7 @@ from rsl_rl.motion import ClipSet
 from rsl_rl.motion.checks import check, feet_of
 from rsl_rl.motion.edit import cut, join, make_loop, mirror, on_model, repeated, resample
 from rsl_rl.motion.generate import generate
-from rsl_rl.motion.kinematics import Kinematics
+from rsl_rl.motion.kinematics import Kinematics, build_clip
 from rsl_rl.motion.legs import legs_of
 from rsl_rl.motion.rotations import turn_between
 from rsl_rl.robots import ROBOTS
@@ -61,10 +61,14 @@ def test_cut_and_repeated_clips_are_parts_of_the_motion(trot):
 
 
 def test_loop_is_found_in_a_longer_motion_with_its_period_and_closes(trot):
-    long = cut(repeated(trot, 4.0), KINEMATICS, 0.3, 3.1)
+    exact = cut(repeated(trot, 4.0), KINEMATICS, 0.3, 3.1)
+    drift = 0.02 * torch.arange(exact.num_frames).unsqueeze(1) / exact.fps  # in all joints, and as a rise of the trunk
+    rise = 0.5 * drift * torch.tensor([0.0, 0.0, 1.0])
+    long = build_clip(KINEMATICS, exact.root_pos + rise, exact.root_quat, exact.joint_pos + drift, 50.0, "drifting")
     loop = make_loop(long, KINEMATICS)
     assert loop.loop and loop.num_frames == trot.num_frames
     torch.testing.assert_close(loop.joint_pos[0], loop.joint_pos[-1])
+    torch.testing.assert_close(loop.root_pos[0, 2], loop.root_pos[-1, 2])
     turned = float(turn_between(loop.root_quat[0], loop.root_quat[-1]))
     assert turned == pytest.approx(0.6 * loop.length, abs=1e-3)
     frame = ClipSet([loop], "cpu").at(torch.zeros(400, dtype=torch.long), torch.arange(400) * 0.01)

@@ -136,6 +136,7 @@ def test_seconds_are_whole_cycles_and_postures_start_and_end_as_named():
         (("sit", 1.0), "stays on the spot"),
         (("trot", float("nan")), "give a number"),
         (("trot", 0.5, 0.0, 0.0, 0.0, 1.0), "10 to 1000"),
+        (("trot", 0.5, 0.0, 0.0, 1e9), "give up to 600"),
     ],
 )
 def test_wrong_requests_are_one_line(arguments, words):

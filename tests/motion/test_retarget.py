@@ -16,14 +16,14 @@ SOLO12 = "zoo.robots.solo12.flat:ROBOT"
 @pytest.mark.parametrize(("source", "target"), [("go2", "anymal_c"), ("anymal_c", SOLO12), ("g1", "h1")])
 def test_clip_on_another_robot_has_the_gait_and_no_faults(source, target):
     a, b = ROBOTS.load(source), ROBOTS.load(target)
-    request = ("walk", 0.3) if source == "g1" else ("trot", 0.5, 0.0, 0.4)
+    request = ("walk", 0.3) if source == "g1" else ("trot", 0.4, 0.0, 1.2)
     clip = generate(a, *request)
     made, notes = retarget(clip, a, b)
     legs = legs_of(b)
     assert notes == () and made.loop and made.num_frames == clip.num_frames
     assert check(made, Kinematics(b), legs) == []
     feet = feet_of(made, legs)
-    assert float((feet.speed * feet.standing).max()) < 0.03
+    assert float((feet.speed * feet.standing).max()) < (0.03 if source == "g1" else 0.01)
     torch.testing.assert_close(made.joint_pos[0], made.joint_pos[-1], atol=0.02, rtol=0)
     ours, theirs = footfalls(made, legs), footfalls(clip, legs_of(a))
     for own, other in zip(ours.values(), theirs.values()):
