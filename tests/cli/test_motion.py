@@ -67,6 +67,7 @@ def test_faults_are_reported_with_exit_code_1_and_mended(here, capsys):
     capsys.readouterr()
     assert run("check", "low.npz", "--robot", "go2") == 1
     assert "floor: frames 0 to 125:" in capsys.readouterr().out
+    assert run("check", "low.npz", "--robot", "go2", "--mend", "limits") == 1  # the fault is left
     assert run("check", "low.npz", "--robot", "go2", "--mend", "floor") == 0
     torch.testing.assert_close(load_clip("low_mended.npz").root_pos, clip.root_pos, atol=1e-4, rtol=0)
 

@@ -102,6 +102,10 @@ def test_joined_clips_go_on_where_the_one_before_ends_and_keep_the_feet_on_the_f
     legs = legs_of(ROBOT)
     assert {finding.kind for finding in check(joined, KINEMATICS, legs)} <= {"skating", "floor"}
     assert float(feet_of(joined, legs).position[..., 2].min()) > ROBOT.foot_radius - 0.02
+    to_sit = join([repeated(trot, 0.1), generate(ROBOT, "sit")], KINEMATICS)  # from the middle of a step
+    steps = to_sit.joint_pos.diff(dim=0).abs().amax(dim=1)
+    assert (repeated(trot, 0.1).joint_pos[-1] - generate(ROBOT, "sit").joint_pos[0]).abs().max() > 0.3
+    assert steps[4:].max() < 0.15 and to_sit.num_frames == 6 + 125
     # the same gait again, at the phase where it ended, is the gait without a break
     same = join([repeated(trot, 0.2), trot], KINEMATICS)
     torch.testing.assert_close(same.joint_pos, repeated(trot, 0.72).joint_pos, atol=2e-3, rtol=0)
