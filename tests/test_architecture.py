@@ -23,14 +23,15 @@ LAYER = {
     "config": 1, "distributed": 1,
     "modules": 2, "storage": 2, "loggers": 2, "robots": 2, "adoption": 2, "terrain": 2, "viz": 2,
     "env": 3, "acceleration": 3, "exporters": 3, "sim": 3,
-    "algorithms": 4, "tasks": 4,
-    "extensions": 5,
-    "runners": 6,
-    "compat": 7, "evaluation": 7, "contracts": 7,
-    "zoo": 8,
-    "cli": 9,
+    "motion": 4,
+    "algorithms": 5, "tasks": 5,
+    "extensions": 6,
+    "runners": 7,
+    "compat": 8, "evaluation": 8, "contracts": 8,
+    "zoo": 9,
+    "cli": 10,
 }  # fmt: skip
-SIMULATION = {"sim", "tasks", "robots", "adoption", "terrain", "viz"}
+SIMULATION = {"sim", "motion", "tasks", "robots", "adoption", "terrain", "viz"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
 SEES_BOTH = {"evaluation", "contracts", "zoo", "cli"}
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "sim-robot": "simulate a robot behind UDP, to try the loop on the robot",
     "sweep": "search hyper-parameters, with several seeds",
     "benchmark": "measure speed, alone or against another library",
+    "motion": "make, read, show and convert motions that a robot is to follow",
     "zoo": "show, evaluate and reproduce trained policies, without training",
     "list": "print the tasks, with a line on each",
     "adopt": "prepare a robot model (URDF or MJCF) for training",

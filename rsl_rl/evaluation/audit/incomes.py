@@ -13,10 +13,10 @@ from rsl_rl.config.mdp import ObservationGroupConfig, ObservationTerm, Randomiza
 from rsl_rl.config.sim import ActuatorConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainConfig
-from rsl_rl.evaluation.audit.legs import Legs, require_feet
 from rsl_rl.evaluation.audit.motions import DUTY, Gait, Motion, Planner, trot_offsets
 from rsl_rl.evaluation.audit.replay import Income, Meter, replay
 from rsl_rl.evaluation.conditions import ActingPolicy, for_evaluation
+from rsl_rl.motion.legs import Legs, require_feet
 from rsl_rl.robots import ROBOTS
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.legged_robot import LeggedRobot

@@ -13,7 +13,7 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.evaluation.audit.legs import Legs, yaw_matrix
+from rsl_rl.motion.legs import Legs, yaw_matrix
 from rsl_rl.sim.kinematics import rotation_matrix
 
 DUTY = 0.55

@@ -4,15 +4,16 @@
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import mujoco
 import numpy as np
 import torch
 from torch import Tensor
 
+from rsl_rl.motion.kinematics import BodyFrames
 from rsl_rl.robots import Robot
-from rsl_rl.sim.kinematics import cross_matrix, rotation_matrix
+from rsl_rl.sim.kinematics import rotation_matrix
 from rsl_rl.utils.mujoco_model import load_model
 
 _ITERATIONS = 20
@@ -65,37 +66,15 @@ class Legs:
         pose = self.feet(self.default.unsqueeze(0))
         self.default_position, self.default_rotation = pose.position[0], pose.rotation[0]  # [F, 3], [F, 3, 3]
         self.length = float(-self.default_position[:, 2].min())  # [m] of the standing legs
+        self.radius, self.foot_names = robot.foot_radius, tuple(foot_names)
 
     def feet(self, joint_pos: Tensor) -> FeetPose:
         """Return the poses of the feet for joint angles [S, J]."""
-        model, count = self.model, len(joint_pos)
-        trunk = int(model.jnt_bodyid[0])
-        identity = torch.eye(3, dtype=torch.float64).expand(count, 3, 3)
-        frames: Dict[int, Tuple[Tensor, Tensor, List[Tuple[int, Tensor, Tensor]]]] = {
-            trunk: (identity, torch.zeros(count, 3, dtype=torch.float64), [])
-        }  # of each body: rotation, position, and the joints that move it with their axes and anchors
-        column = {joint: i for i, joint in enumerate(self._joints)}
-
-        def frame(body: int) -> Tuple[Tensor, Tensor, List[Tuple[int, Tensor, Tensor]]]:
-            if body in frames:
-                return frames[body]
-            rotation, position, joints = frame(int(model.body_parentid[body]))
-            position = position + rotation @ torch.as_tensor(model.body_pos[body])
-            rotation = rotation @ rotation_matrix(torch.as_tensor(model.body_quat[body]))
-            for joint in range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]):
-                axis = torch.as_tensor(model.jnt_axis[joint])
-                anchor = position + rotation @ torch.as_tensor(model.jnt_pos[joint])
-                angle = joint_pos[:, column[joint]] if joint in column else torch.zeros(count, dtype=torch.float64)
-                joints = [*joints, (column[joint], rotation @ axis, anchor)] if joint in column else joints
-                rotation = rotation @ _rotation(axis.expand(count, 3), angle)
-                position = anchor - rotation @ torch.as_tensor(model.jnt_pos[joint])
-            frames[body] = rotation, position, joints
-            return frames[body]
-
+        frames, count = BodyFrames(self.model, self._joints, joint_pos), len(joint_pos)
         positions, rotations = [], []
         jacobian = torch.zeros(count, len(self._bodies), 6, joint_pos.shape[1], dtype=torch.float64)
         for i, (body, point) in enumerate(zip(self._bodies, self._points)):
-            rotation, origin, joints = frame(body)
+            rotation, origin, joints = frames(body)
             positions.append(origin + rotation @ torch.as_tensor(point))
             rotations.append(rotation)
             for j, axis, anchor in joints:
@@ -109,15 +88,20 @@ class Legs:
             return rotation[:, :0, :, 0]
         return (rotation @ torch.stack(self._axes).unsqueeze(2))[..., 0]
 
-    def solve(self, position: Tensor, rotation: Tensor) -> Tuple[Tensor, Tensor]:
+    def solve(
+        self, position: Tensor, rotation: Tensor, start: Optional[Tensor] = None, turning: float = 0.1
+    ) -> Tuple[Tensor, Tensor]:
         """Return joint angles [S, J] that bring the feet to positions [S, F, 3] and rotations [S, F, 3, 3] in the
         trunk's frame, and the largest error of a position of each pose [S] [m].
 
-        Only feet with soles are turned, and only as far as their positions allow.
+        Only feet with soles are turned, and only as far as their positions allow. Angles that do not matter stay as in
+        ``start`` [S, J], the default pose unless it is given. A turn by 1 rad counts as much as a way of ``turning``
+        times the length of the legs.
         """
-        joint_pos = self.default.expand(len(position), -1).clone()
-        turning = 0.1 * self.length if self.has_soles else 0.0  # [m/rad] weight of a rotation
-        weight = torch.tensor([1.0] * 3 + [turning] * 3, dtype=torch.float64).view(1, 1, 6, 1)
+        rest = self.default.expand(len(position), -1) if start is None else start
+        joint_pos = rest.clone()
+        per_turn = turning * self.length if self.has_soles else 0.0  # [m/rad]
+        weight = torch.tensor([1.0] * 3 + [per_turn] * 3, dtype=torch.float64).view(1, 1, 6, 1)
         identity = torch.eye(joint_pos.shape[1], dtype=torch.float64)
         low, high = self.limits.unbind(dim=1)
         open_rows = torch.arange(len(joint_pos))  # that still move
@@ -128,7 +112,7 @@ class Legs:
             error = torch.cat((position[open_rows] - feet.position, apart), dim=2).unsqueeze(3)
             jacobian = (feet.jacobian * weight).flatten(1, 2)
             normal = jacobian.mT @ jacobian + (_DAMPING + _REST * self.length**2) * identity
-            pull = _REST * self.length**2 * (self.default - own).unsqueeze(2)
+            pull = _REST * self.length**2 * (rest[open_rows] - own).unsqueeze(2)
             change = torch.linalg.solve(normal, jacobian.mT @ (error * weight).flatten(1, 2) + pull)[:, :, 0]
             joint_pos[open_rows] = (own + change.clamp(-_STEP, _STEP)).clamp(low, high)
             open_rows = open_rows[(joint_pos[open_rows] - own).abs().amax(dim=1) > 1e-4]
@@ -192,13 +176,22 @@ class Legs:
         return Loads(torque, forces.view(count, feet, rows)[:, :, :3], rest[:, :, 0])
 
 
+def legs_of(robot: Robot) -> Legs:
+    """Return the legs of a robot with its joints and feet in the model's order; one without feet is a ValueError."""
+    require_feet(robot)
+    model = load_model(robot.model_path)
+    sensors = [model.sensor(i).name for i in range(model.nsensor)]
+    joints = [model.joint(model.actuator_trnid[i, 0]).name for i in range(model.nu)]
+    return Legs(robot, joints, [name[: -len("_pos")] for name in sensors if name.endswith("_pos")])
+
+
 def require_feet(robot: Robot) -> None:
     """Raise a ValueError if the model of a robot has no feet."""
     model = load_model(robot.model_path)
     if not any(model.sensor(i).name.endswith("_pos") for i in range(model.nsensor)):
         raise ValueError(
-            f"{robot.model_path} has no foot, so its walk cannot be audited; add a sensor <foot>_pos (framepos) "
-            "of each foot"
+            f"{robot.model_path} has no foot, so its steps cannot be computed; add a sensor <foot>_pos (framepos) of "
+            "each foot"
         )
 
 
@@ -209,13 +202,6 @@ def _body_of_sensor(model: Any, name: str) -> int:
     if kind == int(mujoco.mjtObj.mjOBJ_SITE):
         return int(model.site_bodyid[index])
     return int(model.geom_bodyid[index]) if kind == int(mujoco.mjtObj.mjOBJ_GEOM) else index
-
-
-def _rotation(axis: Tensor, angle: Tensor) -> Tensor:
-    """Return the rotations [S, 3, 3] about unit axes [S, 3] by angles [S]."""
-    cross = cross_matrix(axis)
-    sine, cosine = angle.sin().view(-1, 1, 1), angle.cos().view(-1, 1, 1)
-    return torch.eye(3, dtype=axis.dtype) + sine * cross + (1 - cosine) * (cross @ cross)
 
 
 def _difference(wanted: Tensor, actual: Tensor) -> Tensor:

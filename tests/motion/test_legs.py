@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsl_rl.config.sim import SimConfig
-from rsl_rl.evaluation.audit.legs import Legs
 from rsl_rl.evaluation.audit.motions import Gait, Motion, Planner, trot_offsets
+from rsl_rl.motion.legs import Legs
 from rsl_rl.robots import ROBOTS
 from rsl_rl.sim.base import RobotPoseVel, make_sim
 
