@@ -6,6 +6,13 @@ Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to th
     while True:  # once in policy.control_period seconds; policy.reset() at the start of each episode
         targets = policy(command=(0.5, 0.0, 0.0), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
 
+A policy that follows a motion also gets the reference of each step; references.npz, which the export has written beside
+it, has those of its clips:
+
+    references = References("references.npz", policy, clip="trot")
+    references.start(base_quat=..., base_pos=...)  # the motion begins where the robot is
+    targets = policy(**references.next(), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
+
 The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.
 
 A reading that is missing (None), not finite or larger than any in training cannot be used, nor can an output of the
@@ -52,6 +59,7 @@ _MAX_SIZE = 1_000_000_000  # of a file [bytes]
 _FLOAT_MAX = np.finfo(np.float32).max
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
+FRAMES.update(reference_joint_pos="joint", reference_joint_vel="joint", reference_offset="base", reference_turn="base")
 """The observation terms that a robot can provide, and the frame of each."""
 READINGS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "command": (("vx [m/s]", "vy [m/s]", "yaw_rate [rad/s]"), ""),
@@ -64,9 +72,22 @@ READINGS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "joint_vel": ((), " [rad/s]"),
 }
 """Readings in the order of a log, the names of their numbers, those of the joints if empty, and the unit."""
+REFERENCES: Dict[str, Tuple[Tuple[str, ...], str]] = {
+    "base_pos": (("x", "y", "z"), " [m]"),
+    "reference_base_pos": (("x", "y", "z"), " [m]"),
+    "reference_base_quat": (("w", "x", "y", "z"), ""),
+    "reference_joint_pos": ((), " [rad]"),
+    "reference_joint_vel": ((), " [rad/s]"),
+}
+"""Readings of a policy that follows a motion: the position of the base, and what base and joints are to have after the
+step, in the policy's own joints, in rad and w x y z. Joints are several frames, one after the other, if the policy
+reads frames ahead."""
+_SIZES = {"gait_clock": 2, "reference_turn": 6}
 TRACE_TOLERANCE = 1e-4
 """Largest difference of a number of the observation, an action or a joint target [rad] from a trace."""
 _SOURCES = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
+_SOURCES["reference_offset"] = "base_pos and reference_base_pos with base_quat"
+_SOURCES["reference_turn"] = "reference_base_quat with base_quat"
 
 
 class PolicyStoppedError(ValueError):
@@ -193,12 +214,18 @@ class Policy:
         base_lin_vel: Vector = None,
         base_lin_vel_world: Vector = None,
         gait_clock: Vector = None,
+        base_pos: Vector = None,
+        reference_base_pos: Vector = None,
+        reference_base_quat: Vector = None,
+        reference_joint_pos: Vector = None,
+        reference_joint_vel: Vector = None,
     ) -> np.ndarray:
         """Return the next observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z,
         base to world, and angular velocity in the base frame [rad/s], both as the IMU gives them; linear velocity in
         the base frame or the world frame [m/s]; joints [rad], [rad/s] in the order of ``joint_names``. Order and units
         may be others, by the description. Values that the policy does not use may be omitted. The clock is sine and
-        cosine of the gait's phase; if omitted, it runs with the calls of the episode.
+        cosine of the gait's phase; if omitted, it runs with the calls of the episode. References are those of
+        :data:`REFERENCES`.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         The network reads the command within the range of the training, after the limits of its acceleration, which
@@ -218,6 +245,10 @@ class Policy:
             "joint_vel": joint_vel,
             "action": self.last_action,
             "gait_clock": self._gait(limited, gait_clock),
+            "reference_joint_pos": reference_joint_pos,
+            "reference_joint_vel": reference_joint_vel,
+            "reference_offset": _offset(quat, base_pos, reference_base_pos),
+            "reference_turn": _axes(quat, reference_base_quat),
         }
         parts, start = [], 0
         last = None if self._last_obs is None else self._last_obs[self._term_order]
@@ -285,6 +316,8 @@ class Policy:
         array, mapping = array * self._mapping.units.get(name, 1.0), self._mapping
         if name == "base_ang_vel":
             return _to_base(mapping.imu_mounting, array)
+        if name == "reference_joint_pos":
+            return array - np.tile(self._default, len(array) // len(self._default))
         if name == "joint_pos":
             return mapping.signs * (array[self._robot_index] - mapping.zeros) - self._default
         return mapping.signs * array[self._robot_index] if name == "joint_vel" else array
@@ -332,7 +365,7 @@ class Log:
         """Write the row of a call: the time of its beginning [s], the readings as given, and the targets returned."""
         policy, row = self._policy, [f"{now:.6f}", str(episode)]
         joints, unusable = len(policy.joint_names), bool(policy.held) or targets is None
-        for name, (parts, _) in READINGS.items():
+        for name, (parts, _) in readings_of(policy.description).items():
             row += _cells(readings.get(name), len(parts) or joints)
         row += _cells(None if unusable else policy._last_obs, policy.description["inputs"]["obs"][-1])
         row += _cells(None if unusable else policy.last_action, joints)
@@ -346,13 +379,27 @@ class Log:
 def log_columns(joint_names: Sequence[str], description: Mapping[str, Any]) -> List[str]:
     """Return the header of a log, in which the robot lists its joints in this order."""
     header, units = ["time [s]", "episode"], _section(description, "units")
-    for name, (parts, unit) in READINGS.items():
+    for name, (parts, unit) in readings_of(description).items():
         unit = f" [{units[name]}]" if name in units else unit
         parts = tuple(description.get("quaternion_order", parts)) if name == "base_quat" else parts
         header += [f"{name}.{part}{unit}" for part in parts or joint_names]
     header += [f"observation.{i}" for i in range(description["inputs"]["obs"][-1])]
     header += [f"action.{name}" for name in description["joint_names"]]
     return header + [f"target.{name} [{units.get('joint_pos', 'rad')}]" for name in joint_names]
+
+
+def readings_of(description: Mapping[str, Any]) -> Dict[str, Tuple[Tuple[str, ...], str]]:
+    """Return the readings of a policy as those of READINGS, with the references if it reads some; joints of several
+    frames are numbered."""
+    terms = {term["name"]: term for term in description["observations"]}
+    if not any(name.startswith("reference_") for name in terms):
+        return READINGS
+    readings, joints = {**READINGS, **REFERENCES}, description["joint_names"]
+    for name in ("reference_joint_pos", "reference_joint_vel"):
+        size = terms[name]["size"] if name in terms else len(joints)
+        parts = tuple(f"{joints[i % len(joints)]}.{i // len(joints)}" for i in range(size))
+        readings[name] = (parts, REFERENCES[name][1])
+    return readings
 
 
 def _cells(value: Any, size: int) -> List[str]:
@@ -638,7 +685,9 @@ def _terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.ndarray, i
     terms = []
     for name, term in zip(names, described):
         frame, history = FRAMES[name], term.get("history", 1)
-        size = len(description["joint_names"]) if frame == "joint" else 2 if name == "gait_clock" else 3
+        size = len(description["joint_names"]) if frame == "joint" else _SIZES.get(name, 3)
+        if name in ("reference_joint_pos", "reference_joint_vel") and _is_count(term.get("size")):
+            size *= max(1, term["size"] // size)  # of several frames
         scale = _numbers(term.get("scale"), (size,) if isinstance(term.get("scale"), list) else ())
         clip = (
             np.array((-_FLOAT_MAX, _FLOAT_MAX), np.float32)
@@ -705,6 +754,87 @@ def _gait_clock(description: Mapping[str, Any]) -> Optional[Tuple[float, Optiona
     return clock["period"], clock["dead_zone"]
 
 
+def _offset(quat: Optional[np.ndarray], base_pos: Vector, reference: Vector) -> Optional[np.ndarray]:
+    """Return the position of the reference in the base frame; None without usable readings."""
+    own, wanted = _numbers(base_pos, (3,)), _numbers(reference, (3,))
+    return None if quat is None or own is None or wanted is None else _to_base(quat, wanted - own)
+
+
+def _axes(quat: Optional[np.ndarray], reference: Vector) -> Optional[np.ndarray]:
+    """Return the x and the y axis of the reference in the base frame, x1 y1 x2 y2 x3 y3; None without readings."""
+    wanted = _numbers(reference, (4,))
+    if quat is None or wanted is None or not abs(np.linalg.norm(wanted) - 1.0) < 0.01:
+        return None
+    x, y = (_to_base(quat, _to_base(_inverse(wanted), axis)) for axis in np.eye(3, dtype=np.float32)[:2])
+    return np.stack((x, y), axis=1).ravel()
+
+
+def _inverse(quat: np.ndarray) -> np.ndarray:
+    return quat * np.array((1, -1, -1, -1), np.float32)
+
+
+class References:
+    """The references of a clip, one for each control step: the argument of the policy's next call.
+
+    ``path`` is references.npz, which the export has written. At the end of a clip its last frame stays.
+    """
+
+    def __init__(self, path: Union[str, Path], policy: Policy, clip: str = ""):
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"no file {path}; the export writes references.npz beside policy.onnx: copy it too")
+        with np.load(path, allow_pickle=False) as content:
+            names = [str(name) for name in content["clips"]]
+            chosen = clip or names[0]
+            if chosen not in names:
+                raise ValueError(f"clip={_short(clip)}; {path} has {', '.join(names)}")
+            fields = ("joint_pos", "joint_vel", "base_pos", "base_quat")
+            self.joint_pos, self.joint_vel, self.base_pos, self.base_quat = (
+                content[f"{names.index(chosen)}.{name}"] for name in fields
+            )
+        motion = _section(_section(policy.description, "commands"), "motion")
+        self._steps = np.array(motion.get("steps", [0]))
+        self._step, self._turn = 1, np.array((1, 0, 0, 0), np.float32)
+        self._shift = np.zeros(3, np.float32)
+
+    def __len__(self) -> int:
+        return len(self.joint_pos)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last frame was given."""
+        return self._step >= len(self)
+
+    def start(self, base_quat: Vector = None, base_pos: Vector = None) -> None:
+        """Begin, with the heading and at the place of the robot's base, w x y z and in the world; without them as the
+        clip has them. Heights are those of the clip."""
+        self._step, first = 1, self.base_quat[0]  # the first step leads to the second frame
+        own = first if base_quat is None else np.asarray(base_quat, np.float32)
+        self._turn = _about_vertical(_yaw(own) - _yaw(first))
+        place = self.base_pos[0] if base_pos is None else np.asarray(base_pos, np.float32)
+        shift = place - _to_base(_inverse(self._turn), self.base_pos[0])
+        self._shift = shift * np.array((1, 1, 0), np.float32)
+
+    def next(self) -> Dict[str, np.ndarray]:
+        """Return the references of the next control step."""
+        frames = np.minimum(self._step + self._steps, len(self) - 1)
+        first, self._step = frames[0], self._step + 1
+        return {
+            "reference_joint_pos": self.joint_pos[frames].ravel(),
+            "reference_joint_vel": self.joint_vel[frames].ravel(),
+            "reference_base_pos": _to_base(_inverse(self._turn), self.base_pos[first]) + self._shift,
+            "reference_base_quat": _product(self._turn, self.base_quat[first]),
+        }
+
+
+def _yaw(quat: np.ndarray) -> float:
+    w, x, y, z = map(float, quat)
+    return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+
+
+def _about_vertical(angle: float) -> np.ndarray:
+    return np.array((np.cos(angle / 2), 0, 0, np.sin(angle / 2)), np.float32)
+
+
 def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the rotation by the second quaternion and then by the first, w x y z."""
     (w, *_), (v, *_), axis, other = first, second, first[1:], second[1:]
@@ -756,7 +886,7 @@ def replay_trace(policy: Policy, trace: Mapping[str, np.ndarray]) -> Tuple[Optio
 
     Each step starts from the recorded last action, so that rounding does not accumulate.
     """
-    readings = {name: trace[name] for name in READINGS if name in trace}
+    readings = {name: trace[name] for name in readings_of(policy.description) if name in trace}
     first, seconds = None, np.zeros(len(trace["action"]))
     for step in range(len(seconds)):
         if trace["episode_start"][step]:
