@@ -72,7 +72,10 @@ def main() -> None:
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")
         packages = Path(folder, "gymapi-mujoco"), ROOT / "gymapi-mujoco"
-        print("| robots | before [robot steps / CPU s] | now | now / before, median | least and most |\n|---|---|---|---|---|")
+        print(
+            "| robots | before [robot steps / CPU s] | now | now / before, median | least and most |\n"
+            "|---|---|---|---|---|"
+        )
         for num_envs in args.num_envs:
             runs = [[ROBOT_STEPS / measure(package, num_envs) for package in packages] for _ in range(args.repeats)]
             before, now = (statistics.median(column) for column in zip(*runs))

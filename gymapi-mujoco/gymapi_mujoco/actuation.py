@@ -113,7 +113,7 @@ class VelocityLimits:
             above = np.abs(self._qvel.numpy()) > self._limits.numpy()  # NumPy has a third of torch's time per call
             if not above.any():
                 return
-            rows = torch.from_numpy(above.any(axis=1).nonzero()[0])
+            rows = torch.from_numpy(np.flatnonzero(above.any(axis=1)))
         velocity, limits = self._qvel[rows][:, self._columns], self._limits[rows][:, self._columns]
         excess = velocity - torch.clamp(velocity, -limits, limits)  # [W, D]
         mass = self._worlds.mass_matrix(self._mass[rows])

@@ -35,7 +35,7 @@ _Element = ElementTree.Element
 
 
 def read_mjcf(path: Path, options: AssetOptions) -> Asset:
-    """Read the bodies, joints, motors and fixed tendons of an MJCF file, in its order; a plane and sensors are left out.
+    """Read the bodies, joints, motors and fixed tendons of an MJCF file, in its order, without planes and sensors.
 
     Attributes that MuJoCo does not know, and sections that are not read, are left out with a warning that names them;
     names that occur twice get a number.

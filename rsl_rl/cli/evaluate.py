@@ -259,6 +259,7 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
     from rsl_rl.evaluation.endurance import evaluate_joystick
     from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed, measure_drift
     from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking, metrics_of, tracks_motions
+    from rsl_rl.utils.progress import ProgressLines
 
     name, policy, checkpoint, env_steps, env_cfg, device, task, disturbance = candidate
     seed_results, feet = [], ()
@@ -278,7 +279,8 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
         if flags.joystick:
             hours = flags.robot_hours / flags.num_seeds
             print(f"{name}: {2 * hours:g} robot-hours under a joystick, seed {own_seed}", flush=True)
-            joystick = evaluate_joystick(task, policy, device, own_seed, hours, disturbance)
+            progress = ProgressLines("joystick")
+            joystick = evaluate_joystick(task, policy, device, own_seed, hours, disturbance, progress=progress)
             result = result.with_joystick(joystick)
         seed_results.append(result)
     return EvalResult(name, str(checkpoint), env_steps, env_cfg, feet, seed_results, disturbance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from rsl_rl.evaluation.conditions import ActingPolicy, disturbed, drift_of, for_
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import JoystickCommands
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.progress import silent
 
 FAILURES = ("fall", "freeze", "not followed")
 """Kinds of failure; see :class:`FailureMonitor`."""
@@ -232,18 +233,27 @@ def _rate(shape: int, probability: float) -> float:
 
 
 @torch.no_grad()
-def measure_endurance(env: LeggedRobot, policy: ActingPolicy, seconds: float, num_recorded: int = 0) -> Endurance:
-    """Run every robot of the task of :func:`for_endurance` for a time [s]; robots that fail are restarted."""
+def measure_endurance(
+    env: LeggedRobot,
+    policy: ActingPolicy,
+    seconds: float,
+    num_recorded: int = 0,
+    progress: Callable[[float], None] = silent,
+) -> Endurance:
+    """Run every robot of the task of :func:`for_endurance` for a time [s]; robots that fail are restarted. ``progress``
+    gets the share that is done after each step."""
     monitor = FailureMonitor(env, num_recorded)
     obs = env.reset()
     policy.reset()
     env.observers.append(monitor)
-    for _ in range(round(seconds / env.cfg.sim.control_dt)):
+    steps = round(seconds / env.cfg.sim.control_dt)
+    for step in range(steps):
         obs, _, done, _ = env.step(policy(obs))
         restart = monitor.failed & ~done
         if restart.any():
             obs = env.reset(restart.nonzero().squeeze(1))
         policy.reset(done | monitor.failed)
+        progress((step + 1) / steps)
     env.observers.remove(monitor)
     return monitor.result()
 
@@ -380,16 +390,19 @@ def evaluate_joystick(
     robot_hours: float,
     disturbance: str = "",
     num_recorded: int = 3,
+    progress: Callable[[float], None] = silent,
 ) -> JoystickResult:
     """Test the endurance of a policy without and with pushes, each for ``robot_hours``, and how it follows small
-    commands. ``cfg`` is the task of the training; a disturbance replaces its randomisation, see :func:`disturbed`."""
+    commands. ``cfg`` is the task of the training; a disturbance replaces its randomisation, see :func:`disturbed`.
+    ``progress`` gets the share that is done of the two tests."""
     num_envs, seconds = size_of(robot_hours, cfg.sim.control_dt)
     rows = []
     for pushes in (False, True):
         task = for_endurance(cfg, num_envs, seconds)
         task = disturbed(task, disturbance) if disturbance else task
         env = (with_pushes(task) if pushes else task).build(device, seed=seed)
-        rows.append(measure_endurance(env, policy, seconds, 0 if pushes else num_recorded))
+        recorded = 0 if pushes else num_recorded
+        rows.append(measure_endurance(env, policy, seconds, recorded, lambda share: progress((len(rows) + share) / 2)))
     task = for_small_commands(cfg)
     env = (disturbed(task, disturbance) if disturbance else task).build(device, seed=seed)
     return JoystickResult(rows[0], rows[1], measure_small_commands(env, policy))

@@ -12,9 +12,8 @@ from typing import Any, Mapping, Optional
 import onnx
 import torch
 from onnxscript import ir  # torch.onnx needs the package too
-from torch import nn
 
-from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
+from rsl_rl.exporters.policy_module import FeedForwardPolicy, example_inputs, output_names, policy_module
 from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.utils.files import atomic_write, make_folder
 
@@ -65,7 +64,7 @@ class OnnxGraph:
         return path
 
 
-def _trace(module: nn.Module) -> Any:
+def _trace(module: FeedForwardPolicy) -> Any:
     """Return the ONNX program of a policy module, with the names of its parameters, before constants are folded."""
     inputs = example_inputs(module)
     logger = logging.getLogger("torch.onnx")

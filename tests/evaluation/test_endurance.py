@@ -246,7 +246,9 @@ def test_small_commands_outside_of_the_ranges_of_a_task_are_left_out(few_robots)
 def test_joystick_metrics_count_against_the_gate_and_are_missing_without_a_test(few_robots):
     gate = {"fall_rate": 0.5, "failures_per_hour": 0.1}
     cfg = replace(CFG, gate=gate)
-    joystick = evaluate_joystick(cfg, Still(), "cpu", 1, robot_hours=0.02)
+    shares = []
+    joystick = evaluate_joystick(cfg, Still(), "cpu", 1, robot_hours=0.02, progress=shares.append)
+    assert shares == sorted(shares) and shares[-1] == 1.0 and 0.5 in shares
     assert joystick.free.robot_hours == pytest.approx(0.02, rel=0.3) and joystick.free.num_failures > 0
     seed_result = SeedResult({"fall_rate": 0.0}, {}, [], {})
     without = EvalResult("a", "model_1.pt", 1, cfg, (), [seed_result])

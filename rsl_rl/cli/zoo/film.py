@@ -31,10 +31,10 @@ def film(onnx: Path, task: str) -> bytes:
     (file,) = load_policy_files([str(onnx)], [], [], args.cfg.env, args.cfg.policy.actor_groups).values()
     env = for_playback(file.task, 1, SECONDS, None).build(args.cfg.sim_device, seed=args.cfg.seed)
     ranges = env.commands.sources["velocity"].ranges
-    script = [
-        TimedCommand(time, tuple(min(max(x, low), high) for x, (low, high) in zip(wanted, ranges)))
-        for time, wanted in COMMANDS
-    ]
+    script = []
+    for time, wanted in COMMANDS:
+        vx, vy, yaw_rate = (min(max(x, low), high) for x, (low, high) in zip(wanted, ranges))
+        script.append(TimedCommand(time, (vx, vy, yaw_rate)))
     clip = make_clip(run_playback(env, file.acting, SECONDS, script), env)
     stride = round(clip.fps / FPS)
     shown = clip._replace(
