@@ -238,7 +238,10 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         f"PYTHONPATH=PATH_OF_THIS_REPOSITORY python tests/compat/probes.py {version}": "tests/compat/test_probes.py"
         for version in (3, 5)
     },
-    **{f"rsl-rl {command} --task go2_track": "tests/cli/test_track.py" for command in ("train", "evaluate", "play")},
+    **{
+        f"rsl-rl {command} --task go2_track": "tests/cli/test_track.py, slow"
+        for command in ("train", "evaluate", "play")
+    },
     "rsl-rl train --task go2_style": "tests/test_architecture.py",
     "rsl-rl train --task go2_rough": "tests/cli/test_on_terrain.py",
     "rsl-rl evaluate --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_on_terrain.py",

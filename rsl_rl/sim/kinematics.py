@@ -45,8 +45,8 @@ class LinkKinematics:
         self._joints, self._num_links = joints.to(device), len(chains)
 
     def __call__(self, pose_vel: RobotPoseVel) -> LinkStates:
-        # Links come first, so that what is constant for a link multiplies the rotations of all robots at once. A rotation
-        # is its three columns, [L, N, 3] each: products of matrices of 3 x 3 are slow on a CPU.
+        # Links come first, so that what is constant for a link multiplies the rotations of all robots at once.
+        # A rotation is its three columns, [L, N, 3] each: products of matrices of 3 x 3 are slow on a CPU.
         root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = pose_vel
         root = rotation_matrix(root_quat)  # [N, 3, 3]
         turn = root.unbind(dim=-1)  # link to world

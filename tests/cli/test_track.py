@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SMALL = (
     "--num_envs", "8", "--runner.num_steps_per_env", "4", "--max_iterations", "1",
     "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
@@ -37,7 +39,6 @@ def test_train_and_evaluate(rsl_rl_here, tmp_path, capsys):
     assert "Reference motions" in report and report.count("<polyline") == 4 * 4
 
 
-@pytest.mark.slow
 def test_play_exports_policy_and_references(rsl_rl_here, tmp_path):
     task, run = train(rsl_rl_here, tmp_path)
     assert rsl_rl_here("play", *task, "--num_envs", "1", "--seconds", "0.1", "--no_video", "--no_plot") == 0
