@@ -64,7 +64,7 @@ class StartSampler(Stored):
         """Return the bins [N] of times [N] s of clips [N]."""
         length, count = self._lengths[clip], self._counts[clip]
         share = torch.where(self._loops[clip], (time / length) % 1.0, (time / length).clamp(0.0, 1.0))
-        return self._first[clip] + torch.minimum((share * count).long(), count - 1)
+        return self._first[clip] + torch.minimum((share * count).to(torch.long), count - 1)
 
     def record(self, clip: Tensor, time: Tensor, failed: Tensor) -> None:
         """Count a control step of N robots; ``failed`` [N] marks episodes that it ended as a failure."""
