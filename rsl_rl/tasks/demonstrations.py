@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Dict, List, Mapping, Sequence
 
 import torch
@@ -23,8 +24,9 @@ def states_of_clips(env: VecEnv, group: str, motions: Mapping[str, Sequence[str]
     """Return what an observation group is in the frames of clips, one for each control step, [F, D] by style.
 
     The terms of the group are computed from a simulation of robots in the poses of the frames, with their velocities,
-    by the functions of the task. Terms that depend on forces or on the time in an episode have no meaning there. If the
-    task has a command source :class:`Style`, then its command is the style of the clip. The rest of the commands is 0.
+    by the functions of the task; it is MuJoCo's on the CPU, whatever the engine of the task. Terms that depend on
+    forces or on the time in an episode have no meaning there. If the task has a command source :class:`Style`, then its
+    command is the style of the clip. The rest of the commands is 0.
     """
     if not isinstance(env, LeggedRobot):
         raise ValueError(f"{type(env).__name__} is not a legged robot; name a function of its own in AMPConfig.source")
@@ -42,7 +44,7 @@ def states_of_clips(env: VecEnv, group: str, motions: Mapping[str, Sequence[str]
 
 def _observed(env: LeggedRobot, group: str, name: str, style: str) -> Tensor:
     """Return what a group is in the frames of a clip [F, D]; with the command of a style if that is not empty."""
-    cfg, device, dt = env.cfg, env.device, env.cfg.sim.control_dt
+    cfg, device, dt = env.cfg, torch.device("cpu"), env.cfg.sim.control_dt
     clips = ClipSet([of_trunk(find_clip(name, cfg.robot), env.sim.joint_names)], device)
     length, loops = float(clips.lengths[0]), bool(clips.loops[0])
     count = int(length / dt + 1e-3) + 1 + int(loops)  # a loop goes on into its next round
@@ -59,7 +61,7 @@ def _observed(env: LeggedRobot, group: str, name: str, style: str) -> Tensor:
         frame.joint_pos,
         frame.joint_vel,
     )
-    sim = make_sim(env.robot.model_path, count, cfg.sim, str(device))
+    sim = make_sim(env.robot.model_path, count, replace(cfg.sim, backend="mujoco"), str(device))
     state = RobotState(sim, env.robot, dt, cfg.commands.dead_zone)
     for command, source in env.commands.sources.items():
         value = torch.zeros(count, len(source.ranges), device=device)
@@ -73,4 +75,4 @@ def _observed(env: LeggedRobot, group: str, name: str, style: str) -> Tensor:
     if late:
         raise ValueError(f"env.observations.{group} has a history or a delay of '{late[0]}'; a state has none")
     own = ObservationGroup(terms, f"env.observations.{group}.terms", state, torch.Generator(device))
-    return ObservationTable({group: own}, state)(state, {})[group].clone()
+    return ObservationTable({group: own}, state)(state, {})[group].to(env.device, copy=True)

@@ -104,9 +104,9 @@ class Ahead(NamedTuple):
 class Reference(Stored):
     """The state that each of N robots is to have at the end of the next control step, from the clip that it follows.
 
-    Each robot has its own place and heading: where an episode starts, the clip is turned
-    about the vertical and moved so that its trunk is above the start of the robot. ``ahead`` are the joints of the
-    frames ``steps`` control steps after it.
+    Each robot has its own place and heading: where an episode starts, the clip is turned about the vertical and moved
+    so that its trunk is above the start of the robot. ``steps`` are the frames of ``ahead``, in control steps after
+    that state, 0 first.
     """
 
     stored = ("clip", "time", "heading", "shift", "_fresh", "sampler")
