@@ -58,7 +58,11 @@ def style_task(styles: Tuple[str, ...] = ("pace", "bound")) -> LeggedRobotConfig
         observations=groups,
         commands=replace(
             task.commands,
-            terms={"style": CommandTerm("rsl_rl.tasks.mdp.style:Style", {"styles": styles, "resampling_time": 5.0})},
+            terms={
+                "style": CommandTerm(
+                    "rsl_rl.tasks.mdp.style:Style", {"styles": styles, "resampling_time": 5.0, "only": ""}
+                )
+            },
         ),
         rewards=replace(task.rewards, terms=_without(task.rewards.terms, *own)),
         gate={"fall_rate": 0.02, "lin_vel_error": 0.2, "yaw_rate_error": 0.2},

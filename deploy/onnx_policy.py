@@ -60,6 +60,7 @@ _FLOAT_MAX = np.finfo(np.float32).max
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 FRAMES.update(reference_joint_pos="joint", reference_joint_vel="joint", reference_offset="base", reference_turn="base")
+FRAMES["style"] = "base"
 """The observation terms that a robot can provide, and the frame of each."""
 READINGS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "command": (("vx [m/s]", "vy [m/s]", "yaw_rate [rad/s]"), ""),
@@ -219,13 +220,14 @@ class Policy:
         reference_base_quat: Vector = None,
         reference_joint_pos: Vector = None,
         reference_joint_vel: Vector = None,
+        style: Vector = None,
     ) -> np.ndarray:
         """Return the next observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z,
         base to world, and angular velocity in the base frame [rad/s], both as the IMU gives them; linear velocity in
         the base frame or the world frame [m/s]; joints [rad], [rad/s] in the order of ``joint_names``. Order and units
         may be others, by the description. Values that the policy does not use may be omitted. The clock is sine and
         cosine of the gait's phase; if omitted, it runs with the calls of the episode. References are those of
-        :data:`REFERENCES`.
+        :data:`REFERENCES`. A style is 1 for one of ``commands.style.styles`` of the description, and 0 for the others.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         The network reads the command within the range of the training, after the limits of its acceleration, which
@@ -245,6 +247,7 @@ class Policy:
             "joint_vel": joint_vel,
             "action": self.last_action,
             "gait_clock": self._gait(limited, gait_clock),
+            "style": style,
             "reference_joint_pos": reference_joint_pos,
             "reference_joint_vel": reference_joint_vel,
             "reference_offset": _offset(quat, base_pos, reference_base_pos),
@@ -389,12 +392,14 @@ def log_columns(joint_names: Sequence[str], description: Mapping[str, Any]) -> L
 
 
 def readings_of(description: Mapping[str, Any]) -> Dict[str, Tuple[Tuple[str, ...], str]]:
-    """Return the readings of a policy as those of READINGS, with the references if it reads some; joints of several
-    frames are numbered."""
-    terms = {term["name"]: term for term in description["observations"]}
+    """Return the readings of a policy as those of READINGS, with its style and the references if it reads some; joints
+    of several frames are numbered."""
+    terms, readings = {term["name"]: term for term in description["observations"]}, dict(READINGS)
+    if "style" in terms:
+        readings["style"] = (tuple(f"{i}" for i in range(terms["style"]["size"])), "")
     if not any(name.startswith("reference_") for name in terms):
-        return READINGS
-    readings, joints = {**READINGS, **REFERENCES}, description["joint_names"]
+        return readings
+    readings, joints = {**readings, **REFERENCES}, description["joint_names"]
     for name in ("reference_joint_pos", "reference_joint_vel"):
         size = terms[name]["size"] if name in terms else len(joints)
         parts = tuple(f"{joints[i % len(joints)]}.{i // len(joints)}" for i in range(size))
@@ -686,6 +691,8 @@ def _terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.ndarray, i
     for name, term in zip(names, described):
         frame, history = FRAMES[name], term.get("history", 1)
         size = len(description["joint_names"]) if frame == "joint" else _SIZES.get(name, 3)
+        if name == "style" and _is_count(term.get("size")):
+            size = term["size"]
         if name in ("reference_joint_pos", "reference_joint_vel") and _is_count(term.get("size")):
             size *= max(1, term["size"] // size)  # of several frames
         scale = _numbers(term.get("scale"), (size,) if isinstance(term.get("scale"), list) else ())

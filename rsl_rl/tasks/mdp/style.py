@@ -37,6 +37,9 @@ class Style(CommandSource):
     def describe(self) -> Dict[str, Any]:
         return {"styles": list(self.styles)}
 
+    def readings(self, command: Tensor) -> Dict[str, Tensor]:
+        return {"style": command}
+
 
 def style(state: RobotState, *, name: str = "style") -> Tensor:
     """The command of the term ``name``: 1 for the style in which the robot is to walk, 0 for each other one."""

@@ -348,6 +348,20 @@ def test_controller_of_an_exported_policy_reads_the_same_as_the_policy(clips):
         policies[0].observe(**{**given, "base_pos": None})
 
 
+def test_controller_of_a_policy_with_a_style_is_told_the_style(clips):
+    task = task_of(clips, num_envs=3)
+    own = CommandTerm("rsl_rl.tasks.mdp.style:Style", {"styles": ("pace", "bound"), "only": "bound"})
+    groups = {**task.observations, "policy": ObservationGroupConfig({"style": ObservationTerm(scale=2.0)})}
+    env = replace(task, commands=task.commands.with_terms({"style": own}), observations=groups).build(seed=4)
+    assert env.get_observations()["policy"].tolist() == [[0.0, 2.0]] * 3
+    policy = Policy(description_of(env), lambda obs: [np.zeros((1, 12), np.float32)])
+    assert policy.description["commands"]["style"] == {"styles": ["pace", "bound"]}
+    given = {name: value[0].numpy() for name, value in sensor_readings(env).items()}
+    assert policy.observe(**given).tolist() == [0.0, 2.0]
+    with pytest.raises(ValueError, match="senses style: give style, 2 finite numbers"):
+        policy.observe(**{**given, "style": None})
+
+
 def test_references_of_a_file_are_those_of_the_simulation_from_where_the_robot_is(clips, tmp_path):
     env = task_of(clips, num_envs=4).build(seed=4)
     reference = env.state.part(Reference)
