@@ -6,12 +6,7 @@ Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to th
     while True:  # once in policy.control_period seconds; policy.reset() at the start of each episode
         targets = policy(command=(0.5, 0.0, 0.0), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
 
-A policy that follows a motion also gets the reference of each step; references.npz, which the export has written beside
-it, has those of its clips:
-
-    references = References("references.npz", policy, clip="trot")
-    references.start(base_quat=..., base_pos=...)  # the motion begins where the robot is
-    targets = policy(**references.next(), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
+A policy that follows a motion also gets the reference of each step, for example from references.py.
 
 The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.
 
@@ -778,68 +773,6 @@ def _axes(quat: Optional[np.ndarray], reference: Vector) -> Optional[np.ndarray]
 
 def _inverse(quat: np.ndarray) -> np.ndarray:
     return quat * np.array((1, -1, -1, -1), np.float32)
-
-
-class References:
-    """The references of a clip, one for each control step: the argument of the policy's next call.
-
-    ``path`` is references.npz, which the export has written. At the end of a clip its last frame stays.
-    """
-
-    def __init__(self, path: Union[str, Path], policy: Policy, clip: str = ""):
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"no file {path}; the export writes references.npz beside policy.onnx: copy it too")
-        with np.load(path, allow_pickle=False) as content:
-            names = [str(name) for name in content["clips"]]
-            chosen = clip or names[0]
-            if chosen not in names:
-                raise ValueError(f"clip={_short(clip)}; {path} has {', '.join(names)}")
-            fields = ("joint_pos", "joint_vel", "base_pos", "base_quat")
-            self.joint_pos, self.joint_vel, self.base_pos, self.base_quat = (
-                content[f"{names.index(chosen)}.{name}"] for name in fields
-            )
-        motion = _section(_section(policy.description, "commands"), "motion")
-        self._steps = np.array(motion.get("steps", [0]))
-        self._step, self._turn = 1, np.array((1, 0, 0, 0), np.float32)
-        self._shift = np.zeros(3, np.float32)
-
-    def __len__(self) -> int:
-        return len(self.joint_pos)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the last frame was given."""
-        return self._step >= len(self)
-
-    def start(self, base_quat: Vector = None, base_pos: Vector = None) -> None:
-        """Begin, with the heading and at the place of the robot's base, w x y z and in the world; without them as the
-        clip has them. Heights are those of the clip."""
-        self._step, first = 1, self.base_quat[0]  # the first step leads to the second frame
-        own = first if base_quat is None else np.asarray(base_quat, np.float32)
-        self._turn = _about_vertical(_yaw(own) - _yaw(first))
-        place = self.base_pos[0] if base_pos is None else np.asarray(base_pos, np.float32)
-        shift = place - _to_base(_inverse(self._turn), self.base_pos[0])
-        self._shift = shift * np.array((1, 1, 0), np.float32)
-
-    def next(self) -> Dict[str, np.ndarray]:
-        """Return the references of the next control step."""
-        frames = np.minimum(self._step + self._steps, len(self) - 1)
-        first, self._step = frames[0], self._step + 1
-        return {
-            "reference_joint_pos": self.joint_pos[frames].ravel(),
-            "reference_joint_vel": self.joint_vel[frames].ravel(),
-            "reference_base_pos": _to_base(_inverse(self._turn), self.base_pos[first]) + self._shift,
-            "reference_base_quat": _product(self._turn, self.base_quat[first]),
-        }
-
-
-def _yaw(quat: np.ndarray) -> float:
-    w, x, y, z = map(float, quat)
-    return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
-
-
-def _about_vertical(angle: float) -> np.ndarray:
-    return np.array((np.cos(angle / 2), 0, 0, np.sin(angle / 2)), np.float32)
 
 
 def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:

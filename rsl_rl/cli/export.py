@@ -85,6 +85,8 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") 
     atomic_write(description, (json.dumps(content, indent=2) + "\n").encode())
     print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
     if isinstance(env, LeggedRobot) and env.state.has_part(Reference):
+        reference = Path(str(runs.__file__)).with_name("references.py")
+        atomic_write(folder / reference.name, reference.read_bytes())
         print(f"references: {write_references(folder / 'references.npz', env.state.part(Reference))} (the clips)")
     if isinstance(env, LeggedRobot):
         deploy = Path(str(runs.__file__)).parent
@@ -100,7 +102,7 @@ REFERENCE_TIME = 20.0
 
 
 def write_references(path: Path, reference: Reference) -> Path:
-    """Write the reference motions of a task at its control rate, for ``References`` of onnx_policy.py."""
+    """Write the reference motions of a task at its control rate, for references.py."""
     arrays: Dict[str, Any] = {"clips": np.array(reference.names, dtype=np.str_)}
     for i, frame in enumerate(reference.sequences(REFERENCE_TIME)):
         arrays[f"{i}.joint_pos"], arrays[f"{i}.joint_vel"] = (

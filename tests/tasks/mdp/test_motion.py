@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deploy.onnx_policy import Policy, References
+from deploy.onnx_policy import Policy
+from deploy.references import References
 from rsl_rl.cli.export import write_references
 from rsl_rl.config.mdp import CommandTerm, ObservationGroupConfig, ObservationTerm
 from rsl_rl.contracts.contract import plain_mapping
