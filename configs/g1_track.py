@@ -20,7 +20,7 @@ def g1_track_task() -> LeggedRobotConfig:
     """Return go2_track with the links, the gains and the sizes of a G1."""
     task, flat = with_key_bodies(track_task(), _KEY_BODIES), biped_task()
     sizes = {
-        "anchor_pos": {"sigma": 0.15},
+        "anchor_pos_near": {"sigma": 0.12},
         "link_pos": {"sigma": 0.08},
         "link_vel": {"sigma": 0.8},
     }

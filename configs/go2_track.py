@@ -81,7 +81,9 @@ def track_task() -> LeggedRobotConfig:
         ),
         rewards=RewardConfig(
             {
-                "anchor_pos": RewardTerm(1.0, f"{_TERMS}:anchor_pos", {"sigma": 0.1}),
+                "anchor_pos": RewardTerm(0.75, f"{_TERMS}:anchor_pos", {"sigma": 0.3}),
+                # the wide score leads back from any distance before the termination, and this one to centimetres
+                "anchor_pos_near": RewardTerm(0.75, f"{_TERMS}:anchor_pos", {"sigma": 0.08}),
                 "anchor_turn": RewardTerm(0.5, f"{_TERMS}:anchor_turn", {"sigma": 0.3}),
                 "link_pos": RewardTerm(1.5, f"{_TERMS}:link_pos", {"links": KEY_BODIES, "sigma": 0.06}),
                 "link_turn": RewardTerm(0.5, f"{_TERMS}:link_turn", {"links": KEY_BODIES, "sigma": 0.3}),
