@@ -18,7 +18,7 @@ import torch
 
 from configs import EXPERIMENTS
 from rsl_rl.evaluation.conditions import for_evaluation, run
-from rsl_rl.evaluation.evaluate import Recorder
+from rsl_rl.evaluation.evaluate import Recorder, finite
 from rsl_rl.evaluation.footfalls import shares, stride_phases
 from rsl_rl.evaluation.gait_metrics import GaitMetrics
 from rsl_rl.motion.gaits import GAITS, QUADRUPED
@@ -75,7 +75,7 @@ def main() -> None:
             results.append(row)
             shown = {name: round(x, 3) if isinstance(x, float) else x for name, x in row.items()}
             print(shown, flush=True)
-    print(json.dumps(results))
+    print(json.dumps(finite(results)))
 
 
 if __name__ == "__main__":

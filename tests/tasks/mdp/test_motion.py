@@ -216,11 +216,11 @@ def test_bins_of_a_loop_come_round_again_and_those_of_another_clip_end():
 def test_starts_are_more_frequent_where_episodes_fail_and_before_it_in_the_same_clip():
     draw = sampler()
     clip, time = torch.tensor([0, 1, 1, 1]), torch.tensor([0.3, 0.1, 0.6, 0.9])  # bins 1, 2, 4, 5
-    failed = torch.tensor([True, False, True, False])
+    failed = torch.tensor([True, True, True, False])
     for _ in range(50):
         draw.record(clip, time, failed)
-    assert draw.failure_rate().tolist() == pytest.approx([0, 1, 0, 0, 1, 0])
-    hard = torch.tensor([0.8, 1.0, 0.64, 0.8, 1.0, 0.0])  # the failure of a clip has no part in the one before it
+    assert draw.failure_rate().tolist() == pytest.approx([0, 1, 1, 0, 1, 0])
+    hard = torch.tensor([0.8, 1.0, 1.64, 0.8, 1.0, 0.0])  # the failure of a clip has no part in the one before it
     uniform = torch.tensor([1 / 4] * 2 + [1 / 8] * 4)
     torch.testing.assert_close(draw.chances(), 0.75 * hard / hard.sum() + 0.25 * uniform)
     for _ in range(2000):  # forgotten
