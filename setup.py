@@ -38,7 +38,7 @@ EXTRAS = {
     "sweep": ["optuna>=4.2"],
     "gymnasium": ["gymnasium>=1.1"],
     "identify": ["mujoco>=4.0", "matplotlib", "scipy"],
-    "motion": ["mujoco>=4.0", "mink", "daqp", "scipy"],
+    "motion": ["mujoco>=4.0", "pybvh>=0.9"],
     "hub": ["huggingface-hub>=1.0"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [

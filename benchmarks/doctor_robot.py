@@ -53,8 +53,8 @@ class Runner(Policy):
         super().__init__(setup.description, setup.network, joint_names, log=log)
 
     def observe(self, **readings):
-        if self._last_obs is not None:
-            self._last_obs = self._whole  # a history is of what the runner computed, before the fault
+        if self.last_obs is not None:
+            self.last_obs = self._whole  # a history is of what the runner computed, before the fault
         obs = self._whole = super().observe(**readings)
         for change in self._setup.observe:
             obs = change(obs)

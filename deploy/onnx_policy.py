@@ -24,15 +24,15 @@ OnnxPolicy("policy.onnx", log="walk.csv") writes what it gets and gives in each 
     python onnx_policy.py policy.onnx --check
 
 replays trace.npz, which the export has written beside policy.onnx, and compares each step with what the training had.
+Log and replay need policy_records.py beside this file.
 """
 
 import argparse
-import csv
 import hashlib
+import importlib
 import json
 import sys
 import time
-import zipfile
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -57,30 +57,7 @@ FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 FRAMES.update(reference_joint_pos="joint", reference_joint_vel="joint", reference_offset="base", reference_turn="base")
 FRAMES["style"] = "base"
 """The observation terms that a robot can provide, and the frame of each."""
-READINGS: Dict[str, Tuple[Tuple[str, ...], str]] = {
-    "command": (("vx [m/s]", "vy [m/s]", "yaw_rate [rad/s]"), ""),
-    "base_quat": (("w", "x", "y", "z"), ""),
-    "base_ang_vel": (("x", "y", "z"), " [rad/s]"),
-    "base_lin_vel": (("x", "y", "z"), " [m/s]"),
-    "base_lin_vel_world": (("x", "y", "z"), " [m/s]"),
-    "gait_clock": (("sin", "cos"), ""),
-    "joint_pos": ((), " [rad]"),
-    "joint_vel": ((), " [rad/s]"),
-}
-"""Readings in the order of a log, the names of their numbers, those of the joints if empty, and the unit."""
-REFERENCES: Dict[str, Tuple[Tuple[str, ...], str]] = {
-    "base_pos": (("x", "y", "z"), " [m]"),
-    "reference_base_pos": (("x", "y", "z"), " [m]"),
-    "reference_base_quat": (("w", "x", "y", "z"), ""),
-    "reference_joint_pos": ((), " [rad]"),
-    "reference_joint_vel": ((), " [rad/s]"),
-}
-"""Readings of a policy that follows a motion: the position of the base, and what base and joints are to have after the
-step, in the policy's own joints, in rad and w x y z. Joints are several frames, one after the other, if the policy
-reads frames ahead."""
 _SIZES = {"gait_clock": 2, "reference_turn": 6}
-TRACE_TOLERANCE = 1e-4
-"""Largest difference of a number of the observation, an action or a joint target [rad] from a trace."""
 _SOURCES = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
 _SOURCES["reference_offset"] = "base_pos and reference_base_pos with base_quat"
 _SOURCES["reference_turn"] = "reference_base_quat with base_quat"
@@ -139,13 +116,13 @@ class Policy:
         """Calls that returned targets; those of them that returned the last ones, or whose command was out of range;
         joint targets out of their limits. A reset keeps the numbers."""
         self._episode, self.clock = 0, time.monotonic  # [s], of the log
-        self._log = None if log is None else Log(log, self)
+        self._log = None if log is None else _records().Log(log, self)
         self.reset()
 
     def reset(self) -> None:
         """Start an episode: clear the last action, the histories, the recurrent states and a stop."""
         self.last_action = np.zeros(len(self._default), np.float32)  # in the policy's order of joints
-        self._last_obs: Optional[np.ndarray] = None  # [D] of the call before
+        self.last_obs: Optional[np.ndarray] = None  # [D] of the call before
         self._time = 0.0  # of the gait clock [s]
         self._command = np.zeros(3, np.float32)  # that the network reads
         self.memories: Sequence[np.ndarray] = [np.zeros(shape, np.float32) for shape in self._memory_shapes]
@@ -192,7 +169,7 @@ class Policy:
         action = np.clip(actions[0], -self._clip, self._clip)
         wanted = self._default + self._scale * action
         targets = np.clip(wanted, *self._target_limits)
-        self.last_action, self.memories, self._last_obs = action, memories, obs
+        self.last_action, self.memories, self.last_obs = action, memories, obs
         if command is not None:
             trained = self._trained(command)
             self.counts["clipped_commands"] += int((trained != np.asarray(command, np.float32)).any())
@@ -221,8 +198,8 @@ class Policy:
         base to world, and angular velocity in the base frame [rad/s], both as the IMU gives them; linear velocity in
         the base frame or the world frame [m/s]; joints [rad], [rad/s] in the order of ``joint_names``. Order and units
         may be others, by the description. Values that the policy does not use may be omitted. The clock is sine and
-        cosine of the gait's phase; if omitted, it runs with the calls of the episode. References are those of
-        :data:`REFERENCES`. A style is 1 for one of ``commands.style.styles`` of the description, and 0 for the others.
+        cosine of the gait's phase; if omitted, it runs with the calls of the episode. References are what
+        references.py gives, and ``base_pos`` is the position of the base in their world. A style is 1 for one of ``commands.style.styles`` of the description, and 0 for the others.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         The network reads the command within the range of the training, after the limits of its acceleration, which
@@ -249,7 +226,7 @@ class Policy:
             "reference_turn": _axes(quat, reference_base_quat),
         }
         parts, start = [], 0
-        last = None if self._last_obs is None else self._last_obs[self._term_order]
+        last = None if self.last_obs is None else self.last_obs[self._term_order]
         for name, size, scale, history, clip in self._terms:
             newest, end = self._scaled(values[name], name, size, scale, clip), start + size * history
             past = np.tile(newest, history - 1) if last is None else last[start + size : end]
@@ -333,7 +310,7 @@ class Policy:
 
 class OnnxPolicy(Policy):
     """The policy in an ONNX file, which contains its description; ``description`` is a policy.json to use instead, and
-    ``log`` a CSV file to write, see :class:`Log`."""
+    ``log`` a CSV file to write, see policy_records.py."""
 
     def __init__(
         self,
@@ -344,71 +321,6 @@ class OnnxPolicy(Policy):
         log: Union[str, Path, None] = None,
     ):
         super().__init__(*open_onnx(path, description), joint_names, max_held, log)
-
-
-class Log:
-    """A CSV file with a row for each call of a policy: its readings, observation, action and targets.
-
-    A number that was not given is an empty cell; so are observation and action of a call that returned the last
-    targets, and the targets too of one that returned none. Each row is in the file before the call returns, so that a
-    crash leaves the rows before it.
-    """
-
-    def __init__(self, path: Union[str, Path], policy: Policy):
-        self._policy, self._path = policy, Path(path)
-        self._path.write_text("")
-        self._append(log_columns(policy.joint_names, policy.description))
-
-    def write(self, now: float, episode: int, readings: Mapping[str, Any], targets: Optional[np.ndarray]) -> None:
-        """Write the row of a call: the time of its beginning [s], the readings as given, and the targets returned."""
-        policy, row = self._policy, [f"{now:.6f}", str(episode)]
-        joints, unusable = len(policy.joint_names), bool(policy.held) or targets is None
-        for name, (parts, _) in readings_of(policy.description).items():
-            row += _cells(readings.get(name), len(parts) or joints)
-        row += _cells(None if unusable else policy._last_obs, policy.description["inputs"]["obs"][-1])
-        row += _cells(None if unusable else policy.last_action, joints)
-        self._append(row + _cells(targets, joints))
-
-    def _append(self, row: Sequence[str]) -> None:
-        with self._path.open("a", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerow(row)
-
-
-def log_columns(joint_names: Sequence[str], description: Mapping[str, Any]) -> List[str]:
-    """Return the header of a log, in which the robot lists its joints in this order."""
-    header, units = ["time [s]", "episode"], _section(description, "units")
-    for name, (parts, unit) in readings_of(description).items():
-        unit = f" [{units[name]}]" if name in units else unit
-        parts = tuple(description.get("quaternion_order", parts)) if name == "base_quat" else parts
-        header += [f"{name}.{part}{unit}" for part in parts or joint_names]
-    header += [f"observation.{i}" for i in range(description["inputs"]["obs"][-1])]
-    header += [f"action.{name}" for name in description["joint_names"]]
-    return header + [f"target.{name} [{units.get('joint_pos', 'rad')}]" for name in joint_names]
-
-
-def readings_of(description: Mapping[str, Any]) -> Dict[str, Tuple[Tuple[str, ...], str]]:
-    """Return the readings of a policy as those of READINGS, with its style and the references if it reads some; joints
-    of several frames are numbered."""
-    terms, readings = {term["name"]: term for term in description["observations"]}, dict(READINGS)
-    if "style" in terms:
-        readings["style"] = (tuple(f"{i}" for i in range(terms["style"]["size"])), "")
-    if not any(name.startswith("reference_") for name in terms):
-        return readings
-    readings, joints = {**readings, **REFERENCES}, description["joint_names"]
-    for name in ("reference_joint_pos", "reference_joint_vel"):
-        size = terms[name]["size"] if name in terms else len(joints)
-        parts = tuple(f"{joints[i % len(joints)]}.{i // len(joints)}" for i in range(size))
-        readings[name] = (parts, REFERENCES[name][1])
-    return readings
-
-
-def _cells(value: Any, size: int) -> List[str]:
-    """Return numbers as texts, empty ones for values that are not ``size`` numbers."""
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        return [""] * size
-    return [f"{x:.9g}" for x in array] if array.shape == (size,) else [""] * size
 
 
 def open_onnx(
@@ -481,6 +393,10 @@ def _varint(content: bytes, start: int) -> Tuple[int, int]:
 
 def _read_description(path: Path) -> Dict[str, Any]:
     """Read policy.json; another content is a ValueError."""
+    if not path.is_file():  # such as a pipe, which could be read for ever
+        raise FileNotFoundError(f"no file {path}; the export writes policy.json beside policy.onnx")
+    if path.stat().st_size > _MAX_SIZE:
+        raise ValueError(f"{path} has more than {_MAX_SIZE // 10**6} MB, which no description has")
     try:
         description = json.loads(path.read_bytes().decode())
     except (ValueError, RecursionError) as error:
@@ -793,90 +709,12 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]]
 
 
-class TraceDifference(NamedTuple):
-    """The first number of a replay that differs from a trace."""
-
-    boundary: str  # observation, action or target
-    place: str  # the term of the observation, or the joint
-    step: int
-    difference: float
-
-
-def read_trace(path: Union[str, Path]) -> Dict[str, np.ndarray]:
-    """Read trace.npz: readings, observations, actions and targets of T steps; damage is a ValueError."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"no file {path}; the export writes trace.npz beside policy.onnx: copy it too")
+def _records() -> Any:
+    """Return policy_records.py, which is beside this file, in a package or in a folder on a robot."""
     try:
-        with np.load(path, allow_pickle=False) as content:
-            trace = {name: content[name] for name in content.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged: {_short(error)}; copy it again, or export the policy again") from error
-    needed = ("joint_names", "episode_start", "observation", "action", "target", "command")
-    missing = [name for name in needed if name not in trace]
-    if missing:
-        raise ValueError(f"{path} lacks {', '.join(missing)}; export the policy again")
-    lengths = {name: len(values) for name, values in trace.items() if name != "joint_names"}
-    if len(set(lengths.values())) != 1 or not lengths["action"]:
-        raise ValueError(f"{path} has arrays of different lengths, or empty ones: {_short(lengths)}; copy it again")
-    return trace
-
-
-def replay_trace(policy: Policy, trace: Mapping[str, np.ndarray]) -> Tuple[Optional[TraceDifference], np.ndarray]:
-    """Return the first difference from a trace, and the time of each step [s].
-
-    Each step starts from the recorded last action, so that rounding does not accumulate.
-    """
-    readings = {name: trace[name] for name in readings_of(policy.description) if name in trace}
-    first, seconds = None, np.zeros(len(trace["action"]))
-    for step in range(len(seconds)):
-        if trace["episode_start"][step]:
-            policy.reset()
-        else:
-            policy.last_action = trace["action"][step - 1]
-        began = time.perf_counter()
-        targets = policy(**{name: values[step] for name, values in readings.items()})
-        seconds[step] = time.perf_counter() - began
-        if policy.held:
-            raise ValueError(f"the policy refuses step {step} of the trace: {policy.problem}")
-        first = first or _difference(policy, trace, step, targets)
-    return first, seconds
-
-
-def _difference(
-    policy: Policy, trace: Mapping[str, np.ndarray], step: int, targets: np.ndarray
-) -> Optional[TraceDifference]:
-    """Return where a step differs from the trace, at the first boundary that does."""
-    own = {"observation": policy._last_obs, "action": policy.last_action, "target": targets}
-    places = {
-        "observation": list(policy.term_names()),
-        "action": policy.description["joint_names"],
-        "target": policy.joint_names,
-    }
-    for boundary, values in own.items():
-        recorded = trace[boundary][step]
-        if values is None or values.shape != recorded.shape:
-            raise ValueError(f"the trace has {recorded.size} numbers of each {boundary}; it is of another policy")
-        difference = np.abs(values - recorded)
-        if not (difference <= TRACE_TOLERANCE).all():
-            worst = int(np.argmax(np.where(np.isnan(difference), np.inf, difference)))
-            return TraceDifference(boundary, places[boundary][worst], step, float(difference[worst]))
-    return None
-
-
-def check(path: Path, trace_path: Path) -> int:
-    """Replay a trace, print what differs and the time per step, and return the exit code."""
-    trace = read_trace(trace_path)
-    policy = OnnxPolicy(path, trace["joint_names"].tolist())
-    first, seconds = replay_trace(policy, trace)
-    median, largest = 1e3 * np.median(seconds), 1e3 * seconds.max()
-    period = 1e3 * policy.control_period
-    print(f"time per step: median {median:.3f} ms, largest {largest:.3f} ms; the control period is {period:g} ms")
-    if first is None:
-        print(f"{len(seconds)} steps agree with {trace_path}, observation, action and target, to {TRACE_TOLERANCE:g}")
-        return 0
-    where = "of " if first.boundary == "observation" else "at "
-    print(f"{first.boundary} {where}{first.place} differs first, in step {first.step}, by {first.difference:.3g}")
-    return 1
+        return importlib.import_module(f"{__package__}.policy_records" if __package__ else "policy_records")
+    except ImportError as error:
+        raise ImportError("no policy_records.py beside onnx_policy.py; copy it too: each export has it") from error
 
 
 def main() -> int:
@@ -885,8 +723,11 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", required=True, help="compare with the trace")
     parser.add_argument("--trace", type=Path, help="file of the trace; trace.npz beside the policy without it")
     args = parser.parse_args()
+    path = args.trace or args.policy.with_name("trace.npz")
     try:
-        return check(args.policy, args.trace or args.policy.with_name("trace.npz"))
+        records = _records()
+        trace = records.read_trace(path)
+        return int(records.check(OnnxPolicy(args.policy, trace["joint_names"].tolist()), trace, path))
     except (ValueError, OSError, ImportError) as error:
         print(f"onnx_policy.py: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

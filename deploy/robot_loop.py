@@ -2,13 +2,13 @@
 
     python robot_loop.py policy.onnx --driver udp_driver --address 127.0.0.1:9870 --command 0.5 0 0 --seconds 10
 
-Needs onnx_policy.py beside it, and a driver for the robot: a module with a function ``connect(address)`` that returns
-an object with the five methods of :class:`Driver`.
+Needs onnx_policy.py beside it, with --log policy_records.py too, and a driver for the robot: a module with a function
+``connect(address)`` that returns an object with the five methods of :class:`Driver`.
 
 The robot goes to the policy's pose, walks, and ends as every run ends: damping, then motors off, and the reason in one
 line. A run ends at once when a reading is too old, a control step is not ready at its deadline, a target is beyond its
 limits, or the policy or the driver fails; no target is sent after that. The exit code is 0 if the time was over, 130
-after Ctrl-C or SIGTERM, 1 for all other reasons, and 2 for wrong usage.
+after Ctrl-C or another signal, such as that of a closed terminal, 1 for all other reasons, and 2 for wrong usage.
 
 The loop cannot stop a robot when its own process is paused, or the connection lost: the motors need a watchdog of
 their own, which damps when no target comes.
@@ -34,6 +34,12 @@ DAMPING_SECONDS = 1.0
 """Time for which the joints are damped before the motors are switched off [s]."""
 WAIT_SECONDS = 2.0
 """Longest time until the first reading [s]."""
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
+    if hasattr(signal, name)
+)
+"""Signals that end a run; a terminal or an SSH connection that closes sends SIGHUP."""
 _ROUNDING = 1e-4  # of target limits [rad]
 
 
@@ -87,8 +93,9 @@ class ControlLoop:
         """Go to the pose, walk with a command, then damp and stop; return the reason for the end."""
         try:
             return self._walk(command, seconds, stand_seconds) + self._damp_and_stop()
-        except KeyboardInterrupt:  # where no part of the loop could take it
-            return INTERRUPTED + self._damp_and_stop()
+        except BaseException as error:  # where no part of the loop could take it
+            reason = INTERRUPTED if isinstance(error, KeyboardInterrupt) else type(error).__name__
+            return reason + self._damp_and_stop()
 
     def _walk(self, command: Sequence[float], seconds: float, stand_seconds: float) -> str:
         """Go to the pose and walk; return the reason for the end."""
@@ -101,7 +108,7 @@ class ControlLoop:
             return str(error)
         except KeyboardInterrupt:
             return INTERRUPTED
-        except (Exception, SystemExit) as error:  # of the driver or the policy: whatever it is, the robot must stop
+        except BaseException as error:  # of any kind, such as asyncio.CancelledError: the robot must stop
             return _one_line(error)
         return TIME_OVER
 
@@ -172,7 +179,7 @@ class ControlLoop:
                 self._sleep(self._policy.control_period)
         except KeyboardInterrupt:
             problem = NOT_DAMPED
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             problem = f"; the damping failed: {_one_line(error)}"
         while True:
             try:
@@ -180,12 +187,15 @@ class ControlLoop:
                 return problem
             except KeyboardInterrupt:  # Ctrl-C does not keep the motors on, however often it comes
                 continue
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 return f"{problem}; the motors could not be switched off: {_one_line(error)}"
 
 
 def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    try:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except Exception:  # of the error's own text
+        return type(error).__name__
 
 
 def parse() -> argparse.Namespace:
@@ -196,12 +206,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--command", type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=("VX", "VY", "YAW_RATE"))
     parser.add_argument("--seconds", type=float, default=10.0, help="time to walk [s]")
     parser.add_argument("--stand_seconds", type=float, default=2.0, help="time to reach the policy's pose [s]")
+    parser.add_argument("--log", help="CSV file to write while walking, for `rsl-rl doctor`; a file there is replaced")
+    parser.add_argument("--description", help="policy.json to use, such as `rsl-rl doctor --fix` writes")
     return parser.parse_args()
 
 
 class Interrupts:
-    """Handler of Ctrl-C and SIGTERM. A second one within half a second would interrupt the handling of the first, and
-    is ignored."""
+    """Handler of Ctrl-C and other signals. A second one within half a second would interrupt the handling of the first,
+    and is ignored."""
 
     def __init__(self) -> None:
         self._last = -math.inf
@@ -224,9 +236,9 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
         raise ValueError(f"--driver {args.driver}: {module.__file__} has no function connect(address)")
     driver = module.connect(args.address)
     try:
-        return driver, OnnxPolicy(args.policy, driver.joint_names())
+        return driver, OnnxPolicy(args.policy, driver.joint_names(), description=args.description, log=args.log)
     except BaseException:
-        with contextlib.suppress(Exception):  # the first error is told
+        with contextlib.suppress(BaseException):  # the first error is told
             driver.close()
         raise
 
@@ -234,28 +246,30 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
 def main() -> int:
     args = parse()
     interrupts = Interrupts()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupts)
+    for number in SIGNALS:
+        if number in SIGNALS[:2] or signal.getsignal(number) != signal.SIG_IGN:  # which nohup sets
+            signal.signal(number, interrupts)
     try:
         driver, policy = connect(args)
-    except Exception as error:
-        told = isinstance(error, (ValueError, OSError, ImportError))
-        print(f"robot_loop.py: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("robot_loop.py: interrupted before the robot was connected; nothing was sent", file=sys.stderr)
         return 130
+    except BaseException as error:  # of any kind, from the driver
+        told = isinstance(error, (ValueError, OSError, ImportError))
+        print(f"robot_loop.py: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
+        return 2
     try:
         reason = ControlLoop(driver, policy).run(args.command, args.seconds, args.stand_seconds)
     finally:  # the motors are off
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
     try:
         driver.close()
-    except Exception as error:
+    except BaseException as error:
         reason += f"; the connection could not be closed: {_one_line(error)}"
-    print(f"stopped: {reason}")
-    print(f"policy: {policy.counts}")
+    with contextlib.suppress(OSError):  # of a terminal that was closed
+        print(f"stopped: {reason}")
+        print(f"policy: {policy.counts}", flush=True)
     return {TIME_OVER: 0, INTERRUPTED: 130, INTERRUPTED + NOT_DAMPED: 130}.get(reason, 1)
 
 

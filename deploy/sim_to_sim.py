@@ -45,6 +45,7 @@ class Walker:
         self._mujoco = mujoco
         self._height = simulation["standing_height"] if height is None else height
         self.model = mujoco.MjModel.from_xml_path(str(path))
+        self.model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE  # the sparse solver of MuJoCo 4.0.0 can be wrong
         self.data = mujoco.MjData(self.model)
         joints = self.model.actuator_trnid[:, 0]
         self.policy = Policy(description, network, [self.model.joint(i).name for i in joints])

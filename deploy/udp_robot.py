@@ -106,7 +106,7 @@ def read_faults(content: bytes) -> Dict[str, float]:
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict) or not all(
-        name in LARGEST_FAULTS and isinstance(value, (int, float)) and 0 <= value <= LARGEST_FAULTS[name]
+        name in LARGEST_FAULTS and type(value) in (int, float) and 0 <= value <= LARGEST_FAULTS[name]
         for name, value in told.items()
     ):
         allowed = ", ".join(f"{name} from 0 to {largest:g}" for name, largest in LARGEST_FAULTS.items())

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 import torch
 
-from benchmarks import collectives, gpu, scaling
+from benchmarks import collectives, gpu, scaling, sparse_solver
 from benchmarks.faults import Kind, complaints, endings, summary
 from benchmarks.faulty_point import KINDS
 from benchmarks.pairing import Spread, Worker, alternate, ratios, spreads
@@ -29,6 +29,13 @@ TINY_TRAINING = (
     "--overrides", "num_envs=16", "max_iterations=3", "runner.num_steps_per_env=8",
     "policy.actor_hidden_dims=16 16", "policy.critic_hidden_dims=16",
 )  # fmt: skip
+
+
+def test_sparse_solver_of_small_models_agrees_and_large_ones_are_told(capsys):
+    assert sparse_solver.main(["--states", "3", "--copies", "1", "4"]) == 0
+    results = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert results["go2 x 1"]["taken"] == "dense" and results["go2 x 1"]["largest_difference"] < 1e-9
+    assert results["go2 x 4"]["taken"] == "sparse" and results["go2 x 4"]["degrees_of_freedom"] == 72
 
 
 def test_the_second_of_two_iterations_is_timed_phase_by_phase(monkeypatch):

@@ -192,7 +192,8 @@ ELSEWHERE = {  # command -> the test or the job that runs it
             "rsl-rl sim-robot logs/go2_flat/<run>/exported/policy.onnx --port 9870",
             "rsl-rl sim-robot logs/go2_flat/<run>/exported/policy.onnx --port 9870 --loss 0.2 --jitter 0.06",
             "cd logs/go2_flat/<run>/exported",
-            f"{ROBOT_LOOP} --command 0.5 0 0 --seconds 10",
+            f"{ROBOT_LOOP} --command 0.5 0 0 --seconds 10 --log walk.csv",
+            "rsl-rl doctor walk.csv policy.onnx",
             f"{ROBOT_LOOP} --seconds 0",
             "cc -std=c99 -O2 -c policy.c -o policy.o",
         ),
@@ -268,6 +269,19 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         ),
         "tests/zoo/test_zoo_hub.py",
     ),
+    **{
+        f"rsl-rl motion {command}": "tests/cli/test_motion.py"
+        for command in (
+            "generate --robot go2",
+            "generate --robot go2 --gait trot --speed 0.8 --output trot.npz",
+            "generate --robot g1 --motion squat --output squat.npz",
+            "show trot.npz --robot go2",
+            "check trot.npz --robot go2",
+            "import walk.csv --robot g1 --joints g1_29 --fps 30",
+            "retarget trot.npz --from go2 --to anymal_c",
+            "export trot.npz --seconds 10",
+        )
+    },
     "make walk": "tests/test_walk.py, slow",
     "make test": ".ci/run",
     "make check": ".ci/run",
@@ -415,6 +429,13 @@ def test_programs_of_embed_train_load_and_export(root, saved_programs, capsys):
     assert scope["runner"].current_learning_iteration == 22
 
 
+def test_programs_of_motion_make_clips(root, saved_programs, capsys):
+    scope = run_untitled_blocks(root / "docs" / "motion.md")
+    name, length = capsys.readouterr().out.splitlines()
+    assert name.startswith("pace 0.60 0.00 0.40 25 torch.Size([25, 13, 3])")
+    assert scope["both"].length == pytest.approx(float(length)) and (saved_programs / "both.npz").exists()
+
+
 def test_programs_of_terrain_give_ground_and_scan(root, saved_programs):
     scope = run_untitled_blocks(root / "docs" / "terrain.md")
     task = importlib.import_module("steep_walk").SteepWalk().env
@@ -442,7 +463,7 @@ def test_every_program_is_run(root):
     """The tests name every page with programs without a file name, and every file."""
     untitled = {page.name for page in pages(root) for block in blocks(page, "python") if not block.title}
     titled = {block.title for page in pages(root) for block in blocks(page, "python")} - {""}
-    assert untitled == {"README.md", "embed.md", "migrating.md", "terrain.md"}
+    assert untitled == {"README.md", "embed.md", "migrating.md", "motion.md", "terrain.md"}
     assert titled == {
         *("low_walk.py", "my_robot.py", "reach.py", "on_the_robot.py", "my_driver.py"),
         *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),

@@ -19,6 +19,11 @@ _START_TIME = 1.0
 """Time at the start of a step. MuJoCo resets a world that diverges, and sets its time to zero."""
 
 
+WRONG_SPARSE_SOLVER = "4.0.0"
+"""Version of MuJoCo whose Newton solver can be wrong with sparse matrices (google-deepmind/mujoco#3767), which MuJoCo
+takes for environments of 60 degrees of freedom and more."""
+
+
 class CpuWorlds(Worlds):
     """All worlds in one ``mujoco.batch.Batch``."""
 
@@ -27,6 +32,8 @@ class CpuWorlds(Worlds):
     def __init__(self, model: mujoco.MjModel, num: int, threads: int):
         super().__init__(model, num, torch.device("cpu"))
         _stop_timers()
+        if mujoco.mj_versionString() == WRONG_SPARSE_SOLVER:
+            model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
         self._batch = mujoco_batch.Batch(model, num, threads)
         self._time = self.state("time")
 

@@ -2,10 +2,11 @@
 
 import warnings
 
+import mujoco
 import numpy as np
 import pytest
 import torch
-from robots import World
+from robots import GO2, World
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -148,6 +149,25 @@ def test_damping_of_the_client_that_is_unstable_is_named_and_an_armature_ends_it
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(0.01)
+
+
+@pytest.mark.parametrize(("version", "is_sparse"), [("4.0.0", 0), ("4.0.1", 1)])
+def test_solver_of_an_environment_with_many_joints_is_the_one_that_is_right(
+    gymapi, engine, monkeypatch, version, is_sparse
+):
+    if engine == "warp":
+        pytest.skip("MuJoCo Warp has a solver of its own")
+    monkeypatch.setattr(mujoco, "mj_versionString", lambda: version)
+
+    def add_robots(world, env, i):
+        for k in range(1, 4):
+            pose = gymapi.Transform(gymapi.Vec3(0.0, 0.2 * k, 1.0))
+            world.gym.create_actor(env, world.asset, pose, f"robot {k}", i, 1)
+
+    world = World(gymapi, GO2, num_envs=1, change=add_robots)
+    world.gym.prepare_sim(world.sim)
+    model = world.sim.engine.worlds.get_model(0)
+    assert model.nv == 72 and mujoco.mj_isSparse(model) == is_sparse
 
 
 def test_unknown_cone_is_refused(gymapi, box, monkeypatch):

@@ -99,7 +99,7 @@ def read_model(path: Path) -> SourceModel:
     if not is_utf8(path.resolve()):
         raise ValueError(f"{path.resolve()} has a name that is not UTF-8; rename the file or its folder")
     root = _parse(path)
-    _require_sizes(path, _count_parts(root, path, {path.resolve()}))
+    _require_sizes(path, _count_parts(root, path, {path.resolve()}, (path.resolve(),)))
     notes: List[str] = []
     try:
         if root.tag == "robot":
@@ -155,17 +155,26 @@ def _parse(path: Path) -> ElementTree.Element:
     return root
 
 
-def _count_parts(element: ElementTree.Element, path: Path, files: Set[Path]) -> Dict[str, int]:
-    """Return the numbers of parts of an element, with copies and with included files that are not in ``files`` yet."""
+def _count_parts(
+    element: ElementTree.Element, path: Path, files: Set[Path], within: Tuple[Path, ...]
+) -> Dict[str, int]:
+    """Return the numbers of parts of an element, with copies and with included files that are not in ``files`` yet.
+
+    A file that would include itself is a ValueError, as is a pipe or a device; ``within`` are the files around it.
+    """
     counts: Dict[str, int] = Counter(elements=1)
     if element.tag in _KINDS:
         counts[_KINDS[element.tag]] += 1
-    included = Path(os.path.realpath(path.parent / element.get("file", ""))) if element.tag == "include" else None
-    if included is not None and included not in files and included.is_file():
-        files.add(included)
-        counts.update(_count_parts(_parse(included), path, files))
+    name = element.get("file", "") if element.tag in ("include", "model") else ""
+    included = Path(os.path.realpath(path.parent / name)) if name else None
+    if included is not None and included.exists():
+        if included in within or not included.is_file():
+            raise ValueError(f"{path} includes {name}, which {'has it too' if included in within else 'is no file'}")
+        if included not in files:
+            files.add(included)
+            counts.update(_count_parts(_parse(included), path, files, (*within, included)))
     for child in element:
-        counts.update(_count_parts(child, path, files))
+        counts.update(_count_parts(child, path, files, within))
     if element.tag in _COPIED:
         words = [word for word in element.get("count", "").split() if word.isdecimal()]
         made = counts if element.tag == "replicate" else Counter(links=1, joints=1, shapes=1)

@@ -374,6 +374,8 @@ def _up(model: Any, data: Any, parts: Parts, chains: Chains) -> np.ndarray:
     legs = np.array([link_points(model, data, parts[leaf]).mean(axis=0) for leaf in chains]) - hips
     length = np.linalg.norm(legs, axis=1)
     far = length > 0.5 * length.max()
+    if not far.any():  # all end at their hips, as wheels do
+        return np.array((0.0, 0.0, 1.0))
     down, spread = legs[far].mean(axis=0), np.ptp(hips[far], axis=0)
     axis = int(np.abs(down).argmax())
     if abs(down[axis]) < 0.5 * length.max() or spread[axis] > spread[2]:

@@ -115,4 +115,4 @@ def write_fix(path: Path, description: Mapping[str, Any], result: Any) -> None:
         print_line("fix: none; no finding determines signs, zeros, order or mounting")
         return
     write_contract(contract_of(fixed), path)
-    print_line(f'fix: {path}; run OnnxPolicy("policy.onnx", description="{path.name}") with it, and log again')
+    print_line(f"fix: {path}; give it to robot_loop.py or OnnxPolicy as the description, and log again")

@@ -55,7 +55,7 @@ def _parser() -> FlagParser:
     _robot(own)
     own.add_argument("--format", default="", help="format of the file (default: what it shows)")
     own.add_argument("--fps", type=float, help="frames per second")
-    own.add_argument("--joints", default="", help='joints in the order of the file: names, "model", "breadth", "g1_29"')
+    own.add_argument("--joints", default="", help="joints in the order of the file; see docs/motion.md")
     own.add_argument("--quaternion", default="", metavar="wxyz|xyzw", help="order of the numbers of quaternions")
     own.add_argument("--euler", default="", metavar="xyz|...", help="order of turns about fixed axes")
     own.add_argument("--length", default="", metavar="m|cm|mm", help="unit of lengths")
@@ -91,6 +91,7 @@ def _parser() -> FlagParser:
     own.add_argument("clip", type=Path)
     own.add_argument("--format", default="mjlab_npz", metavar="mjlab_npz", help="format (default: mjlab_npz)")
     own.add_argument("--seconds", type=float, help="length of a loop, which is repeated (default: one round) [s]")
+    own.add_argument("--model", type=Path, metavar="FILE.xml", help="MJCF whose joints and bodies the file is to have")
     _output(own)
     own.set_defaults(run=_export)
     return parser
@@ -165,14 +166,19 @@ def _retarget(flags: argparse.Namespace) -> int:
 
 
 def _export(flags: argparse.Namespace) -> int:
-    from rsl_rl.motion.edit import repeated
+    from rsl_rl.motion.edit import on_model, repeated
     from rsl_rl.motion.importers import mjlab_npz
+    from rsl_rl.motion.kinematics import Kinematics
 
     if flags.format != "mjlab_npz":
         raise ValueError(f"clips are not written as '{flags.format}'; known: mjlab_npz")
     clip = _load(flags.clip)
     if flags.seconds is not None:
         clip = repeated(clip, flags.seconds)
+    if flags.model is not None:
+        if not flags.model.is_file():
+            raise FileNotFoundError(f"no file {flags.model}")
+        clip = on_model(clip, Kinematics(flags.model))
     output = _writable(flags.output or flags.clip.with_name(f"{flags.clip.stem}_mjlab.npz"))
     mjlab_npz.write(clip, output)
     print(f"{output}: {clip.num_frames} frames, {len(clip.joint_names)} joints, {len(clip.link_names)} bodies")

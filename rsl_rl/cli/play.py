@@ -164,6 +164,7 @@ def film_policy(file: "PolicyFile", args: Arguments) -> int:
 
 def write_page_of_file(file: "PolicyFile", args: Arguments, facts: Mapping[str, str]) -> str:
     """Write a web page of an exported policy in its own task; return a line on it."""
+    from rsl_rl.contracts.contract import contract_json
     from rsl_rl.evaluation.conditions import on_terrain
     from rsl_rl.evaluation.page_robot import gather_robot
     from rsl_rl.evaluation.playback import for_playback
@@ -176,7 +177,8 @@ def write_page_of_file(file: "PolicyFile", args: Arguments, facts: Mapping[str, 
             f"task '{file.contract.task}'"
         )
     env = for_playback(on_terrain(cfg.env, flags.terrain, flags.level), 1, 10.0, None)
-    robot = gather_robot(env.build(cfg.sim_device, seed=cfg.seed), cfg.env, file.path, cfg.policy.actor_groups, facts)
+    built, description = env.build(cfg.sim_device, seed=cfg.seed), contract_json(file.contract)
+    robot = gather_robot(built, cfg.env, file.path, description, cfg.policy.actor_groups, facts)
     path = expand_user(flags.page, "--page")
     size = write_page(path, robot, flags.page_add)
     return f"page: {path} ({size / 1e6:.1f} MB; open it in a browser)"
@@ -251,6 +253,7 @@ def play(args: Arguments) -> int:
 
 def write_page_of(loaded: "LoadedPolicy", env: "LeggedRobot", args: Arguments, onnx: Path) -> str:
     """Write a web page of an exported policy; return a line on it."""
+    from rsl_rl.contracts.contract import contract_json, read_contract
     from rsl_rl.evaluation.page_robot import describe_training, gather_robot
     from rsl_rl.viz.page import write_page
 
@@ -259,7 +262,8 @@ def write_page_of(loaded: "LoadedPolicy", env: "LeggedRobot", args: Arguments, o
     flags, path = args.flags, expand_user(args.flags.page, "--page")
     groups = loaded.runner.alg.policy.actor_model.groups
     facts = describe_training(args.existing_run, loaded.checkpoint, args.cfg, loaded.env_steps, flags.licence)
-    size = write_page(path, gather_robot(env, args.cfg.env, onnx, groups, facts), flags.page_add)
+    description = contract_json(read_contract(onnx.with_suffix(".json")))
+    size = write_page(path, gather_robot(env, args.cfg.env, onnx, description, groups, facts), flags.page_add)
     return f"page: {path} ({size / 1e6:.1f} MB; open it in a browser)"
 
 

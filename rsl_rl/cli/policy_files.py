@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.cli.contract import check_network, given_fields
+from rsl_rl.cli.errors import fail
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.cli.policy_flags import robot_file
 from rsl_rl.config.task import LeggedRobotConfig
@@ -24,6 +25,7 @@ from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
 from rsl_rl.evaluation.export_parity import open_onnx_network
 from rsl_rl.robots.robot import ROBOTS, Robot, read_joint_names
 from rsl_rl.utils.config_io import from_dict
+from rsl_rl.utils.text import one_line
 
 ORDERED_AS_MODEL = ("unitree_rl_gym",)
 """Formats whose joints are in the order of the robot's model file."""
@@ -157,12 +159,14 @@ def read_for_robot(path: Path, given: Mapping[str, Any], known: KnownRobot) -> C
 
 
 class BatchNetwork:
-    """A network of N robots: observations [N, D] to actions [N, A].
+    """A network of N robots: observations [N, D] to actions [N, A]. A network that fails, or gives something else, ends
+    the program with one line.
 
     An ONNX file takes one robot at a time, as exported files do; the memory of a TorchScript file is its own.
     """
 
     def __init__(self, path: Path, contract: Contract):
+        self._path, self._num_actions = path, len(contract.joint_names)
         self.states: Dict[str, List[int]] = {}  # shapes of recurrent inputs by name
         self._memories: Dict[int, List[np.ndarray]] = {}  # of each robot, for recurrent inputs
         self._module: Any = None
@@ -176,6 +180,19 @@ class BatchNetwork:
         self.own_memory = {name: own[name] for name in names if name in own}  # each [L, 1, H]
 
     def __call__(self, obs: Tensor) -> Tensor:
+        try:
+            actions = self._actions(obs)
+        except Exception as error:  # of any kind, from the network
+            reason = one_line(str(error))[-200:]
+            fail(f"{self._path}: the network does not take obs of {obs.shape[1]} numbers: {reason}")
+        wanted = [len(obs), self._num_actions]
+        if not isinstance(actions, Tensor) or list(actions.shape) != wanted or not actions.is_floating_point():
+            is_tensor = isinstance(actions, Tensor)
+            given = f"{list(actions.shape)} of {actions.dtype}" if is_tensor else type(actions).__name__
+            fail(f"{self._path}: the network gives {given}; the joint_names of its contract need floats {wanted}")
+        return actions
+
+    def _actions(self, obs: Tensor) -> Any:
         if self._module is not None:
             for name, state in self.own_memory.items():
                 if getattr(self._module, name).shape[1] != len(obs):
@@ -256,14 +273,7 @@ def load_policy_file(
     return PolicyFile(path, contract, task, acting)
 
 
+@torch.no_grad()
 def _check_sizes(network: BatchNetwork, description: Mapping[str, Any]) -> None:
-    """Raise a ValueError if the network does not take and give what the contract says."""
-    size, joints = description["inputs"]["obs"][1], len(description["joint_names"])
-    try:
-        with torch.no_grad():
-            actions = list(network(torch.zeros(1, size)).shape)
-    except Exception as error:  # of any kind, from the network
-        reason = " ".join(str(error).split())[-200:]
-        raise ValueError(f"inputs: the network does not take obs of {size} numbers: {reason}") from error
-    if actions != [1, joints]:
-        raise ValueError(f"joint_names has {joints} joints, and the network gives {actions}")
+    """End the program with a line if the network does not take and give what the contract says."""
+    network(torch.zeros(1, description["inputs"]["obs"][1]))

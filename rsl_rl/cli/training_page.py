@@ -19,7 +19,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Optional, Tuple
 
-from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.text import one_line
 from rsl_rl.viz.page import PageFact, PagePolicy, PageRobot, PageTraining, pack, page_of_training, read_template
 from rsl_rl.viz.page_server import PageServer
@@ -135,8 +134,7 @@ class PolicySource:
             content = describe_policy(loaded, cfg, env)
             onnx = self._graph.write(policy, Path(folder) / "policy.onnx", content)
             if self._robot is None:
-                atomic_write(onnx.with_suffix(".json"), json.dumps(content).encode())
-                self._robot = gather_robot(env, cfg.env, onnx, policy.actor_model.groups, {})
+                self._robot = gather_robot(env, cfg.env, onnx, content, policy.actor_model.groups, {})
             card = [PageFact(name, value) for name, value in facts.items() if name != "Licence"]
             robot = replace(self._robot, onnx=pack(onnx.read_bytes()), card=card)
         return PagePolicy(iteration, robot, "", 0.0)

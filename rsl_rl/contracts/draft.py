@@ -6,7 +6,6 @@ from dataclasses import fields
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from rsl_rl.config.base import require
-from rsl_rl.config.mdp import MAX_HISTORY
 from rsl_rl.contracts.contract import (
     FORMAT,
     REQUIRED,
@@ -119,18 +118,6 @@ def term(name: str, size: int, scale: Any = 1.0, **more: Any) -> Dict[str, Any]:
         scale = scale[0]
     frame = "joint" if name in ("joint_pos", "joint_vel", "action") else "base"
     return {"name": name, "size": size, "scale": scale, "frame": frame, **more}
-
-
-def term_of_isaac_lab(ours: str, size: int, settings: Mapping[str, Any], where: str) -> Dict[str, Any]:
-    """Return a term with scale, clip and history_length as Isaac Lab's observation managers have them; ``where`` is the
-    place of the settings in the file."""
-    scale, clip, history = settings.get("scale"), settings.get("clip"), settings.get("history_length") or 1
-    scale = 1.0 if scale is None else numbers(settings, "scale", size if isinstance(scale, list) else None)
-    if clip is not None:
-        clip = numbers(settings, "clip", 2)
-    if not isinstance(history, int) or not 1 <= history <= MAX_HISTORY:
-        raise ValueError(f"{where}history_length={short_repr(history)}; give a number of steps")
-    return term(ours, size, scale, history=history, clip=clip)
 
 
 def size_of(name: str, num_joints: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from rsl_rl.contracts.contract import PER_JOINT
 from rsl_rl.contracts.draft import Draft, check_given
+from rsl_rl.utils.config_io import read_yaml
 from rsl_rl.utils.registry import suggest, values_by_name
 
 FORMATS: Dict[str, str] = {
@@ -20,6 +21,9 @@ FORMATS: Dict[str, str] = {
     "legged_gym": "legged_gym",
 }
 """Module of each format, in the order in which a file is tried."""
+
+LEAPP = {"models", "pipeline", "system information"}
+"""Sections of a file of NVIDIA's package leapp."""
 
 
 def format_of(name: str) -> ModuleType:
@@ -44,12 +48,22 @@ def read_draft(path: Path, given: Optional[Mapping[str, Any]] = None) -> Draft:
         check_given(given)
         found = next((module for module in map(format_of, FORMATS) if module.recognises(path)), None)
         if found is None:
-            raise ValueError(f"it is of none of the formats {', '.join(FORMATS)}")
+            raise ValueError(_why_unknown(path))
         draft: Draft = found.read(path, given)
         return _with_joints(draft.with_values(given, "--set"), by_joint).completed()
     except ValueError as error:
         text = str(error)
         raise ValueError(text if str(path) in text else f"{path}: {text}") from error
+
+
+def _why_unknown(path: Path) -> str:
+    """Return why a file is of none of the formats."""
+    if path.suffix in (".yaml", ".yml") and set(read_yaml(path, skip_objects=True)) >= LEAPP:
+        return (
+            "it is a LEAPP file, whose network takes readings and gives joint targets, so there is no observation that "
+            "a contract could describe; give IO_descriptors.yaml of the same training"
+        )
+    return f"it is of none of the formats {', '.join(FORMATS)}"
 
 
 def _with_joints(draft: Draft, by_joint: Mapping[str, Any]) -> Draft:

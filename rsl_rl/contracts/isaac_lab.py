@@ -6,38 +6,21 @@ the ranges of the commands and the largest torques.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
 from rsl_rl.contracts.contract import Contract
-from rsl_rl.contracts.draft import (
-    Draft,
-    known_term,
-    lost,
-    numbers,
-    other_name,
-    per_joint,
-    plain_draft,
-    section,
-    size_of,
-    term_of_isaac_lab,
-)
+from rsl_rl.contracts.draft import Draft, lost, numbers, other_name, per_joint, plain_draft, section
+from rsl_rl.contracts.isaac_terms import TERMS as COMMON_TERMS
+from rsl_rl.contracts.isaac_terms import clip_of, limits_of, ranges_of, read_ranges, read_term
 from rsl_rl.utils.config_io import read_yaml, short_repr, write_yaml
 from rsl_rl.utils.registry import values_by_name
 
 KIND = "isaac_lab"
 CONVENTION = "convention of Isaac Lab"
-TERMS = {
-    "base_lin_vel": "base_lin_vel",
-    "base_ang_vel": "base_ang_vel",
-    "projected_gravity": "gravity",
-    "generated_commands": "command",
-    "joint_pos_rel": "joint_pos",
-    "joint_vel_rel": "joint_vel",
-    "last_action": "action",
-}
+TERMS = {**COMMON_TERMS, "generated_commands": "command"}
 """Their names of observation terms, and ours."""
-_RANGES = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 _ACTION = "joint_position_action"
 
 
@@ -113,20 +96,17 @@ def _terms(file: Mapping[str, Any], joints: int) -> List[Dict[str, Any]]:
     for entry in listed:
         if not isinstance(entry, Mapping):
             raise ValueError(f"observations.policy: {short_repr(entry)}; give a term")
-        ours = known_term(str(entry.get("name")), TERMS, "observations.policy")
-        where = f"observations.policy.{entry['name']}."
-        found.append(term_of_isaac_lab(ours, size_of(ours, joints), section(entry, "overloads", where), where))
+        name, where = str(entry.get("name")), "observations.policy"
+        found.append(read_term(name, TERMS, joints, section(entry, "overloads", f"{where}.{name}."), where))
     return found
 
 
 def _of_env(env: Mapping[str, Any], names: List[str]) -> Dict[str, Any]:
     """Return the fields that env.yaml gives: ranges of the commands, and torques where all joints have them."""
     found: Dict[str, Any] = {}
-    commands = env.get("commands")
-    velocity = commands.get("base_velocity") if isinstance(commands, Mapping) else None
-    ranges = velocity.get("ranges") if isinstance(velocity, Mapping) else None
-    if isinstance(ranges, Mapping):
-        found["command_ranges"] = [numbers(ranges, name, 2) for name in _RANGES]
+    ranges = read_ranges(env.get("commands"))
+    if ranges is not None:
+        found["command_ranges"] = ranges
     scene = env.get("scene")
     robot = scene.get("robot") if isinstance(scene, Mapping) else None
     actuators = robot.get("actuators") if isinstance(robot, Mapping) else None
@@ -145,13 +125,16 @@ def _of_env(env: Mapping[str, Any], names: List[str]) -> Dict[str, Any]:
 
 def write(contract: Contract, path: Path, network: Optional[Path] = None) -> List[str]:
     """Write IO_descriptors.yaml, and env.yaml beside it; return the names of the fields that they cannot carry."""
+    env_file = path.with_name("env.yaml")
+    if env_file.exists() or env_file.is_symlink():
+        raise ValueError(f"{env_file} exists, and {KIND} writes it too; name a file in another folder")
     joints, names = len(contract.joint_names), list(contract.joint_names)
     terms = [
         {
             "name": other_name(own.name, TERMS, KIND),
             "mdp_type": "Observation",
             "overloads": {
-                "clip": None if own.clip is None else list(own.clip),
+                "clip": clip_of(own),
                 "flatten_history_dim": True,
                 "history_length": own.history if own.history > 1 else 0,
                 "scale": list(own.scale) if isinstance(own.scale, tuple) else own.scale,
@@ -161,7 +144,7 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
         for own in contract.observations
     ]
     scale, default = contract.action_scale, list(contract.default_joint_pos)
-    targets, limits = contract.target_limits, contract.joint_limits
+    limits = contract.joint_limits
     robot = {
         "default_joint_damping": list(contract.damping),
         "default_joint_pos": default,
@@ -172,7 +155,7 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
         robot["default_joint_pos_limits"] = [list(pair) for pair in limits]
     action = {
         "action_type": "JointAction",
-        "clip": None if targets is None else [list(pair) for pair in targets],
+        "clip": limits_of(contract),
         "joint_names": names,
         "mdp_type": "Action",
         "name": _ACTION,
@@ -187,16 +170,15 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
         "scene": {"dt": contract.control_period},
     }
     actuators = {
-        name: {"joint_names_expr": [name], "effort_limit_sim": limit}
+        name: {"joint_names_expr": [re.escape(name)], "effort_limit_sim": limit}
         for name, limit in zip(names, contract.torque_limits)
     }
     env: Dict[str, Any] = {"scene": {"robot": {"actuators": actuators}}}
     kept = ["joint_names", "control_period", "default_joint_pos", "stiffness", "damping", "action_scale"]
     kept += ["observations", "target_limits", "joint_limits", "torque_limits"]
     if contract.command_ranges is not None:
-        ranges = {name: list(pair) for name, pair in zip(_RANGES, contract.command_ranges)}
-        env["commands"] = {"base_velocity": {"ranges": ranges}}
+        env["commands"] = {"base_velocity": {"ranges": ranges_of(contract)}}
         kept.append("command_ranges")
     write_yaml(content, path)
-    write_yaml(env, path.with_name("env.yaml"))
+    write_yaml(env, env_file)
     return lost(contract, kept)

@@ -115,6 +115,9 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
     """Write a copy of an ONNX network with the metadata; return the names of the fields that it cannot carry."""
     if network is None or network.suffix != ".onnx":
         raise ValueError(f"{KIND} writes metadata into an ONNX file; give --network policy.onnx")
+    wrong_name = next((name for name in contract.joint_names if "," in name or name != name.strip()), None)
+    if wrong_name is not None:
+        raise ValueError(f"joint_names: {short_repr(wrong_name)} has a comma or spaces, which {KIND} cannot carry")
     terms = contract.observations
     scale = contract.action_scale
     metadata = {

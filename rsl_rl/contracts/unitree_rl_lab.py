@@ -10,35 +10,15 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
 from rsl_rl.contracts.contract import Contract
-from rsl_rl.contracts.draft import (
-    UNITREE_MOTORS,
-    Draft,
-    known_term,
-    lost,
-    numbers,
-    other_name,
-    per_joint,
-    plain_draft,
-    section,
-    size_of,
-    term_of_isaac_lab,
-)
+from rsl_rl.contracts.draft import UNITREE_MOTORS, Draft, lost, numbers, other_name, per_joint, plain_draft, section
+from rsl_rl.contracts.isaac_terms import TERMS as COMMON_TERMS
+from rsl_rl.contracts.isaac_terms import clip_of, limits_of, ranges_of, read_ranges, read_term
 from rsl_rl.utils.config_io import read_yaml, short_repr, write_yaml
 
 KIND = "unitree_rl_lab"
-TERMS = {
-    "base_lin_vel": "base_lin_vel",
-    "base_ang_vel": "base_ang_vel",
-    "projected_gravity": "gravity",
-    "velocity_commands": "command",
-    "joint_pos_rel": "joint_pos",
-    "joint_vel_rel": "joint_vel",
-    "last_action": "action",
-    "gait_phase": "gait_clock",
-}
+TERMS = {**COMMON_TERMS, "velocity_commands": "command", "gait_phase": "gait_clock"}
 """Their names of observation terms, and ours."""
 CONVENTION = "convention of unitree_rl_lab"
-_RANGES = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 
 
 def recognises(path: Path) -> bool:
@@ -71,10 +51,9 @@ def read(path: Path, given: Mapping[str, Any]) -> Draft:
         values["target_limits"], sources["target_limits"] = action["clip"], place("actions.JointPositionAction.clip")
     values["observations"], sources["observations"] = _terms(file, joints), place("observations")
     values["history_order"], sources["history_order"] = "term", CONVENTION
-    ranges = section(file, "commands", "").get("base_velocity", {})
-    if isinstance(ranges, Mapping) and isinstance(ranges.get("ranges"), Mapping):
-        values["command_ranges"] = [numbers(ranges["ranges"], name, 2) for name in _RANGES]
-        sources["command_ranges"] = place("commands.base_velocity.ranges")
+    ranges = read_ranges(section(file, "commands", ""))
+    if ranges is not None:
+        values["command_ranges"], sources["command_ranges"] = ranges, place("commands.base_velocity.ranges")
     phase = section(file, "observations", "").get("gait_phase")
     if isinstance(phase, Mapping):
         period = numbers(section(phase, "params", "observations.gait_phase."), "period")
@@ -101,13 +80,8 @@ def _in_policy_order(file: Mapping[str, Any], name: str, motors: List[int]) -> L
 
 
 def _terms(file: Mapping[str, Any], joints: int) -> List[Dict[str, Any]]:
-    found = []
-    for name, cfg in section(file, "observations", "").items():
-        ours, where = known_term(name, TERMS, "observations"), f"observations.{name}."
-        if not isinstance(cfg, Mapping):
-            raise ValueError(f"observations.{name}={short_repr(cfg)}; give its settings")
-        found.append(term_of_isaac_lab(ours, size_of(ours, joints), cfg, where))
-    return found
+    listed = section(file, "observations", "")
+    return [read_term(name, TERMS, joints, section(listed, name, "observations."), "observations") for name in listed]
 
 
 def write(contract: Contract, path: Path, network: Optional[Path] = None) -> List[str]:
@@ -129,21 +103,20 @@ def write(contract: Contract, path: Path, network: Optional[Path] = None) -> Lis
             params = {"period": contract.commands["gait_clock"]["period"]}
         terms[other_name(own.name, TERMS, KIND)] = {
             "params": params,
-            "clip": None if own.clip is None else list(own.clip),
+            "clip": clip_of(own),
             "scale": per_joint(own.scale, own.size),
             "history_length": own.history,
         }
-    ranges = {name: list(pair) for name, pair in zip(_RANGES, contract.command_ranges)}
     default = list(contract.default_joint_pos)
     content = {
         "joint_ids_map": motors,
         "step_dt": contract.control_period,
         **gains,
         "default_joint_pos": default,
-        "commands": {"base_velocity": {"ranges": {**ranges, "heading": None}}},
+        "commands": {"base_velocity": {"ranges": {**ranges_of(contract), "heading": None}}},
         "actions": {
             "JointPositionAction": {
-                "clip": None if contract.target_limits is None else [list(pair) for pair in contract.target_limits],
+                "clip": limits_of(contract),
                 "joint_names": [".*"],
                 "scale": per_joint(contract.action_scale, joints),
                 "offset": default,

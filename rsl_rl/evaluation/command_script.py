@@ -13,6 +13,9 @@ from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.mdp.commands import CommandSource
 from rsl_rl.utils.files import read_file
 
+LONGEST = 86_400.0
+"""Latest time of a command [s]."""
+
 
 class TimedCommand(NamedTuple):
     """A command and the time from which it holds."""
@@ -45,6 +48,8 @@ def read_commands(path: Path) -> List[TimedCommand]:
             raise ValueError(f"{path}, line {i}: {line.strip()[:60]!r}; give four numbers: time vx vy yaw_rate")
         if time < (commands[-1].time if commands else 0.0):
             raise ValueError(f"{path}, line {i}: the time {time:g} s is too early; give times from 0 on that increase")
+        if time > LONGEST:
+            raise ValueError(f"{path}, line {i}: the time {time:g} s is too late; give times up to {LONGEST:g} s")
         commands.append(TimedCommand(time, (vx, vy, yaw_rate)))
     if not commands:
         raise ValueError(f"{path} has no commands; give a line 'time vx vy yaw_rate' for each")

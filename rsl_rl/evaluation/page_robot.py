@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from rsl_rl.terrain.terrain import Terrain, build_terrain
 from rsl_rl.utils.registry import values_by_name
 from rsl_rl.viz.page import PageFact, PageGround, PageRobot, PageStart, pack
 from rsl_rl.viz.page_model import read_model
+from rsl_rl.viz.training_news import METRICS, parse_line
 
 TERMS = (
     *("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock", "joint_pos", "joint_vel", "action"),
@@ -29,14 +29,18 @@ _LEVELS = 4  # rows of tiles in a page
 
 
 def gather_robot(
-    env: LeggedRobot, trained: LeggedRobotConfig, onnx: Path, groups: Sequence[str], facts: Mapping[str, str]
+    env: LeggedRobot,
+    trained: LeggedRobotConfig,
+    onnx: Path,
+    description: Mapping[str, Any],
+    groups: Sequence[str],
+    facts: Mapping[str, str],
 ) -> PageRobot:
     """Return the robot of a page; a policy or an actuator that a page cannot run is a ValueError.
 
-    ``trained`` is the task with the noise of the training. ``onnx`` is the exported policy, beside its description;
-    ``groups`` are the observation groups that it reads.
+    ``trained`` is the task with the noise of the training. ``onnx`` is the exported policy, ``description`` its
+    contract; ``groups`` are the observation groups that it reads.
     """
-    description = json.loads(onnx.with_suffix(".json").read_text())
     _check(description)
     cfg = env.cfg
     terms = [term for group in groups for term in _terms_of(trained, group)]
@@ -69,7 +73,7 @@ def _check(description: Mapping[str, Any]) -> None:
     others = [name for name in description["inputs"] if name not in _INPUTS]
     if others:
         raise ValueError(f"a page has no images, and the policy has the input {others[0]}")
-    kind = description["actuator"]["type"]
+    kind = description["actuator"].get("type")
     if kind not in ("pd", "dc_motor"):
         raise ValueError(f"a page simulates the actuators pd and dc_motor, and the task has {kind}")
 
@@ -136,13 +140,12 @@ def describe_training(run: Path, checkpoint: Path, cfg: Any, env_steps: int, lic
 def _measured(run: Path) -> Dict[str, str]:
     """Return the newest evaluation of a training, from its metrics; nothing if there was none."""
     try:
-        lines = (run / "metrics.jsonl").read_text().splitlines()
-        rows = [json.loads(line) for line in lines if '"evaluation/' in line]
-    except (OSError, ValueError):
+        lines = (run / METRICS).read_bytes().splitlines()
+    except OSError:
         return {}
-    newest: Optional[Mapping[str, Any]] = rows[-1] if rows else None
+    newest = next(filter(None, (parse_line(line) for line in reversed(lines) if b'"evaluation/' in line)), None)
     if newest is None:
         return {}
     values = {name.partition("/")[2]: x for name, x in newest.items() if name.startswith("evaluation/")}
-    text = ", ".join(f"{name} {x:.3g}" for name, x in values.items() if isinstance(x, (int, float)))
-    return {"Evaluation": f"iteration {newest.get('iteration')}: {text}"}
+    text = ", ".join(f"{name} {x:.3g}" for name, x in values.items())
+    return {"Evaluation": f"iteration {newest['iteration']:.0f}: {text}"}

@@ -32,6 +32,9 @@ BEYOND = 0.01
 FASTEST_JOINT, FASTEST_ROOT, FASTEST_TURN = 40.0, 10.0, 30.0
 """Rates between two frames that are reported as jumps [rad/s], [m/s] and [rad/s]."""
 
+LONGEST_JUMP = 0.5
+"""Longest time from a jump to the jump back [s]."""
+
 FLOATING = 1.0
 """Time without any foot near the floor that is reported [s]."""
 
@@ -61,7 +64,8 @@ def feet_of(clip: Clip, legs: Legs, near: float = NEAR) -> Feet:
     local = legs.feet(clip.joint_pos.double()).position
     position = clip.root_pos.double().unsqueeze(1) + rotate(clip.root_quat.double().unsqueeze(1), local)
     steps = position[..., :2].diff(dim=0).norm(dim=2) * clip.fps
-    speed = torch.minimum(torch.cat((steps, steps[-1:])), torch.cat((steps[:1], steps)))
+    after, before = (steps[:1], steps[-1:]) if clip.loop else (steps[-1:], steps[:1])
+    speed = torch.minimum(torch.cat((steps, after)), torch.cat((before, steps)))
     return Feet(position, speed, position[..., 2] < legs.radius + near)
 
 
@@ -72,15 +76,14 @@ def check(clip: Clip, kinematics: Kinematics, legs: Legs) -> List[Finding]:
     if bool(bad.any()):
         return [_finding("nan", bad, "numbers are not finite")]
     found = []
-    steps = clip.joint_pos.diff(dim=0).abs() * clip.fps
-    root = clip.root_pos.diff(dim=0).norm(dim=1) * clip.fps
-    spin = to_vector(multiply(clip.root_quat[1:], conjugate(clip.root_quat[:-1]))).norm(dim=1) * clip.fps
-    fast = (steps > FASTEST_JOINT).any(dim=1) | (root > FASTEST_ROOT) | (spin > FASTEST_TURN)
+    fast = _fast_steps(clip.root_pos, clip.root_quat, clip.joint_pos, clip.fps)
     if bool(fast.any()):
+        steps = clip.joint_pos.diff(dim=0).abs() * clip.fps
+        root = clip.root_pos.diff(dim=0).norm(dim=1) * clip.fps
         name = clip.joint_names[int(steps.max(dim=0).values.argmax())]
         what = (
-            f"rates to the next frame are up to {float(steps.max()):.0f} rad/s ({name}), {float(root.max()):.1f} m/s "
-            f"and {float(spin.max()):.0f} rad/s of the trunk"
+            f"rates to the next frame are up to {float(steps.max()):.0f} rad/s ({name}), and {float(root.max()):.1f} "
+            "m/s of the trunk"
         )
         found.append(_finding("jump", fast, what))
     low, high = kinematics.limits.float().unbind(1)
@@ -107,12 +110,19 @@ def check(clip: Clip, kinematics: Kinematics, legs: Legs) -> List[Finding]:
     return found
 
 
+def _fast_steps(pos: Tensor, quat: Tensor, joint_pos: Tensor, fps: float) -> Tensor:
+    """Return whether the step from each frame to the next one is a jump [F - 1]."""
+    turn = to_vector(multiply(quat[1:], conjugate(quat[:-1]))).norm(dim=1)
+    fast = (joint_pos.diff(dim=0).abs() * fps > FASTEST_JOINT).any(dim=1) | (turn * fps > FASTEST_TURN)
+    return fast | (pos.diff(dim=0).norm(dim=1) * fps > FASTEST_ROOT)
+
+
 def mend(clip: Clip, kinematics: Kinematics, legs: Legs, kinds: Sequence[str]) -> Clip:
     """Return a clip with faults of some kinds mended, in the order of the module's text.
 
-    nan and jump: the frames are replaced by interpolation. limits: angles are clamped. floor and floating: the whole
-    clip is moved up or down until its lowest foot is on the floor. skating: a standing foot stays at its mean place by
-    inverse kinematics, with a transition of 0.1 s.
+    nan and jump: the frames are replaced by interpolation; a jump without a way back within LONGEST_JUMP becomes a
+    slope. limits: angles are clamped. floor and floating: the whole clip is moved up or down until its lowest foot is
+    on the floor. skating: a standing foot stays at its mean place by inverse kinematics, with a transition of 0.1 s.
     """
     unknown = set(kinds) - set(MENDABLE)
     if unknown:
@@ -142,20 +152,14 @@ def _interpolate(
     """Replace frames that are not finite, and with ``jumps`` those that the motion jumps to and back from."""
     good = torch.cat((pos, quat, joint_pos), dim=1).isfinite().all(dim=1)
     if jumps:
-        rows = good.nonzero().squeeze(1).tolist()
-        kept = rows[:1]
-        for row in rows[1:]:
-            time = (row - kept[-1]) / clip.fps
-            turn = to_vector(multiply(quat[row], conjugate(quat[kept[-1]]))).norm()
-            fits = (
-                (joint_pos[row] - joint_pos[kept[-1]]).abs().max() < FASTEST_JOINT * time
-                and (pos[row] - pos[kept[-1]]).norm() < FASTEST_ROOT * time
-                and turn < FASTEST_TURN * time
-            )
-            if bool(fits):
-                kept.append(row)
-        good = torch.zeros_like(good)
-        good[kept] = True
+        fast = _fast_steps(pos, quat, joint_pos, clip.fps).nonzero().squeeze(1).tolist()
+        while fast:
+            first = fast.pop(0)
+            if fast and fast[0] - first <= LONGEST_JUMP * clip.fps:  # there and back
+                good[first + 1 : fast.pop(0) + 1] = False
+            else:  # there for good: the step becomes a slope
+                good[max(first - 1, 1) : first + 3] = False
+                good[-1] = True
     rows = good.nonzero().squeeze(1)
     if len(rows) < 2:
         raise ValueError(f"the clip '{clip.name}' has {len(rows)} frames without faults; it cannot be mended")

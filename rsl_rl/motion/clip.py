@@ -93,7 +93,7 @@ class Clip:
 _ARRAYS = ("joint_pos", "joint_vel", "link_pos", "link_quat", "link_vel", "link_ang_vel")
 
 
-def save_clip(clip: Clip, path: Path) -> None:
+def save_clip(clip: Clip, path: Union[str, Path]) -> None:
     """Write a clip to a .npz file, whose arrays have the names of the fields of Clip."""
     arrays: Dict[str, Any] = {name: getattr(clip, name).numpy().astype(np.float32) for name in _ARRAYS}
     names = {name: np.array(getattr(clip, name), dtype=np.str_) for name in ("joint_names", "link_names")}
@@ -107,7 +107,7 @@ def save_clip(clip: Clip, path: Path) -> None:
         **names,
         **arrays,
     )
-    atomic_write(path, buffer.getvalue())
+    atomic_write(Path(path), buffer.getvalue())
 
 
 def load_clip(path: Union[str, Path]) -> Clip:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.motion.clip import Clip, ClipSet
+from rsl_rl.motion.importers.source import columns_of_names, plain_name
 from rsl_rl.motion.kinematics import Kinematics, build_clip
 from rsl_rl.motion.rotations import (
     about_vertical,
@@ -62,6 +63,20 @@ def repeated(clip: Clip, seconds: float) -> Clip:
     time = torch.arange(max(2, round(seconds * clip.fps) + 1)) / clip.fps
     frame = ClipSet([clip], "cpu").at(torch.zeros(len(time), dtype=torch.long), time)
     return Clip(clip.name, clip.fps, clip.joint_names, clip.link_names, *frame, loop=False)
+
+
+def on_model(clip: Clip, kinematics: Kinematics) -> Clip:
+    """Return a clip with the joints and bodies of another model of the same robot, such as one with arms.
+
+    Joints are found by their names; those that the clip does not have stay at 0. The trunks have the same frame.
+    """
+    columns = columns_of_names(kinematics.joint_names, clip.joint_names)
+    if columns is None:
+        missing = sorted({*map(plain_name, clip.joint_names)} - {*map(plain_name, kinematics.joint_names)})
+        raise ValueError(f"the model does not have the joints {', '.join(missing) or 'of the clip once each'}")
+    joints = torch.zeros(clip.num_frames, len(kinematics.joint_names))
+    joints[:, list(columns)] = clip.joint_pos
+    return build_clip(kinematics, clip.root_pos, clip.root_quat, joints, clip.fps, clip.name, clip.loop)
 
 
 def join(clips: Sequence[Clip], kinematics: Kinematics, blend: float = 0.2) -> Clip:

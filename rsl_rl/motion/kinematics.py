@@ -73,17 +73,23 @@ def _rotation(axis: Tensor, angle: Tensor) -> Tensor:
 
 
 class Kinematics:
-    """The bodies and joints of a robot's model: a free joint first, then hinges with a position actuator each."""
+    """The bodies and joints of a robot's model: a free joint first, then hinges with a position actuator each.
+
+    In a model without actuators the joints are all hinges.
+    """
 
     def __init__(self, source: Union[Robot, str, os.PathLike]):
         path = source.model_path if isinstance(source, Robot) else source
         self.model = load_model(path)
         model = self.model
-        if not model.njnt or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE or not model.nu:
-            raise ValueError(
-                f"{path} has no free joint before the others, or no position actuators; prepare it with `rsl-rl adopt`"
-            )
+        free, hinge = mujoco.mjtJoint.mjJNT_FREE, mujoco.mjtJoint.mjJNT_HINGE
         self.joints = [int(model.actuator_trnid[i, 0]) for i in range(model.nu)]  # numbers in the model
+        self.joints = self.joints or [i for i in range(model.njnt) if model.jnt_type[i] == hinge]
+        if not self.joints or model.jnt_type[0] != free or any(model.jnt_type[i] != hinge for i in self.joints):
+            raise ValueError(
+                f"{path} has no free joint before the others, or joints that are not hinges; prepare it with "
+                "`rsl-rl adopt`"
+            )
         self.joint_names = tuple(model.joint(joint).name for joint in self.joints)
         trunk = int(model.jnt_bodyid[0])
         self.bodies = [i for i in range(1, model.nbody) if model.body_rootid[i] == trunk]  # numbers in the model

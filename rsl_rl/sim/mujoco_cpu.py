@@ -49,8 +49,8 @@ class MujocoSim(MujocoRobots):
             raise ValueError(f"sim_device={device}: the backend 'mujoco' runs on the CPU; use --sim_device cpu")
         super().__init__(model_path, num_envs, cfg, torch.device("cpu"), ground)
         _stop_timers()
-        # From 60 degrees of freedom on, MuJoCo takes sparse matrices. The sparse Newton solver of MuJoCo 4.0.0 is
-        # reported to be wrong (google-deepmind/mujoco#3767).
+        # From 60 degrees of freedom on, MuJoCo takes sparse matrices. The sparse Newton solver of MuJoCo 4.0.0 can be
+        # wrong (google-deepmind/mujoco#3767, benchmarks/sparse_solver.py).
         self.model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
         self._batch = mujoco_batch.Batch(self.model, num_envs, cfg.num_threads or available_cpus())
         self._state = torch.from_numpy(self._batch.state)  # [N, everything] float64

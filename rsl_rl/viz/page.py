@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from rsl_rl.utils.files import atomic_write, make_folder
+from rsl_rl.utils.files import atomic_write, make_folder, read_file
 
 TEMPLATE = Path(__file__).with_name("page.html")
 """The page without robots."""
@@ -183,10 +183,11 @@ def page_of_training(training: PageTraining) -> bytes:
 
 def read_robots(path: Path) -> List[Mapping[str, object]]:
     """Return the robots of a page; another file is a ValueError."""
+    content = read_file(path)
     try:
-        data = json.loads(_split(path.read_bytes())[1])
+        data = json.loads(_split(content)[1])
         robots = data["robots"] if data["format"] == FORMAT else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         robots = None
     if not isinstance(robots, list) or not all(isinstance(robot, dict) for robot in robots):
         raise ValueError(f"{path} is not a page of this version of rsl_rl; write a new one without --page_add")

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from rsl_rl.utils.files import is_regular_file
 from rsl_rl.viz.page import TrainingNews
 
 METRICS = "metrics.jsonl"
@@ -74,6 +75,8 @@ class TrainingWatch:
 
     def _read(self) -> List[Dict[str, float]]:
         """Take the lines that were appended to the metrics; return the records that follow those before."""
+        if not is_regular_file(self._run / METRICS):  # a pipe or a device could be read for ever
+            return []
         try:
             with open(self._run / METRICS, "rb") as file:
                 status = os.fstat(file.fileno())
@@ -105,7 +108,7 @@ class TrainingWatch:
         if any(name.startswith("evaluation/") for name in record):
             self._evaluation = record
         for name, count in record.items():
-            if count and _FAULTS.fullmatch(name):
+            if count > 0 and _FAULTS.fullmatch(name):
                 self._faults[name] = min(self._faults.get(name, 0.0) + count, _LARGEST_COUNT)
         return self._records.add(record)
 

@@ -108,12 +108,26 @@ def test_zoo_page_has_the_facts_of_the_card(tiny_zoo, tmp_path, rsl_rl_here, mon
         (("play", "tiny", "--follow"), "--policy is shown without a run; leave out --follow"),
         (("add", "no_such_run", "--licence", "x"), "no_such_run is not the folder of a run"),
         (("add", "no_such_run"), "--licence"),
+        (("add", "RUN", "--licence", " "), "--licence is empty"),
+        (("add", "RUN", "--licence", "x", "--num_envs", "-1"), "--num_envs -1: give a positive number"),
     ],
 )
-def test_zoo_with_wrong_words_is_one_line(words, message, tiny_zoo, rsl_rl_here, capsys):
+def test_zoo_with_wrong_words_is_one_line(words, message, runs, tiny_zoo, rsl_rl_here, capsys):
+    (run,) = (runs / "go2_flat").iterdir()
+    words = [str(run) if word == "RUN" else word for word in words]
     assert rsl_rl_here("zoo", *words, "--zoo", str(tiny_zoo)) == 2
+    written = capsys.readouterr()
+    assert message in written.err and written.err.count("\n") == 1 and "policy:" not in written.out  # no export
+
+
+def test_zoo_reproduce_of_a_checkpoint_after_the_training_is_one_line(tiny_zoo, tmp_path, rsl_rl_here, capsys):
+    shutil.copytree(tiny_zoo / "tiny", tmp_path / "tiny")
+    card = json.loads((tmp_path / "tiny" / "card.json").read_text())
+    card["training"]["checkpoint"] = 3
+    (tmp_path / "tiny" / "card.json").write_text(json.dumps(card))
+    assert rsl_rl_here("zoo", "reproduce", "tiny", "--zoo", str(tmp_path)) == 2
     error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+    assert "the checkpoint 3, and its config.yaml ends with max_iterations=2" in error and error.count("\n") == 1
 
 
 def test_zoo_add_refuses_runs_that_no_card_describes(runs, tmp_path, rsl_rl_here, capsys):

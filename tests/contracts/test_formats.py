@@ -314,6 +314,7 @@ def test_metadata_of_mjlab_are_read(onnx_file, tmp_path):
         ({**GYM, "kps": [1.0]}, "kps=.*; give 2 numbers"),
         ({**LAB, "scene": {}}, "dt=None; give a number"),
         ({"settings": 1}, "it is of none of the formats"),
+        ({"models": {}, "pipeline": {}, "system information": {}}, "it is a LEAPP file.*IO_descriptors.yaml"),
     ],
 )
 def test_file_that_does_not_fit_is_one_line_with_the_field(content, message, tmp_path):
@@ -455,3 +456,28 @@ def test_deploy_yaml_cannot_carry_the_order_of_histories_and_says_no_more(walk, 
     contract = replace(walk[0], history_order="step")
     lost = format_of("unitree_rl_lab").write(contract, tmp_path / "deploy.yaml")
     assert "history_order" in lost and not {"command_ranges", "target_limits"} & set(lost)
+
+
+@pytest.mark.parametrize("name", ["policy.json", "mjlab", "isaac_lab"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(joint=st.text(min_size=1) | st.sampled_from(["a,b", " a", ".*", "a|b", "a\nb", "!!str", "- a", "null", "("]))
+def test_joint_of_any_name_is_written_as_it_is_or_refused(name, walk, onnx_file, tmp_path_factory, joint):
+    names = (joint, *walk[0].joint_names[1:])
+    path = tmp_path_factory.mktemp("written") / f"written{SUFFIXES.get(name, '.yaml')}"
+    try:
+        format_of(name).write(replace(walk[0], joint_names=names), path, onnx_file)
+    except ValueError:
+        assert not path.exists()
+    else:
+        draft = read_draft(path)
+        assert tuple(draft.values["joint_names"]) == names
+        if name != "mjlab":
+            assert draft.values["torque_limits"] == contract_json(walk[0])["torque_limits"]
+
+
+def test_io_descriptors_replace_no_env_yaml(walk, tmp_path):
+    (tmp_path / "env.yaml").write_text("of a training")
+    with pytest.raises(ValueError, match=r"env\.yaml exists"):
+        format_of("isaac_lab").write(walk[0], tmp_path / "IO_descriptors.yaml")
+    assert [path.name for path in tmp_path.iterdir()] == ["env.yaml"]
+    assert (tmp_path / "env.yaml").read_text() == "of a training"

@@ -427,7 +427,7 @@ def test_without_a_file_or_onnxruntime_the_error_says_what_to_do(tmp_path, monke
 
 def test_the_file_is_short_and_needs_numpy_and_onnxruntime_alone(root):
     path = root / "deploy" / "onnx_policy.py"
-    assert len(path.read_text().splitlines()) <= 900
+    assert len(path.read_text().splitlines()) <= 740
     imported = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -437,6 +437,13 @@ def test_the_file_is_short_and_needs_numpy_and_onnxruntime_alone(root):
     assert imported - set(sys.stdlib_module_names) == {"numpy", "onnxruntime"}
     code = "import sys, onnx_policy; sys.exit('onnxruntime' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=path.parent, check=False).returncode == 0
+
+
+def test_log_without_the_file_that_writes_it_says_what_to_copy(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "deploy.policy_records", None)
+    Policy(describe(), counting)  # walking does not need it
+    with pytest.raises(ImportError, match=r"no policy_records\.py beside onnx_policy\.py; copy it too"):
+        Policy(describe(), counting, log=tmp_path / "walk.csv")
 
 
 def test_commands_of_a_source_that_describes_other_facts_have_no_limits():

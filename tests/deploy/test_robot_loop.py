@@ -1,5 +1,9 @@
 """The loop on the robot, with faults of every kind in a simulated time: what is sent, when, and why it ends."""
 
+import asyncio
+import shutil
+import signal
+import subprocess
 import sys
 from collections import Counter
 
@@ -184,18 +188,104 @@ def test_loop_that_is_interrupted_damps_and_stops(robot_loop):
     assert robot.calls == ["hold"] * 20 + ["damp"] * 5 + ["stop"]
 
 
-def test_loop_with_a_driver_that_exits_damps_and_stops(robot_loop):
+class UnprintableError(Exception):
+    def __str__(self):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("kind", [SystemExit, asyncio.CancelledError, GeneratorExit, UnprintableError])
+def test_loop_with_a_driver_that_exits_damps_and_stops(robot_loop, kind):
     robot = FaultyRobot()
 
     def exits():
         if len(robot.sent) == 20:
-            sys.exit("the driver gives up")
+            raise kind("the driver gives up")
         return FaultyRobot.readings(robot)
 
     robot.readings = exits
     loop = robot_loop.ControlLoop(robot, policy_of(robot), MAX_AGE, 0.1, robot.clock, robot.sleep)
-    assert loop.run((0.0, 0.0, 0.0), 1.0) == "SystemExit: the driver gives up"
+    text = "" if kind is UnprintableError else ": the driver gives up"
+    assert loop.run((0.0, 0.0, 0.0), 1.0) == kind.__name__ + text
     assert robot.calls == ["hold"] * 20 + ["damp"] * 5 + ["stop"]
+
+
+POLICY = """
+import numpy as np
+
+class OnnxPolicy:
+    def __init__(self, path, names):
+        self.joint_names, self.control_period, self.counts = list(names), 0.2, {}
+        self.default_joint_pos = self.stiffness = self.damping = np.ones(2)
+        self.target_limits = np.array([[-2.0, 2.0]] * 2)
+
+    def reset(self):
+        pass
+
+    def __call__(self, command, joint_pos):
+        return np.zeros(2)
+"""
+DRIVER = """
+import os, signal, time
+
+class Robot:
+    count = 0
+
+    def joint_names(self):
+        return ["knee", "hip"]
+
+    def readings(self):
+        self.count += 1
+        if self.count == 5:
+            os.kill(os.getpid(), signal.{name})
+        return {{"time": time.monotonic(), "joint_pos": [0.0, 0.0]}}
+
+    def hold(self, targets, stiffness, damping):
+        print("hold" if stiffness.any() else "damp")
+
+    def stop(self):
+        print("stop")
+
+    def close(self):
+        print("close")
+
+def connect(address):
+    {connect}
+    return Robot()
+"""
+
+
+@pytest.fixture
+def start_loop(root, tmp_path):
+    """Run the loop as a process with a driver that sends it a signal, and a policy that stands still."""
+
+    def run(name="SIGHUP", connect="", before=None):
+        shutil.copy(root / "deploy" / "robot_loop.py", tmp_path)
+        (tmp_path / "onnx_policy.py").write_text(POLICY)
+        (tmp_path / "own_driver.py").write_text(DRIVER.format(name=name, connect=connect or "pass"))
+        words = ("robot_loop.py", "policy.onnx", "--driver", "own_driver", "--seconds", "0.8", "--stand_seconds", "0.2")
+        return subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False, preexec_fn=before
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGQUIT", "SIGUSR1"])
+def test_loop_with_any_signal_damps_and_switches_the_motors_off(start_loop, name):
+    done = start_loop(name)
+    words = done.stdout.split()
+    assert done.returncode == 130 and "stopped: interrupted" in done.stdout
+    assert words.count("hold") <= 2 and words.index("damp") < words.index("stop") < words.index("close")
+
+
+def test_loop_under_nohup_goes_on_when_the_terminal_closes(start_loop):
+    done = start_loop("SIGHUP", before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert done.returncode == 0 and "stopped: the time is over" in done.stdout
+
+
+def test_driver_that_exits_before_it_is_connected_is_one_line(start_loop):
+    done = start_loop(connect="raise SystemExit(5)")
+    assert (done.returncode, done.stderr) == (2, "robot_loop.py: SystemExit: 5\n")
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -41,7 +41,7 @@ def test_ten_steps_run_as_they_stand_on_the_page(root, tmp_path):
     assert [line[:2] for line in part.read_text().splitlines() if line[:1].isdigit()][:9] == [
         f"{i}." for i in range(1, 10)
     ]
-    experiment, port, robot, folder, reasons = f"docs-{uuid.uuid4().hex[:8]}", free_port(), None, root, []
+    experiment, port, robot, folder, reasons, judged = f"docs-{uuid.uuid4().hex[:8]}", free_port(), None, root, [], None
     try:
         for command in commands(part):
             if command.startswith("rsl-rl evaluate"):  # tests/test_docs.py runs it
@@ -63,16 +63,18 @@ def test_ten_steps_run_as_they_stand_on_the_page(root, tmp_path):
                 robot = subprocess.Popen([*python, *words[1:]], cwd=root, stdout=subprocess.PIPE, text=True)
                 assert robot.stdout.readline().endswith(f":{port}\n")
                 continue
-            where = folder if words[0] == "python" else root
             done = subprocess.run(
-                [*python, *words[1:]], cwd=where, capture_output=True, text=True, timeout=300, check=False
+                [*python, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=300, check=False
             )
             if words[0] == "python":
                 reasons.append(done.stdout)
                 assert done.returncode in (0, 1) and done.stdout.startswith("stopped: ") and done.stderr == ""
+            elif words[1] == "doctor":  # of a run that may have ended at once, on a busy machine
+                assert done.returncode in (0, 1, 2) and "Traceback" not in done.stderr, f"{done.stdout}{done.stderr}"
+                judged = done.returncode
             else:
                 assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        assert len(reasons) == 2  # of the steps 5 and 8
+        assert len(reasons) == 2 and judged is not None  # of the steps 5 and 8
         check_c(root, tmp_path, run, experiment)
     finally:
         robot = robot and stop(robot)

@@ -4,12 +4,14 @@ import csv
 import json
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
 import torch
 
-from deploy.onnx_policy import OnnxPolicy, read_trace, replay_trace
+from deploy.onnx_policy import OnnxPolicy
+from deploy.policy_records import read_trace, replay_trace
 from rsl_rl.cli import export
 from rsl_rl.evaluation import export_parity
 from tests.exports import lively_policy
@@ -79,6 +81,57 @@ def test_check_of_a_damaged_trace_is_one_line(exported, tmp_path, damage):
     result = check(exported, "--trace", str(path))
     assert result.returncode == 2 and "Traceback" not in result.stderr
     assert len(result.stderr.splitlines()) == 1 and "trace.npz" in result.stderr
+
+
+HEADERS = {
+    "huge": b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }",
+    "too large a number": b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999,), }",
+    "cut": b"{'descr'",
+}
+
+
+def array_with(header):
+    """Return the content of an .npy file with this header and no numbers."""
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+def set_in_headers(content, place_in_directory, place_in_file, value):
+    """Return a zip archive with a byte changed in the header of each of its files."""
+    changed = bytearray(content)
+    for i in range(len(content) - 30):
+        if content[i : i + 4] == b"PK\x01\x02":
+            changed[i + place_in_directory] = value
+        elif content[i : i + 4] == b"PK\x03\x04":
+            changed[i + place_in_file] = value
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "damage", [*HEADERS, "one array", "encrypted", "unknown compression", "number", "texts", "starts of two columns"]
+)
+def test_read_trace_of_what_is_no_trace_is_one_clear_error(exported, tmp_path, damage):
+    path, arrays = tmp_path / "trace.npz", dict(read_trace(exported / "trace.npz"))
+    whole = (exported / "trace.npz").read_bytes()
+    changed = {
+        "number": {"action": np.float32(1.0)},
+        "texts": {"action": arrays["action"].astype(str)},
+        "starts of two columns": {"episode_start": np.ones((len(arrays["action"]), 2), bool)},
+    }
+    if damage in HEADERS:
+        np.savez(path, **arrays)
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("more.npy", array_with(HEADERS[damage]))
+    elif damage == "one array":
+        with path.open("wb") as file:
+            np.save(file, arrays["action"])
+    elif damage == "encrypted":
+        path.write_bytes(set_in_headers(whole, 8, 6, 1))
+    elif damage == "unknown compression":
+        path.write_bytes(set_in_headers(whole, 10, 8, 99))
+    else:
+        np.savez(path, **{**arrays, **changed[damage]})
+    with pytest.raises(ValueError, match=r"trace\.npz"):
+        read_trace(path)
 
 
 def test_replay_of_a_wrong_joint_order_differs_in_the_observation(exported):

@@ -106,7 +106,7 @@ def robot(pytestconfig, policy_file):
 
 MALFORMED = (
     *(b"", b"[1]", b"1", b"null", b'{"loss": "much"}', b'{"speed": 1}', b"\xff", b'{"loss": null}', b'{"late": [0.1]}'),
-    *(b'{"loss": 2}', b'{"jitter": -1}', b'{"late": 1e999}', b'{"loss": NaN}', b'{"late": 1e9}'),
+    *(b'{"loss": true}', b'{"loss": 2}', b'{"jitter": -1}', b'{"late": 1e999}', b'{"loss": NaN}', b'{"late": 1e9}'),
     b'{"late": 1%s}' % (b"0" * 400),  # too large for a float
     b"[" * 60_000,  # deeper than the parser goes
     b'{"jitter": %s}' % (b"[" * 50_000),
@@ -300,11 +300,11 @@ def test_targets_that_arrive_after_the_stop_start_no_new_run(deployed, policy_fi
     assert robot.follows
 
 
-def test_program_walks_and_ends_with_its_reason(robot, policy_file, root):
+def test_program_walks_and_ends_with_its_reason(robot, policy_file, root, tmp_path):
     robot.set_faults()
     command = [sys.executable, "robot_loop.py", str(policy_file), "--driver", "udp_driver", "--address", robot.address]
     done = subprocess.run(
-        [*command, "--seconds", "0.2", "--stand_seconds", "0.1"],
+        [*command, "--seconds", "0.2", "--stand_seconds", "0.1", "--log", str(tmp_path / "walk.csv")],
         cwd=root / "deploy",
         capture_output=True,
         text=True,
@@ -313,7 +313,19 @@ def test_program_walks_and_ends_with_its_reason(robot, policy_file, root):
     )
     assert done.stdout.startswith("stopped: ") and "'calls': " in done.stdout and done.stderr == ""
     assert done.returncode == (0 if "stopped: the time is over" in done.stdout else 1)
+    calls = int(done.stdout.partition("'calls': ")[2].partition(",")[0])
+    assert len((tmp_path / "walk.csv").read_text().splitlines()) == 1 + calls
     robot.report()
+
+
+def test_program_with_the_description_of_another_network_is_one_line(robot, policy_file, root, tmp_path):
+    description, _ = onnx_policy.open_onnx(policy_file)
+    (tmp_path / "other.json").write_text(json.dumps({**description, "network_sha256": "0" * 64}))
+    command = [sys.executable, "robot_loop.py", str(policy_file), "--driver", "udp_driver", "--address", robot.address]
+    command += ["--description", str(tmp_path / "other.json")]
+    done = subprocess.run(command, cwd=root / "deploy", capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "other.json describes another network" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_command_that_is_terminated_ends_the_simulated_robot(policy_file, root):

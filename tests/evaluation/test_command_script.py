@@ -42,6 +42,7 @@ def test_commands_are_read_in_order(file):
         (b"0 1 0 inf\n", "line 1: '0 1 0 inf'; give four numbers"),
         (b"1 0 0 0\n0.5 0 0 0\n", "line 2: the time 0.5 s is too early"),
         (b"-1 0 0 0\n", "line 1: the time -1 s is too early"),
+        (b"0 0 0 0\n1e30 0 0 0\n", "line 2: the time 1e+30 s is too late"),
         (b"# nothing\n", "has no commands; give a line"),
         (b"\xff\xfe0 0 0 0", "is not a text file"),
     ],

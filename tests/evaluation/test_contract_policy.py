@@ -281,6 +281,38 @@ def test_evaluate_of_a_policy_that_does_not_fit_is_one_line(changes, words, mess
     assert message in err and err.count("\n") == 1
 
 
+class Failing(torch.nn.Module):
+    """A network that does something else from its third call on."""
+
+    def __init__(self, kind: str):
+        super().__init__()
+        self.kind = kind
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if float(self.calls) < 3.0:
+            return torch.zeros(x.shape[0], 12)
+        if self.kind == "error":
+            assert x.shape[0] < 0, "a cable is loose"
+        if self.kind == "complex":
+            return torch.zeros(x.shape[0], 12, dtype=torch.complex64)
+        return torch.zeros(1, 12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("error", "a cable is loose"), ("complex", "torch.complex64"), ("one robot", "the network gives [1, 12]")],
+)
+def test_network_that_fails_in_an_evaluation_is_one_line(kind, message, policy_file, tmp_path, capsys):
+    (tmp_path / "walk.json").write_bytes(policy_file.with_suffix(".json").read_bytes())
+    torch.jit.script(Failing(kind)).save(str(tmp_path / "walk.pt"))
+    words = ["--policy", str(tmp_path / "walk.pt"), "--robot", "go2", "--num_envs", "2", "--seconds", "0.2"]
+    assert main(["evaluate", *words]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
 def test_flags_of_a_policy_need_one(capsys):
     assert main(["evaluate", "--policy", "walk.pt"]) == 2
     assert "add --robot go2, --robot FILE.xml, or --task" in capsys.readouterr().err

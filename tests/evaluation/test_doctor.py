@@ -128,6 +128,7 @@ def test_doctor_without_a_model_judges_what_is_computed_again(description, tmp_p
             ("torque limit", "joint zero"),
             ("stale sensor", "joint sign"),
             ("IMU turned", "late action"),
+            ("IMU turned", "gains"),
             ("quaternion order", "gains"),
             ("jitter", "IMU askew"),
         )

@@ -179,6 +179,20 @@ def test_c_walks_in_mujoco_as_onnx_does(exported, sim_to_sim):
     np.testing.assert_allclose(numbers[0], numbers[1], rtol=0.02)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("exported", ["mlp"], indirect=True)
+def test_c_lets_64_robots_fall_no_more_often_than_onnx_does(exported, sim_to_sim):
+    walker, numbers = sim_to_sim.Walker(mujoco, exported.onnx), []
+    per_robot = np.random.default_rng(1).uniform(*np.array(exported.description["command_ranges"]).T, (64, 2, 3))
+    for policy in (walker.policy, in_c(exported, walker.policy.joint_names)):
+        walker.policy = policy
+        numbers.append([sim_to_sim.walk(walker, itertools.cycle(commands), 1000) for commands in per_robot])
+    falls, errors = np.array(numbers)[:, :, 0].sum(axis=1), np.array(numbers)[:, :, 1:].mean(axis=1)
+    print(f"falls: onnxruntime {falls[0]:g}, C {falls[1]:g}; errors {errors.round(4).tolist()}")
+    assert falls[1] <= falls[0] + 1  # rounding may tip a robot that is about to fall
+    np.testing.assert_allclose(errors[0], errors[1], rtol=0.02)
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_c_compiles_without_a_warning(exported, compiler, tmp_path):
     if shutil.which(compiler) is None:

@@ -19,12 +19,12 @@ MOTIONS = {
 }
 
 
-def motions():
-    """Yield robots by name with their kinematics and clips of two seconds or more."""
+def motions(most=9):
+    """Yield robots by name with their kinematics and at most so many clips of two seconds or more."""
     for name, requests in MOTIONS.items():
         robot = ROBOTS.load(name)
         kinematics = Kinematics(robot)
-        for request in requests:
+        for request in requests[:most]:
             seconds = 0.0 if request[0] in ("sit", "squat") else 2.0
             yield name, robot, kinematics, generate(robot, *request, seconds=seconds)
 

@@ -187,9 +187,18 @@ def test_quadrupeds_of_any_size_are_understood(tmp_path_factory, length, width, 
     assert not robot.settled.others and robot.settled.tilt < 0.1
 
 
+WRISTS = "".join(
+    f"<body name='{name}_1'><joint axis='0 1 0'/><geom size='.02'/>"
+    f"<body name='{name}_2'><joint axis='1 0 0'/><geom size='.02'/></body></body>"
+    for name in ("left", "right")
+)
+"""Two chains of joints that all end where they begin."""
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        (f"<mujoco><worldbody><body><freejoint/><geom size='.1'/>{WRISTS}</body></worldbody></mujoco>", "no legs"),
         ("no xml", "not readable as XML"),
         ("<html/>", "root element <html>"),
         ('<robot name="r"/>', "no <link>"),
@@ -266,6 +275,21 @@ def test_model_with_impossible_numbers_or_too_many_parts_is_refused(tmp_path, mo
         adopt_model(path, "dog")
     assert str(refusal.value).startswith(f"{path}")
     assert sorted(os.listdir(tmp_path)) == ["defaults.xml", "model.xml", "numbers.xml", "part.xml"]  # no log of MuJoCo
+
+
+def test_model_that_includes_itself_or_a_pipe_is_refused(tmp_path):
+    body = "<worldbody><body><freejoint/><geom size='.1'/></body></worldbody>"
+    path, other = tmp_path / "robot.xml", tmp_path / "other.xml"
+    os.mkfifo(tmp_path / "pipe.xml")
+    for part, message in (
+        ("<asset><model name='again' file='robot.xml'/></asset>", "robot.xml includes robot.xml, which has it too"),
+        ("<asset><model name='other' file='other.xml'/></asset>", "robot.xml includes robot.xml, which has it too"),
+        ("<include file='pipe.xml'/>", "robot.xml includes pipe.xml, which is no file"),
+    ):
+        path.write_text(f"<mujoco>{part}{body}</mujoco>")
+        other.write_text(f"<mujoco><asset><model name='robot' file='robot.xml'/></asset>{body}</mujoco>")
+        with pytest.raises(ValueError, match=message):
+            read_model(path)
 
 
 def test_legs_with_hundreds_of_joints_are_refused(tmp_path):

@@ -1,6 +1,7 @@
 """The file of a page: what is written is what is read, nothing in it can end its script, and models stand alone."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -69,7 +70,11 @@ def test_page_add_keeps_others_and_replaces_the_same(template, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"<html></html>", b'<script type="application/json" id="page-data">[]</script>']
+    "content",
+    [
+        *(b"", b"<html></html>", b'<script type="application/json" id="page-data">[]</script>'),
+        b'<script type="application/json" id="page-data">' + b"[" * 100_000 + b"</script>",
+    ],
 )
 def test_page_add_to_another_file_is_one_error(content, template, tmp_path):
     path = tmp_path / "other.html"
@@ -77,6 +82,12 @@ def test_page_add_to_another_file_is_one_error(content, template, tmp_path):
     with pytest.raises(ValueError, match="is not a page of this version"):
         write_page(path, ROBOT, added=True)
     assert path.read_bytes() == content
+
+
+def test_page_add_to_a_pipe_is_one_error(template, tmp_path):
+    os.mkfifo(tmp_path / "walk.html")
+    with pytest.raises(ValueError, match="is not a file"):
+        write_page(tmp_path / "walk.html", ROBOT, added=True)
 
 
 def test_page_without_its_template_says_make_page(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -62,6 +63,11 @@ def test_watch_keeps_the_newest_evaluation_and_counts_faults(watch, tmp_path):
     assert news.checkpoint == 20
 
 
+def test_watch_of_negative_numbers_of_faults_leaves_them_out(watch, tmp_path):
+    append(tmp_path, *({"iteration": i, "faults/state": -1e308, "faults/action": 1e308} for i in range(3)))
+    assert watch.look().faults == {"faults/action": 1e15}
+
+
 def test_watch_time_left_is_that_of_the_mean_speed(tmp_path):
     append(tmp_path, {"iteration": 30})
     os.utime(tmp_path / "metrics.jsonl", (1100.0, 1100.0))
@@ -105,6 +111,13 @@ def test_watch_of_a_line_that_is_no_record_counts_it_and_goes_on(line, watch, tm
     (tmp_path / "metrics.jsonl").write_bytes(line + b'\n{"iteration": 7}\n')
     news = watch.look()
     assert news.damaged == 1 and news.records == [{"iteration": 7}]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_watch_of_metrics_that_are_no_file_has_no_records(kind, watch, tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
+    assert watch.look().records == []
 
 
 def test_line_with_values_that_are_no_finite_numbers_leaves_them_out():

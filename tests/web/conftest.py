@@ -1,6 +1,5 @@
 """A page of a trained Go2 in Chromium."""
 
-import json
 import shutil
 import time
 from contextlib import contextmanager
@@ -27,8 +26,7 @@ def go2():
 
     def gather(folder: Path):
         onnx = Path(shutil.copy(Path(__file__).with_name("go2_flat.onnx"), folder / "policy.onnx"))
-        onnx.with_suffix(".json").write_text(json.dumps(open_onnx(onnx)[0]))
-        return gather_robot(env, flat_task(), onnx, ("policy",), {"Task": "go2_flat"})
+        return gather_robot(env, flat_task(), onnx, open_onnx(onnx)[0], ("policy",), {"Task": "go2_flat"})
 
     return gather
 

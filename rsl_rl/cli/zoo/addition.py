@@ -27,12 +27,15 @@ def add_entry(zoo: Zoo, flags: argparse.Namespace) -> int:
         task, made_by = read_run(flags.entry_of)
         name = flags.name or task.partition(":")[2] or task
         zoo.require_free(name, flags.replace)
+        if not flags.licence.strip():
+            raise ValueError("--licence is empty; give the licence of the policy, such as BSD-3-Clause")
     sizes = ("num_envs", "seconds", "num_seeds")
     wanted = [word for size in sizes for word in (f"--{size}", str(getattr(flags, size)))]
     wanted += joystick_flags(flags.robot_hours)
     place = ["--task", task, "--load_run", str(flags.entry_of.resolve()), "--checkpoint", flags.checkpoint]
     args = parse(evaluate.Flags, "", from_run=True, argv=[*place, *wanted, "--report", "none"])
     with usage_errors(), tempfile.TemporaryDirectory() as exported, zoo.new_entry(name, flags.replace) as folder:
+        evaluate.require_positive_flags(args.flags)
         training = describe_training(args, made_by)
         if not export_run(args, Path(exported)):
             raise ValueError("the exported files do not act like the policy; no entry is written")
@@ -178,7 +181,6 @@ def measure(args: Arguments) -> Evaluation:
     from rsl_rl.evaluation.evaluate import finite
 
     flags, seed = args.flags, args.cfg.seed + 1000
-    evaluate.require_positive_flags(flags)
     (candidate,) = evaluate.load_candidates(evaluate.find_checkpoints([args]))
     result = evaluate.evaluate_candidate(candidate, flags, seed)
     evaluate.print_tables([result], f"{flags.num_envs} robots, {flags.seconds:g} s, {flags.num_seeds} seed(s)")

@@ -96,10 +96,12 @@ def parser() -> FlagParser:
 
 def print_list(zoo: "Zoo", flags: argparse.Namespace) -> int:
     """Print a line for each policy; a damaged one is named, and the exit code is 1."""
+    from rsl_rl.zoo.entries import read_entry
+
     rows, damaged = [LIST_COLUMNS], []
     for name in zoo.names():
         try:
-            rows.append(list_cells(zoo.find(name)))
+            rows.append(list_cells(read_entry(zoo.folder / name)))
         except (ValueError, OSError) as error:
             damaged.append(str(error))
     print_table("", rows)

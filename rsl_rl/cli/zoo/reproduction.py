@@ -15,6 +15,7 @@ from rsl_rl.cli.errors import print_line, usage_errors
 from rsl_rl.cli.experiments import default_log_root
 from rsl_rl.cli.trainings import TrainProcesses, describe_exit
 from rsl_rl.cli.zoo.addition import joystick_flags
+from rsl_rl.utils.config_io import read_yaml, short_repr
 from rsl_rl.utils.files import require_writable
 from rsl_rl.zoo.card import Card
 from rsl_rl.zoo.entries import CONFIG, ONNX, Entry, setting_differences, sha256_of
@@ -27,6 +28,7 @@ def reproduce_entry(entry: Entry, flags: argparse.Namespace) -> int:
     card = entry.card
     with usage_errors():
         words = training_flags(card)
+        require_checkpoint(entry)
         folder = (flags.log_root or default_log_root() / "zoo").resolve()
         require_writable(folder)
         reasons = environment_differences(card)
@@ -64,6 +66,17 @@ def training_flags(card: Card) -> List[str]:
         if f"--{name}" not in given:
             words += [f"--{name}", value]
     return words[2:]
+
+
+def require_checkpoint(entry: Entry) -> None:
+    """Raise a ValueError if the training of an entry ends before its checkpoint."""
+    checkpoint, runner = entry.card.training.checkpoint, read_yaml(entry.folder / CONFIG).get("runner")
+    last = runner.get("max_iterations") if isinstance(runner, dict) else None
+    if isinstance(checkpoint, int) and not (isinstance(last, int) and checkpoint <= last):
+        raise ValueError(
+            f"{entry.card.name}: the card names the checkpoint {checkpoint}, and its {CONFIG} ends with "
+            f"max_iterations={short_repr(last)}; get the entry again"
+        )
 
 
 def environment_differences(card: Card) -> List[str]:

@@ -46,7 +46,7 @@ ONCE = {"torque limit", "late action", "IMU turned", "quaternion order", "quater
 MOST_GAIN = 8.0
 """Largest factor between the gains of a robot and the policy's, of all corrections together."""
 
-DOUBT, RIVALS = 0.4, 2
+DOUBT, RIVALS = 0.33, 2
 """Cost of an explanation above which others are tried first, and how many."""
 
 _FAR = 0.3
@@ -145,12 +145,15 @@ class Search:
         )
 
     def hidden(self, state: State) -> List[Candidate]:
-        """Return the explanations that another fault may hide: in a wrong quaternion a turn of the IMU is not seen."""
-        return [
-            Candidate(fault, costs(self.replay, fault.correct(state.motion), self.final, state.actuation))
-            for fault in self.known
-            if fault.kind == "quaternion order"
-        ]
+        """Return the explanations that another fault may hide: in a wrong quaternion a turn of the IMU is not seen, and
+        a turn alone helps little where the gains are wrong too."""
+        found = []
+        for kind in ("quaternion order", "IMU turned"):
+            able = [fault for fault in self.known if fault.kind == kind]
+            changes = [(fault.correct, state.actuation) for fault in able]
+            best = able[int(many_costs(self.replay, state.motion, self.final[::3], changes).argmin())]
+            found.append(Candidate(best, costs(self.replay, best.correct(state.motion), self.final, state.actuation)))
+        return found
 
     def corrected(self, state: State, best: Candidate, others: Sequence[Candidate]) -> State:
         """Return a state with a further correction."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
 
 from rsl_rl.motion.clip import Clip, load_clip, read_arrays
-from rsl_rl.motion.importers.bodies import match_places, match_poses
+from rsl_rl.motion.importers.bodies import Posed, match_places, match_poses
 from rsl_rl.motion.importers.evidence import decide
 from rsl_rl.motion.importers.orders import ask_for_joints, columns_of
-from rsl_rl.motion.importers.source import ConventionError, Given, Source
+from rsl_rl.motion.importers.source import ConventionError, Given, OtherBodiesError, Source
 from rsl_rl.motion.kinematics import Kinematics, build_clip
 from rsl_rl.motion.legs import legs_of
 from rsl_rl.robots import Robot
@@ -81,11 +81,20 @@ def interpret(source: Source, robot: Robot, given: Given) -> Imported:
     kinematics, legs = Kinematics(robot), legs_of(robot)
     whole, bad = _without_gaps(source)
     fps = given.fps or source.fps
-    if source.body_quat is not None:
-        posed = match_poses(whole, kinematics, legs, given)
+    posed: Optional[Posed] = None
+    first: List[str] = []
+    if whole.body_quat is not None:
+        try:
+            posed = match_poses(whole, kinematics, legs, given)
+        except OtherBodiesError:
+            if not given.joints or whole.joints is None:
+                raise
+            whole, first = _first_body(whole), ["its bodies are not the robot's links: only the first one is read"]
+    if posed is not None:
         pos, quat, joint_pos, notes = posed.root_pos, posed.root_quat, posed.joint_pos, list(posed.notes)
     else:
         orders, notes = columns_of(whole, given, kinematics)
+        notes = first + notes
         if not orders and source.body_pos is not None:
             orders = match_places(whole, kinematics)
         if not orders:
@@ -110,6 +119,13 @@ def interpret(source: Source, robot: Robot, given: Given) -> Imported:
         values[gaps] = torch.nan
     name = Path(source.name).stem
     return Imported(build_clip(kinematics, pos, quat, joint_pos, fps, name), tuple(notes))
+
+
+def _first_body(source: Source) -> Source:
+    """Return a source with the first body as the root, and without bodies."""
+    assert source.body_pos is not None and source.body_quat is not None
+    root = {"root_pos": source.body_pos[:, 0], "root_quat": source.body_quat[:, 0]}
+    return replace(source, **root, body_pos=None, body_quat=None)
 
 
 _DOUBTS = {

@@ -14,7 +14,16 @@ import torch
 from torch import Tensor
 
 from rsl_rl.motion.importers.evidence import Columns, euler_quat, up_quat
-from rsl_rl.motion.importers.source import ANGLES, LENGTHS, QUATERNIONS, UPS, ConventionError, Given, Source
+from rsl_rl.motion.importers.source import (
+    ANGLES,
+    LENGTHS,
+    QUATERNIONS,
+    UPS,
+    ConventionError,
+    Given,
+    OtherBodiesError,
+    Source,
+)
 from rsl_rl.motion.kinematics import BodyFrames, Kinematics
 from rsl_rl.motion.legs import Legs
 from rsl_rl.motion.rotations import conjugate, from_matrix, multiply, rotate
@@ -84,12 +93,15 @@ def match_poses(source: Source, kinematics: Kinematics, legs: Legs, given: Given
     place, turns = torch.as_tensor(source.body_pos), torch.as_tensor(source.body_quat)
     turns = torch.nn.functional.normalize(turns, dim=-1)
     if place.shape[1] < len(links):
-        raise ValueError(f"{source.name} has {place.shape[1]} bodies, and the robot {len(links)}; check --robot")
+        raise OtherBodiesError(f"{source.name} has {place.shape[1]} bodies, and the robot {len(links)}; check --robot")
     worlds: List[Optional[Tensor]] = [None, *(_axes_turns() if source.rest_aligned else ())]
     found: List[Tuple[Dict[str, str], Tensor, Tensor, Tensor]] = []
-    for order, length, world in itertools.product(
-        [given.quaternion] if given.quaternion else QUATERNIONS, [given.length] if given.length else LENGTHS, worlds
-    ):
+    options: List[Tuple[str, List[int], str, Optional[Tensor]]] = []
+    orders = ["wxyz"] if source.rest_aligned else [given.quaternion] if given.quaternion else QUATERNIONS
+    for length in [given.length] if given.length else LENGTHS:
+        roots = _roots(links, place[rows] * LENGTHS[length])
+        options += [(length, roots, order, world) for order in orders for world in worlds if roots]
+    for length, roots, order, world in options:
         pos = place * LENGTHS[length]
         quat = turns if order == "wxyz" else turns[..., [3, 0, 1, 2]]
         if world is not None:
@@ -98,7 +110,7 @@ def match_poses(source: Source, kinematics: Kinematics, legs: Legs, given: Given
                 multiply(multiply(world.expand_as(quat), quat), conjugate(world).expand_as(quat)),
             )
         aligned = world is not None
-        for bodies in _assignments(links, pos[rows], quat[rows], aligned):
+        for bodies in _assignments(links, roots, pos[rows], quat[rows], aligned):
             own = quat[:, bodies]
             if aligned:
                 own = multiply(own, torch.stack([link.rest for link in links]).expand_as(own))
@@ -108,9 +120,9 @@ def match_poses(source: Source, kinematics: Kinematics, legs: Legs, given: Given
             if not any(_equal(new, old) for old in found):
                 found.append(new)
     if not found:
-        raise ValueError(
+        raise OtherBodiesError(
             f"{source.name}: no order of its {place.shape[1]} bodies, unit or order of quaternions makes them the "
-            "links of this robot; check --robot"
+            "links of this robot; check --robot, or give --joints to read only its first body and its joints"
         )
     low, high = kinematics.limits.unbind(1)
     possible = [x for x in found if ((low - x[3]).clamp(min=0) + (x[3] - high).clamp(min=0)).mean() < _BEYOND]
@@ -143,7 +155,18 @@ def _axes_turns() -> List[Tensor]:
     return found
 
 
-def _assignments(links: Sequence[Link], pos: Tensor, quat: Tensor, aligned: bool) -> List[List[int]]:
+def _roots(links: Sequence[Link], pos: Tensor) -> List[int]:
+    """Return the bodies [S, B] that may be the trunk: with bodies as far away as the links that hang on it."""
+    arms = [link.offset.norm() for link in links if link.parent == 0 and not link.anchor.any()]
+    apart = (pos.unsqueeze(2) - pos.unsqueeze(1)).norm(dim=3)  # [S, B, B]
+    near = [((apart - arm).abs().amax(dim=0) < _PLACE).any(dim=1) for arm in arms]
+    every = torch.stack(near).all(dim=0) if near else torch.ones(pos.shape[1], dtype=torch.bool)
+    return every.nonzero().squeeze(1).tolist()
+
+
+def _assignments(
+    links: Sequence[Link], roots: Sequence[int], pos: Tensor, quat: Tensor, aligned: bool
+) -> List[List[int]]:
     """Return the assignments of bodies [S, B] to links that fit; each lists the body of each link."""
     found: List[List[int]] = []
 
@@ -155,7 +178,7 @@ def _assignments(links: Sequence[Link], pos: Tensor, quat: Tensor, aligned: bool
         for body in _candidates(links, len(bodies), bodies, pos, quat, aligned):
             extend([*bodies, body])
 
-    for body in range(pos.shape[1]):
+    for body in roots:
         extend([body])
     return found
 

@@ -11,6 +11,7 @@ from typing import Dict, List
 
 import numpy as np
 import torch
+from pybvh import read_bvh_file
 
 from rsl_rl.motion.clip import LARGEST
 from rsl_rl.motion.importers.source import Given, Source
@@ -20,8 +21,6 @@ from rsl_rl.utils.files import read_file
 
 def read(path: Path, given: Given) -> Source:
     """Return what a file says: poses of bodies by forward kinematics of its skeleton."""
-    from pybvh import read_bvh_file
-
     read_file(path, LARGEST)  # says what is wrong with a file that is missing or too large
     try:
         with warnings.catch_warnings():

@@ -12,14 +12,28 @@ from rsl_rl.utils.registry import suggest
 _LEG = ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")
 _ARM = ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow", "wrist_roll", "wrist_pitch", "wrist_yaw")
 
+_WAIST = ("waist_yaw", "waist_roll", "waist_pitch")
+_BOTH = ("left", "right")
+
 PUBLIC: Dict[str, Tuple[str, ...]] = {
     "g1_29": (
-        *(f"{side}_{joint}_joint" for side in ("left", "right") for joint in _LEG),
-        *(f"waist_{axis}_joint" for axis in ("yaw", "roll", "pitch")),
-        *(f"{side}_{joint}_joint" for side in ("left", "right") for joint in _ARM),
+        *(f"{side}_{joint}_joint" for side in _BOTH for joint in _LEG),
+        *(f"{joint}_joint" for joint in _WAIST),
+        *(f"{side}_{joint}_joint" for side in _BOTH for joint in _ARM),
+    ),
+    "g1_29_breadth": tuple(  # the shoulders hang on the torso, below the waist
+        f"{joint}_joint"
+        for level in range(10)
+        for joint in (
+            *(f"{side}_{_LEG[level]}" for side in _BOTH if level < 3),
+            *(_WAIST[level] for _ in range(1) if level < 3),
+            *(f"{side}_{_LEG[level]}" for side in _BOTH if 3 <= level < 6),
+            *(f"{side}_{_ARM[level - 3]}" for side in _BOTH if level >= 3),
+        )
     ),
 }
-"""Orders of files of public data: the Unitree G1 with 29 joints, as in Unitree's LAFAN1 files, mjlab and BONES-SEED."""
+"""Orders of the Unitree G1 with 29 joints in public data: that of MuJoCo, as in Unitree's LAFAN1 files, mjlab and
+BONES-SEED, and that of Isaac Lab, as in BeyondMimic's files."""
 
 
 def breadth_first(kinematics: Kinematics) -> Tuple[str, ...]:
@@ -77,7 +91,7 @@ def ask_for_joints(source: Source, kinematics: Kinematics) -> ConventionError:
     count, own = source.joints.shape[1], kinematics.joint_names
     if count != len(own):
         known = [name for name, names in PUBLIC.items() if len(names) == count]
-        also = f", or --joints {known[0]}" if known else ""
+        also = f", or --joints {' or '.join(known)}" if known else ""
         return ConventionError(
             f"{source.name} has {count} joints without names, and the robot {len(own)}: add --joints with a name for "
             f"each column{also}"

@@ -35,8 +35,7 @@ class _Dtype:
         code = str(self.code)
         if code[:1] not in "biufSU" or len(code) > 6:
             raise pickle.UnpicklingError(f"arrays of {code or 'nothing'} are not read")
-        found = np.dtype(code)
-        return found if self.order == "|" or self.order == "=" else found.newbyteorder(str(self.order))
+        return np.dtype(f"{self.order}{code}" if self.order in ("<", ">") else code)
 
 
 class _Array:
@@ -62,7 +61,7 @@ def _shaped(data: Any, dtype: Any, shape: Any, order: str = "C") -> np.ndarray:
     if not isinstance(data, (bytes, bytearray)):
         raise pickle.UnpicklingError("an array without its numbers, or of objects, is not read")
     own = dtype.build() if isinstance(dtype, _Dtype) else np.dtype(dtype)
-    return np.frombuffer(bytes(data), own).reshape(shape, order="F" if order == "F" else "C")
+    return np.frombuffer(bytes(data), own).reshape(shape, order="F" if order == "F" else "C").copy()
 
 
 def _reconstruct(*arguments: Any) -> _Array:

@@ -32,6 +32,10 @@ class ConventionError(ValueError):
     """A convention of a file that has to be given; the message names the flag."""
 
 
+class OtherBodiesError(ValueError):
+    """A file whose bodies are not the links of the robot."""
+
+
 @dataclass(frozen=True)
 class Given:
     """Conventions that the user knows; None and "" mean that they are to be found."""

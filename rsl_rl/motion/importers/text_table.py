@@ -25,10 +25,14 @@ def read_table(path: Path) -> Table:
         text = read_file(path, LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file ({error.reason} at byte {error.start})") from error
+    if not text.strip():
+        raise ValueError(f"{path} is empty")
     first = text.partition("\n")[0]
     separator = next((mark for mark in (",", ";", "\t") if mark in first), None)
     cells = [cell.strip().strip('"') for cell in first.strip().split(separator)]
     header = cells if any(not _is_number(cell) for cell in cells) else []
+    if header and not text.partition("\n")[2].strip():
+        raise ValueError(f"{path} has only one row, which is not of numbers")
     try:
         values = np.loadtxt(io.StringIO(text), delimiter=separator, skiprows=int(bool(header)), ndmin=2, comments=None)
     except ValueError as error:
