@@ -199,7 +199,8 @@ class Policy:
         the base frame or the world frame [m/s]; joints [rad], [rad/s] in the order of ``joint_names``. Order and units
         may be others, by the description. Values that the policy does not use may be omitted. The clock is sine and
         cosine of the gait's phase; if omitted, it runs with the calls of the episode. References are what
-        references.py gives, and ``base_pos`` is the position of the base in their world. A style is 1 for one of ``commands.style.styles`` of the description, and 0 for the others.
+        references.py gives, and ``base_pos`` is the position of the base in their world. A style is 1 for one of
+        ``commands.style.styles`` of the description, and 0 for the others.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         The network reads the command within the range of the training, after the limits of its acceleration, which

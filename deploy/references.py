@@ -8,9 +8,9 @@ Needs numpy, and references.npz, which the export has written beside policy.onnx
     while not references.is_over:  # once in policy.control_period seconds
         targets = policy(**references.next(), base_quat=quat, base_pos=pos, base_ang_vel=..., joint_pos=..., ...)
 
-Another source gives the same names: reference_base_pos [m] and reference_base_quat (w x y z) are where the base is to be
-in the world after the control step, reference_joint_pos [rad] and reference_joint_vel [rad/s] those of the joints, in the
-policy's own order and angles. If the policy reads frames ahead, then joints are all of them, one after the other.
+Another source gives the same names: reference_base_pos [m] and reference_base_quat (w x y z) are where the base is to
+be in the world after the control step, reference_joint_pos [rad] and reference_joint_vel [rad/s] those of the joints,
+in the policy's own order and angles. If the policy reads frames ahead, joints are all of them, one after the other.
 """
 
 from pathlib import Path
