@@ -6,6 +6,8 @@ Needs numpy and onnxruntime, and no other file than policy.onnx: copy both to th
     while True:  # once in policy.control_period seconds; policy.reset() at the start of each episode
         targets = policy(command=(0.5, 0.0, 0.0), base_quat=..., base_ang_vel=..., joint_pos=..., joint_vel=...)
 
+A policy that follows a motion also gets the reference of each step, for example from references.py.
+
 The robot follows the targets with PD loops of policy.stiffness and policy.damping, up to policy.torque_limits.
 
 A reading that is missing (None), not finite or larger than any in training cannot be used, nor can an output of the
@@ -52,8 +54,13 @@ _MAX_SIZE = 1_000_000_000  # of a file [bytes]
 _FLOAT_MAX = np.finfo(np.float32).max
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
+FRAMES.update(reference_joint_pos="joint", reference_joint_vel="joint", reference_offset="base", reference_turn="base")
+FRAMES["style"] = "base"
 """The observation terms that a robot can provide, and the frame of each."""
+_SIZES = {"gait_clock": 2, "reference_turn": 6}
 _SOURCES = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
+_SOURCES["reference_offset"] = "base_pos and reference_base_pos with base_quat"
+_SOURCES["reference_turn"] = "reference_base_quat with base_quat"
 
 
 class PolicyStoppedError(ValueError):
@@ -180,12 +187,20 @@ class Policy:
         base_lin_vel: Vector = None,
         base_lin_vel_world: Vector = None,
         gait_clock: Vector = None,
+        base_pos: Vector = None,
+        reference_base_pos: Vector = None,
+        reference_base_quat: Vector = None,
+        reference_joint_pos: Vector = None,
+        reference_joint_vel: Vector = None,
+        style: Vector = None,
     ) -> np.ndarray:
         """Return the next observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z,
         base to world, and angular velocity in the base frame [rad/s], both as the IMU gives them; linear velocity in
         the base frame or the world frame [m/s]; joints [rad], [rad/s] in the order of ``joint_names``. Order and units
         may be others, by the description. Values that the policy does not use may be omitted. The clock is sine and
-        cosine of the gait's phase; if omitted, it runs with the calls of the episode.
+        cosine of the gait's phase; if omitted, it runs with the calls of the episode. References are what
+        references.py gives, and ``base_pos`` is the position of the base in their world. A style is 1 for one of
+        ``commands.style.styles`` of the description, and 0 for the others.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         The network reads the command within the range of the training, after the limits of its acceleration, which
@@ -205,6 +220,11 @@ class Policy:
             "joint_vel": joint_vel,
             "action": self.last_action,
             "gait_clock": self._gait(limited, gait_clock),
+            "style": style,
+            "reference_joint_pos": reference_joint_pos,
+            "reference_joint_vel": reference_joint_vel,
+            "reference_offset": _offset(quat, base_pos, reference_base_pos),
+            "reference_turn": _axes(quat, reference_base_quat),
         }
         parts, start = [], 0
         last = None if self.last_obs is None else self.last_obs[self._term_order]
@@ -272,6 +292,8 @@ class Policy:
         array, mapping = array * self._mapping.units.get(name, 1.0), self._mapping
         if name == "base_ang_vel":
             return _to_base(mapping.imu_mounting, array)
+        if name == "reference_joint_pos":
+            return array - np.tile(self._default, len(array) // len(self._default))
         if name == "joint_pos":
             return mapping.signs * (array[self._robot_index] - mapping.zeros) - self._default
         return mapping.signs * array[self._robot_index] if name == "joint_vel" else array
@@ -580,7 +602,11 @@ def _terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.ndarray, i
     terms = []
     for name, term in zip(names, described):
         frame, history = FRAMES[name], term.get("history", 1)
-        size = len(description["joint_names"]) if frame == "joint" else 2 if name == "gait_clock" else 3
+        size = len(description["joint_names"]) if frame == "joint" else _SIZES.get(name, 3)
+        if name == "style" and _is_count(term.get("size")):
+            size = term["size"]
+        if name in ("reference_joint_pos", "reference_joint_vel") and _is_count(term.get("size")):
+            size *= max(1, term["size"] // size)  # of several frames
         scale = _numbers(term.get("scale"), (size,) if isinstance(term.get("scale"), list) else ())
         clip = (
             np.array((-_FLOAT_MAX, _FLOAT_MAX), np.float32)
@@ -645,6 +671,25 @@ def _gait_clock(description: Mapping[str, Any]) -> Optional[Tuple[float, Optiona
             f"the gait clock is {_short(clock)}; give a period and a dead_zone, or export the policy again"
         )
     return clock["period"], clock["dead_zone"]
+
+
+def _offset(quat: Optional[np.ndarray], base_pos: Vector, reference: Vector) -> Optional[np.ndarray]:
+    """Return the position of the reference in the base frame; None without usable readings."""
+    own, wanted = _numbers(base_pos, (3,)), _numbers(reference, (3,))
+    return None if quat is None or own is None or wanted is None else _to_base(quat, wanted - own)
+
+
+def _axes(quat: Optional[np.ndarray], reference: Vector) -> Optional[np.ndarray]:
+    """Return the x and the y axis of the reference in the base frame, x1 y1 x2 y2 x3 y3; None without readings."""
+    wanted = _numbers(reference, (4,))
+    if quat is None or wanted is None or not abs(np.linalg.norm(wanted) - 1.0) < 0.01:
+        return None
+    x, y = (_to_base(quat, _to_base(_inverse(wanted), axis)) for axis in np.eye(3, dtype=np.float32)[:2])
+    return np.stack((x, y), axis=1).ravel()
+
+
+def _inverse(quat: np.ndarray) -> np.ndarray:
+    return quat * np.array((1, -1, -1, -1), np.float32)
 
 
 def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -25,6 +25,14 @@ READINGS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "joint_vel": ((), " [rad/s]"),
 }
 """Readings in the order of a log, the names of their numbers, those of the joints if empty, and the unit."""
+REFERENCES: Dict[str, Tuple[Tuple[str, ...], str]] = {
+    "base_pos": (("x", "y", "z"), " [m]"),
+    "reference_base_pos": (("x", "y", "z"), " [m]"),
+    "reference_base_quat": (("w", "x", "y", "z"), ""),
+    "reference_joint_pos": ((), " [rad]"),
+    "reference_joint_vel": ((), " [rad/s]"),
+}
+"""Readings of a policy that follows a motion, see references.py."""
 TRACE_TOLERANCE = 1e-4
 """Largest difference of a number of the observation, an action or a joint target [rad] from a trace."""
 
@@ -64,7 +72,7 @@ class Log:
         """Write the row of a call: the time of its beginning [s], the readings as given, and the targets returned."""
         policy, row = self._policy, [f"{now:.6f}", str(episode)]
         joints, unusable = len(policy.joint_names), bool(policy.held) or targets is None
-        for name, (parts, _) in READINGS.items():
+        for name, (parts, _) in readings_of(policy.description).items():
             row += _cells(readings.get(name), len(parts) or joints)
         row += _cells(None if unusable else policy.last_obs, policy.description["inputs"]["obs"][-1])
         row += _cells(None if unusable else policy.last_action, joints)
@@ -75,10 +83,26 @@ class Log:
             csv.writer(file, lineterminator="\n").writerow(row)
 
 
+def readings_of(description: Mapping[str, Any]) -> Dict[str, Tuple[Tuple[str, ...], str]]:
+    """Return the readings of a policy as those of READINGS, with its style and the references if it reads some; joints
+    of several frames are numbered."""
+    terms, readings = {term["name"]: term for term in description["observations"]}, dict(READINGS)
+    if "style" in terms:
+        readings["style"] = (tuple(f"{i}" for i in range(terms["style"]["size"])), "")
+    if not any(name.startswith("reference_") for name in terms):
+        return readings
+    readings, joints = {**readings, **REFERENCES}, description["joint_names"]
+    for name in ("reference_joint_pos", "reference_joint_vel"):
+        size = terms[name]["size"] if name in terms else len(joints)
+        parts = tuple(f"{joints[i % len(joints)]}.{i // len(joints)}" for i in range(size))
+        readings[name] = (parts, REFERENCES[name][1])
+    return readings
+
+
 def log_columns(joint_names: Sequence[str], description: Mapping[str, Any]) -> List[str]:
     """Return the header of a log, in which the robot lists its joints in this order."""
     header, units = ["time [s]", "episode"], description.get("units", {})
-    for name, (parts, unit) in READINGS.items():
+    for name, (parts, unit) in readings_of(description).items():
         unit = f" [{units[name]}]" if name in units else unit
         parts = tuple(description.get("quaternion_order", parts)) if name == "base_quat" else parts
         header += [f"{name}.{part}{unit}" for part in parts or joint_names]
@@ -137,7 +161,7 @@ def replay_trace(policy: Policy, trace: Mapping[str, np.ndarray]) -> Tuple[Optio
 
     Each step starts from the recorded last action, so that rounding does not accumulate.
     """
-    readings = {name: trace[name] for name in READINGS if name in trace}
+    readings = {name: trace[name] for name in readings_of(policy.description) if name in trace}
     first, seconds = None, np.zeros(len(trace["action"]))
     for step in range(len(seconds)):
         if trace["episode_start"][step]:

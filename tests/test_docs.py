@@ -239,6 +239,11 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         f"PYTHONPATH=PATH_OF_THIS_REPOSITORY python tests/compat/probes.py {version}": "tests/compat/test_probes.py"
         for version in (3, 5)
     },
+    **{
+        f"rsl-rl {command} --task go2_track": "tests/cli/test_track.py, slow"
+        for command in ("train", "evaluate", "play")
+    },
+    "rsl-rl train --task go2_style": "tests/test_architecture.py",
     "rsl-rl train --task go2_rough": "tests/cli/test_on_terrain.py",
     "rsl-rl evaluate --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_on_terrain.py",
     "rsl-rl play --task go2_rough --terrain stairs_up --level 5": "tests/cli/test_on_terrain.py",
@@ -464,7 +469,18 @@ def test_every_program_is_run(root):
         *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
         *("motors.py", "randomised_task.py", "limited_ppo.py", "own_metric.py", "audit_go2.py"),
+        *("my_track.py", "my_style.py"),
     }
+
+
+def test_programs_of_tracking_give_a_task_of_clips_and_one_with_a_style(saved_programs):
+    task = importlib.import_module("my_track").MyTrack().env
+    env = dataclasses.replace(task, num_envs=2).build()
+    assert env.commands.sources["motion"].reference.names == ("trot speed=0.3", "trot speed=0.7", "bow")
+    cfg = importlib.import_module("my_style").MyStyle()
+    env = dataclasses.replace(cfg.env, num_envs=2).build()
+    style = cfg.extensions[0].build(env, None, "cpu")
+    assert style.demonstrated.shape[1] == 2 * env.get_observations()["style"].shape[1]
 
 
 def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):

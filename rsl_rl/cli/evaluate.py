@@ -258,6 +258,7 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
     from rsl_rl.evaluation.curriculum import for_curriculum, measure_level
     from rsl_rl.evaluation.endurance import evaluate_joystick
     from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed, measure_drift
+    from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking, metrics_of, tracks_motions
     from rsl_rl.utils.progress import ProgressLines
 
     name, policy, checkpoint, env_steps, env_cfg, device, task, disturbance = candidate
@@ -266,6 +267,10 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
         env = env_cfg.build(device, seed=own_seed)
         feet = tuple(env.sim.foot_names)
         result = evaluate_seed(env, policy, flags.seconds)
+        if tracks_motions(env):
+            env = for_tracking(env_cfg).build(device, seed=own_seed)
+            result = result._replace(clips=measure_tracking(env, policy))
+            result.metrics.update(metrics_of(result.clips))
         if flags.standing:
             result.metrics.update(measure_drift(for_standing(env_cfg).build(device, seed=own_seed), policy))
         if flags.curriculum:
@@ -284,6 +289,7 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
 def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
     from rsl_rl.evaluation.endurance_report import failure_rows, small_command_rows
     from rsl_rl.evaluation.evaluate import SATURATION_LIMIT, metric_names
+    from rsl_rl.evaluation.motion_tracking import LOOP_TIME, clip_rows
 
     names, limits = [one.name for one in eval_results], eval_results[0].env_cfg.gate
     spread = ", means over the seeds with 95 % intervals" if eval_results[0].intervals else ""
@@ -304,6 +310,11 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
     print_table(f"{subject}: {conditions}{spread}", whole)
     if len(bins) > 1:
         print_table("Tracking errors by command: velocity in m/s, yaw rate in rad/s", bins)
+    for one in (one for one in eval_results if one.clips):
+        whose = f"{one.name}: " if len(eval_results) > 1 else ""
+        print_table(
+            f"{whose}each clip from its first frame to its last, loops for {LOOP_TIME:g} s", clip_rows(one.clips)
+        )
     for one in (one for one in eval_results if one.joystick):
         whose = f"{one.name}: " if len(eval_results) > 1 else ""
         titles = ("endurance under a joystick", "smallest command that is followed [m/s, rad/s]")
@@ -330,10 +341,16 @@ def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:
 def write_report(path: Path, task: str, conditions: str, eval_results: Sequence["EvalResult"]) -> str:
     """Write the report and return a line on it; an error of the disk does not end the script."""
     from rsl_rl.evaluation.endurance_report import endurance_html
+    from rsl_rl.evaluation.motion_report import tracking_html
     from rsl_rl.evaluation.report import report_html
     from rsl_rl.utils.files import atomic_write
 
-    page = report_html(f"{task}: evaluation", f"{conditions}.", eval_results, list(endurance_html(eval_results)))
+    page = report_html(
+        f"{task}: evaluation",
+        f"{conditions}.",
+        eval_results,
+        [*tracking_html(eval_results), *endurance_html(eval_results)],
+    )
     try:
         atomic_write(path, page.encode())
     except OSError as error:
@@ -357,6 +374,11 @@ def as_json(eval_results: Sequence["EvalResult"]) -> Dict[str, Any]:
             "intervals": one.intervals,
             "falls": one.falls,
             "tracking": [row._asdict() for row in one.tracking],
+            **(
+                {"clips": [{**clip._asdict(), "success_rate": clip.success_rate} for clip in one.clips]}
+                if one.clips
+                else {}
+            ),
             **({"joystick": {name: test.as_dict() for name, test in one.joystick.items()}} if one.joystick else {}),
         }
         for one in eval_results

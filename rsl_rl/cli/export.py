@@ -1,12 +1,15 @@
 """Export a trained policy in all formats, and compare each file with the policy."""
 
 import hashlib
+import io
 import json
 import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
 
 from rsl_rl import __version__
 from rsl_rl.cli.errors import program
@@ -32,6 +35,7 @@ from rsl_rl.exporters.c import export_c
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.loading import LoadedPolicy
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.mdp.motion import Reference
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.git_state import commit_of
 
@@ -80,6 +84,10 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") 
     description = folder / "policy.json"
     atomic_write(description, (json.dumps(content, indent=2) + "\n").encode())
     print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
+    if isinstance(env, LeggedRobot) and env.state.has_part(Reference):
+        reference = Path(str(runs.__file__)).with_name("references.py")
+        atomic_write(folder / reference.name, reference.read_bytes())
+        print(f"references: {write_references(folder / 'references.npz', env.state.part(Reference))} (the clips)")
     if isinstance(env, LeggedRobot):
         deploy = Path(str(runs.__file__)).parent
         for name in ON_THE_ROBOT:
@@ -87,6 +95,27 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") 
         print(f"runner: {folder / ON_THE_ROBOT[0]} (runs policy.onnx on a robot; needs numpy and onnxruntime)")
         print(f"loop: {folder / ON_THE_ROBOT[1]} (walks with it, with a watchdog; {ON_THE_ROBOT[2]} is a driver)")
     return check_parity(formats, loaded.policy, env, groups) and (not in_c or in_c in formats)
+
+
+REFERENCE_TIME = 20.0
+"""Time for which a file of references has a loop [s]."""
+
+
+def write_references(path: Path, reference: Reference) -> Path:
+    """Write the reference motions of a task at its control rate, for references.py."""
+    arrays: Dict[str, Any] = {"clips": np.array(reference.names, dtype=np.str_)}
+    for i, frame in enumerate(reference.sequences(REFERENCE_TIME)):
+        arrays[f"{i}.joint_pos"], arrays[f"{i}.joint_vel"] = (
+            frame.joint_pos.cpu().numpy(),
+            frame.joint_vel.cpu().numpy(),
+        )
+        arrays[f"{i}.base_pos"], arrays[f"{i}.base_quat"] = (
+            x[:, 0].cpu().numpy() for x in (frame.link_pos, frame.link_quat)
+        )
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    atomic_write(path, buffer.getvalue())
+    return path
 
 
 def describe_policy(loaded: LoadedPolicy, cfg: Any, env: VecEnv) -> Dict[str, Any]:

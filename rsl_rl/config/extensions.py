@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Tuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Dict, Tuple
 
 from rsl_rl.config.base import (
     Config,
@@ -13,6 +13,7 @@ from rsl_rl.config.base import (
     require_not_negative,
     require_positive,
     require_unique,
+    require_within,
 )
 from rsl_rl.config.policy import ACTIVATIONS
 from rsl_rl.utils.registry import import_object
@@ -122,3 +123,47 @@ class ReferenceKLConfig(ExtensionConfig):
         super().__post_init__()
         require_not_negative(self, "weight")
         require_counts(self, 0, "interval")
+
+
+@dataclass(frozen=True)
+class AMPConfig(ExtensionConfig):
+    """Adversarial motion priors: a reward for transitions that look like those of reference motions (Peng et al. 2021,
+    https://arxiv.org/abs/2104.02180)."""
+
+    builds: ClassVar[str] = "rsl_rl.extensions.adversarial_motion_prior:AdversarialMotionPrior"
+
+    motions: Dict[str, Tuple[str, ...]] = field(default_factory=dict)
+    """Clips by style, files or names as in env.commands; with one style its name means nothing. Must be given."""
+    group: str = "style"
+    """Observation group that is the state of the discriminator; its terms depend on pose and velocity only, and on the
+    requested style."""
+    source: str = "rsl_rl.tasks.demonstrations:states_of_clips"
+    """Function that returns what the group observes in the clips, "package.module:function", see ``Source`` of
+    rsl_rl.extensions.adversarial_motion_prior."""
+    weight: float = 0.04
+    """Largest reward per control step."""
+    gradient_penalty: float = 10.0
+    """Weight of the squared gradient of the discriminator at the clips."""
+    replay_size: int = 16_384
+    """Earlier transitions of the policy that are kept."""
+    replay_share: float = 0.5
+    """Share of the policy's transitions that the discriminator learns from which are earlier ones."""
+    hidden_dims: Tuple[int, ...] = (128, 64)
+    """Units of each hidden layer of the discriminator."""
+    activation: str = "elu"
+    """Non-linearity: elu, selu, relu, lrelu, tanh, sigmoid, silu or gelu."""
+    learning_rate: float = 1e-4
+    """Learning rate of Adam for the discriminator."""
+    max_grad_norm: float = 1.0
+    """Largest gradient norm of the discriminator; a larger gradient is scaled down."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        require_field(self, "group", bool(self.group), " is empty; name an observation group, such as 'style'")
+        require_not_negative(self, "weight", "gradient_penalty")
+        require_counts(self, 1, "replay_size", high=10_000_000)
+        require_within(self, 0, 1, "replay_share")
+        fit = all(0 < units <= 16_384 for units in self.hidden_dims)
+        require_field(self, "hidden_dims", fit, ": give whole numbers from 1 to 16384")
+        require_choice(self, ACTIVATIONS, "activation")
+        require_positive(self, "learning_rate", "max_grad_norm")

@@ -165,12 +165,14 @@ class RewardTerm(Term):
 
 @dataclass(frozen=True)
 class TerminationTerm(Term):
-    """A condition that ends an episode as a failure."""
+    """A condition that ends an episode."""
 
     func: str = ""
     """Function of rsl_rl.tasks.mdp.terminations, or "package.module:function"; empty: the name of the term."""
     params: Dict[str, Any] = field(default_factory=dict)
     """Parameters of the function by name."""
+    time_out: bool = False
+    """Whether the episode ends as by its time limit, such as at the end of a motion, and not as a failure."""
 
 
 @dataclass(frozen=True)

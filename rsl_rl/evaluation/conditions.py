@@ -40,6 +40,11 @@ JOYSTICK_METRICS = {
 }
 """Description and unit of each metric of rsl_rl.evaluation.endurance."""
 
+TRACKING_METRICS = {
+    "tracking_failures": "share of the episodes in a reference motion that ended before it",
+}
+"""Description of each metric of rsl_rl.evaluation.motion_tracking."""
+
 SETTLING_TIME, DRIFT_TIME = 2.0, 10.0
 """Time before the measurement of the drift, and its length [s]."""
 
@@ -75,7 +80,7 @@ def for_evaluation(
         )
     if seconds < cfg.sim.control_dt:
         raise ValueError(f"seconds={seconds} is less than one control step of {cfg.sim.control_dt:g} s; give more")
-    known = (*GaitMetrics.NAMES, *JOYSTICK_METRICS, *own_metrics(cfg, JOYSTICK_METRICS))
+    known = (*GaitMetrics.NAMES, *JOYSTICK_METRICS, *TRACKING_METRICS, *own_metrics(cfg, JOYSTICK_METRICS))
     unknown = [name for name in cfg.gate if name not in known]
     if unknown:
         raise ValueError(f"gate names '{unknown[0]}'; known: {', '.join(known)}.{suggest(unknown[0], known)}")

@@ -17,7 +17,9 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.conditions import DRIFT_TIME, SETTLING_TIME, ActingPolicy, drift_of, run
 from rsl_rl.evaluation.endurance import Endurance, JoystickResult, merge
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
+from rsl_rl.evaluation.motion_tracking import ClipResult, merge_clips
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.mdp.motion import Reference
 from rsl_rl.tasks.robot_state import RobotState
 
 RESAMPLES = 10_000
@@ -58,6 +60,11 @@ class Recorder:
             "torque": state.joint_torque,  # [n, J] [N m]
             "done": done,  # [n]
         }
+        if state.has_part(Reference):
+            reference = state.part(Reference)
+            wanted = reference.pose_vel
+            step["reference"] = torch.cat((wanted.root_pos, wanted.root_quat, wanted.joint_pos), dim=1)  # [n, 7 + J]
+            step["clip"] = reference.clip  # [n] that each robot follows
         self._steps.append({name: value[: self._n].clone() for name, value in step.items()})
 
     def result(self) -> Dict[str, Tensor]:
@@ -74,6 +81,7 @@ class SeedResult(NamedTuple):
     recording: Dict[str, Tensor]  # of the first robot, see Recorder
     saturation: Mapping[str, float] = MappingProxyType({})  # share of time at the torque limit, by joint
     joystick: Optional[JoystickResult] = None  # if it was asked for; its metrics are in ``metrics`` too
+    clips: Sequence[ClipResult] = ()  # of a task with reference motions
 
     def with_joystick(self, joystick: JoystickResult) -> SeedResult:
         """Return the result with that of a joystick evaluation."""
@@ -147,6 +155,11 @@ class EvalResult:
             "without pushes": merge([one.free for one in tests]),
             "with pushes": merge([one.pushed for one in tests]),
         }
+
+    @property
+    def clips(self) -> List[ClipResult]:
+        """Results by clip of a task with reference motions, over all seeds; otherwise none."""
+        return merge_clips([seed_result.clips for seed_result in self.seed_results])
 
     @property
     def not_measured(self) -> List[str]:

@@ -74,9 +74,9 @@ def sensor_readings(env: LeggedRobot) -> Dict[str, Tensor]:
     and their positions are those that the encoders report.
     """
     sim = env.sim
-    clock = {name: value for name, value in env.state.commands.items() if name == "gait_clock"}
+    given = [source.readings(env.state.commands[name]) for name, source in env.commands.sources.items()]
     return {
-        **clock,
+        **{name: value for one in given for name, value in one.items()},
         "command": env.state.requested_command,
         "base_quat": sim.root_quat,
         "base_lin_vel_world": sim.root_lin_vel,

@@ -10,7 +10,7 @@ from typing import Iterator, List, Sequence
 
 import numpy as np
 
-from rsl_rl.evaluation.conditions import JOYSTICK_METRICS
+from rsl_rl.evaluation.conditions import JOYSTICK_METRICS, TRACKING_METRICS
 from rsl_rl.evaluation.curriculum import LEVEL_METRICS
 from rsl_rl.evaluation.evaluate import RESAMPLES, STANDING_METRICS, EvalResult, differences, metric_names
 from rsl_rl.evaluation.gait_metrics import AXES, GaitMetrics
@@ -36,7 +36,13 @@ DIFFERENT = "The runs differ in {}; each is evaluated with the config that it wa
 
 _FRAMES, _FRAME_COLUMNS = 6, 3  # of the film
 
-_DESCRIPTIONS = {**GaitMetrics.DESCRIPTIONS, **STANDING_METRICS, **LEVEL_METRICS, **JOYSTICK_METRICS}
+_DESCRIPTIONS = {
+    **GaitMetrics.DESCRIPTIONS,
+    **STANDING_METRICS,
+    **LEVEL_METRICS,
+    **JOYSTICK_METRICS,
+    **TRACKING_METRICS,
+}
 
 _CAUSES = {
     "engine": "the physics diverged, or its contact buffer overflowed",
@@ -223,7 +229,8 @@ def _frames(eval_result: EvalResult) -> str:
         for step in steps
     ]
     poses = recording["pose"][steps, 0].double().numpy()
-    pictures = [Picture(pose, caption) for pose, caption in zip(poses, captions)]
+    ghosts = recording["reference"][steps, 0].double().numpy() if "reference" in recording else [None] * len(poses)
+    pictures = [Picture(pose, caption, ghost=ghost) for pose, caption, ghost in zip(poses, captions, ghosts)]
     terrain = build_terrain(eval_result.env_cfg.terrain)
     model_path = ROBOTS.load(eval_result.env_cfg.robot).model_path
     with tempfile.TemporaryDirectory() as folder:

@@ -55,6 +55,15 @@ class RobotPoseVel(NamedTuple):
     joint_vel: Tensor  # [N, J]
 
 
+class LinkStates(NamedTuple):
+    """States of L links, of their origins, in world axes."""
+
+    pos: Tensor  # [N, L, 3] m
+    vel: Tensor  # [N, L, 3] m/s
+    turn: Tensor  # [N, L, 3, 3] rotations from link to world; a column is an axis of the link
+    ang_vel: Tensor  # [N, L, 3] rad/s
+
+
 Drive = Callable[[int], Tensor]
 """Function that returns the joint targets [rad], or torques [N m], of a physics step from its index, [N, J]."""
 
@@ -245,9 +254,9 @@ class Sim(ABC):
     def set_gains(self, stiffness: Tensor, damping: Tensor) -> None:
         """Set the PD gains [N, J] of the joints: N m/rad and N m s/rad."""
 
-    def link_kinematics(self, names: Sequence[str]) -> Callable[[RobotPoseVel], Tuple[Tensor, Tensor, Tensor]]:
-        """Return a function that computes position and velocity of links, [N, L, 3] in world axes, and their rotation
-        to the world, [N, L, 3, 3]. An unknown name is a ValueError."""
+    def link_kinematics(self, names: Sequence[str]) -> Callable[[RobotPoseVel], LinkStates]:
+        """Return a function that computes the states of links, or of feet by ``foot_names``. An unknown name is a
+        ValueError."""
         raise ValueError(f"the engine '{self.engine}' does not give the state of links; take mujoco or mujoco_warp")
 
     def link_indices(self, names: Sequence[str]) -> Tensor:

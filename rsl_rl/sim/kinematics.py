@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
 
-from rsl_rl.sim.base import RobotPoseVel
+from rsl_rl.sim.base import LinkStates, RobotPoseVel
 
 
 class Step(NamedTuple):
@@ -33,33 +33,47 @@ class LinkKinematics:
                 fixed[level, link] = fixed[level, link] if step.turn is None else step.turn
                 if step.axis is not None:  # a zero axis turns nothing, whatever the angle
                     axis[level, link], joints[level, link] = step.axis, step.joint
-        self._offset, self._axis, self._joints = offset.to(device), axis.to(device), joints.to(device)
-        self._fixed: List[Optional[Tensor]] = [
-            None if torch.equal(level, torch.eye(3).expand_as(level)) else level.to(device) for level in fixed
-        ]
-        self._cross = cross_matrix(self._axis)  # [levels, L, 3, 3]
-        self._cross2 = self._cross @ self._cross
-        self._eye = torch.eye(3, device=device)
-        self._shape = (len(chains), 3)
+        cross = cross_matrix(axis)  # [levels, L, 3, 3]
 
-    def __call__(self, pose_vel: RobotPoseVel) -> Tuple[Tensor, Tensor, Tensor]:
-        """Return position and velocity of the links' origins, [N, L, 3] in world axes, and the rotations from link to
-        world, [N, L, 3, 3]."""
+        def weights(matrices: Tensor) -> List[Optional[Tensor]]:
+            """Return each level as [..., L, 1, 1] for multiplications with [L, N, 3]; None if all of it is zero."""
+            return [level.to(device).movedim(0, -1)[..., None, None] if level.any() else None for level in matrices]
+
+        eye = torch.eye(3)
+        self._offsets, self._axes = weights(offset), weights(axis)
+        self._fixed, self._cross, self._cross2 = weights(fixed - eye), weights(cross), weights(cross @ cross)
+        self._joints, self._num_links = joints.to(device), len(chains)
+
+    def __call__(self, pose_vel: RobotPoseVel) -> LinkStates:
+        # Links come first, so that what is constant for a link multiplies the rotations of all robots at once.
+        # A rotation is its three columns, [L, N, 3] each: products of matrices of 3 x 3 are slow on a CPU.
         root_pos, root_quat, root_lin_vel, root_ang_vel, joint_pos, joint_vel = pose_vel
-        turn = rotation_matrix(root_quat).unsqueeze(1)  # [N, 1 or L, 3, 3], link to world
-        pos, vel = root_pos.unsqueeze(1), root_lin_vel.unsqueeze(1)
-        spin = (turn @ root_ang_vel[:, None, :, None]).squeeze(-1)  # [N, 1 or L, 3], world
-        for level, joints in enumerate(self._joints):
-            arm = (turn @ self._offset[level].unsqueeze(-1)).squeeze(-1)  # [N, L, 3]
-            pos, vel = pos + arm, vel + torch.linalg.cross(spin.expand_as(arm), arm)
-            fixed = self._fixed[level]
-            turn = turn if fixed is None else turn @ fixed
-            axis = (turn @ self._axis[level].unsqueeze(-1)).squeeze(-1)
-            spin = spin + axis * joint_vel[:, joints].unsqueeze(-1)
-            angle = joint_pos[:, joints][..., None, None]
-            turn = turn @ (self._eye + angle.sin() * self._cross[level] + (1 - angle.cos()) * self._cross2[level])
-        shape = (len(root_pos), *self._shape)
-        return pos.expand(shape), vel.expand(shape), turn.expand(*shape, 3)
+        root = rotation_matrix(root_quat)  # [N, 3, 3]
+        turn = root.unbind(dim=-1)  # link to world
+        pos, vel, spin = root_pos, root_lin_vel, (root @ root_ang_vel.unsqueeze(-1)).squeeze(-1)  # spin in the world
+        shape = (self._num_links, *root_pos.shape)
+        pos, vel, spin, *turn = (x.expand(shape) for x in (pos, vel, spin, *turn))
+        angles, rates = joint_pos.t(), joint_vel.t()
+        for offset, fixed, axis, cross, cross2, joints in zip(
+            self._offsets, self._fixed, self._axes, self._cross, self._cross2, self._joints
+        ):
+            if offset is not None:
+                arm = _mixed(turn, offset)
+                pos, vel = pos + arm, vel + torch.linalg.cross(spin, arm)
+            if fixed is not None:
+                turn = [column + _mixed(turn, fixed[:, j]) for j, column in enumerate(turn)]
+            if axis is not None and cross is not None and cross2 is not None:
+                spin = spin + _mixed(turn, axis) * rates[joints].unsqueeze(-1)
+                angle = angles[joints].unsqueeze(-1)  # [L, N, 1]
+                change = angle.sin() * cross + (1 - angle.cos()) * cross2  # [3, 3, L, N, 1], of the rotation
+                turn = [column + _mixed(turn, change[:, j]) for j, column in enumerate(turn)]
+        return LinkStates(*(x.transpose(0, 1) for x in (pos, vel, torch.stack(turn, dim=-1), spin)))
+
+
+def _mixed(columns: Sequence[Tensor], weights: Tensor) -> Tensor:
+    """Return the sum of three columns [L, N, 3], each times its weight [L, N or 1, 1]."""
+    first, second, third = columns
+    return torch.addcmul(torch.addcmul(first * weights[0], second, weights[1]), third, weights[2])
 
 
 def cross_matrix(vector: Tensor) -> Tensor:

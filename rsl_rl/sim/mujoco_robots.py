@@ -102,11 +102,28 @@ class MujocoRobots(Sim):
     def link_kinematics(self, names: Sequence[str]) -> LinkKinematics:
         own = [i for i in range(1, self.model.nbody) if self.model.body_rootid[i] == self._trunk]
         bodies = {self.model.body(i).name: i for i in own}
+        chains: List[List[Step]] = []
         for name in names:
-            if name not in bodies:
+            if name in bodies:
+                chains.append(self._chain_of(bodies[name]))
+            elif name in self.foot_names:
+                chains.append(self._chain_of_foot(name))
+            else:
                 known = ", ".join(bodies)
                 raise ValueError(f"unknown link '{name}'; this model has {known}.{suggest(name, bodies)}")
-        return LinkKinematics([self._chain_of(bodies[name]) for name in names], self.device)
+        return LinkKinematics(chains, self.device)
+
+    def _chain_of_foot(self, name: str) -> List[Step]:
+        """Return the steps from the trunk to the object whose position the sensor of a foot measures."""
+        model, sensor = self.model, self.model.sensor(f"{name}_pos")
+        kind, index = mujoco.mjtObj(int(sensor.objtype[0])), int(sensor.objid[0])
+        if kind == mujoco.mjtObj.mjOBJ_SITE:
+            body, pos, quat = model.site_bodyid[index], model.site_pos[index], model.site_quat[index]
+        elif kind == mujoco.mjtObj.mjOBJ_GEOM:
+            body, pos, quat = model.geom_bodyid[index], model.geom_pos[index], model.geom_quat[index]
+        else:
+            return self._chain_of(index)
+        return [*self._chain_of(int(body)), Step(torch.tensor(pos), _turn_of(quat))]
 
     def _chain_of(self, body: int) -> List[Step]:
         """Return the steps from the trunk to a body."""

@@ -171,6 +171,8 @@ class LeggedRobot(VecEnv):
         reward = reward.clamp(min=0.0) if cfg.rewards.only_positive else reward
         self._rewards.episode_sums += terms
         over = (self.episode_length_buf >= self.max_episode_length) | self.levels.at_edge(self.sim.root_pos)
+        for ended in self._terminations.time_outs(state).values():
+            over = over | ended
         time_outs = state.timed_out = over & ~terminated
         done = terminated | time_outs
         log = self._step_log(state, self._rewards.episode_sums, causes.values(), done, time_outs, broken)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 import torch
 from torch import Tensor
 
 from rsl_rl.robots.robot import Names, Robot
-from rsl_rl.sim.base import RobotPoseVel, Sim
+from rsl_rl.sim.base import LinkStates, RobotPoseVel, Sim
 from rsl_rl.terrain.ground import ScanGrid, ground_of
 from rsl_rl.utils.tensors import ColumnSelector, heading, rotate_inverse, rows_on_cpu, turn
+
+P = TypeVar("P")
 
 _STORED = (
     "command",
@@ -70,8 +72,9 @@ class RobotState:
         self.joint_middle = sim.joint_limits.mean(dim=1)  # [J] centre of the joint's range [rad]
         self.joint_half_range = (upper - lower) / 2  # [J] [rad]
         self._contact_strength = zeros(len(sim.link_names))  # [N, L] size of the floor's force in the last step [N]
-        self._kinematics: Dict[Tuple[str, ...], Callable[[RobotPoseVel], Tuple[Tensor, Tensor, Tensor]]] = {}
-        self._link_states: Dict[Tuple[str, ...], Tuple[Tensor, Tensor, Tensor]] = {}  # of this control step
+        self._kinematics: Dict[Tuple[str, ...], Callable[[RobotPoseVel], LinkStates]] = {}
+        self._link_states: Dict[Tuple[str, ...], LinkStates] = {}  # of this control step
+        self._parts: Dict[type, Any] = {}  # see ``part``
         self._selectors: Dict[Tuple[str, Names], ColumnSelector] = {}  # of joints, feet, and links that report contact
         self._down = torch.tensor([0.0, 0.0, -1.0], device=sim.device).expand(num_envs, 3)
         self.refresh_pose()
@@ -197,22 +200,43 @@ class RobotState:
 
     def link_pos(self, links: Tuple[str, ...]) -> Tensor:
         """Return the positions of the origins of links, [N, len(links), 3] in world axes [m]."""
-        return self._links(links)[0]
+        return self.links(links).pos
 
     def link_vel(self, links: Tuple[str, ...]) -> Tensor:
         """Return the velocities of the origins of links, [N, len(links), 3] in world axes [m/s]."""
-        return self._links(links)[1]
+        return self.links(links).vel
 
     def link_turn(self, links: Tuple[str, ...]) -> Tensor:
         """Return the rotations from links to the world, [N, len(links), 3, 3]; a column is an axis of the link."""
-        return self._links(links)[2]
+        return self.links(links).turn
 
-    def _links(self, links: Tuple[str, ...]) -> Tuple[Tensor, Tensor, Tensor]:
+    def links(self, links: Tuple[str, ...]) -> LinkStates:
+        """Return the states of links, or of feet by their names."""
         if links not in self._link_states:
-            if links not in self._kinematics:
-                self._kinematics[links] = self.sim.link_kinematics(links)
-            self._link_states[links] = self._kinematics[links](self.sim.pose_vel())
+            self._link_states[links] = self.kinematics(links)(self.sim.pose_vel())
         return self._link_states[links]
+
+    def kinematics(self, links: Tuple[str, ...]) -> Callable[[RobotPoseVel], LinkStates]:
+        """Return a function that computes the states of links of this robot in another state of its joints and its
+        trunk."""
+        if links not in self._kinematics:
+            self._kinematics[links] = self.sim.link_kinematics(links)
+        return self._kinematics[links]
+
+    def add_part(self, part: Any) -> None:
+        """Let terms find an object by its class, such as what a command source knows beyond the numbers of its
+        command."""
+        self._parts[type(part)] = part
+
+    def part(self, kind: Type[P]) -> P:
+        """Return the object of a class that :meth:`add_part` was given; without one a ValueError."""
+        if kind not in self._parts:
+            raise ValueError(f"a term needs a {kind.__name__}; add the command source of it to env.commands.terms")
+        return self._parts[kind]
+
+    def has_part(self, kind: type) -> bool:
+        """Return whether there is an object of a class."""
+        return kind in self._parts
 
     def joints(self, x: Tensor, names: Names) -> Tensor:
         """Return the columns of x [N, J, ...] of joints; ``names`` are groups of the robot or regular expressions."""

@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
-from rsl_rl.viz.scene import add_axes, add_dots, height_to_look_at, places_of, scale_of
+from rsl_rl.viz.scene import add_axes, add_dots, add_pose, ghost_of, height_to_look_at, places_of, scale_of
 
 
 def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
@@ -56,7 +56,10 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
     On a plane the robots are moved apart, the first one stays at its place.
     """
     ground, points, poses = ground_of(recorded), recorded.get("points"), recorded["poses"]
+    ghosts = recorded.get("ghosts")
     model = load_model(str(recorded["model_path"]), ground)
+    ghost = ghost_of(model)
+    ghost_data = mujoco.MjData(ghost)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
     offsets = places_of(len(robots)) * (ground is None)
     camera, option, perturb = mujoco.MjvCamera(), mujoco.MjvOption(), mujoco.MjvPerturb()
@@ -83,6 +86,8 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
                 mujoco.mjv_addGeoms(model, robot, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, renderer.scene)
             if points is not None:
                 add_dots(renderer.scene, points[i])
+            for offset, q in zip(offsets, [] if ghosts is None else ghosts[i]):
+                add_pose(renderer.scene, ghost, ghost_data, np.concatenate([q[:2] + offset, q[2:]]))
             image = Image.fromarray(renderer.render())
             ImageDraw.Draw(image, "RGBA").rectangle((0, height - text - 14, width, height), fill=(255, 255, 255, 190))
             ImageDraw.Draw(image).text((12, height - text - 9), str(caption), fill=(20, 20, 20), font=font)
@@ -136,6 +141,9 @@ def render_pictures(recorded: Any, path: Path) -> None:
             camera.lookat[:], camera.distance = (low + high) / 2, 1.25 * size
             camera.azimuth, camera.elevation = azimuth, -16.0 if ground is None else -30.0
             renderer.update_scene(data, camera)
+            if "ghosts" in recorded:
+                ghost = ghost_of(model)
+                add_pose(renderer.scene, ghost, mujoco.MjData(ghost), recorded["ghosts"][i])
             if recorded["axes"]:
                 add_axes(renderer.scene, data.xpos[1], data.xmat[1].reshape(3, 3), 0.3 * size)
             image = Image.fromarray(renderer.render())

@@ -4,6 +4,7 @@
 # (the package mujoco fills its namespace at run time)
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import mujoco
@@ -17,6 +18,9 @@ _SPACING = 1.5  # between the starting points of robots on a plane [m]
 
 COLOR = (0.9, 0.25, 0.1)
 """Red, green and blue."""
+
+GHOST_COLOR, GHOST_ALPHA = (0.15, 0.55, 0.95), 0.35
+"""Red, green and blue of a pose that is drawn beside a robot, and its opacity."""
 
 
 def add_dots(scene: mujoco.MjvScene, points: np.ndarray) -> None:
@@ -38,6 +42,24 @@ def add_axes(scene: mujoco.MjvScene, origin: np.ndarray, mat: np.ndarray, length
         mujoco.mjv_initGeom(geom, mujoco.mjtGeom.mjGEOM_ARROW, np.zeros(3), np.zeros(3), np.zeros(9), color)
         mujoco.mjv_connector(geom, mujoco.mjtGeom.mjGEOM_ARROW, 0.02 * length, origin, origin + length * axis)
         scene.ngeom += 1
+
+
+def ghost_of(model: Any) -> Any:
+    """Return a copy of a ``mujoco.MjModel`` whose shapes are transparent and of one colour."""
+    ghost = copy.copy(model)
+    ghost.geom_matid[:] = -1
+    visible = ghost.geom_rgba[:, 3:] > 0
+    ghost.geom_rgba[:] = np.where(visible, np.array([*GHOST_COLOR, GHOST_ALPHA]), ghost.geom_rgba)
+    return ghost
+
+
+def add_pose(scene: mujoco.MjvScene, model: Any, data: Any, qpos: np.ndarray) -> None:
+    """Add the moving shapes of a model in a pose to a scene; ``data`` is that of the model, and is written to."""
+    data.qpos[:] = qpos
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    option, perturb = mujoco.MjvOption(), mujoco.MjvPerturb()
+    mujoco.mjv_addGeoms(model, data, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, scene)
 
 
 def scale_of(model: Any) -> float:

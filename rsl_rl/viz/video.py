@@ -59,6 +59,7 @@ class VideoClip(NamedTuple):
     fps: float
     ground: Optional[HeightField] = None  # None: the ground of the model
     points: Optional[np.ndarray] = None  # [frames, points, 3] in world coordinates, to be drawn as dots
+    ghosts: Optional[np.ndarray] = None  # [frames, robots, 7 + J] poses that are drawn beside the robots, transparent
 
     def arrays(self) -> Dict[str, Any]:
         """Return the contents of a file for the render process."""
@@ -79,6 +80,7 @@ class Picture(NamedTuple):
     pose: np.ndarray  # [7 + J] root position [m], quaternion w x y z, joint angles [rad]
     caption: str
     azimuth: float = 125.0  # direction of view [deg]; 180 looks at the robot from the front, 90 from the right
+    ghost: Optional[np.ndarray] = None  # [7 + J] pose that is drawn too, transparent; of all pictures, or of none
 
 
 class Renderer:
@@ -174,6 +176,7 @@ def write_pictures(
             poses=np.array([picture.pose for picture in pictures]),
             captions=[picture.caption for picture in pictures],
             azimuths=np.array([picture.azimuth for picture in pictures]),
+            **({"ghosts": np.array([x.ghost for x in pictures])} if pictures[0].ghost is not None else {}),
             columns=columns,
             axes=axes,
             size=_PICTURE_SIZE,

@@ -14,7 +14,7 @@ import torch
 
 from rsl_rl.algorithms.ppo import draw_actions
 from rsl_rl.config.algorithm import PPOConfig
-from rsl_rl.config.extensions import RNDConfig, SymmetryConfig
+from rsl_rl.config.extensions import AMPConfig, RNDConfig, SymmetryConfig
 from rsl_rl.config.learn import AccelerationConfig, LearnConfig, RunnerConfig, SafetyConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.distributed import join_process_group
@@ -52,6 +52,14 @@ class Case:
 
 
 GRU, LSTM = (ActorCriticRecurrentConfig(rnn_type=kind, rnn_hidden_size=8) for kind in ("gru", "lstm"))
+STYLE = AMPConfig(
+    {"still": ("a clip",)},
+    group="policy",
+    source="tests.distributed.scripted:one_transition",
+    replay_share=0.0,  # what is replayed is drawn by each rank
+    learning_rate=1e-2,
+    hidden_dims=(8,),
+)
 MIRROR = SymmetryConfig(use_mirror_loss=True, mirror_loss_coeff=0.5)
 CASES = {
     "mlp": Case(),
@@ -63,8 +71,13 @@ CASES = {
     "lstm_chunks": Case(policy=LSTM, algorithm=(("unroll_len", 3), ("burn_in", 1)), masked=True),
     "symmetry": Case(extensions=(MIRROR,), masked=True),
     "symmetry_gru": Case(policy=GRU, extensions=(SymmetryConfig(),)),
+    "amp": Case(extensions=(STYLE,), masked=True),
     "rnd": Case(extensions=(RNDConfig(state_normalization=True, reward_normalization=True),), masked=True),
 }
+
+
+def one_transition(env, group, motions):
+    return {"still": [torch.tensor([[1.0, 2.0, -0.5, 3.0], [0.5, 1.0, 0.5, -2.0]])]}
 
 
 class ScriptedEnv:
@@ -169,6 +182,8 @@ def learn(case, collective):
         state["extensions"]["0_RandomNetworkDistillation"]["reward_normalizer"].pop(
             "_extra_state"
         )  # of each environment
+    for name in ("replayed", "num_stored", "generator"):  # of each rank
+        state["extensions"].get("0_AdversarialMotionPrior", {}).pop(name, None)
     state["extensions"].pop("0_Symmetry", None)
     return {"updates": updates, "gradients": gradients, "rates": rates, "state": state}
 

@@ -51,7 +51,7 @@ def test_links_are_where_mujoco_has_them_and_as_fast(path):
     state = RobotPoseVel(
         torch.randn(n, 3), quat, torch.randn(n, 3), torch.randn(n, 3), torch.randn(n, joints), torch.randn(n, joints)
     )
-    pos, vel, turn = sim.link_kinematics(names)(state)
+    pos, vel, turn, ang_vel = sim.link_kinematics(names)(state)
     assert pos.shape == vel.shape == (n, len(names), 3) and turn.shape == (n, len(names), 3, 3)
     for robot in range(n):
         data = mujoco.MjData(model)
@@ -64,6 +64,23 @@ def test_links_are_where_mujoco_has_them_and_as_fast(path):
             np.testing.assert_allclose(pos[robot, i], data.body(name).xpos, atol=5e-6)
             np.testing.assert_allclose(vel[robot, i], speed[3:], atol=3e-5)
             np.testing.assert_allclose(turn[robot, i].flatten(), data.body(name).xmat, atol=5e-6)
+            np.testing.assert_allclose(ang_vel[robot, i], speed[:3], atol=3e-5)
+
+
+def test_feet_are_where_their_sensors_are_and_turned_as_those_say(path):
+    sim = MujocoSim(path, 2, SimConfig(num_threads=1))
+    if not sim.foot_names:
+        return
+    joints = len(sim.joint_names)
+    quat = torch.nn.functional.normalize(torch.randn(2, 4), dim=1)
+    angles, speeds = torch.randn(2, joints), torch.randn(2, joints)
+    state = RobotPoseVel(torch.randn(2, 3) + 5, quat, torch.randn(2, 3), torch.randn(2, 3), angles, speeds)
+    sim.reset(torch.ones(2, dtype=torch.bool), state)
+    feet = sim.link_kinematics(sim.foot_names)(state)
+    torch.testing.assert_close(feet.pos, sim.foot_pos, atol=1e-5, rtol=0)
+    torch.testing.assert_close(feet.vel, sim.foot_vel, atol=1e-4, rtol=0)
+    if sim.foot_up.shape[1]:
+        torch.testing.assert_close(feet.turn[..., 2], sim.foot_up, atol=1e-5, rtol=0)
 
 
 def test_unknown_link_is_an_error_with_a_suggestion(path):

@@ -191,8 +191,8 @@ class IsaacGymSim(Sim):
 
     def _foot_state(self) -> Dict[str, Tensor]:
         """Return the state of the feet: the engine has none after a reset and before the last physics step."""
-        pos, vel, turn = self._feet(self.pose_vel())
-        return {"foot_pos": pos, "foot_vel": vel, "foot_up": turn[..., 2]}
+        feet = self._feet(self.pose_vel())
+        return {"foot_pos": feet.pos, "foot_vel": feet.vel, "foot_up": feet.turn[..., 2]}
 
     def link_kinematics(self, names: Sequence[str]) -> LinkKinematics:
         return LinkKinematics([chain_of(self._urdf, name, self.joint_names) for name in names], self.device)

@@ -55,6 +55,11 @@ class CommandSource(Stored, ABC):
         """Return what a robot needs to know to give such commands, for the description of an exported policy."""
         return {}
 
+    def readings(self, command: Tensor) -> Dict[str, Tensor]:
+        """Return what a robot's controller is given in a control step beside the velocity command [N, k] each, by the
+        names of the controller's arguments; ``command`` is that of the source [N, k]."""
+        return {}
+
     def due(self) -> Tensor:
         """Count one control step; return which robots need a new command, [N] bool."""
         self._age += 1
@@ -236,6 +241,9 @@ class GaitClock(CommandSource):
 
     def describe(self) -> Dict[str, float]:
         return {"period": self._period, "dead_zone": self._dead_zone}
+
+    def readings(self, command: Tensor) -> Dict[str, Tensor]:
+        return {"gait_clock": command}
 
 
 def _sine_and_cosine(turns: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.env.protocols import Mirror
 from rsl_rl.robots import Names, Robot
 from rsl_rl.sim.base import Sim
+from rsl_rl.tasks.mdp import motion_terms, style
 from rsl_rl.tasks.mdp.randomization import nominal_values
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.terrain.ground import MIRROR
@@ -95,6 +96,11 @@ def payload(state: RobotState) -> Tensor:
     return state.payload.unsqueeze(1)
 
 
+def foot_positions(state: RobotState) -> Tensor:
+    """Position of each foot's centre in the base frame, by the joint angles, foot after foot [m]."""
+    return motion_terms.in_base(state, state.links(state.sim.foot_names).pos)
+
+
 def height_scan(state: RobotState, *, trunk_height: float = 0.3, with_error: bool = False) -> Tensor:
     """Height of the trunk above the ground at 17 x 11 points around it, less ``trunk_height`` [m], from -1 to 1.
 
@@ -136,6 +142,15 @@ TERMS: Dict[str, Term] = {
     "friction": Term(friction, "scalar", "world"),
     "payload": Term(payload, "scalar", "base"),
     "height_scan": Term(height_scan, "height_scan", "base"),
+    "foot_positions": Term(foot_positions, "foot_vectors", "base"),
+    "reference_joint_pos": Term(motion_terms.reference_joint_pos, "joints", "joint"),
+    "reference_joint_vel": Term(motion_terms.reference_joint_vel, "joints", "joint"),
+    "reference_offset": Term(motion_terms.reference_offset, "vector", "base"),
+    "reference_turn": Term(motion_terms.reference_turn, "turn", "base"),
+    "reference_phase": Term(motion_terms.reference_phase, "scalar", "base"),
+    "reference_clip": Term(motion_terms.reference_clip, "scalar", "base"),
+    "reference_feet": Term(motion_terms.reference_feet, "foot_vectors", "base"),
+    "style": Term(style.style, "scalar", "base"),
     **{
         name: Term(functools.partial(parameter, name=name), mirror_type, frame)
         for name, mirror_type, frame in (
@@ -164,7 +179,7 @@ def bind_observation(name: str, term: ObservationTerm, where: str) -> Term:
 
 
 def mirrors_by_type(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[float, ...]]]:
-    """Return index and sign of the mirror image for each mirror type."""
+    """Return index and sign of the mirror image for each mirror type; a term may have several, one after another."""
     return {
         "scalar": ((0,), (1.0,)),
         "vector": ((0, 1, 2), (1.0, -1.0, 1.0)),
@@ -174,6 +189,11 @@ def mirrors_by_type(robot: Robot) -> Dict[str, Tuple[Tuple[int, ...], Tuple[floa
         "joints": (robot.mirrored_joints, robot.mirror_signs),
         "joint_factors": (robot.mirrored_joints, (1.0,) * len(robot.mirrored_joints)),
         "feet": (robot.mirrored_feet, (1.0,) * len(robot.mirrored_feet)),
+        "foot_vectors": (
+            tuple(3 * foot + axis for foot in robot.mirrored_feet for axis in range(3)),
+            (1.0, -1.0, 1.0) * len(robot.mirrored_feet),
+        ),
+        "turn": (tuple(range(6)), (1.0, -1.0, -1.0, 1.0, 1.0, -1.0)),  # x and y axes, row after row
         "height_scan": (MIRROR, (1.0,) * len(MIRROR)),
     }
 
@@ -358,14 +378,16 @@ def _mirror_of_term(
     known = mirrors_by_type(robot)
     if term.names and term.mirror_type in ("feet", "joints", "joint_factors"):
         known[term.mirror_type] = _mirror_of_part(name, term, robot, sim, *known[term.mirror_type])
-    if term.mirror_type not in known or len(known[term.mirror_type][0]) != size:
+    index, sign = known.get(term.mirror_type, ((), ()))
+    count, rest = divmod(size, max(1, len(index)))
+    if not index or rest:
         types = ", ".join(f"'{key}' ({len(index)})" for key, (index, _) in known.items())
         raise ValueError(
             f"the observation term '{name}' of {size} numbers has no mirror image (mirror_type='{term.mirror_type}'); "
             "use a policy without symmetry, or instead of the function name an "
             f"rsl_rl.tasks.mdp.observations.Term(function, mirror_type, frame) with one of {types}"
         )
-    return known[term.mirror_type]
+    return tuple(len(index) * i + j for i in range(count) for j in index), sign * count
 
 
 def _mirror_of_part(

@@ -1,4 +1,4 @@
-"""Terminations: functions of the robots' state that end an episode as a failure.
+"""Terminations: functions of the robots' state that end an episode, as a failure unless the term has ``time_out``.
 
 A function returns [N] bool, or a dict of them by cause. To add a termination, name a function in
 ``env.terminations.terms``.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Callable, Dict, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -39,22 +39,23 @@ class Terminations:
     """The terminations of a task. Several may occur at once."""
 
     def __init__(self, cfg: TerminationConfig, state: RobotState):
-        self._terms: Dict[str, Termination] = {
-            name: bind_named(name, term, TERMS, "termination term", f"env.terminations.terms.{name}", settings_of(cfg))
-            for name, term in cfg.all_terms.items()
-        }
-        for cause, mask in self.causes(state).items():
+        self._terms: Dict[str, Termination] = {}
+        self._time_outs: Dict[str, Termination] = {}
+        for name, term in cfg.all_terms.items():
+            kind, where = self._time_outs if term.time_out else self._terms, f"env.terminations.terms.{name}"
+            kind[name] = bind_named(name, term, TERMS, "termination term", where, settings_of(cfg))
+        for cause, mask in {**self.causes(state), **_results(self._time_outs, state)}.items():
             if mask.dtype != torch.bool or mask.shape != state.command[:, 0].shape:
                 got = f"{mask.dtype} of shape {list(mask.shape)}"
                 raise ValueError(f"the termination '{cause}' returns {got}; return [N] bool, N={len(state.command)}")
 
     def causes(self, state: RobotState) -> Dict[str, Tensor]:
         """Return which robots fail by each cause, [N] bool."""
-        causes: Dict[str, Tensor] = {}
-        for name, term in self._terms.items():
-            result = term(state)
-            causes.update(result if isinstance(result, dict) else {name.rpartition(":")[2]: result})
-        return causes
+        return _results(self._terms, state)
+
+    def time_outs(self, state: RobotState) -> Dict[str, Tensor]:
+        """Return which robots end their episode by each term with ``time_out``, [N] bool."""
+        return _results(self._time_outs, state)
 
     def describe(self) -> Dict[str, Any]:
         """Return the parameters of the shipped terminations of the task, for the simulation of an exported policy."""
@@ -66,6 +67,15 @@ class Terminations:
             for setting in settings
             if TERMS[name] in bound
         }
+
+
+def _results(terms: Mapping[str, Termination], state: RobotState) -> Dict[str, Tensor]:
+    """Return which robots each term concerns, by cause."""
+    causes: Dict[str, Tensor] = {}
+    for name, term in terms.items():
+        result = term(state)
+        causes.update(result if isinstance(result, dict) else {name.rpartition(":")[2]: result})
+    return causes
 
 
 def any_of(causes: Dict[str, Tensor], num_envs: int, device: torch.device) -> Tensor:
