@@ -26,7 +26,7 @@ STEP = 0.00025
 
 
 def draw_hidden(rng, description, model):
-    """Return the hidden parameters of a robot: those of rsl_rl.hardware.identification, and the delay of its sensors."""
+    """Return hidden parameters of a robot: those of rsl_rl.hardware.identification, and the delay of its sensors."""
     joints = len(description["joint_names"])
 
     def each(low, high, spread):
@@ -51,7 +51,7 @@ def draw_hidden(rng, description, model):
 class HiddenRobot:
     """A robot in MuJoCo with hidden parameters."""
 
-    def __init__(self, description, hidden, rng, fixed, backlash=0.0):
+    def __init__(self, description, hidden, rng, fixed):
         path = ROOT / description["simulation"]["model"]
         self.model = on_stand_model(path) if fixed else mujoco.MjModel.from_xml_path(str(path))
         self.data = mujoco.MjData(self.model)
@@ -143,6 +143,66 @@ class HiddenRobot:
         return rotation[8] < math.cos(1.0)
 
 
+class BacklashRobot(HiddenRobot):
+    """A robot on a stand whose motors have an inertia of their own, friction, and gears with backlash.
+
+    The encoders are on the motors' side. The measured torque is the one that the link gets.
+    """
+
+    def __init__(self, description, rng, backlash=0.015, stiffness=400.0, damping=0.6):
+        joints = len(description["joint_names"])
+        limit = np.array(description["torque_limits"])
+        nothing = {
+            name: np.zeros(joints) for name in ("armature", "viscous_friction", "joint_friction", "encoder_offset")
+        }
+        own = {"motor_strength": np.full(joints, 0.9), "torque_limit": limit}
+        delays = {"action_delay": np.array([0.004]), "sensing_delay": np.zeros(1)}
+        self._motor = np.zeros((2, joints))
+        super().__init__(description, {**nothing, **own, **delays}, rng, True)
+        self.inertia, self.dry, self.viscous = 0.012, 0.03 * limit[self._order], 0.15
+        self._gear = backlash, stiffness, damping
+        self._gains = [np.array(description[name])[self._order] for name in ("stiffness", "damping")]
+        self._limit = limit[self._order]
+        self.model.actuator_gainprm[:, 0] = 1.0
+        self.model.actuator_biasprm[:] = 0.0
+        self._transmitted = np.zeros(joints)
+        self.reset()
+
+    def reset(self):
+        super().reset()
+        self._motor = np.stack((self.data.qpos[self._pos], np.zeros(len(self._pos))))
+        self._held = self.data.ctrl.copy()
+        self._transmitted = np.zeros(len(self._pos))
+
+    def step(self, targets, seconds):
+        self._arriving.append((self.steps + round(self.hidden["action_delay"][0] / STEP), np.asarray(targets)))
+        backlash, stiffness, damping = self._gear
+        for _ in range(round(seconds / STEP)):
+            while self._arriving and self._arriving[0][0] <= self.steps:
+                self._held = self._arriving.pop(0)[1]
+            angle, speed = self._motor
+            twist = angle - self.data.qpos[self._pos]
+            beyond = twist - np.clip(twist, -backlash / 2, backlash / 2)
+            spring = stiffness * beyond + damping * (speed - self.data.qvel[self._vel]) * (beyond != 0)
+            self._transmitted = spring
+            asked = self._gains[0] * (self._held - angle) - self._gains[1] * speed
+            torque = 0.9 * np.clip(asked, -self._limit, self._limit) - self.viscous * speed - spring
+            new = speed + STEP * torque / self.inertia
+            slowing = STEP * self.dry / self.inertia
+            new = np.sign(new) * np.maximum(0.0, np.abs(new) - slowing)
+            self._motor = np.stack((angle + STEP * new, new))
+            self.data.ctrl[:] = spring
+            mujoco.mj_step(self.model, self.data)
+            self.steps += 1
+        self._seen = self._sense()
+
+    def _sense(self):
+        seen = super()._sense()
+        if self._motor.any():
+            seen.update(joint_pos=self._motor[0].copy(), joint_vel=self._motor[1].copy())
+        return {**seen, "joint_torque": getattr(self, "_transmitted", np.zeros(len(self._pos))).copy()}
+
+
 @without_log()
 def log_excitation(robot, targets, period, path):
     """Let a robot on a stand follow targets [T, J], in the policy's order, and write the log."""
@@ -155,7 +215,13 @@ def log_excitation(robot, targets, period, path):
         writer.writerow(header)
         for row in targets[:, robot._order]:
             now, seen = robot.steps * STEP, robot.readings()
-            parts = (seen["base_quat"], seen["base_ang_vel"], seen["joint_pos"], seen["joint_vel"], seen["joint_torque"])
+            parts = (
+                seen["base_quat"],
+                seen["base_ang_vel"],
+                seen["joint_pos"],
+                seen["joint_vel"],
+                seen["joint_torque"],
+            )
             writer.writerow([f"{now:.6f}", 1, *(f"{x:.9g}" for part in (*parts, row) for x in part)])
             robot.step(row, period)
 

@@ -230,17 +230,22 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
     for name in ("seconds", "stand_seconds"):
         if not 0 <= getattr(args, name) < math.inf:
             raise ValueError(f"--{name} {getattr(args, name):g}: give a time from 0 s")
-    sys.path.insert(0, "")  # for drivers in the current folder
-    module = importlib.import_module(args.driver)
-    if not hasattr(module, "connect"):
-        raise ValueError(f"--driver {args.driver}: {module.__file__} has no function connect(address)")
-    driver = module.connect(args.address)
+    driver = connect_driver(args.driver, args.address)
     try:
         return driver, OnnxPolicy(args.policy, driver.joint_names(), description=args.description, log=args.log)
     except BaseException:
         with contextlib.suppress(BaseException):  # the first error is told
             driver.close()
         raise
+
+
+def connect_driver(name: str, address: str) -> Driver:
+    """Return the driver of a module, which may be in the current folder."""
+    sys.path.insert(0, "")
+    module = importlib.import_module(name)
+    if not hasattr(module, "connect"):
+        raise ValueError(f"--driver {name}: {module.__file__} has no function connect(address)")
+    return module.connect(address)
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
 """Motions of a robot on a stand that tell as much as possible of its parameters, within limits.
 
 Each joint follows a sum of sines about its pose. Many such motions are drawn, each is simulated with the model's
-numbers, and its derivatives say how well each parameter would be determined. The chains of joints below a fixed trunk do
-not influence each other, so that the best motion of each chain is taken. The second half of the draws varies the best.
+numbers, and its derivatives say how well each parameter would be determined. The chains of joints below a fixed trunk
+do not influence each other, so that the best motion of each chain is taken. The second half of the draws varies the best.
 """
 
 from __future__ import annotations
@@ -81,9 +81,7 @@ def design(
                 ours[chains[i]] = theirs[chains[i]]
             scores[i] = own[i]
         progress(f"motion {number + 1} of {candidates}: {np.exp(scores.mean()):.2f} of the useful width on average")
-    targets, (share, speed) = _within(
-        _targets(best, time, description, limits), worlds, description, period, limits
-    )
+    targets, (share, speed) = _within(_targets(best, time, description, limits), worlds, description, period, limits)
     half = _half_widths(targets, worlds, period)
     undetermined = [one.label for one, x in zip(layout.parameters, half) if not one.is_determined(one.nominal, x)]
     return Excitation(period, targets, share, speed, tuple(undetermined))
@@ -159,7 +157,9 @@ def _within(
         torque = np.abs(stiffness * (late - simulated.joint_pos) - damping * simulated.joint_vel).max(axis=0)
         fastest = np.abs(simulated.joint_vel).max(axis=0)
         share, speed = float((torque / most).max()), float(fastest.max())
-        factor = np.minimum(1.0, np.minimum(limits.torque_share * most / torque, limits.speed / np.maximum(fastest, 1e-9)))
+        factor = np.minimum(
+            1.0, np.minimum(limits.torque_share * most / torque, limits.speed / np.maximum(fastest, 1e-9))
+        )
         if (factor > 0.999).all():
             break
         wave = wave * np.where(factor > 0.999, 1.0, 0.95 * factor)
@@ -179,7 +179,7 @@ def _simulated(targets: np.ndarray, worlds: Worlds, period: float) -> Motion:
     recording = _recording(targets, period, rest, np.zeros_like(rest))
     piece = Piece(recording, 0, len(targets))
     x = np.zeros(len(worlds.layout.parameters))
-    (one,) = worlds.predict([piece], x, worlds.start_states([piece]), False)
+    (one,) = worlds.predict([piece], x, worlds.start_states([piece]), "none")
     positions = rest + one.residual[one.channel == 0].reshape(rest.shape)
     velocities = one.residual[one.channel == 1].reshape(rest.shape)
     return _recording(targets, period, positions, velocities).motion

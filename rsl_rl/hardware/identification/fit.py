@@ -61,8 +61,10 @@ def fit(
     """
     states = [worlds.start_states(pieces) for worlds, pieces in sets]
     noise, damping = np.array([NOISE[name] for name in CHANNELS]), 1e-4
+    for _ in range(2):
+        states = _better_states(sets, x, states, noise)
     for iteration in range(iterations):
-        predictions = _predict(sets, x, states, True)
+        predictions = _predict(sets, x, states, "all")
         noise = _noise(predictions, noise)
         system = _System(predictions, x, noise)
         gain = 0.0
@@ -70,7 +72,8 @@ def fit(
             step, state_steps = system.solve(damping)
             new = np.maximum(least, x + np.clip(step, -2.0, 2.0))
             moved = [[z + dz for z, dz in zip(own, steps)] for own, steps in zip(states, state_steps)]
-            trial = _predict(sets, new, moved, False)
+            moved = _better_states(sets, new, moved, noise)
+            trial = _predict(sets, new, moved, "none")
             gain = system.cost - _cost(trial, new, noise)
             if gain > 0:
                 break
@@ -92,15 +95,53 @@ def fit(
     return Fit(x, states, system.information, scores)
 
 
+def _better_states(
+    sets: Sequence[Set], x: np.ndarray, states: Sequence[Sequence[np.ndarray]], noise: np.ndarray
+) -> List[List[np.ndarray]]:
+    """Return the start states after a step of their own. On the floor they are far from linear: feet touch or not."""
+    out = []
+    for (worlds, pieces), own in zip(sets, states):
+        best = list(own)
+        predictions = [] if worlds.on_stand else list(worlds.predict(pieces, x, best, "states"))
+        _, (steps,) = _System([predictions], x, noise).solve(0.0)
+        left = {i: _cost([[one]], 0.0 * x, noise) for i, one in enumerate(predictions)}
+        for share in (1.0, 0.3):
+            tried = list(left)
+            moved = [best[i] + share * steps[i] for i in tried]
+            trial = worlds.predict([pieces[i] for i in tried], x, moved, "none")
+            for i, state, one in zip(tried, moved, trial):
+                if _cost([[one]], 0.0 * x, noise) < left[i]:
+                    best[i] = state
+                    del left[i]
+        out.append(best)
+    return out
+
+
+def explained(worlds: Worlds, pieces: Sequence[Piece], x: np.ndarray, count: int) -> List[Piece]:
+    """Return the ``count`` pieces of a log on the floor, in order, whose start state can be found best.
+
+    A foot that lands within a piece may keep the start state from being found.
+    """
+    if worlds.on_stand or len(pieces) <= count:
+        return list(pieces)
+    noise = np.array([NOISE[name] for name in CHANNELS])
+    states = [worlds.start_states(pieces)]
+    for _ in range(3):
+        states = _better_states([(worlds, pieces)], x, states, noise)
+    predictions = worlds.predict(pieces, x, states[0], "none")
+    costs = np.array([_cost([[one]], 0.0 * x, noise) / len(one.residual) for one in predictions])
+    return [pieces[i] for i in sorted(np.argsort(costs)[:count])]
+
+
 def information_of(predictions: Iterable[Prediction], x: np.ndarray) -> np.ndarray:
     """Return the information of pieces of logs on scaled parameters [P, P], with the usual noise."""
     return _System([list(predictions)], x, np.array([NOISE[name] for name in CHANNELS])).information
 
 
 def _predict(
-    sets: Sequence[Set], x: np.ndarray, states: Sequence[Sequence[np.ndarray]], derivatives: bool
+    sets: Sequence[Set], x: np.ndarray, states: Sequence[Sequence[np.ndarray]], by: str
 ) -> List[List[Prediction]]:
-    return [list(worlds.predict(pieces, x, own, derivatives)) for (worlds, pieces), own in zip(sets, states)]
+    return [list(worlds.predict(pieces, x, own, by)) for (worlds, pieces), own in zip(sets, states)]
 
 
 def _flat(predictions: Sequence[Sequence[Prediction]]) -> List[Prediction]:
@@ -156,8 +197,9 @@ class _System:
             inner += np.diag(1e-9 * np.maximum(np.diag(inner), 1e-9))
             solved = np.linalg.solve(inner, np.concatenate((b.T @ a, (b.T @ r)[:, None]), axis=1))
             to_a, to_r = solved[:, :-1], solved[:, -1]
-            self.information += a.T @ a - (a.T @ b) @ to_a
-            self._gradient += a.T @ r - a.T @ (b @ to_r)
+            if a.shape[1]:
+                self.information += a.T @ a - (a.T @ b) @ to_a
+                self._gradient += a.T @ r - a.T @ (b @ to_r)
             self._parts.append({"to_a": to_a, "to_r": to_r, "score": (a - b @ to_a) * r[:, None], "row": one.row})
         self.information = 0.5 * (self.information + self.information.T)
 
@@ -166,7 +208,7 @@ class _System:
         matrix = self.information + np.eye(len(self._x))
         matrix = matrix + damping * np.diag(np.diag(matrix))
         step = -np.linalg.solve(matrix, self._gradient + self._x)
-        steps = [-(part["to_r"] + part["to_a"] @ step) for part in self._parts]
+        steps = [-(part["to_r"] + part["to_a"] @ step[: part["to_a"].shape[1]]) for part in self._parts]
         ends = np.cumsum([0, *self._shape])
         return step, [steps[start:end] for start, end in zip(ends[:-1], ends[1:])]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from rsl_rl.evaluation.doctor.replay import Replay, gravity
-from rsl_rl.hardware.identification.fit import Fit, fit
+from rsl_rl.hardware.identification.fit import Fit, explained, fit
 from rsl_rl.hardware.identification.parameters import ALIKE, KINDS, LEVEL, Layout, Parameter, layout_of
 from rsl_rl.hardware.identification.recordings import QUIET, Recording
 from rsl_rl.hardware.identification.simulation import NOISE, STEP, Piece, Worlds
@@ -17,7 +17,6 @@ from rsl_rl.hardware.identification.simulation import NOISE, STEP, Piece, Worlds
 ALIKE_FROM = 0.9
 """Correlation of two estimates from which the log hardly tells them apart."""
 
-_SOFT = 2.5  # factor of the time constant of contacts, of the first iterations
 _COARSE = 0.005  # physics step of the first iterations [s]
 _STAND_SECONDS, _FLOOR_SECONDS = 8.0, 0.2  # longest piece
 _FLOOR_PIECES, _MOST_STAND_SECONDS = 40, 40.0  # that are used
@@ -78,7 +77,7 @@ def identify(
     """
     if description.get("actuator", {"type": "pd"}).get("type", "pd") != "pd":
         raise ValueError(
-            f"the contract's actuator is {description['actuator'].get('type')}; identify knows pd: PD loops with a limit"
+            f"the contract's actuator is {description['actuator'].get('type')}; identify knows pd, loops with a limit"
         )
     replay = Replay(model_path, description, description["joint_names"], 0.0025)
     layout = layout_of(Worlds.nominal_of(replay), dict(description), float(replay.model.body_mass.sum()), per)
@@ -90,32 +89,31 @@ def identify(
     for recording, chosen in zip(recordings, supports):
         progress(f"{recording.name}: {recording.seconds:.1f} s on the {chosen}")
 
-    def sets_with(step: float, longest: float, softness: float = 1.0) -> List[Tuple[Worlds, List[Piece]]]:
+    def sets_with(step: float, longest: float, x: Optional[np.ndarray]) -> List[Tuple[Worlds, List[Piece]]]:
         sets = []
         for recording, chosen in zip(recordings, supports):
-            worlds = Worlds(model_path, description, layout, chosen == "stand", step, softness)
+            worlds = Worlds(model_path, description, layout, chosen == "stand", step)
             if chosen == "stand":
                 worlds.with_gravity(_gravity_of(recording))
-            sets.append((worlds, pieces_of(recording, chosen == "stand", longest)))
+            pieces = pieces_of(recording, chosen == "stand", longest)
+            sets.append((worlds, pieces if x is None else explained(worlds, pieces, x, _FLOOR_PIECES)))
         return sets
 
     def tell(stage: str) -> Callable[[float], None]:
         return lambda error: progress(f"{stage}: residual {error:.2f} (1: the noise of a Go2's sensors)")
 
-    sets = sets_with(_COARSE, 0.5 * _FLOOR_SECONDS, _SOFT)
+    sets = sets_with(_COARSE, 0.5 * _FLOOR_SECONDS, None)
     x = _with_delay(sets, layout)
     fixed = [one for one in sets if one[0].on_stand]
-    if fixed and len(fixed) < len(sets):
+    if fixed and "floor" in supports:
         x = fit(fixed, x, layout.least, 5, 0.03, tell("on the stand, coarse steps")).x
+    sets = [(worlds, explained(worlds, pieces, x, _FLOOR_PIECES)) for worlds, pieces in sets]
     result = fit(sets, x, layout.least, 6, 0.03, tell("coarse steps"))
-    sets = sets_with(_COARSE, 0.5 * _FLOOR_SECONDS)
-    if not all(one[0].on_stand for one in sets):
-        result = fit(sets, result.x, layout.least, 3, 0.03, tell("hard contacts, coarse steps"))
     x = _with_limits(sets, layout, result)
     if not np.array_equal(x, result.x):
         result = fit(sets, x, layout.least, 4, 0.03, tell("with limits of the torque"))
         x = _without_idle_limits(sets, layout, result)
-    sets = sets_with(STEP, _FLOOR_SECONDS)
+    sets = sets_with(STEP, _FLOOR_SECONDS, x)
     result = fit(sets, x, layout.least, 3, 0.002, tell("fine steps"))
     traces, errors = _traces(sets, result, layout)
     unexplained = _unexplained(sets, result)
@@ -141,7 +139,7 @@ def pieces_of(recording: Recording, on_stand: bool, longest: float = _FLOOR_SECO
         count = max(1, int(np.ceil(seconds / longest)) if on_stand else int(seconds / longest))
         edges = np.linspace(first, end - 1, count + 1).astype(int)
         pieces += [Piece(recording, int(a), int(b) + 1) for a, b in zip(edges[:-1], edges[1:]) if b - a >= 4]
-    most = max(1, int(_MOST_STAND_SECONDS / longest)) if on_stand else _FLOOR_PIECES
+    most = max(1, int(_MOST_STAND_SECONDS / longest)) if on_stand else 2 * _FLOOR_PIECES
     if len(pieces) > most:
         pieces = [pieces[i] for i in np.linspace(0, len(pieces) - 1, most).astype(int)]
     return pieces
@@ -164,7 +162,7 @@ def _support_of(recording: Recording, model_path: Path, description: Mapping[str
         if name == "stand":
             worlds.with_gravity(_gravity_of(recording))
         x, states = np.zeros(len(layout.parameters)), worlds.start_states(pieces)
-        own = [np.abs(one.residual[one.channel == 1]).mean() for one in worlds.predict(pieces, x, states, False)]
+        own = [np.abs(one.residual[one.channel == 1]).mean() for one in worlds.predict(pieces, x, states, "none")]
         errors[name] = float(np.median(own))
     quiet_trunk = np.nanstd(recording.motion.base_ang_vel) < 0.15
     return "stand" if errors["stand"] < errors["floor"] and quiet_trunk else "floor"
@@ -221,7 +219,7 @@ def _joint_costs(
     """Return the sum of squared residuals of the positions of each joint [J], in standard deviations."""
     total = np.zeros(sets[0][0].num_joints)
     for (worlds, pieces), own in zip(sets, states):
-        for one in worlds.predict(pieces, x, own, False):
+        for one in worlds.predict(pieces, x, own, "none"):
             error = one.residual[one.channel == 0].reshape(-1, len(total)) / NOISE["joint_pos"]
             total += (np.minimum(np.abs(error), 10.0) ** 2).sum(axis=0)
     return total
@@ -244,7 +242,7 @@ def _joint_errors(sets: Sequence[Tuple[Worlds, Sequence[Piece]]], x: np.ndarray)
     """Return the mean squared residual of the positions of each joint [J]."""
     total, rows = np.zeros(sets[0][0].num_joints), 0
     for worlds, pieces in sets:
-        for one in worlds.predict(pieces, x, worlds.start_states(pieces), False):
+        for one in worlds.predict(pieces, x, worlds.start_states(pieces), "none"):
             error = one.residual[one.channel == 0].reshape(-1, len(total))
             total, rows = total + np.clip(error**2, 0, 0.25).sum(axis=0), rows + len(error)
     return total / max(1, rows)
@@ -274,8 +272,8 @@ def _traces(
     zero = np.zeros(len(layout.parameters))
     for (worlds, pieces), states in zip(sets, result.states):
         shown = int(np.argmax([piece.end - piece.start for piece in pieces]))
-        runs = [list(worlds.predict(pieces, zero, worlds.start_states(pieces), False))]
-        runs.append(list(worlds.predict(pieces, result.x, states, False)))
+        runs = [list(worlds.predict(pieces, zero, worlds.start_states(pieces), "none"))]
+        runs.append(list(worlds.predict(pieces, result.x, states, "none")))
         errors = [[one.residual[one.channel == 0].reshape(-1, worlds.num_joints) for one in run] for run in runs]
         squares += [sum(float((one**2).sum()) for one in own) for own in errors]
         count += sum(one.size for one in errors[0])
@@ -292,7 +290,7 @@ def _unexplained(sets: Sequence[Tuple[Worlds, List[Piece]]], result: Fit) -> flo
     since the start of each piece; the median of the joints."""
     left, whole = np.zeros(sets[0][0].num_joints), np.zeros(sets[0][0].num_joints)
     for (worlds, pieces), states in zip(sets, result.states):
-        for piece, one in zip(pieces, worlds.predict(pieces, result.x, states, False)):
+        for piece, one in zip(pieces, worlds.predict(pieces, result.x, states, "none")):
             positions = piece.recording.motion.joint_pos[piece.rows]
             left += (one.residual[one.channel == 0].reshape(positions.shape) ** 2).sum(axis=0)
             whole += ((positions - positions[0]) ** 2).sum(axis=0)

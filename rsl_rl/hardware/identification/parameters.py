@@ -8,7 +8,6 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-
 LEVEL = 1.645
 """Half width of a 90 % interval of a normal distribution, in standard deviations."""
 

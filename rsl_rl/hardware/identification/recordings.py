@@ -99,9 +99,7 @@ def _pieces(log: Log, motion: Motion, period: float) -> Tuple[List[Tuple[int, in
     return pieces, 1.0 - min(1.0, sum(end - start for start, end in pieces) / expected)
 
 
-def _check(
-    path: Path, log: Log, motion: Motion, pieces: List[Tuple[int, int]], lost: float, period: float
-) -> None:
+def _check(path: Path, log: Log, motion: Motion, pieces: List[Tuple[int, int]], lost: float, period: float) -> None:
     """Raise a ValueError for a log that tells too little."""
     inside = ~log.starts[1:]
     steps = np.diff(log.time)[inside]
@@ -119,7 +117,7 @@ def _check(
     if lost > MOST_DROPPED or seconds < LEAST_SECONDS:
         raise ValueError(
             f"{path}: {100 * lost:.0f} % of the rows are missing or not usable, {seconds:.2g} s are left; at most "
-            f"{100 * MOST_DROPPED:.0f} % may be, and {LEAST_SECONDS:g} s must be left: log again, with a row in each period"
+            f"{100 * MOST_DROPPED:.0f} % may be, and {LEAST_SECONDS:g} s must be left: log a row in each period"
         )
     repeated = (np.diff(motion.joint_pos, axis=0) == 0.0).all(axis=1) & (np.abs(motion.joint_vel[1:]) > 0.3).any(axis=1)
     if repeated.mean() > 0.2:

@@ -83,12 +83,11 @@ class Worlds:
 
     The start state of a piece is joint positions and velocities, as the encoders read them. On the floor the trunk's
     height, its rotation vector from the measured orientation, its linear velocity and its angular velocity, both in the
-    base frame, follow. ``softness`` is a factor of the time constant of contacts: with soft ones a wrong angle changes
-    the forces less, so that the first steps of a fit lead further.
+    base frame, follow.
     """
 
     def __init__(
-        self, model_path: Path, description: Mapping[str, Any], layout: Layout, on_stand: bool, step: float = STEP, softness: float = 1.0
+        self, model_path: Path, description: Mapping[str, Any], layout: Layout, on_stand: bool, step: float = STEP
     ):
         names = list(description["joint_names"])
         self.layout, self.on_stand, self.step = layout, on_stand, step
@@ -96,8 +95,6 @@ class Worlds:
         self.model = on_stand_model(model_path) if on_stand else mujoco.MjModel.from_xml_path(str(model_path))
         self.model.opt.timestep = step
         self.model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-        for solref in (self.model.geom_solref, self.model.pair_solref):
-            solref[:, 0] *= softness
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_SENSOR
         joints = [self.model.joint(name).id for name in names]
         actuators = {int(joint): i for i, joint in enumerate(self.model.actuator_trnid[:, 0])}
@@ -195,11 +192,12 @@ class Worlds:
         return states
 
     def predict(
-        self, pieces: Sequence[Piece], x: np.ndarray, states: Sequence[np.ndarray], derivatives: bool = True
+        self, pieces: Sequence[Piece], x: np.ndarray, states: Sequence[np.ndarray], by: str = "all"
     ) -> Iterator[Prediction]:
-        """Yield the prediction of each piece with scaled parameters [P] and start states."""
+        """Yield the prediction of each piece with scaled parameters [P] and start states, with derivatives by "all", by
+        "states" or by "none" of them; the others are empty."""
         changed = [x]
-        for world in self._parameter_worlds if derivatives else ():
+        for world in self._parameter_worlds if by == "all" else ():
             other = x.copy()
             other[world] += _CHANGE
             changed.append(other)
@@ -207,22 +205,20 @@ class Worlds:
         models = [self._model(one) for one in values]
         for piece, state in zip(pieces, states):
             starts = [state]
-            for world in self._state_worlds if derivatives else ():
+            for world in self._state_worlds if by != "none" else ():
                 other = state.copy()
                 other[world] += self._state_changes()[world]
                 starts.append(other)
             jobs = [(model, value, state) for model, value in zip(models, values)]
             jobs += [(models[0], values[0], start) for start in starts[1:]]
-            yield self._prediction(piece, self._simulate(piece, jobs), len(changed), derivatives)
+            yield self._prediction(piece, self._simulate(piece, jobs), len(changed), by)
 
     def _state_changes(self) -> np.ndarray:
         position, velocity = _CHANGES["position"], _CHANGES["velocity"]
         joints = [position] * self.num_joints + [velocity] * self.num_joints
         return np.array(joints + ([] if self.on_stand else [position] * 4 + [velocity] * 6))
 
-    def _prediction(
-        self, piece: Piece, outputs: Mapping[str, np.ndarray], num_models: int, derivatives: bool
-    ) -> Prediction:
+    def _prediction(self, piece: Piece, outputs: Mapping[str, np.ndarray], num_models: int, by: str) -> Prediction:
         """Return the prediction of outputs [worlds, rows, k] of each channel."""
         measured, layout = self._measured(piece), self.layout
         parts, channels, rows, by_parameters, by_state = [], [], [], [], []
@@ -232,10 +228,10 @@ class Worlds:
             parts.append((simulated[0] - value)[there])
             channels.append(np.full(int(there.sum()), CHANNELS.index(name)))
             rows.append(np.broadcast_to(np.arange(len(value))[:, None], value.shape)[there])
-            if not derivatives:
+            if by == "none":
                 continue
             of_joints = name.startswith("joint")
-            jacobian = np.zeros((*value.shape, len(layout.parameters)))
+            jacobian = np.zeros((*value.shape, len(layout.parameters) if by == "all" else 0))
             for world, other in zip(self._parameter_worlds, simulated[1:num_models]):
                 change = (other - simulated[0]) / _CHANGE
                 for i in world:
@@ -253,8 +249,8 @@ class Worlds:
             np.concatenate(parts),
             np.concatenate(channels),
             np.concatenate(rows),
-            np.concatenate(by_parameters) if derivatives else empty,
-            np.concatenate(by_state) if derivatives else empty,
+            np.concatenate(by_parameters) if by_parameters else empty,
+            np.concatenate(by_state) if by_state else empty,
         )
 
     def _measured(self, piece: Piece) -> Dict[str, np.ndarray]:
@@ -336,9 +332,7 @@ class Worlds:
             velocities[:3], velocities[3:6] = rotate(quat, linear), angular
         return out
 
-    def _channels(
-        self, piece: Piece, states: np.ndarray, at: np.ndarray, offsets: np.ndarray
-    ) -> Dict[str, np.ndarray]:
+    def _channels(self, piece: Piece, states: np.ndarray, at: np.ndarray, offsets: np.ndarray) -> Dict[str, np.ndarray]:
         """Return what the sensors read in states [worlds, steps, S] at rows, whose times are ``at`` in steps."""
         first, nq = states[:, 0], self.model.nq
         pos = _between(states[:, :, 1 : 1 + nq], at)
