@@ -8,9 +8,9 @@
 
 Each robot has parameters drawn at random (benchmarks/identify_robot.py) and sensors with the noise of
 benchmarks/doctor_robot.py; its physics step is 0.25 ms. Results are appended to --folder robot by robot, and robots
-that are there are left out, so that a run can be interrupted and continued. A parameter counts as not determined by the log
-if nothing in the log depends on it: payload, centre of mass and floor friction on a stand, and a limit of the torque
-that was never asked for.
+that are there are left out, so that a run can be interrupted and continued. A parameter counts as not determined by the
+log if nothing in the log depends on it: payload, centre of mass and floor friction on a stand, and a limit of the
+torque that was never asked for.
 """
 
 from __future__ import annotations

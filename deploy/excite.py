@@ -52,7 +52,7 @@ class Motion:
         self.target_limits = factor * np.array(_limits(contract))[order]
         self.counts: Dict[str, int] = {"rows": 0}
         self._units, self._log, self._file = contract.get("units", {}), log, None
-        self.seconds = len(rows) * self.control_period
+        self.seconds, self.clock = len(rows) * self.control_period, time.monotonic
 
     def reset(self) -> None:
         """Start with the first row, and a new log; the file is written with the first row of readings."""
@@ -69,7 +69,7 @@ class Motion:
             self._logged = [name for name in LOGGED if readings.get(name) is not None]
             self._file = self._begin()
         parts = [np.asarray(readings[name], float) for name in self._logged]
-        row = [f"{time.monotonic():.6f}", "1", *(f"{x:.9g}" for part in (*parts, targets) for x in part)]
+        row = [f"{self.clock():.6f}", "1", *(f"{x:.9g}" for part in (*parts, targets) for x in part)]
         csv.writer(self._file, lineterminator="\n").writerow(row)
         return targets.astype(np.float32)
 

@@ -1,9 +1,9 @@
 """Train a network of a robot's motors from a log with measured torques, for ActuatorNetworkConfig.
 
 The network maps errors of the position and velocities, now and some physics steps ago, to the torque of a joint
-(Hwangbo et al., "Learning agile and dynamic motor skills for legged robots", 2019). One network serves all joints. The last part
-of each log is held out, and the error there is compared with those of the PD loop of the contract and of a parametric
-model: a delay, a factor of the PD torque, viscous and dry friction and an inertia of each joint, by least squares.
+(Hwangbo et al., "Learning agile and dynamic motor skills for legged robots", 2019). One network serves all joints. The
+last part of each log is held out, and the error there is compared with those of the PD loop of the contract and of a
+parametric model: a delay, a factor of the PD torque, viscous and dry friction and an inertia of each joint, by least squares.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATTERN = (0, 1, 2, 4, 8)
 HELD_OUT = 0.25
 """Share of each log that is not trained on, at its end."""
 
-_HIDDEN, _BATCH, _RATE = 32, 2048, 3e-3
+_HIDDEN, _BATCH, _RATE = 32, 256, 3e-3
 _MOST_DELAY = 8  # rows
 _SLIP = 0.1  # velocity from which dry friction is almost whole [rad/s]
 

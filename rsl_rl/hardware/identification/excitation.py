@@ -2,7 +2,8 @@
 
 Each joint follows a sum of sines about its pose. Many such motions are drawn, each is simulated with the model's
 numbers, and its derivatives say how well each parameter would be determined. The chains of joints below a fixed trunk
-do not influence each other, so that the best motion of each chain is taken. The second half of the draws varies the best.
+do not influence each other, so that the best motion of each chain is taken. The second half of the draws varies the
+best.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Parameter(NamedTuple):
     def is_determined(self, value: float, half_width: float) -> bool:
         """Return whether an interval of this half width is narrow enough to use."""
         relative = 0.2 * abs(value) if self.kind in ("armature", "viscous_friction", "joint_friction") else 0.0
-        return half_width <= max(self.useful, relative)
+        return bool(half_width <= max(self.useful, relative))
 
 
 @dataclass(frozen=True)
