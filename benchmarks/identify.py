@@ -68,10 +68,11 @@ def measure(kind, number, description, network, folder):
     recordings, falls = [], 0
     if kind in ("stand", "both"):
         targets, period = excitation(description, folder)
-        log_excitation(HiddenRobot(description, hidden, rng, True), targets, period, folder / f"{kind}_stand.csv")
-        recordings.append(read_recording(folder / f"{kind}_stand.csv", description))
+        log = folder / f"{kind}_{number}_stand.csv"
+        log_excitation(HiddenRobot(description, hidden, rng, True), targets, period, log)
+        recordings.append(read_recording(log, description))
     if kind in ("walk", "both"):
-        log = folder / f"{kind}_walk.csv"
+        log = folder / f"{kind}_{number}_walk.csv"
         falls = log_walk(HiddenRobot(description, hidden, rng, False), network, rng, log, SECONDS["walk"])
         recordings.append(read_recording(log, description))
     wall, cpu = time.perf_counter(), time.process_time()

@@ -45,10 +45,10 @@ def test_robots_of_a_task_have_parameters_within_the_intervals():
     assert own["joint_friction"][:, 0].min() >= 0.4 and not own["joint_friction"][:, 1:].any()
     assert own["trunk_com"][:, 0].max() > 0.01 and not own["trunk_com"][:, 1:].any()
     assert set(state["action_delay"].unique().tolist()) <= {2.0, 3.0}  # 10 and 15 ms
-    assert 0.01 <= state["encoder_offset"][:, 1].min() and not state["encoder_offset"][:, 0].any()
+    assert state["encoder_offset"][:, 1].min() >= 0.01 and not state["encoder_offset"][:, 0].any()
     # 0.27 to 0.33 N m s/rad more than the model's friction, on the joint's side of the strength
     more = 0.75 * 0.8 * (own["damping"] / 0.75 - 1.0)
-    assert 0.27 - 1e-5 <= more.min() and more.max() <= 0.33 + 1e-5
+    assert more.min() >= 0.27 - 1e-5 and more.max() <= 0.33 + 1e-5
     assert torch.equal(own["stiffness"], torch.full_like(own["stiffness"], 30.0))
     assert own["friction"].max() > 0.8  # the floor's stays as in the task
 

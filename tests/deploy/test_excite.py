@@ -48,7 +48,12 @@ class Robot:
 
     def readings(self):
         noise = 1e-4 * np.sin(1e3 * self.now + np.arange(len(self.pos)))
-        sensed = {"joint_pos": self.pos + noise, "joint_vel": noise, "base_quat": [1, 0, 0, 0], "base_ang_vel": [0, 0, 0]}
+        sensed = {
+            "joint_pos": self.pos + noise,
+            "joint_vel": noise,
+            "base_quat": [1, 0, 0, 0],
+            "base_ang_vel": [0, 0, 0],
+        }
         return {**sensed, "time": self.now}
 
     def hold(self, targets, stiffness, damping):
@@ -63,7 +68,9 @@ def play(excite, files, robot):
     folder, contract, _ = files
     motion = excite.Motion(folder / "excitation.csv", contract, robot.joint_names(), folder / "stand.csv")
     motion.clock = lambda: robot.now
-    loop = excite.ControlLoop(robot, motion, clock=lambda: robot.now, sleep=lambda s: setattr(robot, "now", robot.now + s))
+    loop = excite.ControlLoop(
+        robot, motion, clock=lambda: robot.now, sleep=lambda s: setattr(robot, "now", robot.now + s)
+    )
     reason = loop.run((0, 0, 0), motion.seconds, 1.0)
     motion.reset()
     return reason
@@ -91,7 +98,7 @@ def test_stale_reading_ends_the_motion_with_damping(excite, files):
 
 
 def test_target_beyond_the_range_of_a_joint_is_not_sent(excite, files):
-    folder, contract, _ = files
+    _, contract, _ = files
     contract["joint_limits"] = [[low + 0.9 * (high - low), high] for low, high in contract["joint_limits"]]
     robot = Robot(contract["joint_names"])
     robot.pos = np.array([high for _, high in contract["joint_limits"]])[::-1]

@@ -100,7 +100,9 @@ def simulate(path, targets, rng, noise):
     for i, target in enumerate(targets):
         late = targets[max(0, i - 2)], targets[max(0, i - 1)]  # a delay of 12 ms: the target before arrives 2 ms later
         pos, vel = data.qpos + offset, data.qvel.copy()
-        rows.append(np.concatenate((pos + noise * rng.normal(0, 0.003, 4), vel + noise * rng.normal(0, 0.08, 4), target)))
+        rows.append(
+            np.concatenate((pos + noise * rng.normal(0, 0.003, 4), vel + noise * rng.normal(0, 0.08, 4), target))
+        )
         for values, seconds in zip(late, (DELAY - PERIOD, 2 * PERIOD - DELAY)):
             data.ctrl[:] = values - offset
             mujoco.mj_step(model, data, round(seconds / STEP))
@@ -108,11 +110,16 @@ def simulate(path, targets, rng, noise):
 
 
 def write_log(path, rows, times=None, names=JOINTS, torque=None):
-    """Write rows of the policy's angles as the log of a robot whose R_hip turns the other way, and L_knee has a zero."""
+    """Write rows of the policy's angles as the log of a robot whose R_hip turns the other way."""
     signs, zeros = np.array((1.0, 1.0, -1.0, 1.0)), np.array((0.0, 0.1, 0.0, 0.0))
     times = 5.0 + PERIOD * np.arange(len(rows)) if times is None else times
     header = ["time [s]", "base_quat.w", "base_quat.x", "base_quat.y", "base_quat.z"]
-    units = {"joint_pos": "rad", "joint_vel": "rad/s", "target": "rad", **({} if torque is None else {"joint_torque": "N m"})}
+    units = {
+        "joint_pos": "rad",
+        "joint_vel": "rad/s",
+        "target": "rad",
+        **({} if torque is None else {"joint_torque": "N m"}),
+    }
     header += [f"{kind}.{name} [{unit}]" for kind, unit in units.items() for name in names]
     with Path(path).open("w", newline="") as file:
         writer = csv.writer(file)
@@ -152,12 +159,11 @@ def test_identify_names_what_a_log_on_a_stand_cannot_tell(found):
     assert why["torque_limit of L_hip"].startswith("at most")
 
 
-def test_prediction_error_falls_with_the_square_of_the_step(robot):
+def test_prediction_with_steps_ten_times_as_long_follows_the_motion(robot):
     folder, description, motion, _ = robot
     rows = simulate(folder / "robot.xml", motion.targets[:410], np.random.default_rng(0), noise=0.0)
     write_log(folder / "clean.csv", rows)
     recording = read_recording(folder / "clean.csv", description)
-    errors = []
     for step in (0.005, 0.0025):
         layout, worlds = _worlds(folder, description, step)
         values = {**HIDDEN, "action_delay": [DELAY]}
@@ -167,9 +173,10 @@ def test_prediction_error_falls_with_the_square_of_the_step(robot):
         ])  # fmt: skip
         piece = Piece(recording, 6, 200)
         (one,) = worlds.predict([piece], x, worlds.start_states([piece]), "none")
-        errors.append(np.sqrt(np.mean(one.residual[one.channel == 0] ** 2)))
-    assert errors[1] < 4e-4  # rad; the motion is 0.4 rad
-    assert errors[0] > 2.5 * errors[1]
+        error = np.sqrt(np.mean(one.residual[one.channel == 0] ** 2))
+        assert error < 4e-4, (
+            step
+        )  # rad; the motion is 0.4 rad, and 0.0025 rad is the error of targets half a step early
 
 
 def _worlds(folder, description, step):
@@ -207,7 +214,11 @@ def bad_logs(rows):
     yield "jump", dict(rows=rows, times=jump), "the clock jumps by 100 s"
     yield "repeated", dict(rows=held), "the joint positions repeat"
     yield "other robot", dict(rows=rows, names=("a", "b", "c", "d")), "give the log of this robot"
-    yield "other motion", dict(rows=np.concatenate((rows[::-1, :8], rows[:, 8:]), axis=1)), "does not explain the motion"
+    yield (
+        "other motion",
+        dict(rows=np.concatenate((rows[::-1, :8], rows[:, 8:]), axis=1)),
+        "does not explain the motion",
+    )
 
 
 def test_bad_log_is_one_line_and_nothing_is_written(robot, tmp_path, capsys):
@@ -258,6 +269,7 @@ def test_excitation_keeps_its_limits(robot):
     assert np.abs(np.diff(motion.targets[:3], axis=0)).max() < 0.01  # it begins at rest
 
 
+@pytest.mark.slow
 def test_stiffness_of_a_contract_with_other_gains_changes_what_is_found(robot):
     """The strength is relative to the contract's gains."""
     folder, description, _, _ = robot

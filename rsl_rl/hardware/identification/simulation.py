@@ -314,7 +314,7 @@ class Worlds:
                 states[i] = self._state_of(piece, values, state)
             with without_log():
                 out, _ = self._rollout.rollout([job[0] for job in own], self._datas, states, control)
-            whole = np.concatenate((states[:, None], out), axis=1)
+            whole = np.concatenate((states[:, None], np.asarray(out)), axis=1)
             offsets = np.stack([job[1]["encoder_offset"] for job in own])
             parts.append(self._channels(piece, whole, times / self.step, offsets))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
