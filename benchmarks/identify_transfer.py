@@ -4,11 +4,11 @@
     python -m benchmarks.identify_transfer --robots 0 --seeds 1 --variants identified --more --max_iterations 100
     python -m benchmarks.identify_transfer --table
 
-Each hidden robot (benchmarks/identify_robot.py) has weaker motors, friction, a delay and a payload. It is identified from
-a log on a stand and one of walking with the zoo's policy. Three policies are trained with equal samples: with the
-model's numbers ("nominal"), with wide ranges of all parameters ("wide"), and within the intervals found ("identified").
-Each is then evaluated under a joystick on the hidden robot. Results are appended to --folder; what is there is left out,
-so the parts can be run one by one. A training takes about four minutes of one core.
+Each hidden robot (benchmarks/identify_robot.py) has weaker motors, friction, a delay and a payload. It is identified
+from a log on a stand and one of walking with the zoo's policy. Three policies are trained with equal samples: with the
+model's numbers ("nominal"), with wide ranges of all parameters ("wide"), and within the intervals found
+("identified"). Each is then evaluated under a joystick on the hidden robot. Results are appended to --folder; what is
+there is left out, so the parts can be run one by one. A training takes about four minutes of one core.
 """
 
 from __future__ import annotations

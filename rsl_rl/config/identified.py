@@ -80,9 +80,9 @@ def read_identified(path: Path) -> Identified:
 
 
 def with_identified_files(task: Any, paths: Iterable[Path]) -> Any:
-    """Return a task with what some files have found."""
-    for path in paths:
-        task = with_identified(task, read_identified(path))
+    """Return a task with what some files have found; a network first, which has the motors in itself."""
+    for found in sorted(map(read_identified, paths), key=lambda one: not one.actuator):
+        task = with_identified(task, found)
     return task
 
 

@@ -3,7 +3,8 @@
 The network maps errors of the position and velocities, now and some physics steps ago, to the torque of a joint
 (Hwangbo et al., "Learning agile and dynamic motor skills for legged robots", 2019). One network serves all joints. The
 last part of each log is held out, and the error there is compared with those of the PD loop of the contract and of a
-parametric model: a delay, a factor of the PD torque, viscous and dry friction and an inertia of each joint, by least squares.
+parametric model: a delay, a factor of the PD torque, viscous and dry friction and an inertia of each joint, by least
+squares.
 """
 
 from __future__ import annotations

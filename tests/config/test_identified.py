@@ -10,7 +10,7 @@ from configs.go2_flat import flat_task
 from rsl_rl.cli.command_line import parse
 from rsl_rl.cli.errors import UsageError
 from rsl_rl.cli.train import Flags
-from rsl_rl.config.identified import ROBOT, Identified, read_identified, with_identified
+from rsl_rl.config.identified import ROBOT, Identified, read_identified, with_identified, with_identified_files
 from rsl_rl.config.toy import ToyConfig
 from rsl_rl.robots import ROBOTS
 from rsl_rl.robots.robot import read_joint_names
@@ -59,6 +59,14 @@ def test_what_is_not_determined_stays_as_in_the_task():
     assert task.control == before.control
     params = dict(before.randomization.terms["model_parameters"].params)
     assert task.randomization.terms["model_parameters"].params == {**params, "payload": (1.8, 2.2)}
+
+
+def test_network_of_a_second_file_leaves_only_load_and_offsets_of_the_first(tmp_path):
+    write_yaml(found(), tmp_path / "identified.yaml")
+    write_yaml(Identified(robot="go2", actuator={"path": "net.pt", "history": [0, 2]}), tmp_path / "actuator.yaml")
+    task = with_identified_files(flat_task(), [tmp_path / "identified.yaml", tmp_path / "actuator.yaml"])
+    assert task.control.actuator.path == str(tmp_path / "net.pt") and task.control.actuator.armature is None
+    assert set(task.randomization.terms) - set(flat_task().randomization.terms) == {"encoder_offset", "trunk_com"}
 
 
 def test_file_returns_what_was_written(tmp_path):

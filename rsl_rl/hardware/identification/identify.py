@@ -115,6 +115,7 @@ def identify(
         x = _without_idle_limits(sets, layout, result)
     sets = sets_with(STEP, _FLOOR_SECONDS, x)
     result = fit(sets, x, layout.least, 3, 0.002, tell("fine steps"))
+    moved = _moved(layout, result.x - x) if "floor" in supports else np.zeros(len(x))
     traces, errors = _traces(sets, result, layout)
     unexplained = _unexplained(sets, result)
     if unexplained > _MOST_UNEXPLAINED:
@@ -122,7 +123,7 @@ def identify(
             f"the model does not explain the motion: {100 * unexplained:.0f} % of it is left; is it the log and the "
             "contract of this robot? rsl-rl doctor says what else may be wrong"
         )
-    estimates = _estimates(layout, result, recordings, supports, _peak(sets, layout, result.x))
+    estimates = _estimates(layout, result, moved, recordings, supports, _peak(sets, layout, result.x))
     logs = tuple(recording.name for recording in recordings)
     names = tuple(description["joint_names"])
     return Identification(names, estimates, logs, tuple(supports), *errors, tuple(notes), traces)
@@ -297,9 +298,23 @@ def _unexplained(sets: Sequence[Tuple[Worlds, List[Piece]]], result: Fit) -> flo
     return float(np.median(np.sqrt(left / np.maximum(whole, 1e-12))))
 
 
+def _moved(layout: Layout, change: np.ndarray) -> np.ndarray:
+    """Return by how much the parameters of each kind differ between the last two stages, root mean square [P].
+
+    The stages simulate other pieces of a walk. Contacts make the residual of a walk rough, and the derivatives do not
+    know how far an estimate still is from its end, so that intervals without this are too narrow.
+    """
+    out = np.zeros(len(change))
+    for kind in {one.kind for one in layout.parameters}:
+        own = layout.indices(kind)
+        out[own] = np.sqrt(np.mean(change[own] ** 2))
+    return out
+
+
 def _estimates(
     layout: Layout,
     result: Fit,
+    moved: np.ndarray,
     recordings: Sequence[Recording],
     supports: Sequence[str],
     peak: np.ndarray,
@@ -309,7 +324,8 @@ def _estimates(
     deviation = np.sqrt(np.diag(covariance))
     alone = 1.0 / np.sqrt(np.diag(result.information) + 1.0)  # if all others were known
     correlation = covariance / np.outer(deviation, deviation)
-    moved = np.max([recording.moved for recording in recordings], axis=0)
+    deviation = np.hypot(deviation, moved)
+    ranges = np.max([recording.moved for recording in recordings], axis=0)
     estimates = []
     for i, one in enumerate(layout.parameters):
         value = one.nominal + one.spread * result.x[i]
@@ -323,7 +339,7 @@ def _estimates(
         if not is_determined:
             could = one.is_determined(value, LEVEL * one.spread * alone[i])
             alike = alike or ((layout.parameters[order[0]].label,) if could else ())
-            why = _why(one, half, could, alike, supports, moved, peak)
+            why = _why(one, half, could, alike, supports, ranges, peak)
         low = max(one.least, value - half)
         estimates.append(Estimate(one, float(value), float(low), float(value + half), is_determined, alike, why))
     return tuple(estimates)
@@ -335,14 +351,14 @@ def _why(
     could: bool,
     alike: Sequence[str],
     supports: Sequence[str],
-    moved: np.ndarray,
+    ranges: np.ndarray,
     peak: np.ndarray,
 ) -> str:
     """Return why a parameter is not determined."""
     kind = KINDS[one.kind]
     if kind.floor_only and "floor" not in supports:
         return "the trunk is fixed in every log"
-    if kind.size == "joints" and max(moved[place] for place in one.places) < QUIET:
+    if kind.size == "joints" and max(ranges[place] for place in one.places) < QUIET:
         return "the joint hardly moves"
     if one.kind == "torque_limit":
         return f"at most {max(peak[place] for place in one.places):.3g} {kind.unit} were asked for"
