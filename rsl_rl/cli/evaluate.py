@@ -248,7 +248,7 @@ def report_file(name: str, flag: str = "--report") -> Path:
 
     path = Path(name)
     if not path.parent.is_dir() or ((path.exists() or path.is_symlink()) and not is_regular_file(path)):
-        raise ValueError(f"{flag} {name} is not a file in an existing folder; give another name, such as report.html")
+        raise ValueError(f"{flag} {name} is not a file in an existing folder; give a name such as report.html")
     return path
 
 

@@ -109,6 +109,7 @@ def identify(
         x = fit(fixed, x, layout.least, 5, 0.03, tell("on the stand, coarse steps")).x
     sets = [(worlds, explained(worlds, pieces, x, _FLOOR_PIECES)) for worlds, pieces in sets]
     result = fit(sets, x, layout.least, 6, 0.03, tell("coarse steps"))
+    _require_explained(sets, result, 1.5 * _MOST_UNEXPLAINED)
     x = _with_limits(sets, layout, result)
     if not np.array_equal(x, result.x):
         result = fit(sets, x, layout.least, 4, 0.03, tell("with limits of the torque"))
@@ -117,12 +118,7 @@ def identify(
     result = fit(sets, x, layout.least, 3, 0.002, tell("fine steps"))
     moved = _moved(layout, result.x - x) if "floor" in supports else np.zeros(len(x))
     traces, errors = _traces(sets, result, layout)
-    unexplained = _unexplained(sets, result)
-    if unexplained > _MOST_UNEXPLAINED:
-        raise ValueError(
-            f"the model does not explain the motion: {100 * unexplained:.0f} % of it is left; is it the log and the "
-            "contract of this robot? rsl-rl doctor says what else may be wrong"
-        )
+    _require_explained(sets, result, _MOST_UNEXPLAINED)
     estimates = _estimates(layout, result, moved, recordings, supports, _peak(sets, layout, result.x))
     logs = tuple(recording.name for recording in recordings)
     names = tuple(description["joint_names"])
@@ -286,16 +282,24 @@ def _traces(
     return tuple(traces), (float(before), float(after))
 
 
-def _unexplained(sets: Sequence[Tuple[Worlds, List[Piece]]], result: Fit) -> float:
-    """Return the root mean square residual of joint positions, less the noise of an encoder, over that of the motion
-    since the start of each piece; the median of the joints."""
+def _require_explained(sets: Sequence[Tuple[Worlds, List[Piece]]], result: Fit, most: float) -> None:
+    """Raise a ValueError if the model leaves too much of the motion.
+
+    That is the root mean square residual of joint positions over that of the motion since the start of each piece; the
+    median of the joints.
+    """
     left, whole = np.zeros(sets[0][0].num_joints), np.zeros(sets[0][0].num_joints)
     for (worlds, pieces), states in zip(sets, result.states):
         for piece, one in zip(pieces, worlds.predict(pieces, result.x, states, "none")):
             positions = piece.recording.motion.joint_pos[piece.rows]
             left += (one.residual[one.channel == 0].reshape(positions.shape) ** 2).sum(axis=0)
             whole += ((positions - positions[0]) ** 2).sum(axis=0)
-    return float(np.median(np.sqrt(left / np.maximum(whole, 1e-12))))
+    share = float(np.median(np.sqrt(left / np.maximum(whole, 1e-12))))
+    if share > most:
+        raise ValueError(
+            f"the model does not explain the motion: {100 * share:.0f} % of it is left; is it the log and the contract "
+            "of this robot? rsl-rl doctor says what else may be wrong"
+        )
 
 
 def _moved(layout: Layout, change: np.ndarray) -> np.ndarray:
