@@ -2,7 +2,7 @@
 
     python excite.py excitation.csv --contract policy.json --driver udp_driver --address 127.0.0.1:9870 --log stand.csv
 
-Needs robot_loop.py and onnx_policy.py beside it, numpy and onnxruntime, and a driver as robot_loop.py does. The motion
+Needs robot_loop.py, onnx_policy.py and policy_records.py beside it, numpy and onnxruntime, and a driver as robot_loop.py does. The motion
 is that of `rsl-rl identify --excite`. The robot goes to the first row in --stand_seconds, follows the rows, and ends as
 robot_loop.py ends a run: damping, then motors off, and the reason in one line. The same causes end it early: a reading
 that is too old, a missed deadline, a target beyond its limits, an error of the driver, Ctrl-C.
@@ -11,18 +11,18 @@ Watch the first run with a hand on the emergency stop: nothing knows whether leg
 """
 
 import argparse
+import contextlib
 import csv
 import json
 import math
-import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence, TextIO, Tuple
 
 import numpy as np
-from onnx_policy import READINGS
-from robot_loop import INTERRUPTED, NOT_DAMPED, TIME_OVER, ControlLoop, Interrupts, connect_driver
+from policy_records import READINGS
+from robot_loop import Driver, connect_driver, drive, take_signals, tell_end
 
 LOGGED = ("base_quat", "base_ang_vel", "joint_pos", "joint_vel", "joint_torque")
 """Readings that are logged, if the driver has them."""
@@ -139,40 +139,38 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def connect(args: argparse.Namespace) -> Tuple[Driver, Motion]:
+    """Return driver and motion; what is wrong with the arguments is an Exception, as of the driver's own module."""
+    if not 0 <= args.stand_seconds < math.inf:
+        raise ValueError(f"--stand_seconds {args.stand_seconds:g}: give a time from 0 s")
+    if not args.log.parent.is_dir():
+        raise FileNotFoundError(f"--log {args.log}: there is no folder {args.log.parent}")
+    contract = read_contract(args.contract)
+    read_motion(args.motion)  # before the robot is connected
+    driver = connect_driver(args.driver, args.address)
+    try:
+        return driver, Motion(args.motion, contract, driver.joint_names(), args.log)
+    except BaseException:
+        with contextlib.suppress(BaseException):  # the first error is told
+            driver.close()
+        raise
+
+
 def main() -> int:
     args = parse()
-    interrupts = Interrupts()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupts)
+    take_signals()
     try:
-        if not 0 <= args.stand_seconds < math.inf:
-            raise ValueError(f"--stand_seconds {args.stand_seconds:g}: give a time from 0 s")
-        if not args.log.parent.is_dir():
-            raise FileNotFoundError(f"--log {args.log}: there is no folder {args.log.parent}")
-        contract = read_contract(args.contract)
-        read_motion(args.motion)
-        driver = connect_driver(args.driver, args.address)
-        try:
-            motion = Motion(args.motion, contract, driver.joint_names(), args.log)
-        except BaseException:
-            driver.close()
-            raise
-    except (ValueError, OSError, ImportError) as error:
-        print(f"excite.py: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        driver, motion = connect(args)
     except KeyboardInterrupt:
         print("excite.py: interrupted before the robot was connected; nothing was sent", file=sys.stderr)
         return 130
-    try:
-        reason = ControlLoop(driver, motion).run((0.0, 0.0, 0.0), motion.seconds, args.stand_seconds)
-    finally:  # the motors are off
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        motion.reset()
-    driver.close()
-    print(f"stopped: {reason}")
-    print(f"log: {args.log}")
-    return {TIME_OVER: 0, INTERRUPTED: 130, INTERRUPTED + NOT_DAMPED: 130}.get(reason, 1)
+    except BaseException as error:  # of any kind, from the driver
+        told = " ".join(str(error).split()) or type(error).__name__
+        print(f"excite.py: {told}", file=sys.stderr)
+        return 2
+    reason = drive(driver, motion, (0.0, 0.0, 0.0), motion.seconds, args.stand_seconds)
+    motion.reset()
+    return tell_end(reason, f"log: {args.log}")
 
 
 if __name__ == "__main__":

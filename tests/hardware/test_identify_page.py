@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from benchmarks.identify_robot import STEP, HiddenRobot, log_excitation
-from deploy.excite import read_motion
 from deploy.onnx_policy import open_onnx
 from rsl_rl.config.identified import read_identified
 from tests.docs_blocks import commands
@@ -26,6 +25,9 @@ SMALL = {
 @pytest.mark.slow
 def test_commands_of_the_page_run_in_their_order(root, tmp_path, rsl_rl_here, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(root / "deploy")
+    from excite import read_motion
+
     shutil.copy(root / "zoo" / "go2_flat" / "policy.json", tmp_path)
     description, _ = open_onnx(root / "zoo" / "go2_flat" / "policy.onnx")
     joints = len(description["joint_names"])
