@@ -230,11 +230,7 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
     for name in ("seconds", "stand_seconds"):
         if not 0 <= getattr(args, name) < math.inf:
             raise ValueError(f"--{name} {getattr(args, name):g}: give a time from 0 s")
-    sys.path.insert(0, "")  # for drivers in the current folder
-    module = importlib.import_module(args.driver)
-    if not hasattr(module, "connect"):
-        raise ValueError(f"--driver {args.driver}: {module.__file__} has no function connect(address)")
-    driver = module.connect(args.address)
+    driver = connect_driver(args.driver, args.address)
     try:
         return driver, OnnxPolicy(args.policy, driver.joint_names(), description=args.description, log=args.log)
     except BaseException:
@@ -243,12 +239,48 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
         raise
 
 
-def main() -> int:
-    args = parse()
+def connect_driver(name: str, address: str) -> Driver:
+    """Return the driver of a module, which may be in the current folder."""
+    sys.path.insert(0, "")
+    module = importlib.import_module(name)
+    if not hasattr(module, "connect"):
+        raise ValueError(f"--driver {name}: {module.__file__} has no function connect(address)")
+    return module.connect(address)
+
+
+def take_signals() -> None:
+    """Make Ctrl-C and other signals a KeyboardInterrupt, but not those that nohup ignores."""
     interrupts = Interrupts()
     for number in SIGNALS:
-        if number in SIGNALS[:2] or signal.getsignal(number) != signal.SIG_IGN:  # which nohup sets
+        if number in SIGNALS[:2] or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupts)
+
+
+def drive(driver: Driver, policy: Any, command: Sequence[float], seconds: float, stand_seconds: float) -> str:
+    """Run the loop and close the connection; return the reason for the end."""
+    try:
+        reason = ControlLoop(driver, policy).run(command, seconds, stand_seconds)
+    finally:  # the motors are off
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+    try:
+        driver.close()
+    except BaseException as error:
+        reason += f"; the connection could not be closed: {_one_line(error)}"
+    return reason
+
+
+def tell_end(reason: str, counts: str) -> int:
+    """Print how a run ended, and return the exit code."""
+    with contextlib.suppress(OSError):  # of a terminal that was closed
+        print(f"stopped: {reason}")
+        print(counts, flush=True)
+    return {TIME_OVER: 0, INTERRUPTED: 130, INTERRUPTED + NOT_DAMPED: 130}.get(reason, 1)
+
+
+def main() -> int:
+    args = parse()
+    take_signals()
     try:
         driver, policy = connect(args)
     except KeyboardInterrupt:
@@ -258,19 +290,8 @@ def main() -> int:
         told = isinstance(error, (ValueError, OSError, ImportError))
         print(f"robot_loop.py: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
         return 2
-    try:
-        reason = ControlLoop(driver, policy).run(args.command, args.seconds, args.stand_seconds)
-    finally:  # the motors are off
-        for number in SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-    try:
-        driver.close()
-    except BaseException as error:
-        reason += f"; the connection could not be closed: {_one_line(error)}"
-    with contextlib.suppress(OSError):  # of a terminal that was closed
-        print(f"stopped: {reason}")
-        print(f"policy: {policy.counts}", flush=True)
-    return {TIME_OVER: 0, INTERRUPTED: 130, INTERRUPTED + NOT_DAMPED: 130}.get(reason, 1)
+    reason = drive(driver, policy, args.command, args.seconds, args.stand_seconds)
+    return tell_end(reason, f"policy: {policy.counts}")
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ LAYER = {
     "extensions": 6,
     "runners": 7,
     "compat": 8, "evaluation": 8, "contracts": 8,
-    "zoo": 9,
+    "zoo": 9, "hardware": 9,
     "cli": 10,
 }  # fmt: skip
 SIMULATION = {"sim", "motion", "tasks", "robots", "adoption", "terrain", "viz"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
-SEES_BOTH = {"evaluation", "contracts", "zoo", "cli"}
+SEES_BOTH = {"evaluation", "contracts", "hardware", "zoo", "cli"}
 
 
 def imported_folders(path):

@@ -282,6 +282,16 @@ ELSEWHERE = {  # command -> the test or the job that runs it
             "export trot.npz --seconds 10",
         )
     },
+    **dict.fromkeys(
+        (
+            "rsl-rl identify --excite excitation.csv --contract policy.json --torque_share 0.5 --amplitude 0.4",
+            "rsl-rl identify stand.csv --contract policy.json --report identified.html",
+            "rsl-rl train --task go2_flat --env.identified identified.yaml",
+            "rsl-rl train-actuator torques.csv --contract policy.json",
+            "rsl-rl train --task go2_flat --env.identified actuator.yaml",
+        ),
+        "tests/hardware/test_identify_page.py",
+    ),
     "make walk": "tests/test_walk.py, slow",
     "make test": ".ci/run",
     "make check": ".ci/run",

@@ -20,6 +20,7 @@ from rsl_rl.cli.experiments import Experiments, default_log_root
 from rsl_rl.cli.flag_help import explain_unknown_flag, print_help, unnamed_fields
 from rsl_rl.config import aliases
 from rsl_rl.config.experiment import TrainConfig
+from rsl_rl.config.identified import with_identified_files
 from rsl_rl.utils.config_io import convert, declared_types, from_dict, read_yaml, short_repr
 from rsl_rl.utils.files import expand_user
 from rsl_rl.utils.registry import suggest
@@ -41,6 +42,9 @@ SHORTCUTS = {
     "logger": "runner.logger",
 }
 """Short names of flags, and the config field of each."""
+
+IDENTIFIED = "env.identified"
+"""Flag of files that `rsl-rl identify` has written. It is no field: the config has what follows from the files."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +82,8 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
             stream.reconfigure(errors="replace")
     own = {field.name for field in dataclasses.fields(flags)}
     argv = [_expand(_current_name(argument, own), own) for argument in argv]
+    words = argv
+    files, argv = _take_identified(argv)
     early, experiments = _parse_early_flags(argv), Experiments()
     asks_for_help = early.help is not None
     if early.list:
@@ -93,7 +99,8 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
         if early.task:  # whose class may inherit the name of another experiment
             cfg = dataclasses.replace(experiments.load(early.task)(), task=early.task)
         if asks_for_help:
-            print_help(flags, cfg, SHORTCUTS, description, early.help)
+            more = f"\n\n--{IDENTIFIED} FILE: a robot with the parameters that rsl-rl identify has found."
+            print_help(flags, cfg, SHORTCUTS, description + more * hasattr(cfg.env, "control"), early.help)
             raise Ended(0)
         log_root = default_log_root()
         if early.log_root:
@@ -105,6 +112,7 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
                 cfg, unavailable = fallback_to_available(cfg, early)
         if early.sim_backend and not hasattr(cfg.env, "sim"):
             raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
+        cfg = dataclasses.replace(cfg, env=with_identified_files(cfg.env, files))
         parsed = _parse_config(flags, cfg, _with_current_fields(argv, cfg))
         for name, hint in declared_types(flags).items():
             convert(hint, getattr(parsed.flags, name), f"--{name}")
@@ -124,7 +132,7 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
                 "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
                 "--acceleration.no_cuda_graphs"
             )
-    return Arguments(parsed.flags, cfg, run, log_root, tuple(argv))
+    return Arguments(parsed.flags, cfg, run, log_root, tuple(words))
 
 
 def reject_changed_flags(flags: Any, mode: str, *names: str) -> None:
@@ -173,6 +181,14 @@ def _with_current_fields(argv: Sequence[str], cfg: TrainConfig) -> List[str]:
         for path in paths:
             result += [f"--{path}", *own]
     return result
+
+
+def _take_identified(argv: Sequence[str]) -> Tuple[List[Path], List[str]]:
+    """Return the files of --env.identified, and the other arguments."""
+    parser = FlagParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(f"--{IDENTIFIED}", dest="files", nargs="+", default=[], type=Path, metavar="FILE")
+    parsed, others = parser.parse_known_args(argv)
+    return parsed.files, others
 
 
 def _parse_early_flags(argv: Sequence[str]) -> argparse.Namespace:

@@ -242,13 +242,13 @@ def report_path(name: str, found: Sequence[Tuple[Arguments, Path]]) -> Optional[
     return report_file(name)
 
 
-def report_file(name: str) -> Path:
-    """Return the path of a report that --report names; an unusable one is a ValueError."""
+def report_file(name: str, flag: str = "--report") -> Path:
+    """Return the path of a report that a flag names; an unusable one is a ValueError."""
     from rsl_rl.utils.files import is_regular_file
 
     path = Path(name)
     if not path.parent.is_dir() or ((path.exists() or path.is_symlink()) and not is_regular_file(path)):
-        raise ValueError(f"--report {name} is not a file in an existing folder; give a name such as report.html")
+        raise ValueError(f"{flag} {name} is not a file in an existing folder; give a name such as report.html")
     return path
 
 

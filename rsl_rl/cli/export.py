@@ -47,7 +47,7 @@ PARITY_STEPS = 200
 
 PARITY_ROBOTS = 4
 
-ON_THE_ROBOT = ("onnx_policy.py", "robot_loop.py", "udp_driver.py", "policy_records.py")
+ON_THE_ROBOT = ("onnx_policy.py", "robot_loop.py", "udp_driver.py", "policy_records.py", "excite.py")
 """Files of deploy/ that an export writes beside the policy."""
 
 

@@ -92,7 +92,7 @@ def read_log(path: Path, description: Mapping[str, Any], topics: Optional[Mappin
         return None if values is None or np.isnan(values).all() else values
 
     readings = {name: group(name, parts) for name, parts in PARTS.items()}
-    readings.update({name: group(name, joints) for name in ("joint_pos", "joint_vel")})
+    readings.update({name: group(name, joints) for name in ("joint_pos", "joint_vel", "joint_torque")})
     target = group("target", joints)
     if target is None and f"target.{joints[0]}" in columns:
         target = np.full((len(table), len(joints)), math.nan)  # the runner accepted none of the readings

@@ -81,9 +81,9 @@ class Replay:
         joints = self._find_joints(joint_names)
         actuators = {int(j): i for i, j in enumerate(self.model.actuator_trnid[:, 0])}
         self._order = np.array([actuators[j] for j in joints])  # actuator of each joint
-        self._pos, self._vel = self.model.jnt_qposadr[joints], self.model.jnt_dofadr[joints]
+        self._pos, self.dofs = self.model.jnt_qposadr[joints], self.model.jnt_dofadr[joints]
         self._gains = np.array(description["stiffness"]), np.array(description["damping"])
-        self._limits = np.array(description["torque_limits"])
+        self.torque_limits = np.array(description["torque_limits"])  # [J] [N m]
         substeps = max(1, round(control_period / self.model.opt.timestep))
         self._period, self._substeps = control_period, {False: substeps, True: max(1, substeps // 2)}
         self._set_actuation(Actuation())
@@ -106,7 +106,7 @@ class Replay:
     def legs(self) -> List[List[int]]:
         """Return the joints of each chain of links below the base, in the policy's order, the nearest first."""
         model, chains = self.model, {}
-        for joint, dof in enumerate(self._vel):
+        for joint, dof in enumerate(self.dofs):
             body = int(model.dof_bodyid[dof])
             path = [body]
             while model.body_parentid[path[-1]] != model.jnt_bodyid[0] and path[-1] != 0:
@@ -116,7 +116,7 @@ class Replay:
 
     def _set_actuation(self, actuation: Actuation) -> None:
         stiffness, damping = self._gains[0] * actuation.stiffness, self._gains[1] * actuation.damping
-        limits = self._limits * actuation.torque
+        limits = self.torque_limits * actuation.torque
         self.model.actuator_gainprm[self._order, 0] = stiffness
         self.model.actuator_biasprm[self._order, 1] = -stiffness
         self.model.actuator_biasprm[self._order, 2] = -damping
@@ -159,7 +159,7 @@ class Replay:
         rows[:, 1 + self._pos] = motion.joint_pos[steps]
         velocity = rows[:, 1 + model.nq :]
         velocity[:, 3:6] = motion.base_ang_vel[steps]
-        velocity[:, self._vel] = motion.joint_vel[steps]
+        velocity[:, self.dofs] = motion.joint_vel[steps]
         if motion.base_lin_vel is not None:
             velocity[:, :3] = rotate(rows[:, 4:8], motion.base_lin_vel[steps])
         heights, up = np.empty((len(steps), len(self._solids))), np.empty((len(steps), len(self._solids), 3))
@@ -213,7 +213,7 @@ class Replay:
         later = steps[:, None] + 1 + np.arange(HORIZON)
         parts = [
             q[:, :, self._pos] - motion.joint_pos[later],
-            v[:, :, self._vel] - motion.joint_vel[later],
+            v[:, :, self.dofs] - motion.joint_vel[later],
             v[:, :, 3:6] - motion.base_ang_vel[later],
             gravity(q[:, :, 3:7]) - gravity(motion.base_quat[later]),
         ]
