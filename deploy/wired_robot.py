@@ -163,11 +163,13 @@ def draw_wiring(names: Sequence[str], torque_limits: Sequence[float], seed: int)
 class WiredWalker(Walker):
     """A robot of sim_to_sim.py behind a wiring. Readings, targets and gains are those of its channels."""
 
+    _joint: Any = None  # [J] of each channel
+
     def __init__(self, mujoco: Any, policy: Any, wiring: Wiring, model: Optional[Path] = None, stand: bool = False):
         super().__init__(mujoco, policy, model)
         names = self.policy.joint_names
         self.wiring = check_wiring(wiring, names)
-        self._joint = np.array([names.index(name) for name in self.wiring.joints])  # of each channel
+        self._joint = np.array([names.index(name) for name in self.wiring.joints])
         self._signs, self._zeros = np.array(self.wiring.signs), np.array(self.wiring.zeros)
         self._factor = 180 / math.pi if self.wiring.units["joint_pos"] == "deg" else 1.0
         self._random = np.random.default_rng(self.wiring.seed)
@@ -191,9 +193,7 @@ class WiredWalker(Walker):
     def reset(self) -> None:
         """Reset the robot to its standing pose, or let its legs hang from the stand."""
         super().reset()
-        wiring, count = getattr(self, "wiring", None), len(self.policy.joint_names)
-        if wiring is None:
-            return
+        wiring, count = self.wiring, len(self.policy.joint_names)
         self._strength = np.array(wiring.strength)
         self._strength[self._joint[list(wiring.dead)]] = 0.0
         self.largest_share, self._per_limit = np.zeros(count), 1.0 / self.policy.torque_limits
@@ -219,7 +219,7 @@ class WiredWalker(Walker):
 
     def set_gains(self, stiffness_scale: Any, damping_scale: Any) -> None:
         """Set the gains of the channels, as factors of the policy's."""
-        if not hasattr(self, "_joint"):
+        if self._joint is None:  # the model is being built
             super().set_gains(stiffness_scale, damping_scale)
             return
         self._sent_gains = self.policy.stiffness * stiffness_scale, self.policy.damping * damping_scale
@@ -317,7 +317,7 @@ class Operator:
     |---|---|
     | level | turns the trunk upright, and keeps it so |
     | turn | turns it from upright by "angle" [rad] about "axis" in the base frame, and keeps it so |
-    | move | moves the link "link" to and fro, and twists it |
+    | move | moves the link "link" to and fro and upwards, and twists it |
     | joint | turns "joint" by hand, in the direction "sign" of its angles |
     """
 
@@ -376,10 +376,10 @@ class Operator:
             if now > began + 1.6:
                 self._moved = None
             elif now > began:
-                along = np.array([0.6, 1.0, 0.5]) if now < began + 0.8 else np.array([1.0, -0.6, 0.5])
-                speed = 0.35 * math.cos(2 * math.pi * (now - began) / 0.8) * along  # of the hand [m/s]
+                along = np.array([0.3, 1.0, 0.8]) if now < began + 0.8 else np.array([0.8, -0.3, 1.4])
+                speed = 0.5 * math.cos(2 * math.pi * (now - began) / 0.8) * along  # of the hand [m/s]
                 force = 0.3 * self._weight * (speed - data.cvel[body, 3:])
-                largest = 0.08 * self._weight
+                largest = 0.15 * self._weight
                 data.xfrc_applied[body, :3] = force * min(1.0, largest / max(1e-9, float(np.linalg.norm(force))))
                 twist = 1.2 * math.cos(2 * math.pi * (now - began) / 0.8) * along[[1, 0, 2]]  # [rad/s]
                 torque = 0.01 * self._weight * (twist - data.cvel[body, :3])

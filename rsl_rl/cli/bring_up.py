@@ -20,6 +20,7 @@ import contextlib
 import functools
 import importlib
 import json
+import signal
 import sys
 import threading
 import time
@@ -30,7 +31,7 @@ from rsl_rl.cli.doctor import find_model
 from rsl_rl.cli.errors import FlagParser, print_line, program, usage_errors
 from rsl_rl.cli.evaluate import report_file
 from rsl_rl.cli.experiments import import_shipped
-from rsl_rl.cli.signals import INTERRUPTED, handle_signals
+from rsl_rl.cli.signals import INTERRUPTED, SIGNALS, handle_signals
 
 if TYPE_CHECKING:
     from rsl_rl.hardware.session import Request, Session
@@ -58,13 +59,25 @@ def main(argv: Sequence[str]) -> int:
         from rsl_rl.hardware.limbs import read_limbs
 
         limbs = read_limbs(model, description["joint_names"])
+        former = {number: signal.getsignal(number) for number in SIGNALS}
         handle_signals(_interrupt)
-        driver = connect(flags.driver, flags.address)
-    return bring_up(driver, description, limbs, flags.share, out, report)
+        try:
+            driver = connect(flags.driver, flags.address)
+            return bring_up(driver, description, limbs, flags.share, out, report)
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: Any) -> None:
+    ignore_signals()
     raise KeyboardInterrupt
+
+
+def ignore_signals() -> None:
+    """Ignore all signals of a user from now on, as the robot is being damped and switched off."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def read_robot(contract: Path, model: Any) -> Any:
@@ -125,6 +138,9 @@ def bring_up(driver: Any, description: Mapping[str, Any], limbs: Any, share: flo
         reason = str(error)
     except KeyboardInterrupt:
         reason, code = "interrupted", INTERRUPTED
+    except Exception as error:  # whatever it is, the robot must stop
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    ignore_signals()
     ended = session.end() if session is not None else _switched_off(driver)
     with contextlib.suppress(Exception):  # whatever it is, the motors are off
         driver.close()

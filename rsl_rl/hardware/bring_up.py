@@ -385,7 +385,7 @@ class BringUp:
         spans = np.zeros((len(ends), self.count))
         for i, end in enumerate(ends):
             place = limbs.place_of(end)
-            text = f"Take the {place} limb at its end ({limbs.links[end]}), move it about and twist it for two seconds."
+            text = f"Take the {place} limb at its end ({limbs.links[end]}), move it about so that all its joints bend, for two seconds."
             self._until_still()
             row = len(session.recording)
             self.ask(Request(text, {"motion": "move", "link": limbs.links[end]}))
@@ -423,7 +423,7 @@ class BringUp:
         """Damp the joints until they hardly move."""
         for step in range(round(STILL_SECONDS / PERIOD)):
             self.session.step(self.session.pos, 0.0)
-            if step > 50 and np.ptp(_smooth(self._recent(50), 8), axis=0).max() < 0.02:
+            if step > 50 and np.ptp(_smooth(self._recent(60), 15), axis=0).max() < 0.01:
                 return
 
     def _recent(self, count: int) -> np.ndarray:

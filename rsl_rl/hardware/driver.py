@@ -92,8 +92,10 @@ class Watched:
         self._calls.put(_tried(name, function))
         try:
             result = self._answers.get(timeout=self._timeout)
-        except queue.Empty:
-            self._calls, self._thread = queue.Queue(), None  # the next call, such as stop, gets another thread
+        except BaseException as error:  # Ctrl-C too: the next call, such as stop, gets a thread and answers of its own
+            self._calls, self._thread = queue.Queue(), None
+            if not isinstance(error, queue.Empty):
+                raise
             raise StoppedError(f"the driver's {name}() has not returned within {self._timeout:g} s") from None
         if isinstance(result, StoppedError):
             raise result
@@ -114,9 +116,9 @@ def _tried(name: str, function: Callable[[], Any]) -> Callable[[], Any]:
     def call() -> Any:
         try:
             return function()
-        except StoppedError:
+        except (StoppedError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:  # of the driver: whatever it is, the robot must stop
+        except BaseException as error:  # of the driver: whatever it is, the robot must stop
             text = " ".join(str(error).split())
             raise StoppedError(f"the driver's {name}() failed: {type(error).__name__}: {text}") from error
 
