@@ -30,6 +30,7 @@ COMMANDS = {
     "doctor": "say what is wrong between a policy and its robot, from a log",
     "identify": "find friction, inertia, gains, delay, offsets and load of a robot from its logs",
     "train-actuator": "train a network of the motors from a log with measured torques",
+    "bring-up": "find how a robot on a stand is wired: joints, signs, zeros, IMU, delays",
     "sim-to-sim": "run an exported policy in plain MuJoCo, without PyTorch",
     "sim-robot": "simulate a robot behind UDP, to try the loop on the robot",
     "sweep": "search hyper-parameters, with several seeds",
