@@ -385,7 +385,7 @@ class BringUp:
         spans = np.zeros((len(ends), self.count))
         for i, end in enumerate(ends):
             place = limbs.place_of(end)
-            text = f"Take the {place} limb at its end ({limbs.links[end]}), move it about so that all its joints bend, for two seconds."
+            text = f"Take the {place} limb at its end ({limbs.links[end]}), and bend all its joints for two seconds."
             self._until_still()
             row = len(session.recording)
             self.ask(Request(text, {"motion": "move", "link": limbs.links[end]}))
