@@ -317,7 +317,7 @@ class Operator:
     |---|---|
     | level | turns the trunk upright, and keeps it so |
     | turn | turns it from upright by "angle" [rad] about "axis" in the base frame, and keeps it so |
-    | move | moves the link "link" to and fro and upwards, and twists it |
+    | move | bends all joints from the trunk to the link "link" to and fro |
     | joint | turns "joint" by hand, in the direction "sign" of its angles |
     """
 
@@ -332,9 +332,8 @@ class Operator:
         self._upright = turn(np.array([roll, pitch, 0.0]))
         self._from = self._to = self._upright
         self._began, self._lasts = -math.inf, 1.0
-        self._moved: Optional[Tuple[int, float]] = None  # link, and time of the beginning
+        self._moved: Optional[Tuple[List[int], float]] = None  # degrees of freedom, and time of the beginning
         self._turned: Optional[Tuple[int, float, float]] = None  # degree of freedom, sign, and time of the beginning
-        self._weight = float(self._model.body_mass[1:].sum()) * 9.81
 
     def take(self, request: Mapping[str, Any]) -> None:
         """Begin to do something; what makes no sense is ignored."""
@@ -350,11 +349,20 @@ class Operator:
             self._began, self._lasts = now, rng.uniform(0.7, 1.0)
         elif motion == "move":
             body = mj.mj_name2id(self._model, mj.mjtObj.mjOBJ_BODY, str(request.get("link")))
-            self._moved = (body, now) if body > 0 else None
+            self._moved = (self._dofs_of(body), now) if body > 0 else None
         elif motion == "joint":
             joint = mj.mj_name2id(self._model, mj.mjtObj.mjOBJ_JOINT, str(request.get("joint")))
             sign = float(request.get("sign", 1.0))
             self._turned = (int(self._model.jnt_dofadr[joint]), sign, now) if joint >= 0 else None
+
+    def _dofs_of(self, body: int) -> List[int]:
+        """Return the degrees of freedom from a link to the trunk."""
+        found: List[int] = []
+        while body > self._model.jnt_bodyid[0]:
+            first, count = int(self._model.body_dofadr[body]), int(self._model.body_dofnum[body])
+            found += range(first, first + count)
+            body = int(self._model.body_parentid[body])
+        return found
 
     def _pose(self, now: float) -> np.ndarray:
         """Return the orientation to which the trunk is turned at a time."""
@@ -370,29 +378,20 @@ class Operator:
         data.qfrc_applied[:3] = stiffness * ([0.0, 0.0, STAND_HEIGHT] - data.qpos[:3]) - damping * data.qvel[:3]
         data.qfrc_applied[3:6] = stiffness * error - damping * data.qvel[3:6]
         data.qfrc_applied[6:] = 0.0
-        data.xfrc_applied[:] = 0.0
-        if self._moved is not None:
-            body, began = self._moved
-            if now > began + 1.6:
-                self._moved = None
-            elif now > began:
-                along = np.array([0.3, 1.0, 0.8]) if now < began + 0.8 else np.array([0.8, -0.3, 1.4])
-                speed = 0.5 * math.cos(2 * math.pi * (now - began) / 0.8) * along  # of the hand [m/s]
-                force = 0.3 * self._weight * (speed - data.cvel[body, 3:])
-                largest = 0.15 * self._weight
-                data.xfrc_applied[body, :3] = force * min(1.0, largest / max(1e-9, float(np.linalg.norm(force))))
-                twist = 1.2 * math.cos(2 * math.pi * (now - began) / 0.8) * along[[1, 0, 2]]  # [rad/s]
-                torque = 0.01 * self._weight * (twist - data.cvel[body, :3])
-                largest = 0.015 * self._weight
-                data.xfrc_applied[body, 3:] = torque * min(1.0, largest / max(1e-9, float(np.linalg.norm(torque))))
-        if self._turned is not None:
+        hands: Dict[int, float] = {}  # speed to which each degree of freedom is turned [rad/s]
+        if self._moved is not None and now > self._moved[1]:
+            dofs, began = self._moved
+            for k, dof in enumerate(dofs):
+                hands[dof] = 1.2 * math.cos(2 * math.pi * (now - began) / 0.8 + 0.7 * k)
+            self._moved = None if now > began + 1.6 else self._moved
+        if self._turned is not None and now > self._turned[2]:
             dof, sign, began = self._turned
-            if now > began + 1.2:
-                self._turned = None
-            elif now > began:
-                speed = sign * 0.9 * math.sin(math.pi * (now - began) / 1.2)  # turns by about 0.7 rad
-                hand = float(model.dof_M0[dof]) / 0.04 * (speed - data.qvel[dof])
-                data.qfrc_applied[dof] = hand + data.qfrc_bias[dof] + sign * model.dof_frictionloss[dof]
+            hands[dof] = sign * 0.9 * math.sin(math.pi * (now - began) / 1.2)  # turns it by about 0.7 rad
+            self._turned = None if now > began + 1.2 else self._turned
+        for dof, speed in hands.items():
+            force = float(model.dof_M0[dof]) / 0.04 * (speed - data.qvel[dof])
+            friction = math.copysign(float(model.dof_frictionloss[dof]), speed)
+            data.qfrc_applied[dof] = force + data.qfrc_bias[dof] + friction
 
 
 def product(first: Any, second: Any) -> np.ndarray:

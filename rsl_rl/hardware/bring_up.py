@@ -205,7 +205,7 @@ class BringUp:
                     session.send(rest, session.kp_safe)
                 rows = session.recording.arrays(slice(row, len(session.recording)))["joint_pos"] * session.unit - start
                 smooth = np.stack([rows[i : len(rows) - 2 + i] for i in range(3)]).mean(axis=0)
-                peak = int((sign * smooth[:, c]).argmax()) if np.abs(smooth[:, c]).max() > MOVED else None
+                peak = int(np.abs(smooth[:, c]).argmax()) if np.abs(smooth[:, c]).max() > MOVED else None
                 moved = smooth[peak if peak is not None else int(np.abs(smooth).max(axis=1).argmax())]
                 self.pushes.append(Push(c, sign, level, row, end, moved))
                 largest = max(largest, sign * float(moved[c]))
@@ -385,10 +385,7 @@ class BringUp:
         spans = np.zeros((len(ends), self.count))
         for i, end in enumerate(ends):
             place = limbs.place_of(end)
-            text = (
-                f"Take the {place} limb at its end ({limbs.links[end]}), move it about so that all its joints bend, for "
-                "two seconds."
-            )
+            text = f"Take the {place} limb at its end ({limbs.links[end]}), and bend all its joints for two seconds."
             self._until_still()
             row = len(session.recording)
             self.ask(Request(text, {"motion": "move", "link": limbs.links[end]}))
@@ -405,7 +402,8 @@ class BringUp:
                 self.found.problems.append(f"no joint moved within {ASK_SECONDS:g} s: {text}")
                 return
             pos = session.recording.arrays(slice(row, None))["joint_pos"] * session.unit
-            spans[i] = np.ptp(_smooth(pos, 8), axis=0)
+            creep = np.linspace(0.0, 1.0, len(pos))[:, None] * (pos[-8:].mean(axis=0) - pos[:8].mean(axis=0))
+            spans[i] = np.ptp(_smooth(pos - creep, 8), axis=0)
         session.by_hand = False
         self.spans, owner = spans, spans.argmax(axis=0)
         self.members: List[List[int]] = []
