@@ -2,10 +2,11 @@
 
     python excite.py excitation.csv --contract policy.json --driver udp_driver --address 127.0.0.1:9870 --log stand.csv
 
-Needs robot_loop.py, onnx_policy.py and policy_records.py beside it, numpy and onnxruntime, and a driver as robot_loop.py does. The motion
-is that of `rsl-rl identify --excite`. The robot goes to the first row in --stand_seconds, follows the rows, and ends as
-robot_loop.py ends a run: damping, then motors off, and the reason in one line. The same causes end it early: a reading
-that is too old, a missed deadline, a target beyond its limits, an error of the driver, Ctrl-C.
+Needs robot_loop.py, onnx_policy.py and policy_records.py beside it, numpy and onnxruntime, and a driver as
+robot_loop.py does. The motion is that of `rsl-rl identify --excite`. The robot goes to the first row in
+--stand_seconds, follows the rows, and ends as robot_loop.py ends a run: damping, then motors off, and the reason in
+one line. The same causes end it early: a reading that is too old, a missed deadline, a target beyond its limits, an
+error of the driver, Ctrl-C.
 
 Watch the first run with a hand on the emergency stop: nothing knows whether legs can touch each other or the stand.
 """

@@ -68,7 +68,9 @@ def play(excite, files, robot):
     folder, contract, _ = files
     motion = excite.Motion(folder / "excitation.csv", contract, robot.joint_names(), folder / "stand.csv")
     motion.clock = lambda: robot.now
-    loop = excite.ControlLoop(
+    from robot_loop import ControlLoop
+
+    loop = ControlLoop(
         robot, motion, clock=lambda: robot.now, sleep=lambda s: setattr(robot, "now", robot.now + s)
     )
     reason = loop.run((0, 0, 0), motion.seconds, 1.0)
