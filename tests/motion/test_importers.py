@@ -9,7 +9,6 @@ import pickle
 import zlib
 from dataclasses import replace
 
-import disguises
 import numpy as np
 import pytest
 
@@ -19,6 +18,7 @@ from rsl_rl.motion.importers.orders import PUBLIC
 from rsl_rl.motion.importers.safe_pickle import load
 from rsl_rl.motion.importers.source import ConventionError, Given, plain_name
 from rsl_rl.robots import ROBOTS
+from tests.motion import disguises
 
 PLACE, ANGLE = 5e-3, 1e-2
 """Largest difference of a motion that was read as it was [m] and [rad]; files have nine digits."""

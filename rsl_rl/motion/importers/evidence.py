@@ -87,6 +87,11 @@ def decide(
     Several that fit are a ConventionError that names the flag to give.
     """
     readings = _readings(source, orders, given, kinematics, legs, fps)
+    if not readings:
+        raise ConventionError(
+            f"{source.name}: with no order of its joints are their angles within the limits; check --robot, or "
+            "give --joints"
+        )
     readings.sort(key=lambda reading: reading.cost)
     best = readings[0]
     if not best.cost < MOST and len(readings) > 1:
@@ -130,11 +135,8 @@ def _readings(
         joint_pos = joints[:, list(columns.index)] * torch.tensor(columns.sign, dtype=torch.float64) * ANGLES[angles]
         beyond = (low - joint_pos).clamp(min=0) + (joint_pos - high).clamp(min=0)
         limits = float(beyond.amax(dim=1).mean()) / _LIMIT
-        if limits > 10 * MOST:  # no frame makes up for it, and most orders end here
-            limits_only = {"limits": limits}
-            conventions = {**turns[angles][0][0], "angles": angles, "joints": str(number)}
-            found.append(Reading(conventions, place, turns[angles][0][1], joint_pos, limits_only))
-            continue
+        if limits > MOST and len(orders) > 1:
+            continue  # would not be believed, and many orders end here
         feet = legs.feet(joint_pos[rows]).position  # [2 S, F, 3] in the trunk's frame
         for (names, quat), (up, whole) in itertools.product(turns[angles], frames):
             turn = up_quat(up)
