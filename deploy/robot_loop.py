@@ -247,7 +247,8 @@ def main() -> int:
     args = parse()
     interrupts = Interrupts()
     for number in SIGNALS:
-        if number in SIGNALS[:2] or signal.getsignal(number) != signal.SIG_IGN:  # which nohup sets
+        under_nohup = number.name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN
+        if not under_nohup:
             signal.signal(number, interrupts)
     try:
         driver, policy = connect(args)
