@@ -254,7 +254,8 @@ def take_signals() -> None:
     """Make Ctrl-C and other signals a KeyboardInterrupt, but not those that nohup ignores."""
     interrupts = Interrupts()
     for number in SIGNALS:
-        if number in SIGNALS[:2] or signal.getsignal(number) != signal.SIG_IGN:
+        under_nohup = number.name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN
+        if not under_nohup:
             signal.signal(number, interrupts)
 
 
