@@ -79,5 +79,5 @@ class Go2Style(Go2Flat):
 
     task: str = "go2_style"
     env: LeggedRobotConfig = field(default_factory=style_task)
-    extensions: Tuple[ExtensionConfig, ...] = (AMPConfig(MOTIONS, weight=0.05),)
+    extensions: Tuple[ExtensionConfig, ...] = (AMPConfig(MOTIONS, weight=0.05, style_size=len(MOTIONS)),)
     runner: RunnerConfig = RunnerConfig(max_iterations=400, save_interval=50, experiment_name="go2_style")

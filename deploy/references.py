@@ -22,7 +22,7 @@ import numpy as np
 class References:
     """The references of a clip, for a policy with a ``description``; the first clip of the file without a name.
 
-    At the end of a clip its last frame stays.
+    At the end of a clip its last frame stays, at rest. The export writes 20 s of a loop.
     """
 
     def __init__(self, path: Union[str, Path], policy: Any, clip: str = ""):
@@ -61,13 +61,14 @@ class References:
 
     def next(self) -> Dict[str, np.ndarray]:
         """Return the references of the next control step."""
-        frames = np.minimum(self._step + self._ahead, len(self) - 1)
+        wanted = self._step + self._ahead
+        frames, is_over = np.minimum(wanted, len(self) - 1), wanted >= len(self)
         self._step += 1
         w, z = self._turn[0], self._turn[3]
         a, b, c, d = self.base_quat[frames[0]]
         return {
             "reference_joint_pos": self.joint_pos[frames].ravel(),
-            "reference_joint_vel": self.joint_vel[frames].ravel(),
+            "reference_joint_vel": np.where(is_over[:, None], np.float32(0), self.joint_vel[frames]).ravel(),
             "reference_base_pos": self._rotation @ self.base_pos[frames[0]] + self._shift,
             "reference_base_quat": np.array((w * a - z * d, w * b - z * c, w * c + z * b, w * d + z * a), np.float32),
         }

@@ -137,6 +137,8 @@ class AMPConfig(ExtensionConfig):
     group: str = "style"
     """Observation group that is the state of the discriminator; its terms depend on pose and velocity only, and on the
     requested style."""
+    style_size: int = 0
+    """Last numbers of the group that tell the requested style: a transition in which they change does not count."""
     source: str = "rsl_rl.tasks.demonstrations:states_of_clips"
     """Function that returns what the group observes in the clips, "package.module:function", see ``Source`` of
     rsl_rl.extensions.adversarial_motion_prior."""
@@ -162,6 +164,7 @@ class AMPConfig(ExtensionConfig):
         require_field(self, "group", bool(self.group), " is empty; name an observation group, such as 'style'")
         require_not_negative(self, "weight", "gradient_penalty")
         require_counts(self, 1, "replay_size", high=10_000_000)
+        require_counts(self, 0, "style_size")
         require_within(self, 0, 1, "replay_share")
         fit = all(0 < units <= 16_384 for units in self.hidden_dims)
         require_field(self, "hidden_dims", fit, ": give whole numbers from 1 to 16384")

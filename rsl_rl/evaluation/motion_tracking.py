@@ -29,13 +29,13 @@ class ClipResult(NamedTuple):
     name: str
     episodes: int
     failures: int  # episodes that ended before the end of the clip
-    errors: Dict[str, float]  # means over the steps before a failure, of each metric of env.metrics
+    errors: Dict[str, float]  # means over the steps before a failure, of each metric of env.metrics; NaN without one
     by_time: Dict[str, List[float]]  # the same in bins of BIN_TIME of the time in the clip; NaN without a step
 
     @property
     def success_rate(self) -> float:
         """Share of the episodes that came to the end of the clip."""
-        return 1 - self.failures / max(1, self.episodes)
+        return 1 - self.failures / self.episodes
 
 
 def tracks_motions(env: LeggedRobot) -> bool:
@@ -56,6 +56,8 @@ def measure_tracking(env: LeggedRobot, policy: ActingPolicy, loop_time: float = 
     ``loop_time`` [s]."""
     reference, metrics = env.state.part(Reference), own_metrics(env.cfg)
     count, device, dt = len(reference.names), env.device, env.cfg.sim.control_dt
+    if env.num_envs < count:
+        raise ValueError(f"num_envs={env.num_envs} is fewer than the {count} clips; give at least one robot for each")
     clip = torch.arange(env.num_envs, device=device) % count
     length = torch.where(reference.loops, torch.full_like(reference.lengths, loop_time), reference.lengths)
     period = torch.where(reference.loops, reference.lengths, length)  # of the bins [s]
@@ -88,7 +90,7 @@ def measure_tracking(env: LeggedRobot, policy: ActingPolicy, loop_time: float = 
     results = []
     for i, name in enumerate(reference.names):
         steps, own = table[i, : bins[i], :1], table[i, : bins[i], 1:]
-        means = (own.sum(dim=0) / steps.sum().clamp(min=1)).tolist()
+        means = (own.sum(dim=0) / steps.sum()).tolist()
         by_time = (own / steps).t().tolist()  # 0 / 0 is NaN
         results.append(
             ClipResult(
@@ -117,7 +119,7 @@ def merge_clips(seeds: Sequence[Sequence[ClipResult]]) -> List[ClipResult]:
                 own[0].name,
                 sum(one.episodes for one in own),
                 sum(one.failures for one in own),
-                {name: sum(one.errors[name] for one in own) / len(own) for name in names},
+                {name: _mean_rows([[one.errors[name]] for one in own])[0] for name in names},
                 {name: _mean_rows([one.by_time[name] for one in own]) for name in names},
             )
         )
@@ -138,7 +140,7 @@ def clip_rows(results: Sequence[ClipResult]) -> List[List[str]]:
                 one.name,
                 str(one.episodes),
                 f"{one.success_rate:.1%}",
-                *(f"{one.errors[name]:.4f}" for name in names),
+                *("-" if math.isnan(one.errors[name]) else f"{one.errors[name]:.4f}" for name in names),
                 _hardest(one, names[0]) if names else "",
             ]
         )

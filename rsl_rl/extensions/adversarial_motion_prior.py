@@ -29,13 +29,13 @@ POLICY, DEMONSTRATED, WEIGHT = "amp_policy", "amp_demonstrated", "amp_weight"
 
 
 class AdversarialMotionPrior(Extension):
-    """Reward transitions that a discriminator takes for those of reference motions (Peng et al. 2021,
+    """Reward transitions that a discriminator classifies as those of reference motions (Peng et al. 2021,
     https://arxiv.org/abs/2104.02180).
 
     A transition is the states of two consecutive control steps; a state is the observation group ``cfg.group``. The
     discriminator D learns to give 1 for transitions of the clips and -1 for those of the policy by least squares, with
     a penalty on its gradient at the clips. The reward of a step is ``weight * max(0, 1 - (D - 1)^2 / 4)``; it is 0
-    where the step ended an episode, because the state after it belongs to the next one.
+    where the step ended an episode, because the state after it belongs to the next one, and where the style changed.
 
     A part of the policy's transitions is replaced by those of earlier rollouts. States are normalised by the mean and
     variance of both kinds. If the group has the requested style, as one number for each style, then the discriminator
@@ -86,7 +86,10 @@ class AdversarialMotionPrior(Extension):
         columns, name = transition.columns, self.cfg.group
         pairs, weight = columns[POLICY], columns[WEIGHT]
         torch.cat((transition.groups[name].float(), next_obs[name].to(pairs.device).float()), dim=-1, out=pairs)
-        weight.copy_(columns["sample_mask"] * ~dones.bool())
+        state, after = pairs.unflatten(-1, (2, -1)).unbind(-2)  # [N, D] each
+        size = self.cfg.style_size
+        same = (state[:, state.shape[1] - size :] == after[:, after.shape[1] - size :]).all(dim=1, keepdim=True)
+        weight.copy_(columns["sample_mask"] * ~dones.bool() * same)
         reward = self.cfg.weight * style_reward(self.discriminator(self._normalized(pairs)))
         reward = torch.where(weight > 0, reward, 0.0)
         self._sums += torch.stack((reward.sum(), columns["sample_mask"].sum()))
@@ -143,7 +146,8 @@ class AdversarialMotionPrior(Extension):
         parts = {name: getattr(self, name).state_dict() for name in self._PARTS}
         replayed = self.replayed[: min(self.num_stored, len(self.replayed))].clone()
         generator = self._generator.get_state()
-        return {**parts, "replayed": replayed, "num_stored": self.num_stored, "generator": generator}
+        own = {"replayed": replayed, "num_stored": self.num_stored}
+        return {**parts, **own, "generator": generator, "rank": self.collective.rank}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name in self._PARTS:
@@ -153,7 +157,9 @@ class AdversarialMotionPrior(Extension):
         whole = len(saved) == min(int(state["num_stored"]), len(self.replayed))
         self.num_stored = int(state["num_stored"]) if whole else len(saved)  # of a buffer that was smaller
         generator = state["generator"].cpu()
-        if generator.shape == self._generator.get_state().shape:  # of the same type of device
+        if state.get("rank", 0) != self.collective.rank:  # each rank draws other transitions
+            self._generator.manual_seed((torch.initial_seed() + self.collective.rank) % 2**63)
+        elif generator.shape == self._generator.get_state().shape:  # of the same type of device
             self._generator.set_state(generator)
 
     _PARTS = ("discriminator", "normalizer", "optimizer")

@@ -152,6 +152,7 @@ def _interpolate(
     """Replace frames that are not finite, and with ``jumps`` those that the motion jumps to and back from."""
     good = torch.cat((pos, quat, joint_pos), dim=1).isfinite().all(dim=1)
     if jumps:
+        last = good[-1].clone()
         fast = _fast_steps(pos, quat, joint_pos, clip.fps).nonzero().squeeze(1).tolist()
         while fast:
             first = fast.pop(0)
@@ -159,7 +160,7 @@ def _interpolate(
                 good[first + 1 : fast.pop(0) + 1] = False
             else:  # there for good: the step becomes a slope
                 good[max(first - 1, 1) : first + 3] = False
-                good[-1] = True
+                good[-1] = last
     rows = good.nonzero().squeeze(1)
     if len(rows) < 2:
         raise ValueError(f"the clip '{clip.name}' has {len(rows)} frames without faults; it cannot be mended")

@@ -147,8 +147,21 @@ def read_arrays(path: Path) -> Dict[str, np.ndarray]:
         if size > LARGEST:
             raise ValueError(f"{path} unpacks to {size / 1e6:.0f} MB; such a file may have {LARGEST / 1e6:.0f} MB")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, NotImplementedError, SyntaxError) as error:
+            arrays = {name: file[name] for name in file.files}
+        others = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
+        if others:
+            raise ValueError(f"{path} holds '{others[0]}', which is not an array")
+        return arrays
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        KeyError,
+        RuntimeError,
+        SyntaxError,
+        MemoryError,
+    ) as error:
         raise ValueError(f"{path} is not a .npz file, or it is damaged ({error})") from error
     except ValueError as error:
         raise ValueError(str(error) if str(path) in str(error) else f"{path} cannot be read: {error}") from error
@@ -205,8 +218,8 @@ class ClipSet:
     def at(self, clip: Tensor, time: Tensor) -> Frame:
         """Return the moments at times [N] s of clips [N] int64.
 
-        Positions and velocities are interpolated linearly, rotations by slerp. Times before the start are the start.
-        Times after the end are the end; a loop goes on from where it ended.
+        Positions and velocities are interpolated linearly, rotations by slerp. Times before the start are the start,
+        and times after the end are the end, both at rest; a loop goes on from where it ended.
         """
         length, loops = self.lengths[clip], self.loops[clip]
         rounds = torch.where(loops, (time / length).floor().clamp(min=0), torch.zeros_like(time))
@@ -231,6 +244,9 @@ class ClipSet:
         pos, vel, ang_vel = (_turned_3d(x, angle) for x in (pos, vel, ang_vel))
         pos = torch.cat((pos[..., :2] + moved.unsqueeze(1), pos[..., 2:]), dim=2)
         quat = multiply(about_vertical(angle).unsqueeze(1).expand_as(quat), quat)
+        still = ~loops & ((time < 0) | (time > length))
+        joint_vel = joint_vel.masked_fill(still.unsqueeze(1), 0.0)
+        vel, ang_vel = (x.masked_fill(still[:, None, None], 0.0) for x in (vel, ang_vel))
         return Frame(joint_pos, joint_vel, pos, quat, vel, ang_vel)
 
 

@@ -197,6 +197,8 @@ def _depths(own: Model, keys: Sequence[Key], fps: float) -> List[Track]:
     if any(postures.LOW in key[1:3] for key in keys):
         floor = (_CLEARANCE - own.below) / own.height
         lowest = [share for share in _LOWEST if share >= floor]
+        if not lowest:
+            raise ValueError("the trunk of this robot is too near to the floor to lie down")
         return [postures.hold(keys, own.body, own.height, share, fps) for share in lowest]
 
     def less_deep(key: Key, share: float) -> Key:

@@ -182,7 +182,7 @@ def learn(case, collective):
         state["extensions"]["0_RandomNetworkDistillation"]["reward_normalizer"].pop(
             "_extra_state"
         )  # of each environment
-    for name in ("replayed", "num_stored", "generator"):  # of each rank
+    for name in ("replayed", "num_stored", "generator", "rank"):  # of each rank
         state["extensions"].get("0_AdversarialMotionPrior", {}).pop(name, None)
     state["extensions"].pop("0_Symmetry", None)
     return {"updates": updates, "gradients": gradients, "rates": rates, "state": state}

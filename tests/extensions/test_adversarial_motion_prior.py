@@ -11,6 +11,7 @@ from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.extensions import AMPConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
+from rsl_rl.distributed.collective import Collective
 from rsl_rl.extensions import AdversarialMotionPrior
 from rsl_rl.extensions.adversarial_motion_prior import style_reward
 from rsl_rl.modules.policy import ActorCritic
@@ -69,6 +70,29 @@ def test_reward_of_a_step_is_that_of_the_transition_and_none_where_an_episode_en
     expected[2, 3] = 0.0  # before any statistics the normaliser divides by 1 + eps
     torch.testing.assert_close(collect(ppo, obs, done), expected)
     assert ppo.update().metrics["style_reward"].item() == pytest.approx(expected.mean().item(), rel=1e-5)
+
+
+def test_a_step_in_which_the_style_changes_gives_no_reward_and_does_not_count():
+    ppo, amp = make(replace(CFG, style_size=1, replay_share=0.0))
+    obs = torch.randn(T + 1, N, D)
+    obs[..., -1] = 1.0
+    obs[3:, 2, -1] = 0.0  # robot 2 gets another style in the third step
+    rewards = collect(ppo, obs)
+    assert rewards[2, 2] == 0.0 and (rewards != 0).sum() > 30
+    assert amp.num_stored > 0 and ppo.storage.columns["amp_weight"].sum() == T * N - 1
+
+
+def test_ranks_draw_different_transitions_after_they_have_joined():
+    _, first = make()
+    _, second = make()
+    second.collective = SecondRank()
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    draws = [amp._drawn(amp.demonstrated, amp._shares, 64) for amp in (first, second)]
+    assert not torch.equal(*draws)
+
+
+class SecondRank(Collective):
+    rank = 1
 
 
 def test_loss_is_the_sum_of_squares_and_the_penalty_of_the_gradient():

@@ -1,5 +1,6 @@
 """Clips in files, and the lookup of several at once against a loop over their frames."""
 
+import io
 import math
 import warnings
 import zipfile
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from rsl_rl.motion import Clip, ClipSet, load_clip, save_clip
+from rsl_rl.motion.clip import read_arrays
 from rsl_rl.motion.rotations import about_vertical, multiply, rotate
 
 
@@ -128,6 +130,21 @@ def test_clips_without_loop_end_where_they_end():
     clip = walk_on_a_circle(loop=False)
     frame = ClipSet([clip], "cpu").at(torch.zeros(2, dtype=torch.long), torch.tensor([-1.0, 99.0]))
     torch.testing.assert_close(frame.link_pos, clip.link_pos[[0, -1]])
+    for velocity in (frame.joint_vel, frame.link_vel, frame.link_ang_vel):
+        assert not velocity.any()
+    assert ClipSet([clip], "cpu").at(torch.zeros(1, dtype=torch.long), torch.zeros(1)).link_vel.any()
+
+
+@pytest.mark.parametrize("damage", ["not an array", "too many numbers"])
+def test_read_arrays_of_a_misleading_file_is_one_line(damage, tmp_path):
+    path, header = tmp_path / "clip.npz", io.BytesIO()
+    if damage == "too many numbers":
+        np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**13,)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("joint_pos.npy", header.getvalue() or b"text")
+    with pytest.raises(ValueError, match=r"clip\.npz") as failure:
+        read_arrays(path)
+    assert "\n" not in str(failure.value)
 
 
 def test_clips_of_different_robots_are_an_error():

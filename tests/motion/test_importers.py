@@ -210,6 +210,14 @@ def test_arrays_of_every_protocol_and_order_are_read(tmp_path):
             np.testing.assert_array_equal(content[name], value)
 
 
+def nested(depth):
+    """Return a list with 10^depth places, all of the same few objects."""
+    value = [1.0]
+    for _ in range(depth):
+        value = [value] * 10
+    return value
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -223,6 +231,8 @@ def test_arrays_of_every_protocol_and_order_are_read(tmp_path):
         (pickle.dumps({"root_pos": np.zeros((5, 2)), "root_rot": np.zeros((5, 4)), "dof": np.zeros((5, 2))}), "shape"),
         (pickle.dumps({"a": {}, "b": {}}), "2 motions"),
         (pickle.dumps({"fps": 30}), "root_pos"),
+        (pickle.dumps(nested(18)), "dict"),
+        (b"cnumpy\ndtype\n(dV__doc__\nVx\nsb.", "not an array"),
     ],
 )
 def test_damaged_pickles_are_one_line(content, words, tmp_path):

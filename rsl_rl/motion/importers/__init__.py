@@ -117,7 +117,7 @@ def interpret(source: Source, robot: Robot, given: Given) -> Imported:
     gaps = torch.as_tensor(bad)
     for values in (pos, quat, joint_pos):
         values[gaps] = torch.nan
-    name = Path(source.name).stem
+    name = given.motion or Path(source.name).stem
     return Imported(build_clip(kinematics, pos, quat, joint_pos, fps, name), tuple(notes))
 
 

@@ -25,7 +25,7 @@ def read(path: Path, given: Given) -> Source:
     content = read_file(path, LARGEST)
     try:
         return from_arrays(path, {"qpos": np.load(io.BytesIO(content), allow_pickle=False)})
-    except (EOFError, OSError, SyntaxError) as error:
+    except (EOFError, OSError, SyntaxError, MemoryError) as error:
         raise ValueError(f"{path} is not a .npy file, or it is damaged ({error})") from error
     except ValueError as error:
         raise ValueError(str(error) if str(path) in str(error) else f"{path} cannot be read: {error}") from error

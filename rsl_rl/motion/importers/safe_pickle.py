@@ -111,6 +111,8 @@ class _Reader(pickle._Unpickler):  # type: ignore[name-defined]  # the one in Py
         return _ALLOWED[(module, name)]
 
     def _build(self) -> None:
+        if not isinstance(self.stack[-2], (_Array, _Dtype, _Between)):  # type: ignore[attr-defined]
+            raise pickle.UnpicklingError("it changes an object that is not an array")
         super().load_build()  # type: ignore[misc]
         if isinstance(self.stack[-1], _Between):  # type: ignore[attr-defined]
             self.stack[-1] = self._array_between(self.stack[-1])  # type: ignore[attr-defined]
@@ -138,21 +140,26 @@ def load(path: Path) -> Any:
             content = unpacked.decompress(content, LARGEST)
             if unpacked.unconsumed_tail:
                 raise ValueError(f"it unpacks to more than {LARGEST / 1e6:.0f} MB")
-        return _plain(_Reader(io.BytesIO(content)).load(), 0)
+        return _plain(_Reader(io.BytesIO(content)).load(), 0, {})
     except Exception as error:  # whatever a damaged pickle makes the reader do
         raise ValueError(f"{path} cannot be read as a pickle: {error or type(error).__name__}") from error
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """Return a value with the arrays in place of what stands for them."""
+def _plain(value: Any, depth: int, done: Dict[int, Any]) -> Any:
+    """Return a value with the arrays in place of what stands for them; ``done`` has the results by identity, for
+    objects that occur several times."""
     if depth > 20:
         raise ValueError("it is nested too deeply")
+    if id(value) in done:
+        return done[id(value)]
     if isinstance(value, _Array):
         return value.array
     if isinstance(value, dict):
-        return {key: _plain(item, depth + 1) for key, item in value.items()}
+        done[id(value)] = {key: _plain(item, depth + 1, done) for key, item in value.items()}
+        return done[id(value)]
     if isinstance(value, (list, tuple)):
-        return [_plain(item, depth + 1) for item in value]
+        done[id(value)] = [_plain(item, depth + 1, done) for item in value]
+        return done[id(value)]
     if isinstance(value, (np.ndarray, np.generic, str, bytes, int, float, bool, type(None))):
         return value
     raise ValueError(f"it holds a {type(value).__name__}, and only numbers, texts and arrays are read")

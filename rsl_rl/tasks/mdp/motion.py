@@ -42,6 +42,8 @@ class StartSampler(Stored):
     def __init__(self, clips: ClipSet, bin_seconds: float, uniform_share: float, memory: float, task: TaskContext):
         lengths = clips.lengths.tolist()
         counts = [max(1, math.ceil(length / bin_seconds - 1e-6)) for length in lengths]
+        if memory < 1:
+            raise ValueError(f"memory={memory:g}; give at least 1 control step")
         device = task.device
         self._lengths, self._loops = clips.lengths, clips.loops
         self._first = torch.tensor([sum(counts[:i]) for i in range(len(counts))], device=device)  # [M] bin
@@ -115,9 +117,12 @@ class Reference(Stored):
         if not steps or steps[0] != 0 or list(steps) != sorted(set(steps)):
             raise ValueError(f"steps={tuple(steps)}; give control steps ahead in rising order, the first one 0")
         self._state, self._sim, self._dt = task.state, task.sim, task.control_dt
-        self._origins = task.levels.origins
+        self._levels = task.levels
         self.clips = ClipSet([of_trunk(clip, task.sim.joint_names) for clip in clips], task.device)
         self.names, self.lengths, self.loops = self.clips.names, self.clips.lengths, self.clips.loops
+        twice = [name for name in self.names if self.names.count(name) > 1]
+        if twice:
+            raise ValueError(f"two clips have the name '{twice[0]}'; rename one, which is `name` in its file")
         self.steps, self._ahead_by = tuple(steps), torch.tensor([*steps], device=task.device) * self._dt
         self.sampler = StartSampler(self.clips, task=task, **sampler)
         n, device = task.num_envs, task.device
@@ -136,17 +141,20 @@ class Reference(Stored):
         """Let the next episodes of all robots start at times [N] s of clips [N], where the times are numbers."""
         self.starts_at = (clip, time)
 
-    def restart(self, mask: Tensor) -> RobotPoseVel:
-        """Draw the start of the next episode of the robots marked in mask [N]; return the state there, of all robots
-        [N, ...]; rows of others mean nothing."""
-        clip, time = self.sampler()
+    def draw_start(self) -> Tuple[Tensor, Tensor, Tensor]:
+        """Return the clip, the moment in it [s] and the heading [rad] of the next start of each robot, [N] each."""
+        return (*self.sampler(), self._heading()[:, 0])
+
+    def restart(self, mask: Tensor, start: Tuple[Tensor, Tensor, Tensor]) -> RobotPoseVel:
+        """Start the next episode of the robots marked in mask [N] as :meth:`draw_start` says; return the state there,
+        of all robots [N, ...]; other rows are undefined."""
+        clip, time, heading = start
         own = self.starts_at[1].isfinite()
         clip, time = torch.where(own, self.starts_at[0], clip), torch.where(own, self.starts_at[1], time)
-        heading = self._heading()[:, 0]
         frame = self.clips.at(clip, time)
-        start = rotate(about_vertical(heading), frame.link_pos[:, 0])
-        shift = self._origins - start
-        shift[:, 2] = self._origins[:, 2]
+        origins = self._levels.origins
+        shift = origins - rotate(about_vertical(heading), frame.link_pos[:, 0])
+        shift[:, 2] = origins[:, 2]
         self.clip, self.heading = torch.where(mask, clip, self.clip), torch.where(mask, heading, self.heading)
         self.shift = torch.where(mask.unsqueeze(1), shift, self.shift)
         self.time = torch.where(mask, time + self._dt, self.time)
@@ -160,7 +168,7 @@ class Reference(Stored):
         self._computed = None
 
     def begin_step(self) -> None:
-        """Let the robots that have just restarted go on with the others from the next step on."""
+        """Clear the marks of restarted robots, so that the next :meth:`advance` moves them too."""
         self._fresh = torch.zeros_like(self._fresh)
 
     @property
@@ -244,6 +252,10 @@ def of_trunk(clip: Clip, joint_names: Sequence[str]) -> Clip:
             f"the clip '{clip.name}' has the joints {', '.join(clip.joint_names)}, and the robot "
             f"{', '.join(joint_names)}; take a clip of this robot, or retarget it: rsl-rl motion retarget"
         )
+    if not all(getattr(clip, name).isfinite().all() for name in ("joint_pos", "link_pos", "link_quat")):
+        raise ValueError(
+            f"the clip '{clip.name}' has numbers that are not finite; mend it: rsl-rl motion check FILE --mend nan"
+        )
     order = [clip.joint_names.index(name) for name in joint_names]
     links = {name: getattr(clip, name)[:, :1] for name in ("link_pos", "link_quat", "link_vel", "link_ang_vel")}
     joints = {name: getattr(clip, name)[:, order] for name in ("joint_pos", "joint_vel")}
@@ -317,8 +329,8 @@ def planar_velocity(pose_vel: RobotPoseVel) -> Tensor:
 
 
 class MotionVelocity(CommandSource):
-    """The source of the name "velocity" of a task of reference motions: forward and left velocity [m/s] and yaw rate
-    [rad/s] of the reference in its own base frame, for metrics, plots and films."""
+    """Give the velocity of the reference in its own base frame as the command "velocity": forward and left velocity
+    [m/s] and yaw rate [rad/s], for metrics, plots and films."""
 
     def __init__(self, task: TaskContext):
         super().__init__(task, ((-1e9, 1e9),) * 3, _FOREVER)
@@ -364,11 +376,13 @@ class MotionStart:
         self._draw = Uniform(task.num_envs, [(-error, error) for error in errors], task.generator)
 
     def __call__(self, mask: Tensor) -> None:
+        sim = self._task.sim
+        # drawn for all robots in each step, so that other random numbers do not depend on who has fallen
+        errors, start = self._draw(), self._reference.draw_start()
         if none_on_cpu(mask):
             return
-        sim = self._task.sim
-        pose, num_joints = self._reference.restart(mask), len(sim.joint_names)
-        joints, turn, lin_vel, ang_vel = self._draw().split([num_joints, 3, 3, 3], dim=1)
+        pose, num_joints = self._reference.restart(mask, start), len(sim.joint_names)
+        joints, turn, lin_vel, ang_vel = errors.split([num_joints, 3, 3, 3], dim=1)
         pos = pose.root_pos.clone()
         pos[:, 2] += self._height
         start = RobotPoseVel(

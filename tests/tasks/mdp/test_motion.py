@@ -16,13 +16,13 @@ from rsl_rl.config.mdp import CommandTerm, ObservationGroupConfig, ObservationTe
 from rsl_rl.contracts.contract import plain_mapping
 from rsl_rl.evaluation.export_parity import sensor_readings
 from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking
-from rsl_rl.motion.clip import ClipSet, load_clip
+from rsl_rl.motion.clip import ClipSet, load_clip, save_clip
 from rsl_rl.motion.library import find_clip
 from rsl_rl.motion.rotations import about_vertical, multiply, rotate
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.demonstrations import states_of_clips
 from rsl_rl.tasks.mdp import motion_terms
-from rsl_rl.tasks.mdp.motion import Reference, StartSampler
+from rsl_rl.tasks.mdp.motion import MotionStart, Reference, StartSampler
 from rsl_rl.utils.tensors import yaw_of
 from tests.motions import glide, task_of, write_clips
 
@@ -424,3 +424,28 @@ def test_clip_of_another_robot_and_unknown_names_say_what_to_give(clips, tmp_pat
     with pytest.raises(ValueError, match="a term needs a Reference; add the command source"):
         task = task_of(clips)
         replace(task, commands=replace(task.commands, terms={})).build()
+
+
+def test_clips_that_no_training_can_use_are_an_error(tmp_path, env):
+    whole, other = glide(), tmp_path / "elsewhere.npz"
+    save_clip(whole, tmp_path / "whole.npz")
+    save_clip(whole, other)
+    with pytest.raises(ValueError, match="two clips have the name 'glide'"):
+        task_of((str(tmp_path / "whole.npz"), str(other))).build()
+    joint_pos = whole.joint_pos.clone()
+    joint_pos[3, 2] = math.nan
+    save_clip(replace(whole, joint_pos=joint_pos), tmp_path / "gap.npz")
+    with pytest.raises(ValueError, match="not finite; mend it"):
+        task_of((str(tmp_path / "gap.npz"),)).build()
+    with pytest.raises(ValueError, match="num_envs=1 is fewer than the 2 clips"):
+        measure_tracking(task_of(env.cfg.commands.terms["motion"].params["clips"], num_envs=1).build(), None)
+
+
+def test_random_numbers_of_a_step_do_not_depend_on_who_restarts(clips):
+    states = []
+    for mask in (torch.zeros(6, dtype=torch.bool), torch.arange(6) < 2):
+        env = task_of(clips).build(seed=5)
+        env.reset()
+        MotionStart(env.context)(mask)
+        states.append(env.context.generator.get_state())
+    assert torch.equal(*states)
