@@ -15,7 +15,8 @@ call until reset(): the robot should set the stiffness of its joints to zero and
 clipped to the range of the training, and targets to policy.target_limits; policy.counts says how often.
 
 Readings and targets are the robot's own: sign, zero and unit of its joints, order of its quaternion and mounting of its
-IMU are in the description. OnnxPolicy("policy.onnx", description="policy.json") reads it from a file of its own.
+IMU are in the description. OnnxPolicy("policy.onnx", description="policy.json") reads it from a file of its own, and
+OnnxPolicy("policy.onnx", robot="robot.yaml") takes them from the file that `rsl-rl bring-up` has written.
 
 OnnxPolicy("policy.onnx", log="walk.csv") writes what it gets and gives in each call, for `rsl-rl doctor`. The command
 
@@ -288,8 +289,8 @@ class Policy:
 
 
 class OnnxPolicy(Policy):
-    """The policy in an ONNX file, which contains its description; ``description`` is a policy.json to use instead, and
-    ``log`` a CSV file to write, see policy_records.py."""
+    """The policy in an ONNX file, which contains its description; ``description`` is a policy.json to use instead,
+    ``robot`` a robot.yaml with the wiring of the robot, and ``log`` a CSV file to write, see policy_records.py."""
 
     def __init__(
         self,
@@ -298,8 +299,12 @@ class OnnxPolicy(Policy):
         max_held: int = MAX_HELD,
         description: Union[str, Path, None] = None,
         log: Union[str, Path, None] = None,
+        robot: Union[str, Path, None] = None,
     ):
-        super().__init__(*open_onnx(path, description), joint_names, max_held, log)
+        told, network = open_onnx(path, description)
+        if robot is not None:
+            told, joint_names = with_robot(told, Path(robot), joint_names)
+        super().__init__(told, network, joint_names, max_held, log)
 
 
 def open_onnx(
@@ -339,6 +344,36 @@ def open_onnx(
     if described != shapes or list(described) != list(shapes):
         raise ValueError(f"inputs={_short(described)}; the network's are {shapes}: export the policy again")
     return description, lambda *inputs: [np.asarray(x) for x in session.run(None, dict(zip(shapes, inputs)))]
+
+
+def with_robot(
+    description: Mapping[str, Any], path: Path, joint_names: Optional[Sequence[str]] = None
+) -> Tuple[Dict[str, Any], List[str]]:
+    """Return a description with the wiring of a robot, and the policy's joints in the order of the robot's.
+
+    ``path`` is a robot.yaml of `rsl-rl bring-up`; ``joint_names`` are the names that the driver gives, which must be
+    those of the bring-up. What does not fit is a ValueError.
+    """
+    robot = _read_description(path)
+    joints = robot.get("joints")
+    if robot.get("format") != 1 or not isinstance(joints, list) or not all(isinstance(one, dict) for one in joints):
+        raise ValueError(f"{path} is not a robot.yaml of format 1; run rsl-rl bring-up")
+    by_name = {str(one.get("name")): one for one in joints}
+    own = _joint_names(description)
+    if sorted(by_name) != sorted(own) or len(by_name) != len(joints):
+        raise ValueError(
+            f"{path} is of a robot with the joints {_short(list(by_name))}; the policy moves {_short(own)}"
+        )
+    told = [one.get("driver_name") for one in joints]
+    if joint_names is not None and list(joint_names) != told:
+        raise ValueError(
+            f"{path} is of a driver that names its joints {_short(told)}; this one says {_short(list(joint_names))}: "
+            "run rsl-rl bring-up with it"
+        )
+    mapping = {name: robot.get(name) for name in ("quaternion_order", "imu_mounting", "units")}
+    per_joint = {"joint_signs": "sign", "joint_zeros": "zero"}
+    mapping.update({field: [by_name[name].get(key) for name in own] for field, key in per_joint.items()})
+    return {**description, "format": 2, **mapping}, list(by_name)
 
 
 def _is_intact(content: bytes) -> bool:

@@ -203,6 +203,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("policy", help="policy.onnx")
     parser.add_argument("--driver", required=True, help="module with a function connect(address)")
     parser.add_argument("--address", default="", help="for the driver, such as 192.168.123.10:8007")
+    parser.add_argument("--robot", help="robot.yaml of rsl-rl bring-up, if the wiring is not that of the policy")
     parser.add_argument("--command", type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=("VX", "VY", "YAW_RATE"))
     parser.add_argument("--seconds", type=float, default=10.0, help="time to walk [s]")
     parser.add_argument("--stand_seconds", type=float, default=2.0, help="time to reach the policy's pose [s]")
@@ -236,7 +237,8 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
         raise ValueError(f"--driver {args.driver}: {module.__file__} has no function connect(address)")
     driver = module.connect(args.address)
     try:
-        return driver, OnnxPolicy(args.policy, driver.joint_names(), description=args.description, log=args.log)
+        names, files = driver.joint_names(), {"description": args.description, "robot": args.robot, "log": args.log}
+        return driver, OnnxPolicy(args.policy, names, **files)
     except BaseException:
         with contextlib.suppress(BaseException):  # the first error is told
             driver.close()

@@ -36,8 +36,9 @@ MAX_HEIGHT = 10.0  # [m]
 class Walker:
     """One robot in MuJoCo: a free joint, then hinges, each with a position actuator."""
 
-    def __init__(self, mujoco, policy_path, model_path=None, height=None):
-        description, network = open_onnx(policy_path)
+    def __init__(self, mujoco, policy, model_path=None, height=None):
+        """``policy`` is the path of policy.onnx, or its description and network."""
+        description, network = policy if isinstance(policy, tuple) else open_onnx(policy)
         simulation = read_simulation(description)
         path = find_model(simulation) if model_path is None else model_path
         if not Path(path).is_file():

@@ -9,6 +9,7 @@ bits, all little-endian:
 | read | robot | base_quat, base_ang_vel, base_lin_vel, joint_pos, joint_vel |
 | hold | loop | joint targets, stiffness, damping |
 | stop | loop | nothing |
+| hand | loop | what a simulated operator is asked to do, as JSON |
 
 Both sides drop packets that are older than one that they have.
 """
@@ -63,7 +64,7 @@ class UdpDriver:
 
     def __init__(self, address: Tuple[str, int], timeout: float = 5.0):
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._number = 0
+        self._number = self._asked = 0
         self._newest: Optional[Dict[str, Any]] = None
         self._newest_number = -1
         self._offset = np.inf  # our clock minus the robot's, of the fastest packet [s]
@@ -94,6 +95,12 @@ class UdpDriver:
     def stop(self) -> None:
         for _ in range(3):  # one packet may be lost
             self._send(b"stop")
+
+    def ask(self, motion: Mapping[str, Any]) -> None:
+        """Ask the operator of a simulated robot to do something, see Operator in wired_robot.py."""
+        for _ in range(3):  # one packet may be lost; the robot follows the first
+            self._send(b"hand", json.dumps({**motion, "number": self._asked}).encode())
+        self._asked += 1
 
     def close(self) -> None:
         self._socket.close()

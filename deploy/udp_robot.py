@@ -11,6 +11,10 @@ switched off. Targets that are older than the last, or answer a reading that is 
 The connection is as bad as you like, in both directions: --loss and --jitter, and a packet of the kind "flaw" with the
 same settings as JSON, and "late": the time for which all packets are held back, once [s]. For each run the program
 prints a line of JSON when the motors are switched off: how it went, as the robot saw it.
+
+--wiring gives the robot joints in another order, with other signs and zeros, an IMU that is turned, noise, delays,
+friction and more, see wired_robot.py; --draw_wiring draws one. --stand holds its trunk on a stand, beside which an
+operator does what packets of the kind "hand" ask for.
 """
 
 import argparse
@@ -30,6 +34,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 from sim_to_sim import Walker, fail
 from udp_driver import MAX_PACKET, READINGS, floats, pack, unpack
+from wired_robot import WiredWalker, Wiring, draw_wiring, read_wiring, write_wiring
 
 PERIOD = 0.005
 """Time between two readings [s]."""
@@ -123,6 +128,7 @@ class Robot:
         self.period = walker.substeps * walker.model.opt.timestep
         self._number = 0
         self._sent: Dict[int, float] = {}  # times of the latest readings
+        self._asked = 0  # requests to the operator
         self.start()
 
     def start(self, newest: int = -1) -> None:
@@ -130,7 +136,7 @@ class Robot:
         self._walker.reset()
         self._targets = self._walker.policy.default_joint_pos
         self._gains: Optional[Tuple[np.ndarray, np.ndarray]] = None  # that of the targets; None before the first
-        self._newest, self._heard = newest, 0.0
+        self._newest, self._heard, self._asked = newest, 0.0, 0
         self.counts = {"targets": 0, "damping": 0, "late": 0, "out_of_order": 0}
         self.oldest_answer, self.watchdog, self.fallen = 0.0, False, False
 
@@ -166,6 +172,17 @@ class Robot:
         self.counts["targets" if stiffness.any() else "damping"] += 1
         self._targets, self._gains, self._newest, self._heard = targets, (stiffness, damping), number, now
 
+    def hand(self, content: bytes) -> None:
+        """Let the operator do what a packet asks for; the same packet again, or what makes no sense, is ignored."""
+        try:
+            request = json.loads(content.decode())
+            number = int(request.pop("number"))
+            if isinstance(self._walker, WiredWalker) and number >= self._asked:
+                self._asked = number + 1
+                self._walker.hand(request)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            print(f"a packet of the kind hand is ignored: {_line(error)}", file=sys.stderr)
+
     def step(self) -> None:
         """Simulate the time between two readings."""
         walker = self._walker
@@ -186,6 +203,8 @@ class Robot:
     def report(self, newest: int = -1) -> str:
         """Return how the run went, as JSON, and stand again; late packets, up to a number, start no new run."""
         told = {**self.counts, "oldest_answer": self.oldest_answer, "watchdog": self.watchdog, "fallen": self.fallen}
+        if isinstance(self._walker, WiredWalker):
+            told["largest_torque_share"] = float(self._walker.largest_share.max())
         self._walker.set_gains(1.0, 1.0)
         self.start(newest)
         return json.dumps(
@@ -208,6 +227,8 @@ def serve(robot: Robot, connection: Connection) -> None:
                 connection.send(pack(b"name", 0, 0, time.monotonic(), robot.names()), sender)
             elif kind == b"hold" and sender == peer:
                 robot.follow(number, answers, content)
+            elif kind == b"hand" and sender == peer:
+                robot.hand(content)
             elif kind == b"stop" and sender == peer and robot.follows:
                 print(robot.report(number), flush=True)
         now = time.monotonic()
@@ -219,6 +240,26 @@ def serve(robot: Robot, connection: Connection) -> None:
         select.select([connection.socket], [], [], min(0.001, max(0.0, due - time.monotonic())))
 
 
+def make_walker(mujoco: Any, args: argparse.Namespace) -> Walker:
+    """Return the robot, with the wiring and the stand that the flags ask for."""
+    walker = Walker(mujoco, args.policy, args.model)
+    if not args.stand and args.wiring is None and args.draw_wiring is None:
+        return walker
+    names, wiring = walker.policy.joint_names, Wiring()
+    if args.draw_wiring is not None:
+        if args.draw_wiring < 0 or args.wiring is None:
+            raise ValueError(f"--draw_wiring {args.draw_wiring}: give a seed from 0, and --wiring FILE to write")
+        wiring = draw_wiring(names, walker.policy.torque_limits.tolist(), args.draw_wiring)
+        write_wiring(wiring, args.wiring)
+    elif args.wiring is not None:
+        wiring = read_wiring(args.wiring, names)
+    return WiredWalker(mujoco, args.policy, wiring, args.model, args.stand)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("policy", type=Path, help="policy.onnx as play.py writes it")
@@ -227,6 +268,9 @@ def main() -> int:
     parser.add_argument("--jitter", type=float, default=0.0, help="largest random delay of a packet [s]")
     parser.add_argument("--seed", type=int, default=0, help="of loss and delays")
     parser.add_argument("--model", type=Path, help="MJCF file of the robot on a floor; the policy's own without it")
+    parser.add_argument("--stand", action="store_true", help="hold the trunk on a stand, with an operator beside it")
+    parser.add_argument("--wiring", type=Path, help="JSON file with what is between the joints and the driver")
+    parser.add_argument("--draw_wiring", type=int, metavar="SEED", help="draw the wiring, and write it to --wiring")
     args = parser.parse_args()
     try:
         for name in ("loss", "jitter"):
@@ -234,7 +278,7 @@ def main() -> int:
                 raise ValueError(f"--{name} {getattr(args, name):g}: give 0 to {LARGEST_FAULTS[name]:g}")
         import mujoco
 
-        robot = Robot(Walker(mujoco, args.policy, args.model))
+        robot = Robot(make_walker(mujoco, args))
         connection = Connection(args.port, args.loss, args.jitter, args.seed)
     except (ValueError, OSError, OverflowError, ImportError) as error:
         return fail(" ".join(str(error).split()))
