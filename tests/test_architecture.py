@@ -27,12 +27,12 @@ LAYER = {
     "extensions": 5,
     "runners": 6,
     "compat": 7, "evaluation": 7, "contracts": 7,
-    "zoo": 8,
+    "zoo": 8, "hardware": 8,
     "cli": 9,
 }  # fmt: skip
 SIMULATION = {"sim", "tasks", "robots", "adoption", "terrain", "viz"}
 SHARED = {"env", "utils", "config"}  # the halves meet at env
-SEES_BOTH = {"evaluation", "contracts", "zoo", "cli"}
+SEES_BOTH = {"evaluation", "contracts", "hardware", "zoo", "cli"}
 
 
 def imported_folders(path):

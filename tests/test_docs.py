@@ -199,6 +199,16 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         ),
         "tests/deploy/test_ten_steps.py",
     ),
+    **dict.fromkeys(
+        (
+            "rsl-rl sim-robot exported/policy.onnx --port 9870 --stand --wiring wiring.json --draw_wiring 3",
+            "rsl-rl bring-up --driver udp_driver --address 127.0.0.1:9870 --contract exported/policy.onnx",
+            "rsl-rl sim-robot exported/policy.onnx --port 9870 --wiring wiring.json",
+            "python exported/robot_loop.py exported/policy.onnx --robot robot.yaml --driver udp_driver "
+            "--address 127.0.0.1:9870 --command 0.5 0 0 --seconds 10",
+        ),
+        "tests/cli/test_bring_up_command.py, slow",
+    ),
     "rsl-rl contract show deploy.yaml --set robot=go2": "tests/contracts/test_formats.py",
     **{
         f"rsl-rl contract {command} --set robot=go2 --set torque_limits=[{','.join(['23.7,23.7,45.4'] * 4)}]": (

@@ -28,6 +28,7 @@ COMMANDS = {
     "export": "write a trained policy as ONNX, TorchScript and C, for a robot",
     "contract": "show, convert and compare what policies need to know of their robot",
     "doctor": "say what is wrong between a policy and its robot, from a log",
+    "bring-up": "find how a robot on a stand is wired: joints, signs, zeros, IMU, delays",
     "sim-to-sim": "run an exported policy in plain MuJoCo, without PyTorch",
     "sim-robot": "simulate a robot behind UDP, to try the loop on the robot",
     "sweep": "search hyper-parameters, with several seeds",

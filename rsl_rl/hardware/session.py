@@ -1,0 +1,222 @@
+"""Move a robot on a stand safely: every target is within the torque share, and the run stops at once when something is
+not as expected."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from rsl_rl.hardware.driver import Reading, StoppedError, Watched
+
+PERIOD = 0.01
+"""Time between two targets [s]."""
+USED = 0.6
+"""Part of the torque share that targets ask for; the rest is for damping, late readings and stronger motors."""
+LARGEST_ERROR = 4.0
+"""Largest distance of a joint from its target in any wiring [rad]. With the gain of the share for this distance, no
+target can ask for more than the share."""
+WORK_ERROR = 0.5
+"""Distance of a joint from its target for the whole torque share, once targets are known to move their own reading
+[rad]."""
+FASTEST, FASTEST_BY_HAND = 10.0, 30.0
+"""Speeds at which the damping has the torque share, of joints that the motors move and that a person moves [rad/s]."""
+UNEXPECTED_SPEED, UNEXPECTED_STEP = 6.0, 0.6
+"""Speed [rad/s], and change between two readings [rad], of a joint that moves as nothing asks it to."""
+DAMPING_SECONDS = 1.0
+WAIT_SECONDS = 2.0
+
+
+class Request(NamedTuple):
+    """What the operator is asked for."""
+
+    text: str
+    motion: Dict[str, Any]
+    """For simulated robots, see Operator in deploy/wired_robot.py."""
+
+
+class Recording:
+    """Rows of a run, one for each control step."""
+
+    FIELDS = ("time", "stamp", "joint_pos", "joint_vel", "base_quat", "base_ang_vel", "target", "stiffness", "damping")
+
+    def __init__(self) -> None:
+        self._rows: List[Sequence[Any]] = []
+        self.marks: Dict[str, slice] = {}
+
+    def append(self, *row: Any) -> None:
+        self._rows.append(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def arrays(self, rows: slice = slice(None)) -> Dict[str, np.ndarray]:
+        """Return the columns, each [T] or [T, size]."""
+        chosen = self._rows[rows]
+        return {name: np.array([row[i] for row in chosen], float) for i, name in enumerate(self.FIELDS)}
+
+    def newest(self, field: str, count: int) -> np.ndarray:
+        i = self.FIELDS.index(field)
+        return np.array([row[i] for row in self._rows[-count:]])
+
+
+class Session:
+    """A robot on a stand, in a loop with a fixed period. Angles are in radians by the unit of the robot's angles."""
+
+    def __init__(
+        self,
+        driver: Watched,
+        torque: float,
+        damping: float,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ):
+        """``torque`` is the largest one that any motor may give [N m], ``damping`` that of the policy [N m s/rad]."""
+        self.driver, self._clock, self._sleep = driver, clock, sleep
+        self.count, self.torque = len(driver.names), torque
+        self.kp_safe, self.kp_work = torque / LARGEST_ERROR, torque / WORK_ERROR
+        self._kds = [min(damping, torque / speed) for speed in (FASTEST, FASTEST_BY_HAND)]
+        self.unit = 1.0  # radians per unit of joint_pos
+        self.recording = Recording()
+        self.pos = np.zeros(self.count)
+        self.by_hand = False  # a person moves the joints
+        self._due = 0.0
+        self.num_sent = 0
+
+    @property
+    def kd(self) -> float:
+        """Damping that cannot have more than the torque share at any speed of the joints [N m s/rad]."""
+        return self._kds[self.by_hand]
+
+    def begin(self) -> None:
+        """Wait for the first reading; nothing is sent."""
+        end = self._clock() + WAIT_SECONDS
+        while self.driver.reading(self._clock()) is None:
+            if self._clock() > end:
+                raise StoppedError(f"stale reading: none has come in {WAIT_SECONDS:g} s")
+            self._sleep(PERIOD)
+        self._due = self._clock()
+        self._take(self._read(), self.pos, 0.0, 0.0)
+
+    def listen(self, seconds: float) -> None:
+        """Record readings without sending anything."""
+        for _ in range(round(seconds / PERIOD)):
+            self._wait()
+            self._take(self._read(), self.pos, 0.0, 0.0)
+
+    def damp(self, seconds: float) -> None:
+        """Damp the joints."""
+        for _ in range(round(seconds / PERIOD)):
+            self.step(self.pos, 0.0)
+
+    def damp_without_reading(self) -> None:
+        """Damp the joints for a control step; call :meth:`resume` afterwards."""
+        self.driver.hold(self.pos / self.unit, np.zeros(self.count), np.full(self.count, self.kd))
+        self._sleep(PERIOD)
+
+    def resume(self) -> None:
+        """Go on from a new reading, after a time in which none was taken."""
+        end = self._clock() + WAIT_SECONDS
+        while True:
+            try:
+                reading = self._read()
+                break
+            except StoppedError:
+                if self._clock() > end:
+                    raise
+                self.damp_without_reading()
+        self.pos, self._due = reading.joint_pos * self.unit, self._clock()
+
+    def step(self, wanted: np.ndarray, stiffness: float) -> None:
+        """Send targets [rad] for a control step, as near to the readings as the torque share demands, and read."""
+        reach = USED * self.torque / stiffness if stiffness else 0.0
+        targets = self.pos + np.clip(wanted - self.pos, -reach, reach)
+        self.send(targets, stiffness)
+
+    def send(self, targets: np.ndarray, stiffness: float) -> None:
+        """Send targets [rad] as they are, and read."""
+        ones = np.ones(self.count)
+        self.num_sent += 1
+        self.driver.hold(targets / self.unit, stiffness * ones, self.kd * ones)
+        self._wait()
+        self._take(self._read(), targets, stiffness, self.kd)
+
+    def _wait(self) -> None:
+        self._due = max(self._due + PERIOD, self._clock() - 5 * PERIOD)
+        self._sleep(max(0.0, self._due - self._clock()))
+
+    def _read(self) -> Reading:
+        reading = self.driver.reading(self._clock())
+        if reading is None:
+            raise StoppedError("stale reading: the driver has no readings any more")
+        return reading
+
+    def _take(self, reading: Reading, targets: np.ndarray, stiffness: float, damping: float) -> None:
+        pos = reading.joint_pos * self.unit
+        if len(self.recording):
+            jump = np.abs(pos - self.pos)
+            if jump.max() > UNEXPECTED_STEP * (2 if self.by_hand else 1):
+                name = self.driver.names[int(jump.argmax())]
+                raise StoppedError(f"unexpected motion: {name} moved by {jump.max():.2f} rad between two readings")
+            before = self.recording.newest("joint_pos", 6)[0] * self.unit
+            seconds = (len(self.recording) >= 6) * 6 * PERIOD
+            if seconds and not self.by_hand and (np.abs(pos - before) / seconds).max() > UNEXPECTED_SPEED:
+                fastest = int(np.abs(pos - before).argmax())
+                speed = abs(pos - before)[fastest] / seconds
+                raise StoppedError(f"unexpected motion: {self.driver.names[fastest]} moves with {speed:.1f} rad/s")
+        self.pos = pos
+        self.recording.append(
+            self._clock(),
+            reading.time,
+            reading.joint_pos,
+            reading.joint_vel,
+            reading.base_quat,
+            reading.base_ang_vel,
+            targets,
+            stiffness,
+            damping,
+        )
+
+    def end(self) -> str:
+        """Damp the joints if they were moved, and switch the motors off; return what failed of it."""
+        problem, pos = "", self.pos
+        for _ in range(math.ceil(DAMPING_SECONDS / PERIOD) if self.num_sent else 0):
+            try:
+                self.driver.hold(pos / self.unit, np.zeros(self.count), np.full(self.count, self.kd))
+                self._sleep(PERIOD)
+            except KeyboardInterrupt:
+                problem = "; the damping was interrupted"
+                break
+            except StoppedError as error:
+                problem = f"; the damping failed: {error}"
+                break
+        for _ in range(3):
+            try:
+                self.driver.stop()
+                return problem
+            except KeyboardInterrupt:
+                continue
+            except StoppedError as error:
+                return f"{problem}; the motors could not be switched off: {error}"
+        return problem
+
+
+def mean_quat(quats: np.ndarray) -> np.ndarray:
+    """Return the mean of similar unit quaternions [T, 4]: the first eigenvector of their products (Markley 2007)."""
+    return np.linalg.eigh(quats.T @ quats)[1][:, -1]
+
+
+def angle_between(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the angle between two orientations [rad]; it does not depend on the order of the quaternions."""
+    return 2 * math.acos(min(1.0, abs(float(a @ b))))
+
+
+def moving(recording: Recording, seconds: float) -> Optional[float]:
+    """Return the largest angle by which the trunk has turned in the last seconds [rad]; None with fewer rows."""
+    count = round(seconds / PERIOD)
+    if len(recording) < count:
+        return None
+    quats = recording.newest("base_quat", count)
+    third = max(1, count // 3)
+    return angle_between(mean_quat(quats[:third]), mean_quat(quats[-third:]))
