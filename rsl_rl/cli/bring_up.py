@@ -196,7 +196,8 @@ def _damped(session: Session) -> Callable[[Callable[[], Any]], Any]:
 
         threading.Thread(target=work, daemon=True).start()  # Ctrl-C does not wait for it
         while not results:
-            session.step(session.pos, 0.0)
+            session.damp_without_reading()  # which is safe without one, and a busy computer may have old ones
+        session.resume()
         return results[0]()
 
     return compute

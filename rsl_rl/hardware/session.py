@@ -110,6 +110,24 @@ class Session:
         for _ in range(round(seconds / PERIOD)):
             self.step(self.pos, 0.0)
 
+    def damp_without_reading(self) -> None:
+        """Damp the joints for a control step; call :meth:`resume` afterwards."""
+        self.driver.hold(self.pos / self.unit, np.zeros(self.count), np.full(self.count, self.kd))
+        self._sleep(PERIOD)
+
+    def resume(self) -> None:
+        """Go on from a new reading, after a time in which none was taken."""
+        end = self._clock() + WAIT_SECONDS
+        while True:
+            try:
+                reading = self._read()
+                break
+            except StoppedError:
+                if self._clock() > end:
+                    raise
+                self.damp_without_reading()
+        self.pos, self._due = reading.joint_pos * self.unit, self._clock()
+
     def step(self, wanted: np.ndarray, stiffness: float) -> None:
         """Send targets [rad] for a control step, as near to the readings as the torque share demands, and read."""
         reach = USED * self.torque / stiffness if stiffness else 0.0
