@@ -213,7 +213,7 @@ POLICY = """
 import numpy as np
 
 class OnnxPolicy:
-    def __init__(self, path, names):
+    def __init__(self, path, names, description=None, log=None):
         self.joint_names, self.control_period, self.counts = list(names), 0.2, {}
         self.default_joint_pos = self.stiffness = self.damping = np.ones(2)
         self.target_limits = np.array([[-2.0, 2.0]] * 2)
