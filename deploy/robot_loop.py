@@ -68,7 +68,7 @@ class Driver(Protocol):
         ...
 
 
-class StopRobotError(Exception):
+class StoppedError(Exception):
     """A reason to end the run at once."""
 
 
@@ -104,7 +104,7 @@ class ControlLoop:
             self._stand(stand_seconds)
             self._policy.reset()
             self._steps(seconds, lambda readings: self._policy(command=command, **readings))
-        except StopRobotError as error:
+        except StoppedError as error:
             return str(error)
         except KeyboardInterrupt:
             return INTERRUPTED
@@ -142,7 +142,7 @@ class ControlLoop:
             targets = self._check(targets_of(self._fresh_readings()))
             late = self._clock() - (began + period)
             if late > 0.0:
-                raise StopRobotError(f"missed deadline: a control step was ready {1000 * late:.1f} ms too late")
+                raise StoppedError(f"missed deadline: a control step was ready {1000 * late:.1f} ms too late")
             self.num_sent += 1
             self._driver.hold(targets, self._policy.stiffness, self._policy.damping)
 
@@ -150,23 +150,23 @@ class ControlLoop:
         """Return the newest readings, which must not be too old."""
         newest = self._driver.readings()
         if newest is None:
-            raise StopRobotError(f"stale reading: none has come in {WAIT_SECONDS:g} s")
+            raise StoppedError(f"stale reading: none has come in {WAIT_SECONDS:g} s")
         age = self._clock() - newest["time"]
         if not abs(age) <= self._max_reading_age:  # true for NaN
             allowed = f"at most {1000 * self._max_reading_age:.0f} ms are allowed"
-            raise StopRobotError(f"stale reading: the newest is {1000 * age:.1f} ms old; {allowed}")
+            raise StoppedError(f"stale reading: the newest is {1000 * age:.1f} ms old; {allowed}")
         return {name: value for name, value in newest.items() if name != "time"}
 
     def _check(self, targets: np.ndarray) -> np.ndarray:
         """Return joint targets that are finite and within their limits."""
         low, high = self._policy.target_limits.T
         if np.shape(targets) != low.shape or not np.isfinite(targets).all():
-            raise StopRobotError(f"target beyond limits: {targets} are not {len(low)} finite numbers")
+            raise StoppedError(f"target beyond limits: {targets} are not {len(low)} finite numbers")
         beyond = np.maximum(low - targets, targets - high)
         joint = int(beyond.argmax())
         if beyond[joint] > _ROUNDING:
             name, limits = self._policy.joint_names[joint], f"[{low[joint]:.3f}, {high[joint]:.3f}]"
-            raise StopRobotError(f"target beyond limits: {targets[joint]:.3f} of {name} is not in {limits}")
+            raise StoppedError(f"target beyond limits: {targets[joint]:.3f} of {name} is not in {limits}")
         return targets
 
     def _damp_and_stop(self) -> str:
