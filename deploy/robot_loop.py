@@ -201,7 +201,7 @@ def _one_line(error: BaseException) -> str:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("policy", help="policy.onnx")
-    parser.add_argument("--driver", required=True, help="module with a function connect(address)")
+    parser.add_argument("--driver", required=True, help="module with connect(address), or package.module:Class")
     parser.add_argument("--address", default="", help="for the driver, such as 192.168.123.10:8007")
     parser.add_argument("--robot", help="robot.yaml of rsl-rl bring-up, if the wiring is not that of the policy")
     parser.add_argument("--command", type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=("VX", "VY", "YAW_RATE"))
@@ -242,12 +242,30 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
 
 
 def connect_driver(name: str, address: str) -> Driver:
-    """Return the driver of a module, which may be in the current folder."""
-    sys.path.insert(0, "")
-    module = importlib.import_module(name)
-    if not hasattr(module, "connect"):
-        raise ValueError(f"--driver {name}: {module.__file__} has no function connect(address)")
-    return module.connect(address)
+    """Return the driver of a function connect(address) in a module, or of a class "package.module:Class", which is made
+    with the address if one is given. The module may be in the current folder.
+
+    Errors of any kind, but for Ctrl-C, are a ValueError.
+    """
+    module_name, _, attribute = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        module = importlib.import_module(module_name)
+        make = getattr(module, attribute or "connect", None)
+        if not callable(make):
+            file = getattr(module, "__file__", module_name)
+            raise ValueError(f"{file} has no {attribute or 'function connect(address)'}")
+        driver = make(address) if address or not attribute else make()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of the driver's own, of any kind
+        told = isinstance(error, (ValueError, OSError, ImportError)) and str(error)
+        raise ValueError(f"--driver {name}: {' '.join(str(error).split()) if told else _one_line(error)}") from error
+    missing = [one for one in ("joint_names", "readings", "hold", "stop", "close") if not hasattr(driver, one)]
+    if missing:
+        raise ValueError(f"--driver {name}: it has no {missing[0]}(); docs/deploy.md lists the five methods")
+    return driver
 
 
 def take_signals() -> None:
