@@ -3,7 +3,8 @@
     python robot_loop.py policy.onnx --driver udp_driver --address 127.0.0.1:9870 --command 0.5 0 0 --seconds 10
 
 Needs onnx_policy.py beside it, with --log policy_records.py too, and a driver for the robot: a module with a function
-``connect(address)`` that returns an object with the five methods of :class:`Driver`.
+``connect(address)`` that returns an object with the five methods of :class:`Driver`, or such a class itself, named as
+"package.module:Class".
 
 The robot goes to the policy's pose, walks, and ends as every run ends: damping, then motors off, and the reason in one
 line. A run ends at once when a reading is too old, a control step is not ready at its deadline, a target is beyond its
@@ -256,7 +257,7 @@ def connect_driver(name: str, address: str) -> Driver:
         if not callable(make):
             file = getattr(module, "__file__", module_name)
             raise ValueError(f"{file} has no {attribute or 'function connect(address)'}")
-        driver = make(address) if address or not attribute else make()
+        driver: Any = make(address) if address or not attribute else make()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # of the driver's own, of any kind
