@@ -13,8 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.bring_up import SimulatedDriver, deployed, describe
-from rsl_rl.cli.bring_up import largest_gains
+from rsl_rl.cli.bring_up import _Operator, largest_gains
 from rsl_rl.cli.main import main
+from rsl_rl.hardware.driver import StoppedError, Watched
+from rsl_rl.hardware.session import Request
 from rsl_rl.robots import ROBOTS
 from tests.deploy.test_ten_steps import free_port, stop
 from tests.docs_blocks import commands
@@ -118,6 +120,12 @@ def test_gains_are_of_the_motors_that_have_them(changes, gains):
             largest_gains(description, 0.15)
     else:
         assert largest_gains(description, 0.15) == pytest.approx(gains)
+
+
+def test_operator_of_a_driver_that_hangs_is_told(capsys):
+    driver = SimpleNamespace(joint_names=lambda: ["a"], ask=lambda motion: time.sleep(60))
+    with pytest.raises(StoppedError, match=r"ask\(\) has not returned within 0.1 s"):
+        _Operator(driver, Watched(driver, timeout=0.1))(Request("Turn it.", {}))
 
 
 class Terminated(SimulatedDriver):

@@ -70,9 +70,7 @@ def play(excite, files, robot):
     motion.clock = lambda: robot.now
     from robot_loop import ControlLoop
 
-    loop = ControlLoop(
-        robot, motion, clock=lambda: robot.now, sleep=lambda s: setattr(robot, "now", robot.now + s)
-    )
+    loop = ControlLoop(robot, motion, clock=lambda: robot.now, sleep=lambda s: setattr(robot, "now", robot.now + s))
     reason = loop.run((0, 0, 0), motion.seconds, 1.0)
     motion.reset()
     return reason
