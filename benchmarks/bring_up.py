@@ -28,7 +28,7 @@ from rsl_rl.hardware.bring_up import BringUp
 from rsl_rl.hardware.driver import StoppedError, Watched
 from rsl_rl.hardware.imu import to_matrices
 from rsl_rl.hardware.limbs import read_limbs
-from rsl_rl.hardware.session import PERIOD, Session
+from rsl_rl.hardware.session import PERIOD, UNITS, Session
 from rsl_rl.robots import ROBOTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -137,15 +137,19 @@ class SimulatedDriver:
         pass
 
 
+def unit_of(wiring: Any) -> float:
+    """Return the radians in one unit of a robot's joint angles."""
+    return UNITS[wiring.units["joint_pos"]]
+
+
 def bring_up(path: Path, wiring: Any, share: float = SHARE, driver_class: Any = SimulatedDriver) -> Tuple[BringUp, Any]:
     """Bring a simulated robot up; return the run and the robot. A stop is a StoppedError."""
     description = describe(path)
     walker = deployed("wired_robot").WiredWalker(mujoco, (description, None), wiring, path, stand=True)
     driver = driver_class(walker)
     limits = description["torque_limits"]
-    session = Session(
-        Watched(driver, None), share * min(limits), min(description["damping"]), driver.clock, driver.sleep
-    )
+    torque, damping = share * min(limits), min(description["damping"])
+    session = Session(Watched(driver, None), torque, damping, driver.clock, driver.sleep, unit_of(wiring))
     run = BringUp(session, read_limbs(path, description["joint_names"]), lambda request: walker.hand(request.motion))
     try:
         run.run()
@@ -165,7 +169,7 @@ def errors_of(run: BringUp, wiring: Any) -> Dict[str, Any]:
         rest = to_matrices(np.array([wiring.imu_mounting]))[0].T @ found.imu.mounting
         angle = float(np.degrees(np.arccos(np.clip((np.trace(rest) - 1) / 2, -1, 1))))
     right = all(joints) and all(signs) and max(zeros) <= RIGHT_ZERO and angle <= RIGHT_IMU
-    delay = getattr(run, "delay", np.nan) - wiring.reading_delay - wiring.target_delay
+    delay = found.delay - wiring.reading_delay - wiring.target_delay
     return {
         "complete": found.is_complete,
         "right": bool(right),

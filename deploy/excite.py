@@ -133,7 +133,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("motion", type=Path, help="excitation.csv")
     parser.add_argument("--contract", type=Path, required=True, help="policy.json of the robot")
-    parser.add_argument("--driver", required=True, help="module with a function connect(address)")
+    parser.add_argument("--driver", required=True, help="module with connect(address), or package.module:Class")
     parser.add_argument("--address", default="", help="for the driver, such as 192.168.123.10:8007")
     parser.add_argument("--log", type=Path, required=True, help="CSV file to write")
     parser.add_argument("--stand_seconds", type=float, default=3.0, help="time to reach the first row [s]")

@@ -380,6 +380,9 @@ def with_robot(
     joints = robot.get("joints")
     if robot.get("format") != 1 or not isinstance(joints, list) or not all(isinstance(one, dict) for one in joints):
         raise ValueError(f"{path} is not a robot.yaml of format 1; run rsl-rl bring-up")
+    names = robot.get("robot"), description.get("robot")
+    if all(names) and names[0] != names[1]:
+        raise ValueError(f"{path} is of the robot {_short(names[0])}; the policy is of {_short(names[1])}")
     by_name = {str(one.get("name")): one for one in joints}
     own = _joint_names(description)
     if sorted(by_name) != sorted(own) or len(by_name) != len(joints):

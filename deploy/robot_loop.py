@@ -3,7 +3,8 @@
     python robot_loop.py policy.onnx --driver udp_driver --address 127.0.0.1:9870 --command 0.5 0 0 --seconds 10
 
 Needs onnx_policy.py beside it, with --log policy_records.py too, and a driver for the robot: a module with a function
-``connect(address)`` that returns an object with the five methods of :class:`Driver`.
+``connect(address)`` that returns an object with the five methods of :class:`Driver`, or such a class itself, named as
+"package.module:Class".
 
 The robot goes to the policy's pose, walks, and ends as every run ends: damping, then motors off, and the reason in one
 line. A run ends at once when a reading is too old, a control step is not ready at its deadline, a target is beyond its
@@ -68,7 +69,7 @@ class Driver(Protocol):
         ...
 
 
-class StopRobotError(Exception):
+class StoppedError(Exception):
     """A reason to end the run at once."""
 
 
@@ -104,7 +105,7 @@ class ControlLoop:
             self._stand(stand_seconds)
             self._policy.reset()
             self._steps(seconds, lambda readings: self._policy(command=command, **readings))
-        except StopRobotError as error:
+        except StoppedError as error:
             return str(error)
         except KeyboardInterrupt:
             return INTERRUPTED
@@ -142,7 +143,7 @@ class ControlLoop:
             targets = self._check(targets_of(self._fresh_readings()))
             late = self._clock() - (began + period)
             if late > 0.0:
-                raise StopRobotError(f"missed deadline: a control step was ready {1000 * late:.1f} ms too late")
+                raise StoppedError(f"missed deadline: a control step was ready {1000 * late:.1f} ms too late")
             self.num_sent += 1
             self._driver.hold(targets, self._policy.stiffness, self._policy.damping)
 
@@ -150,23 +151,23 @@ class ControlLoop:
         """Return the newest readings, which must not be too old."""
         newest = self._driver.readings()
         if newest is None:
-            raise StopRobotError(f"stale reading: none has come in {WAIT_SECONDS:g} s")
+            raise StoppedError(f"stale reading: none has come in {WAIT_SECONDS:g} s")
         age = self._clock() - newest["time"]
         if not abs(age) <= self._max_reading_age:  # true for NaN
             allowed = f"at most {1000 * self._max_reading_age:.0f} ms are allowed"
-            raise StopRobotError(f"stale reading: the newest is {1000 * age:.1f} ms old; {allowed}")
+            raise StoppedError(f"stale reading: the newest is {1000 * age:.1f} ms old; {allowed}")
         return {name: value for name, value in newest.items() if name != "time"}
 
     def _check(self, targets: np.ndarray) -> np.ndarray:
         """Return joint targets that are finite and within their limits."""
         low, high = self._policy.target_limits.T
         if np.shape(targets) != low.shape or not np.isfinite(targets).all():
-            raise StopRobotError(f"target beyond limits: {targets} are not {len(low)} finite numbers")
+            raise StoppedError(f"target beyond limits: {targets} are not {len(low)} finite numbers")
         beyond = np.maximum(low - targets, targets - high)
         joint = int(beyond.argmax())
         if beyond[joint] > _ROUNDING:
             name, limits = self._policy.joint_names[joint], f"[{low[joint]:.3f}, {high[joint]:.3f}]"
-            raise StopRobotError(f"target beyond limits: {targets[joint]:.3f} of {name} is not in {limits}")
+            raise StoppedError(f"target beyond limits: {targets[joint]:.3f} of {name} is not in {limits}")
         return targets
 
     def _damp_and_stop(self) -> str:
@@ -201,7 +202,7 @@ def _one_line(error: BaseException) -> str:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("policy", help="policy.onnx")
-    parser.add_argument("--driver", required=True, help="module with a function connect(address)")
+    parser.add_argument("--driver", required=True, help="module with connect(address), or package.module:Class")
     parser.add_argument("--address", default="", help="for the driver, such as 192.168.123.10:8007")
     parser.add_argument("--robot", help="robot.yaml of rsl-rl bring-up, if the wiring is not that of the policy")
     parser.add_argument("--command", type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=("VX", "VY", "YAW_RATE"))
@@ -242,12 +243,30 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
 
 
 def connect_driver(name: str, address: str) -> Driver:
-    """Return the driver of a module, which may be in the current folder."""
-    sys.path.insert(0, "")
-    module = importlib.import_module(name)
-    if not hasattr(module, "connect"):
-        raise ValueError(f"--driver {name}: {module.__file__} has no function connect(address)")
-    return module.connect(address)
+    """Return the driver of a function connect(address) in a module, or of a class "package.module:Class", which is made
+    with the address if one is given. The module may be in the current folder.
+
+    Errors of any kind, but for Ctrl-C, are a ValueError.
+    """
+    module_name, _, attribute = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        module = importlib.import_module(module_name)
+        make = getattr(module, attribute or "connect", None)
+        if not callable(make):
+            file = getattr(module, "__file__", module_name)
+            raise ValueError(f"{file} has no {attribute or 'function connect(address)'}")
+        driver: Any = make(address) if address or not attribute else make()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of the driver's own, of any kind
+        told = isinstance(error, (ValueError, OSError, ImportError)) and str(error)
+        raise ValueError(f"--driver {name}: {' '.join(str(error).split()) if told else _one_line(error)}") from error
+    missing = [one for one in ("joint_names", "readings", "hold", "stop", "close") if not hasattr(driver, one)]
+    if missing:
+        raise ValueError(f"--driver {name}: it has no {missing[0]}(); docs/deploy.md lists the five methods")
+    return driver
 
 
 def take_signals() -> None:

@@ -121,6 +121,12 @@ def check_wiring(wiring: Wiring, names: Sequence[str]) -> Wiring:
             raise ValueError(f"{name}={getattr(full, name)}; give a number from 0 to 1")
     if min(full.friction) < 0 or min(full.strength) < 0:
         raise ValueError("friction and strength must not be negative")
+    if not all(map(_is_number, (full.payload, *full.tilt))) or len(full.tilt) != 2 or full.payload < 0:
+        raise ValueError(f"payload={full.payload}, tilt={full.tilt}; give a mass from 0, and roll and pitch")
+    if not isinstance(full.freezes_at, (int, float)) or not full.freezes_at >= 0:
+        raise ValueError(f"freezes_at={full.freezes_at}; give a time from 0")
+    if not isinstance(full.seed, int) or full.seed < 0:
+        raise ValueError(f"seed={full.seed}; give a whole number from 0")
     channels = [*full.dead, *full.flipped, *full.frozen, *(i for pair in full.swapped for i in pair)]
     if any(not isinstance(i, int) or not 0 <= i < count for i in channels):
         raise ValueError(f"dead, swapped, flipped, frozen: give channels from 0 to {count - 1}")
@@ -451,10 +457,14 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
 def _per_joint(value: Any, count: int, name: str) -> Tuple[float, ...]:
     """Return numbers of all joints; another number of them is a ValueError."""
     values: List[float] = list(value) if isinstance(value, (list, tuple)) else [value] * count
     values = values * count if len(values) == 1 else values
-    if len(values) != count or not all(isinstance(x, (int, float)) and math.isfinite(x) for x in values):
+    if len(values) != count or not all(map(_is_number, values)):
         raise ValueError(f"{name}={value}; give one number, or {count}")
     return tuple(float(x) for x in values)

@@ -1,9 +1,9 @@
 """Find how a robot on a stand is wired: `rsl-rl bring-up --driver my_driver --contract policy.json`.
 
 The trunk is on a stand, level, and the legs hang freely. Keep the emergency stop in your hand. The program moves each
-joint a little, with at most --share of the torque limits, then all of them slowly while you turn the trunk as it asks,
-and then you move each limb by hand. It finds which joint each channel of the driver is, with sign and zero, how the IMU
-is mounted, units, delays and rates, and writes robot.yaml:
+joint a little, with targets that ask for at most --share of the torque limits, then all of them slowly while you turn
+the trunk as it asks, and then you move each limb by hand. It finds which joint each channel of the driver is, with sign
+and zero, how the IMU is mounted, units, delays and rates, and writes robot.yaml:
 
     python robot_loop.py policy.onnx --driver my_driver --robot robot.yaml
 
@@ -16,16 +16,14 @@ after Ctrl-C, and 2 for wrong usage.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
-import importlib
 import json
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Sequence, Tuple
 
 from rsl_rl.cli.doctor import find_model
 from rsl_rl.cli.errors import FlagParser, print_line, program, usage_errors
@@ -34,9 +32,12 @@ from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.cli.signals import INTERRUPTED, SIGNALS, handle_signals
 
 if TYPE_CHECKING:
+    from rsl_rl.hardware.driver import Watched
     from rsl_rl.hardware.session import Request, Session
 
 LARGEST_SHARE = 0.3
+CALL_SECONDS = 1.0
+"""Longest time of the last calls of a driver [s]."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -48,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--contract", type=Path, required=True, help="policy.json, or policy.onnx")
     parser.add_argument("--model", type=Path, help="MJCF file of the robot; the contract's own without it")
     parser.add_argument("--share", type=float, default=0.15, help="largest part of the torque limits (default: 0.15)")
+    parser.add_argument("--unit", choices=("rad", "deg"), default="rad", help="of the driver's joint angles")
     parser.add_argument("--out", default="robot.yaml", help="file to write (default: robot.yaml)")
     parser.add_argument("--report", default="bring_up.html", help="page with plots (default: bring_up.html)")
     flags = parser.parse_args(argv)
@@ -58,12 +60,13 @@ def main(argv: Sequence[str]) -> int:
         description, model = read_robot(flags.contract, flags.model)
         from rsl_rl.hardware.limbs import read_limbs
 
+        gains = largest_gains(description, flags.share)
         limbs = read_limbs(model, description["joint_names"])
         former = {number: signal.getsignal(number) for number in SIGNALS}
         handle_signals(_interrupt)
         try:
-            driver = connect(flags.driver, flags.address)
-            return bring_up(driver, description, limbs, flags.share, out, report)
+            driver = connect_driver(flags.driver, flags.address)
+            return bring_up(driver, description, limbs, flags.share, out, report, gains, flags.unit)
         finally:
             for number, handler in former.items():
                 signal.signal(number, handler)
@@ -94,91 +97,112 @@ def read_robot(contract: Path, model: Any) -> Any:
     return description, path
 
 
-def connect(name: str, address: str) -> Any:
-    """Return the driver of a robot: that of a function connect(address) in a module, or of a class.
-
-    A class is made with the address, if one is given. Drivers of deploy/ are found too.
-    """
-    module_name, _, attribute = name.partition(":")
-    sys.path.append(str(Path(str(import_shipped("rsl_rl_deploy").__file__)).parent))
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"--driver {name}: {error}; give a module of the current folder, or a package") from error
-    function = getattr(module, attribute or "connect", None)
-    if not callable(function):
-        raise ValueError(f"--driver {name}: {module.__file__} has no {attribute or 'function connect(address)'}")
-    try:
-        driver = function(address) if address or not attribute else function()
-    except Exception as error:  # of the driver's own, of any kind
-        raise ValueError(f"--driver {name}: {type(error).__name__}: {error}") from error
-    missing = [one for one in ("joint_names", "readings", "hold", "stop", "close") if not hasattr(driver, one)]
-    if missing:
-        raise ValueError(f"--driver {name}: it has no {missing[0]}(); docs/deploy.md lists the five methods")
-    return driver
+def connect_driver(name: str, address: str) -> Any:
+    """Return the driver of a robot, as deploy/robot_loop.py does; drivers of deploy/ are found too."""
+    folder = str(Path(str(import_shipped("rsl_rl_deploy").__file__)).parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return import_shipped("rsl_rl_deploy.robot_loop").connect_driver(name, address)
 
 
-def bring_up(driver: Any, description: Mapping[str, Any], limbs: Any, share: float, out: Path, report: Path) -> int:
+def largest_gains(description: Mapping[str, Any], share: float) -> Tuple[float, float]:
+    """Return the largest torque [N m] and the damping [N m s/rad] of all motors; a contract without them is a
+    ValueError."""
+    limits = [limit for limit in description["torque_limits"] if limit > 0]
+    if not limits:
+        raise ValueError("the contract has no torque limit above 0: set torque_limits to those of the motors [N m]")
+    torque = share * min(limits)
+    return torque, min((damping for damping in description["damping"] if damping > 0), default=torque / 10)
+
+
+def bring_up(
+    driver: Any,
+    description: Mapping[str, Any],
+    limbs: Any,
+    share: float,
+    out: Path,
+    report: Path,
+    gains: Tuple[float, float],
+    unit: str = "rad",
+) -> int:
     """Do the bring-up, and return the exit code; whatever happens, the robot is damped at the end."""
     from rsl_rl.hardware.bring_up import BringUp
     from rsl_rl.hardware.bring_up_report import lines, report_html, robot_yaml
     from rsl_rl.hardware.driver import StoppedError, Watched
-    from rsl_rl.hardware.session import Session
+    from rsl_rl.hardware.session import UNITS, Session
     from rsl_rl.utils.files import atomic_write
 
     session, run, reason, code = None, None, "", 1
     try:
-        watched = Watched(driver)
-        torque = share * min(limit for limit in description["torque_limits"] if limit > 0)
-        session = Session(watched, torque, min(description["damping"]), time.monotonic, time.sleep)
-        print_line(f"at most {torque:.2f} N m in each motor: {100 * share:g} % of the smallest torque limit")
-        run = BringUp(session, limbs, _Operator(driver), print_line, _damped(session))
-        run.run()
-    except StoppedError as error:
-        reason = str(error)
-    except KeyboardInterrupt:
+        try:
+            watched, torque = Watched(driver), gains[0]
+            session = Session(watched, *gains, time.monotonic, time.sleep, UNITS[unit])
+            percent = f"{100 * share:g} % of the smallest torque limit"
+            print_line(f"targets ask for at most {torque:.2f} N m of each motor: {percent}")
+            run = BringUp(session, limbs, _Operator(driver, watched), print_line, _damped(session))
+            run.run()
+        except StoppedError as error:
+            reason = str(error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever it is, the robot must stop
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        ignore_signals()
+    except KeyboardInterrupt:  # also while another reason is handled
         reason, code = "interrupted", INTERRUPTED
-    except Exception as error:  # whatever it is, the robot must stop
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    ignore_signals()
-    ended = session.end() if session is not None else _switched_off(driver)
-    with contextlib.suppress(Exception):  # whatever it is, the motors are off
-        driver.close()
+        ignore_signals()
+    ended = session.end() if session is not None else _in_time(driver.stop, "; the motors could not be switched off")
+    older = f"; the older {out} is left as it was" if out.exists() else ""
     if reason or ended or run is None:
-        safe = "; the joints were damped and the motors switched off" if session is not None else ""
-        print_line(f"stopped: {reason}{ended or safe}; nothing is written")
-        print(json.dumps({"determined": False, "stopped": f"{reason}{ended}"}))
+        damped = "the joints were damped and " if session is not None and session.num_sent else ""
+        print_line(f"stopped: {reason}{ended or f'; {damped}the motors were switched off'}; nothing is written{older}")
+        print(json.dumps({"determined": False, "stopped": f"{reason}{ended}"}), flush=True)
+        _in_time(driver.close)
         return code
+    _in_time(driver.close)
     found = run.found
     for line in lines(found):
         print_line(line)
-    name = str(description.get("robot") or "robot")
-    atomic_write(report, report_html(f"Bring-up of {name}", found).encode())
+    name = str(description.get("robot") or "")
+    atomic_write(report, report_html(f"Bring-up of {name or 'a robot'}", found).encode())
     print_line(f"report: {report}")
     if found.is_complete:
         atomic_write(out, robot_yaml(found, name))
         print_line(f"wiring: {out}; walk with python robot_loop.py policy.onnx --robot {out} ...")
+    else:
+        print_line(f"no wiring is written{older}")
     told = {"determined": found.is_complete, "problems": found.problems, "seconds": round(found.seconds, 1)}
     print(json.dumps({**told, "file": str(out) if found.is_complete else None}))
     return 0 if found.is_complete else 1
 
 
-def _switched_off(driver: Any) -> str:
-    """Switch the motors off; nothing was sent before."""
-    with contextlib.suppress(Exception):
-        driver.stop()
-    return ""
+def _in_time(function: Callable[[], Any], problem: str = "") -> str:
+    """Call a function of a driver that may fail or not return; return what has failed, empty if nothing has."""
+    failed = [f"{problem}: no answer in {CALL_SECONDS:g} s"]
+
+    def call() -> None:
+        try:
+            function()
+            failed[0] = ""
+        except BaseException as error:  # whatever it is, nothing more can be done
+            failed[0] = f"{problem}: {type(error).__name__}: {' '.join(str(error).split())}"
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(CALL_SECONDS)
+    return failed[0]
 
 
 class _Operator:
     """Prints what the operator is asked for; the operator of a simulated robot gets it from the driver."""
 
-    def __init__(self, driver: Any):
+    def __init__(self, driver: Any, watched: Watched):
         self._ask: Callable[[Mapping[str, Any]], Any] = getattr(driver, "ask", lambda motion: None)
+        self._watched = watched
 
     def __call__(self, request: Request) -> None:
         print_line(f">>> {request.text}")
-        self._ask(request.motion)
+        self._watched.call("ask", functools.partial(self._ask, request.motion))
 
 
 def _damped(session: Session) -> Callable[[Callable[[], Any]], Any]:
@@ -191,7 +215,7 @@ def _damped(session: Session) -> Callable[[Callable[[], Any]], Any]:
             try:
                 result = function()
                 results.append(lambda: result)
-            except Exception as error:  # is raised again where the result is asked for
+            except BaseException as error:  # is raised again where the result is asked for
                 results.append(functools.partial(_raise, error))
 
         threading.Thread(target=work, daemon=True).start()  # Ctrl-C does not wait for it
@@ -203,5 +227,5 @@ def _damped(session: Session) -> Callable[[Callable[[], Any]], Any]:
     return compute
 
 
-def _raise(error: Exception) -> None:
+def _raise(error: BaseException) -> None:
     raise error

@@ -2,8 +2,8 @@
 rates and units. A channel is a place in the robot's readings and targets.
 
 1. Listen: sizes, rates, units.
-2. Push each channel's motor both ways, with gains for which no target can ask for more than the torque share in any
-   wiring. Which reading moves, and when?
+2. Push each channel's motor both ways, with gains for which targets ask for at most the torque share, also if motors
+   are swapped or turn the other way. Which reading moves, and when?
 3. Move all joints slowly, level, nose down and right side down; the operator turns the trunk. Gravity tells the
    mounting of the IMU, and the torques tell the joints.
 4. The operator moves each limb, with the motors damped: which channels are of it?
@@ -23,7 +23,17 @@ from rsl_rl.hardware import imu as imus
 from rsl_rl.hardware.driver import StoppedError
 from rsl_rl.hardware.limbs import Limbs, hanging_pose, loads
 from rsl_rl.hardware.mapping import LARGEST_ZERO, SLOW, Fit, LimbSearch, Samples, margin
-from rsl_rl.hardware.session import PERIOD, USED, WORK_ERROR, Request, Session, angle_between, mean_quat, moving
+from rsl_rl.hardware.session import (
+    LARGEST_ERROR,
+    PERIOD,
+    USED,
+    WORK_ERROR,
+    Request,
+    Session,
+    angle_between,
+    mean_quat,
+    moving,
+)
 
 LEVELS = (0.15, 0.3, 0.6)
 """Parts of the torque share with which a motor is pushed, until its joint moves."""
@@ -58,11 +68,14 @@ TURN_SECONDS, TURNED = 8.0, 0.1
 STILL_SECONDS = 4.0
 """Longest time until the joints are still [s]."""
 LEVEL_SPREAD = 0.01
-"""Standard deviation of the tilt of a trunk that is called level [rad]; all zeros have it too."""
+"""Standard deviation of the tilt of a trunk that is called level [rad]; it is added to the standard deviation of each
+zero."""
 STOP_SPREAD = 0.012
 """Standard deviation of a zero that is known from the end of a range [rad]."""
 ENOUGH_ZERO = 0.015
 """Standard deviation of a zero from which more is tried to find it [rad]."""
+UNEVEN = 0.1
+"""Difference of the loop's period from PERIOD from which it is told, as a part of it."""
 MAX_DELAY = 0.15
 """Longest delay that is looked for [s]."""
 
@@ -108,11 +121,13 @@ class Found:
     fits: Dict[str, Any] = field(default_factory=dict)
     """Measured and predicted torques by limb, for plots."""
     rates: Dict[str, float] = field(default_factory=dict)
-    """Different readings in a second of each kind [1/s]."""
+    """Different readings in a second of each kind, at most 1 / PERIOD [1/s]."""
+    delay: float = math.nan
+    """Time from a target to the reading of its motion, of all channels [s]."""
 
     @property
     def is_complete(self) -> bool:
-        return not self.problems
+        return not self.problems and self.imu is not None and all(one.joint for one in self.channels)
 
 
 class Push(NamedTuple):
@@ -144,6 +159,9 @@ class BringUp:
         self.count = session.count
         self.pushes: List[Push] = []
         self._phase_time = 0.0
+        self._rates = self.amplitudes = self.center = np.zeros(self.count)  # of the slow motion
+        self.excited: List[slice] = []
+        self.members: List[List[int]] = []
         self.work: List[_LimbWork] = []
 
     def run(self) -> Found:
@@ -153,6 +171,8 @@ class BringUp:
             raise StoppedError(
                 f"the driver has {self.count} joints, the contract {len(self.limbs.names)}: another robot"
             )
+        if sum(len(self.limbs.chain(end)) for end in self.limbs.ends()) != self.count:
+            raise StoppedError("limbs that share a joint, such as a waist, are not supported")
         self.tell("listening")
         session.begin()
         session.listen(1.0)
@@ -173,13 +193,19 @@ class BringUp:
     # 1. Listen
 
     def _find_units(self) -> None:
-        """Take angles that no joint has in radians for degrees."""
-        pos = self.session.recording.arrays()["joint_pos"]
-        if np.abs(pos).max() > 2 * math.pi:
-            self.session.unit = math.pi / 180
-            self.session.pos = self.session.pos * self.session.unit
-            self.found.notes.append("joint angles beyond 2 pi: they are degrees")
-        self.found.units["joint_pos"] = "rad" if self.session.unit == 1.0 else "deg"
+        """Check that the angles are in the unit that was given, and choose the gain of the pushes by their size."""
+        session, in_radians = self.session, self.session.unit == 1.0
+        largest = float(np.abs(session.recording.arrays()["joint_pos"]).max())
+        if in_radians and largest > 2 * math.pi:
+            raise StoppedError(
+                "joint angles beyond 2 pi: give --unit deg if the driver's angles are degrees; if not, put the robot "
+                "into its zero pose"
+            )
+        if not in_radians and largest <= 2 * math.pi:  # targets for degrees would be 57 times too far
+            raise StoppedError("no joint angle is beyond 2 pi: they are radians; leave --unit deg out")
+        self.found.units["joint_pos"] = "rad" if in_radians else "deg"
+        farthest = 2 * float(np.abs(session.pos).max())  # of swapped motors, and of one that turns the other way
+        session.kp_safe = session.torque / max(LARGEST_ERROR, farthest / (1 - LEVELS[-1]))
 
     # 2. Push each motor
 
@@ -281,6 +307,8 @@ class BringUp:
             return
         self.excited = [slice(first, len(session.recording))]
         columns = session.recording.arrays(self.excited[0])
+        if not self._keeps_period():
+            return
         self.found.imu, problems = imus.find_imu(columns["base_quat"], columns["base_ang_vel"], PERIOD, level, holds)
         self.found.problems += problems
         if self.found.imu is not None:
@@ -353,7 +381,16 @@ class BringUp:
                 errors[k] = float(((acc[now, c] - basis @ (basis.T @ acc[now, c])) ** 2).sum())
             channel.delay = _lowest(errors) * PERIOD
             total += errors / errors.min()
-        self.delay = _lowest(total) * PERIOD
+        self.found.delay = _lowest(total) * PERIOD
+
+    def _keeps_period(self) -> bool:
+        """Return whether the loop has run with its period, as accelerations and delays are by it; tell if not."""
+        seconds = float(np.median(np.diff(self.session.recording.arrays()["time"])))
+        if abs(seconds / PERIOD - 1) <= UNEVEN:
+            return True
+        allowed = f"{1000 * PERIOD:.0f} ms: use a machine that is not busy"
+        self.found.problems.append(f"the loop ran once in {1000 * seconds:.1f} ms instead of {allowed}")
+        return False
 
     def _find_velocity_unit(self, columns: Dict[str, np.ndarray]) -> None:
         """Compare joint velocities with the change of the angles."""
@@ -405,8 +442,7 @@ class BringUp:
             creep = np.linspace(0.0, 1.0, len(pos))[:, None] * (pos[-8:].mean(axis=0) - pos[:8].mean(axis=0))
             spans[i] = np.ptp(_smooth(pos - creep, 8), axis=0)
         session.by_hand = False
-        self.spans, owner = spans, spans.argmax(axis=0)
-        self.members: List[List[int]] = []
+        owner = spans.argmax(axis=0)
         for i, end in enumerate(ends):
             members = [c for c in range(self.count) if owner[c] == i]
             chain = limbs.chain(end)
@@ -441,13 +477,13 @@ class BringUp:
     def _samples_of(self, excited: slice) -> Samples:
         assert self.found.imu is not None
         columns = self.session.recording.arrays(excited)
-        pos, shift = columns["joint_pos"] * self.session.unit, self.delay / PERIOD
+        pos, shift = columns["joint_pos"] * self.session.unit, self.found.delay / PERIOD
         whole, part = int(shift), shift - int(shift)
         targets = (1 - part) * np.roll(columns["target"], whole, axis=0) + part * np.roll(
             columns["target"], whole + 1, axis=0
         )
         vel = np.gradient(_smooth(pos, 7), PERIOD, axis=0)
-        torque = self.session.kp_work * (targets - pos) - self.session.kd * vel
+        torque = self.session.kp_work * (targets - pos) - columns["damping"] * vel
         ways, vel = np.tanh(vel / SLOW), np.gradient(_smooth(_smooth(pos, 7), 15), PERIOD, axis=0)
         acc = np.gradient(vel, PERIOD, axis=0)
         pos, torque, ways = (_smooth(_smooth(x, 7), 15) for x in (pos, torque, ways))  # as smooth as accelerations
@@ -625,6 +661,8 @@ class BringUp:
         """Add what is known of rates and ranges, and name what is not determined."""
         found, recording = self.found, self.session.recording
         columns = recording.arrays()
+        if not any("the loop ran" in text for text in found.problems):
+            self._keeps_period()
         seconds = max(PERIOD, float(columns["stamp"][-1] - columns["stamp"][0]))
         found.seconds = float(columns["time"][-1] - columns["time"][0])
         for name in ("joint_pos", "joint_vel", "base_quat", "base_ang_vel"):

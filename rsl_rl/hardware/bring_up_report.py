@@ -12,11 +12,22 @@ import numpy as np
 from rsl_rl.evaluation.report import page_html, text_table_html
 from rsl_rl.hardware.bring_up import Channel, Found
 from rsl_rl.hardware.imu import to_quaternion
+from rsl_rl.hardware.session import PERIOD
 from rsl_rl.utils.text import html_text
 
 FORMAT = 1
 """Version of robot.yaml."""
-_HEADER = ["robot's joint", "is", "sign", "zero [rad]", "+/-", "delay [ms]", "rate [1/s]", "seen [rad]", "known by"]
+_HEADER = [
+    "robot's joint",
+    "is",
+    "sign",
+    "zero [rad]",
+    "+/-",
+    "delay [ms]",
+    f"rate [1/s], at most {1 / PERIOD:.0f}",
+    "seen [rad]",
+    "known by",
+]
 
 
 def _row(one: Channel) -> List[str]:

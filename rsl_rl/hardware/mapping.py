@@ -85,7 +85,7 @@ class LimbSearch:
         """Zero of channels whose zero is known, with its standard deviation [rad]."""
         self.count = len(limb.names)
         self.num_samples = len(samples.pos) / CORRELATED
-        self._weights = np.where(np.abs(samples.ways) < 0.8, 0.1, 1.0)  # the friction of a joint at rest is any
+        self._weights = np.where(np.abs(samples.ways) < 0.8, 0.1, 1.0)  # the friction of a joint at rest is unknown
         self._bases = []
         for c in range(self.count):
             columns = np.stack([samples.ways[:, c], samples.vel[:, c]], axis=1) * self._weights[:, c : c + 1]

@@ -10,22 +10,32 @@ import numpy as np
 
 from rsl_rl.hardware.driver import Reading, StoppedError, Watched
 
+UNITS = {"rad": 1.0, "deg": math.pi / 180}
+"""Radians in one unit of angles."""
 PERIOD = 0.01
 """Time between two targets [s]."""
 USED = 0.6
 """Part of the torque share that targets ask for; the rest is for damping, late readings and stronger motors."""
 LARGEST_ERROR = 4.0
-"""Largest distance of a joint from its target in any wiring [rad]. With the gain of the share for this distance, no
-target can ask for more than the share."""
+"""Distance of a joint from its target for the whole torque share, until targets are known to move their own reading
+[rad]; more where the readings are far from zero."""
 WORK_ERROR = 0.5
 """Distance of a joint from its target for the whole torque share, once targets are known to move their own reading
 [rad]."""
+DAMPED = (1 - USED) / 2
+"""Part of the torque share that damping has at most at the speed that is read; at twice that speed, targets and damping
+have the share."""
 FASTEST, FASTEST_BY_HAND = 10.0, 30.0
-"""Speeds at which the damping has the torque share, of joints that the motors move and that a person moves [rad/s]."""
-UNEXPECTED_SPEED, UNEXPECTED_STEP = 6.0, 0.6
-"""Speed [rad/s], and change between two readings [rad], of a joint that moves as nothing asks it to."""
+"""Speeds at which the damping of slow joints would have the torque share, of joints that the motors move and that a
+person moves [rad/s]."""
+UNEXPECTED_SPEED = 6.0
+"""Speed of a joint that moves as nothing asks it to [rad/s]."""
+UNEXPECTED_STEP = 0.6
+"""Change between two readings of a joint that moves as nothing asks it to [rad]."""
 DAMPING_SECONDS = 1.0
 WAIT_SECONDS = 2.0
+STOP_TRIES = 100
+"""Interrupts after which the motors count as not switched off."""
 
 
 class Request(NamedTuple):
@@ -43,7 +53,6 @@ class Recording:
 
     def __init__(self) -> None:
         self._rows: List[Sequence[Any]] = []
-        self.marks: Dict[str, slice] = {}
 
     def append(self, *row: Any) -> None:
         self._rows.append(row)
@@ -71,23 +80,25 @@ class Session:
         damping: float,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
+        unit: float = 1.0,
     ):
-        """``torque`` is the largest one that any motor may give [N m], ``damping`` that of the policy [N m s/rad]."""
+        """``torque`` is the largest one that any motor may give [N m], ``damping`` that of the policy [N m s/rad], and
+        ``unit`` the radians in one unit of the driver's angles."""
         self.driver, self._clock, self._sleep = driver, clock, sleep
         self.count, self.torque = len(driver.names), torque
         self.kp_safe, self.kp_work = torque / LARGEST_ERROR, torque / WORK_ERROR
         self._kds = [min(damping, torque / speed) for speed in (FASTEST, FASTEST_BY_HAND)]
-        self.unit = 1.0  # radians per unit of joint_pos
+        self.unit = unit
         self.recording = Recording()
-        self.pos = np.zeros(self.count)
+        self.pos, self._speed = np.zeros(self.count), np.zeros(self.count)
         self.by_hand = False  # a person moves the joints
         self._due = 0.0
         self.num_sent = 0
 
     @property
-    def kd(self) -> float:
-        """Damping that cannot have more than the torque share at any speed of the joints [N m s/rad]."""
-        return self._kds[self.by_hand]
+    def kd(self) -> np.ndarray:
+        """Damping of each joint [N m s/rad]: less for one that is fast, see DAMPED."""
+        return np.minimum(self._kds[self.by_hand], DAMPED * self.torque / np.maximum(self._speed, 1e-9))
 
     def begin(self) -> None:
         """Wait for the first reading; nothing is sent."""
@@ -97,13 +108,13 @@ class Session:
                 raise StoppedError(f"stale reading: none has come in {WAIT_SECONDS:g} s")
             self._sleep(PERIOD)
         self._due = self._clock()
-        self._take(self._read(), self.pos, 0.0, 0.0)
+        self._take(self._read(), self.pos, 0.0, np.zeros(self.count))
 
     def listen(self, seconds: float) -> None:
         """Record readings without sending anything."""
         for _ in range(round(seconds / PERIOD)):
             self._wait()
-            self._take(self._read(), self.pos, 0.0, 0.0)
+            self._take(self._read(), self.pos, 0.0, np.zeros(self.count))
 
     def damp(self, seconds: float) -> None:
         """Damp the joints."""
@@ -138,9 +149,10 @@ class Session:
         """Send targets [rad] as they are, and read."""
         ones = np.ones(self.count)
         self.num_sent += 1
-        self.driver.hold(targets / self.unit, stiffness * ones, self.kd * ones)
+        damping = self.kd
+        self.driver.hold(targets / self.unit, stiffness * ones, damping)
         self._wait()
-        self._take(self._read(), targets, stiffness, self.kd)
+        self._take(self._read(), targets, stiffness, damping)
 
     def _wait(self) -> None:
         self._due = max(self._due + PERIOD, self._clock() - 5 * PERIOD)
@@ -152,7 +164,7 @@ class Session:
             raise StoppedError("stale reading: the driver has no readings any more")
         return reading
 
-    def _take(self, reading: Reading, targets: np.ndarray, stiffness: float, damping: float) -> None:
+    def _take(self, reading: Reading, targets: np.ndarray, stiffness: float, damping: np.ndarray) -> None:
         pos = reading.joint_pos * self.unit
         if len(self.recording):
             jump = np.abs(pos - self.pos)
@@ -160,11 +172,10 @@ class Session:
                 name = self.driver.names[int(jump.argmax())]
                 raise StoppedError(f"unexpected motion: {name} moved by {jump.max():.2f} rad between two readings")
             before = self.recording.newest("joint_pos", 6)[0] * self.unit
-            seconds = (len(self.recording) >= 6) * 6 * PERIOD
-            if seconds and not self.by_hand and (np.abs(pos - before) / seconds).max() > UNEXPECTED_SPEED:
-                fastest = int(np.abs(pos - before).argmax())
-                speed = abs(pos - before)[fastest] / seconds
-                raise StoppedError(f"unexpected motion: {self.driver.names[fastest]} moves with {speed:.1f} rad/s")
+            self._speed = np.abs(pos - before) / (min(len(self.recording), 6) * PERIOD)
+            if len(self.recording) >= 6 and not self.by_hand and self._speed.max() > UNEXPECTED_SPEED:
+                name, speed = self.driver.names[int(self._speed.argmax())], self._speed.max()
+                raise StoppedError(f"unexpected motion: {name} moves with {speed:.1f} rad/s")
         self.pos = pos
         self.recording.append(
             self._clock(),
@@ -179,19 +190,19 @@ class Session:
         )
 
     def end(self) -> str:
-        """Damp the joints if they were moved, and switch the motors off; return what failed of it."""
+        """Damp the joints if a target was sent, and switch the motors off; return what failed of it."""
         problem, pos = "", self.pos
         for _ in range(math.ceil(DAMPING_SECONDS / PERIOD) if self.num_sent else 0):
             try:
-                self.driver.hold(pos / self.unit, np.zeros(self.count), np.full(self.count, self.kd))
+                self.driver.hold(pos / self.unit, np.zeros(self.count), self.kd)
                 self._sleep(PERIOD)
             except KeyboardInterrupt:
                 problem = "; the damping was interrupted"
                 break
-            except StoppedError as error:
+            except BaseException as error:  # whatever it is, the motors are switched off
                 problem = f"; the damping failed: {error}"
                 break
-        for _ in range(3):
+        for _ in range(STOP_TRIES):
             try:
                 self.driver.stop()
                 return problem
@@ -199,7 +210,7 @@ class Session:
                 continue
             except StoppedError as error:
                 return f"{problem}; the motors could not be switched off: {error}"
-        return problem
+        return f"{problem}; the motors could not be switched off: interrupted"
 
 
 def mean_quat(quats: np.ndarray) -> np.ndarray:

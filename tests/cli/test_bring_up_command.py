@@ -1,14 +1,23 @@
 """`rsl-rl bring-up`: wrong usage, drivers that fail, and the commands of docs/bring-up.md over UDP."""
 
 import json
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
+from benchmarks.bring_up import SimulatedDriver, deployed, describe
+from rsl_rl.cli.bring_up import _Operator, largest_gains
 from rsl_rl.cli.main import main
+from rsl_rl.hardware.driver import StoppedError, Watched
+from rsl_rl.hardware.session import Request
+from rsl_rl.robots import ROBOTS
 from tests.deploy.test_ten_steps import free_port, stop
 from tests.docs_blocks import commands
 
@@ -73,9 +82,89 @@ def test_driver_that_fails_is_a_line_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     code, told = run(capsys, "--driver", f"{module}:Robot", "--contract", contract)
-    assert code == 1 and f"stopped: {reason}" in told.out and "off\nclosed" in told.out
-    assert json.loads(told.out.splitlines()[-1])["determined"] is False
+    assert code == 1 and f"stopped: {reason}" in told.out
+    words = told.out.splitlines()
+    assert "off" in words and words[-1] == "closed" and json.loads(words[-2])["determined"] is False
     assert not (tmp_path / "robot.yaml").exists() and not (tmp_path / "bring_up.html").exists()
+
+
+def test_driver_that_does_not_return_does_not_keep_the_program(capsys, contract, tmp_path, monkeypatch):
+    module = DRIVER.format(names=[f"m{i}" for i in range(12)], readings="import time; time.sleep(600)")
+    module = module.replace('print("off")', "self.readings()").replace('print("closed")', "self.readings()")
+    (tmp_path / "hanging.py").write_text(module)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "robot.yaml").write_text("{}")
+    began = time.monotonic()
+    code, told = run(capsys, "--driver", "hanging:Robot", "--contract", contract)
+    assert code == 1 and time.monotonic() - began < 15
+    assert "readings() has not returned within 1 s; the motors could not be switched off" in told.out
+    assert "the older robot.yaml is left as it was" in told.out and "damped" not in told.out
+    assert json.loads(told.out.splitlines()[-1])["determined"] is False
+
+
+def test_driver_that_exits_while_it_is_imported_is_one_line(capsys, contract, tmp_path, monkeypatch):
+    (tmp_path / "leaving.py").write_text("raise SystemExit(5)")
+    monkeypatch.chdir(tmp_path)
+    code, told = run(capsys, "--driver", "leaving", "--contract", contract)
+    assert code == 2 and told.err.endswith("--driver leaving: SystemExit: 5\n") and len(told.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "gains"),
+    [({}, (1.5, 0.2)), ({"damping": [0.0, 0.0]}, (1.5, 0.15)), ({"torque_limits": [0.0, 0.0]}, None)],
+)
+def test_gains_are_of_the_motors_that_have_them(changes, gains):
+    description = {"torque_limits": [0.0, 10.0], "damping": [0.0, 0.2], **changes}
+    if gains is None:
+        with pytest.raises(ValueError, match="the contract has no torque limit above 0"):
+            largest_gains(description, 0.15)
+    else:
+        assert largest_gains(description, 0.15) == pytest.approx(gains)
+
+
+def test_operator_of_a_driver_that_hangs_is_told(capsys):
+    driver = SimpleNamespace(joint_names=lambda: ["a"], ask=lambda motion: time.sleep(60))
+    with pytest.raises(StoppedError, match=r"ask\(\) has not returned within 0.1 s"):
+        _Operator(driver, Watched(driver, timeout=0.1))(Request("Turn it.", {}))
+
+
+class Terminated(SimulatedDriver):
+    """A robot on a stand in this process, which sends its own process a signal; it keeps what it is sent."""
+
+    def __init__(self, walker):
+        super().__init__(walker)
+        self.sent, self.calls = [], []
+
+    def hold(self, targets, stiffness, damping):
+        super().hold(targets, stiffness, damping)
+        self.sent.append((stiffness, damping))
+        if self.clock() > 3.0 and not self.calls:
+            self.calls.append("signal")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def stop(self):
+        super().stop()
+        self.calls.append("stop")
+
+    def close(self):
+        self.calls.append("close")
+
+
+def test_robot_of_a_terminated_command_is_damped_and_switched_off(capsys, contract, tmp_path, monkeypatch):
+    path = ROBOTS.load("go2").model_path
+    walker = deployed("wired_robot").WiredWalker
+    wiring = deployed("wired_robot").Wiring()
+    driver = Terminated(walker(__import__("mujoco"), (describe(path), None), wiring, path, stand=True))
+    monkeypatch.setitem(sys.modules, "in_process", SimpleNamespace(connect=lambda address: driver))
+    monkeypatch.setattr("rsl_rl.cli.bring_up.time", SimpleNamespace(monotonic=driver.clock, sleep=driver.sleep))
+    monkeypatch.chdir(tmp_path)
+    code, told = run(capsys, "--driver", "in_process", "--contract", contract)
+    assert code == 130 and driver.calls == ["signal", "stop", "close"]
+    assert driver.sent[0][0].any() and len(driver.sent) > 100
+    assert all(not stiffness.any() and damping.all() for stiffness, damping in driver.sent[-100:])
+    assert "stopped: interrupted; the joints were damped and the motors were switched off" in told.out
+    assert json.loads(told.out.splitlines()[-1]) == {"determined": False, "stopped": "interrupted"}
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

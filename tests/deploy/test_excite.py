@@ -128,5 +128,6 @@ def test_command_without_a_robot_ends_with_one_line(files, root):
     command = [root / "deploy" / "excite.py", folder / "excitation.csv", "--contract", folder / "policy.json"]
     command += ["--driver", "no_such_driver", "--log", folder / "stand.csv"]
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stderr == "excite.py: No module named 'no_such_driver'\n"
+    told = "excite.py: --driver no_such_driver: No module named 'no_such_driver'\n"
+    assert (done.returncode, done.stderr) == (2, told)
     assert not (folder / "stand.csv").exists()

@@ -285,7 +285,7 @@ def test_loop_under_nohup_goes_on_when_the_terminal_closes(start_loop):
 
 def test_driver_that_exits_before_it_is_connected_is_one_line(start_loop):
     done = start_loop(connect="raise SystemExit(5)")
-    assert (done.returncode, done.stderr) == (2, "robot_loop.py: SystemExit: 5\n")
+    assert (done.returncode, done.stderr) == (2, "robot_loop.py: --driver own_driver: SystemExit: 5\n")
 
 
 @pytest.mark.parametrize("times", [1, 3])

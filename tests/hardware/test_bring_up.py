@@ -6,8 +6,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.bring_up import SimulatedDriver, bring_up, deployed, describe, errors_of
+from rsl_rl.hardware.bring_up import BringUp
 from rsl_rl.hardware.bring_up_report import lines, report_html, robot_yaml
-from rsl_rl.hardware.driver import StoppedError
+from rsl_rl.hardware.driver import StoppedError, Watched
+from rsl_rl.hardware.limbs import read_limbs
+from rsl_rl.hardware.session import UNITS, Session
 from rsl_rl.robots import ROBOTS
 
 GO2 = ROBOTS.load("go2").model_path
@@ -28,20 +31,26 @@ def draw(wired, seed, **changes):
     return replace(wired.draw_wiring(description["joint_names"], description["torque_limits"], seed), **changes)
 
 
-def test_wiring_of_a_go2_is_found_and_written_within_the_torque_share(wired):
+def test_wiring_of_a_go2_is_found_and_written_within_the_torque_share(wired, tmp_path):
     wiring = draw(wired, 11)
     run, robot = bring_up(GO2, wiring)
     told = errors_of(run, wiring)
     assert told["complete"] and told["right"], told
     assert run.found.seconds <= 90
     assert 0.02 < robot.largest_share.max() <= 0.15
-    assert run.delay == pytest.approx(wiring.reading_delay + wiring.target_delay, abs=0.015)
-    from deploy.onnx_policy import with_robot  # the file is read by the program on the robot
-
-    yaml = robot_yaml(run.found, "go2")
-    assert b'"format": 1' in yaml and all(name.encode() in yaml for name in wiring.joints)
+    assert run.found.delay == pytest.approx(wiring.reading_delay + wiring.target_delay, abs=0.015)
+    path = tmp_path / "robot.yaml"
+    path.write_bytes(robot_yaml(run.found, "go2"))
+    description = describe(GO2)  # the file is read by the program on the robot
+    mapped, joints = deployed("onnx_policy").with_robot(description, path, robot.policy.joint_names)
+    assert joints == list(wiring.joints)
+    own = [joints.index(name) for name in description["joint_names"]]
+    assert mapped["joint_signs"] == [wiring.signs[i] for i in own]
+    assert mapped["joint_zeros"] == pytest.approx([wiring.zeros[i] for i in own], abs=0.06)
+    with pytest.raises(ValueError, match="is of the robot go2; the policy is of h1"):
+        deployed("onnx_policy").with_robot({**description, "robot": "h1"}, path)
     assert "torques of the front left limb" in report_html("go2", run.found)
-    assert len(lines(run.found)) >= 13 and with_robot is not None
+    assert len(lines(run.found)) >= 13
 
 
 @pytest.mark.parametrize(
@@ -61,40 +70,103 @@ def test_motor_that_is_wired_apart_from_its_reading_is_named(wired, fault, probl
         robot_yaml(run.found, "go2")
 
 
-def test_readings_that_freeze_stop_the_motors(wired):
-    with pytest.raises(StoppedError, match="frozen reading"):
-        bring_up(GO2, draw(wired, 5, freezes_at=4.0))
+def test_swapped_motors_with_readings_far_apart_get_no_more_than_the_share(wired):
+    wiring = draw(wired, 5)
+    zeros = list(wiring.zeros)
+    zeros[2], zeros[7] = 2.5, -2.5
+    run, robot = bring_up(GO2, replace(wiring, zeros=tuple(zeros), swapped=((2, 7),)))
+    assert any("the motors are swapped" in text for text in run.found.problems)
+    assert robot.largest_share.max() <= 0.15
 
 
-class Interrupted(SimulatedDriver):
-    """A robot whose user presses Ctrl-C; it keeps what it was sent after that."""
+class Recorded(SimulatedDriver):
+    """A robot that keeps what it was sent, and whether it is off."""
 
-    last = None
-    is_off = False
+    newest = None
+
+    def __init__(self, walker):
+        super().__init__(walker)
+        self.walker, self.sent, self.is_off = walker, [], False
+        Recorded.newest = self
 
     def hold(self, targets, stiffness, damping):
         super().hold(targets, stiffness, damping)
-        Interrupted.last = stiffness
-        if 3.0 < self.clock() < 3.015:
-            raise KeyboardInterrupt
+        self.sent.append((stiffness, damping))
 
     def stop(self):
         super().stop()
-        Interrupted.is_off = True
+        self.is_off = True
 
 
-def test_interrupted_robot_is_damped_and_switched_off(wired):
-    with pytest.raises(KeyboardInterrupt):
-        bring_up(GO2, draw(wired, 5), driver_class=Interrupted)
-    assert Interrupted.is_off and Interrupted.last is not None and not Interrupted.last.any()
+@pytest.mark.parametrize(
+    ("unit", "zero", "reason"),
+    [("rad", 9.0, "give --unit deg if the driver's angles are degrees"), ("deg", 0.0, "leave --unit deg out")],
+)
+def test_angles_of_another_unit_than_given_move_nothing(wired, monkeypatch, unit, zero, reason):
+    wiring = draw(wired, 5)
+    monkeypatch.setattr("benchmarks.bring_up.unit_of", lambda wiring: UNITS[unit])
+    with pytest.raises(StoppedError, match=reason):
+        bring_up(GO2, replace(wiring, zeros=(zero, *wiring.zeros[1:])), driver_class=Recorded)
+    robot = Recorded.newest
+    assert robot.is_off and not robot.sent and robot.walker.largest_share.max() <= 0.15
+
+
+def test_robot_in_degrees_is_pushed_within_the_torque_share(wired):
+    units = {"joint_pos": "deg", "joint_vel": "deg/s", "base_ang_vel": "deg/s"}
+    run, robot = bring_up(GO2, draw(wired, 5, units=units, dead=(3,)))
+    assert [text.split(":")[0] for text in run.found.problems] == [run.found.channels[3].name]
+    assert run.found.units["joint_pos"] == "deg" and 0.02 < robot.largest_share.max() <= 0.15
+
+
+def test_readings_that_freeze_damp_and_stop_the_motors(wired):
+    with pytest.raises(StoppedError, match="frozen reading"):
+        bring_up(GO2, draw(wired, 5, freezes_at=4.0), driver_class=Recorded)
+    robot = Recorded.newest
+    stiffness, damping = robot.sent[-1]
+    assert robot.is_off and not stiffness.any() and damping.all() and robot.sent[0][0].any()
+
+
+class Slow(SimulatedDriver):
+    def sleep(self, seconds):
+        super().sleep(0.02)
+
+
+def test_loop_that_is_too_slow_is_told(wired):
+    run, _ = bring_up(GO2, draw(wired, 5, dead=(3,)), driver_class=Slow)
+    assert any("the loop ran once in" in text and "instead of 10 ms" in text for text in run.found.problems)
+
+
+def test_limbs_that_share_a_joint_are_told(wired):
+    session = Session(Watched(Twelve(), None), 1.0, 0.5, lambda: 0.0, lambda seconds: None)
+    limbs = read_limbs(GO2, describe(GO2)["joint_names"])
+    waist = replace(limbs, parents=tuple(0 if parent < 0 and i else parent for i, parent in enumerate(limbs.parents)))
+    with pytest.raises(StoppedError, match="limbs that share a joint, such as a waist, are not supported"):
+        BringUp(session, waist, lambda request: None).run()
+
+
+class Twelve:
+    """A driver whose motors are switched off by the last of several tries; each before is interrupted."""
+
+    interrupts = 0
+
+    def joint_names(self):
+        return [f"m{i}" for i in range(12)]
+
+    def stop(self):
+        self.interrupts -= 1
+        if self.interrupts >= 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("interrupts", "told"), [(0, ""), (5, ""), (500, "not be switched off: interrupted")])
+def test_interrupts_do_not_keep_the_motors_on(interrupts, told):
+    driver = Twelve()
+    driver.interrupts = interrupts
+    problem = Session(Watched(driver, None), 1.0, 0.5, lambda: 0.0, lambda seconds: None).end()
+    assert problem.endswith(told) and bool(problem) == bool(told)
 
 
 def test_contract_of_another_robot_is_told(wired):
-    from rsl_rl.hardware.bring_up import BringUp
-    from rsl_rl.hardware.driver import Watched
-    from rsl_rl.hardware.limbs import read_limbs
-    from rsl_rl.hardware.session import Session
-
     robot = wired.WiredWalker(sys.modules["mujoco"], (describe(GO2), None), wired.Wiring(), GO2, stand=True)
     driver = SimulatedDriver(robot)
     h1 = ROBOTS.load("h1").model_path
