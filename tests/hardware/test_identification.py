@@ -3,6 +3,7 @@
 # pyright: reportAttributeAccessIssue=false
 import csv
 import json
+import sys
 from pathlib import Path
 
 import mujoco
@@ -15,6 +16,7 @@ from rsl_rl.contracts import Contract, write_contract
 from rsl_rl.hardware.identification import identify, read_recording
 from rsl_rl.hardware.identification.excitation import Limits, design
 from rsl_rl.hardware.identification.parameters import layout_of
+from rsl_rl.hardware.identification.report import report_html
 from rsl_rl.hardware.identification.simulation import Piece, Worlds, on_stand_model
 
 LEG = """
@@ -242,6 +244,13 @@ def test_command_writes_file_report_and_json(robot, tmp_path, capsys):
     written = read_identified(out)
     assert written.parameters["armature"]["L_hip"] == written.parameters["armature"]["R_hip"]
     assert "payload" in written.undetermined
+
+
+def test_page_without_matplotlib_says_what_to_install(found, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    page = report_html("a leg", found)
+    assert "No plots: " in page and "rsl-rl-lib[identify]" in page and "data:image/png" not in page
+    assert "armature of L_hip" in page
 
 
 def test_log_with_a_gap_is_cut_there(robot, tmp_path):
