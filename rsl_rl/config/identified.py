@@ -69,7 +69,7 @@ class Identified(Settings):
                 require(
                     own, f"joint_names is empty; give the joints of the robot, as {where}.{kind} has a value of each"
                 )
-                require(values, f"{where}.{kind} has no value; give {', '.join(own)}")
+                require(bool(values), f"{where}.{kind} has no value; give {', '.join(own)}")
                 unknown = [name for name in values if name not in own]
                 require(not unknown, f"{where}.{kind} has {', '.join(unknown)}; give {', '.join(own)}")
         for kind, values in self.parameters.items():
