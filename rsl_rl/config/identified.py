@@ -67,7 +67,8 @@ class Identified(Settings):
                 known = (*_PER_JOINT, *_OF_ROBOT)
                 require(kind in known, f"{where}.{kind}: there is no such parameter; give {', '.join(known)}")
                 require(
-                    own, f"joint_names is empty; give the joints of the robot, as {where}.{kind} has a value of each"
+                    bool(own),
+                    f"joint_names is empty; give the joints of the robot, as {where}.{kind} has a value of each",
                 )
                 require(bool(values), f"{where}.{kind} has no value; give {', '.join(own)}")
                 unknown = [name for name in values if name not in own]

@@ -32,14 +32,16 @@ def play_on_a_stand(root, folder, command):
         shutil.copy(root / "deploy" / name, folder)
     port, policy = free_port(), root / "zoo" / "go2_flat" / "policy.onnx"
     words = [sys.executable, "-m", "rsl_rl", "sim-robot", policy, "--port", port, "--stand"]
-    robot = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    try:
-        assert robot.stdout is not None and robot.stdout.readline().endswith(f":{port}\n")
-        words = [sys.executable, *shlex.split(command.replace("9870", port))[1:], "--stand_seconds", "1"]
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    finally:
-        robot.terminate()
-        robot.wait(10)
+    play = [sys.executable, *shlex.split(command.replace("9870", port))[1:], "--stand_seconds", "1"]
+    for _ in range(5):  # a machine that is busy misses deadlines
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as robot:
+            try:
+                assert robot.stdout is not None and robot.stdout.readline().endswith(f":{port}\n")
+                done = subprocess.run(play, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+            finally:
+                robot.terminate()
+        if "missed deadline" not in done.stdout:
+            break
     assert done.returncode == 0 and "stopped: the time is over" in done.stdout, done.stdout + done.stderr
 
 
