@@ -37,7 +37,7 @@ EXTRAS = {
     "bags": ["rosbags"],
     "sweep": ["optuna>=4.2"],
     "gymnasium": ["gymnasium>=1.1"],
-    "identify": ["mujoco>=4.0", "matplotlib", "scipy"],
+    "identify": ["mujoco>=4.0", "matplotlib"],
     "motion": ["mujoco>=4.0", "pybvh>=0.9"],
     "hub": ["huggingface-hub>=1.0"],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],

@@ -10,7 +10,7 @@ Each robot has parameters drawn at random (benchmarks/identify_robot.py) and sen
 benchmarks/doctor_robot.py; its physics step is 0.25 ms. Results are appended to --folder robot by robot, and robots
 that are there are left out, so that a run can be interrupted and continued. A parameter counts as not determined by the
 log if nothing in the log depends on it: payload, centre of mass and floor friction on a stand, and a limit of the
-torque that was never asked for.
+torque that the hidden robot reached in no physics step.
 """
 
 from __future__ import annotations
@@ -65,26 +65,28 @@ def measure(kind, number, description, network, folder):
     path = ROOT / description["simulation"]["model"]
     model = mujoco.MjModel.from_xml_path(str(path))
     hidden = draw_hidden(rng, description, model)
-    recordings, falls = [], 0
+    recordings, robots, falls = [], [], 0
     if kind in ("stand", "both"):
         targets, period = excitation(description, folder)
         log = folder / f"{kind}_{number}_stand.csv"
-        log_excitation(HiddenRobot(description, hidden, rng, True), targets, period, log)
+        robots.append(HiddenRobot(description, hidden, rng, True))
+        log_excitation(robots[-1], targets, period, log)
         recordings.append(read_recording(log, description))
     if kind in ("walk", "both"):
         log = folder / f"{kind}_{number}_walk.csv"
-        falls = log_walk(HiddenRobot(description, hidden, rng, False), network, rng, log, SECONDS["walk"])
+        robots.append(HiddenRobot(description, hidden, rng, False))
+        falls = log_walk(robots[-1], network, rng, log, SECONDS["walk"])
         recordings.append(read_recording(log, description))
     wall, cpu = time.perf_counter(), time.process_time()
     found = identify(recordings, description, path)
     seconds = time.perf_counter() - wall, time.process_time() - cpu
     truth = {**hidden, "action_delay": hidden["action_delay"] + hidden["sensing_delay"]}
-    rows = []
+    reached, rows = np.any([robot.reached for robot in robots], axis=0), []
     for one in found.estimates:
         true = float(np.mean(truth[one.parameter.kind][list(one.parameter.places)]))
         has_effect = not (
             (kind == "stand" and one.parameter.kind in ("payload", "trunk_com", "friction"))
-            or (one.parameter.kind == "torque_limit" and one.why.startswith("at most"))
+            or (one.parameter.kind == "torque_limit" and not reached[list(one.parameter.places)].any())
         )
         rows.append(
             [one.parameter.kind, one.parameter.name, true, one.value, one.low, one.high, one.is_determined, has_effect]

@@ -84,6 +84,7 @@ class HiddenRobot:
         mujoco.mj_setConst(model, self.data)
         self._default = np.array(description["default_joint_pos"])[order]
         self._order = order
+        self._largest = np.zeros(len(order))  # torque of each motor in any physics step so far [N m]
         self.reset()
 
     def reset(self):
@@ -131,10 +132,19 @@ class HiddenRobot:
             while self._arriving and self._arriving[0][0] <= self.steps:
                 self.data.ctrl[:] = self._arriving.pop(0)[1]
             marks = [mark for mark in (end, measured, *(at for at, _ in self._arriving[:1])) if mark > self.steps]
-            mujoco.mj_step(self.model, self.data, min(marks) - self.steps)
+            for _ in range(min(marks) - self.steps):
+                mujoco.mj_step(self.model, self.data)
+                np.maximum(self._largest, np.abs(self.data.actuator_force), out=self._largest)
             self.steps = min(marks)
             if self.steps == measured:
                 self._seen = self._sense()
+
+    @property
+    def reached(self):
+        """Whether the torque of each joint has reached its limit in any physics step [J], in the policy's order."""
+        reached = np.empty(len(self._order), bool)
+        reached[self._order] = self._largest >= 0.999 * self.model.actuator_forcerange[:, 1]
+        return reached
 
     @property
     def fallen(self):

@@ -8,7 +8,7 @@ Each hidden robot (benchmarks/identify_robot.py) has weaker motors, friction, a 
 from a log on a stand and one of walking with the zoo's policy. Three policies are trained with equal samples: with the
 model's numbers ("nominal"), with wide ranges of all parameters ("wide"), and within the intervals found
 ("identified"). Each is then evaluated under a joystick on the hidden robot. Results are appended to --folder; what is
-there is left out, so the parts can be run one by one. A training takes about four minutes of one core.
+there is left out, so the parts can be run one by one.
 """
 
 from __future__ import annotations

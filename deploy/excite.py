@@ -1,12 +1,13 @@
 """Play a motion on a robot whose trunk hangs fixed on a stand, and write the log for `rsl-rl identify`.
 
-    python excite.py excitation.csv --contract policy.json --driver udp_driver --address 127.0.0.1:9870 --log stand.csv
+    python excite.py excitation.csv --contract policy.json --driver udp_driver --address 127.0.0.1:9870 \\
+        --log stand.csv
 
 Needs robot_loop.py, onnx_policy.py and policy_records.py beside it, numpy and onnxruntime, and a driver as
-robot_loop.py does. The motion is that of `rsl-rl identify --excite`. The robot goes to the first row in
---stand_seconds, follows the rows, and ends as robot_loop.py ends a run: damping, then motors off, and the reason in
-one line. The same causes end it early: a reading that is too old, a missed deadline, a target beyond its limits, an
-error of the driver, Ctrl-C.
+robot_loop.py does. The motion is that of `rsl-rl identify --excite`; with --robot, design it with the same robot.yaml.
+The robot goes to the first row in --stand_seconds, follows the rows, and ends as robot_loop.py ends a run: damping,
+then motors off, and the reason in one line. The same causes end it early: a reading that is too old, a missed deadline,
+a target beyond its limits, an error of the driver, Ctrl-C.
 
 Watch the first run with a hand on the emergency stop: nothing knows whether legs can touch each other or the stand.
 """
@@ -22,12 +23,15 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence, TextIO, Tuple
 
 import numpy as np
-from policy_records import READINGS
+from onnx_policy import with_robot
+from policy_records import READINGS, reading_columns, target_columns
 from robot_loop import Driver, connect_driver, drive, take_signals, tell_end
 
-LOGGED = ("base_quat", "base_ang_vel", "joint_pos", "joint_vel", "joint_torque")
-"""Readings that are logged, if the driver has them."""
-UNITS = {"joint_torque": " [N m]"}
+LOGGED = {
+    **{name: READINGS[name] for name in ("base_quat", "base_ang_vel", "joint_pos", "joint_vel")},
+    "joint_torque": ((), " [N m]"),
+}
+"""Readings that are logged, if the driver has them: the names of their numbers, and the unit."""
 MAX_ROWS = 100_000
 
 
@@ -52,7 +56,7 @@ class Motion:
         self.default_joint_pos = self._rows[0].astype(np.float32)
         self.target_limits = factor * np.array(_limits(contract))[order]
         self.counts: Dict[str, int] = {"rows": 0}
-        self._units, self._log, self._file = contract.get("units", {}), log, None
+        self._contract, self._log, self._file = contract, log, None
         self.seconds, self.clock = len(rows) * self.control_period, time.monotonic
 
     def reset(self) -> None:
@@ -75,13 +79,10 @@ class Motion:
         return targets.astype(np.float32)
 
     def _begin(self) -> TextIO:
-        file, header = self._log.open("w", newline="", encoding="utf-8"), ["time [s]", "episode"]
-        for name in self._logged:
-            parts, unit = READINGS.get(name, ((), UNITS.get(name, "")))
-            unit = f" [{self._units[name]}]" if name in self._units else unit
-            header += [f"{name}.{part}{unit}" for part in parts or self.joint_names]
-        unit = self._units.get("joint_pos", "rad")
-        csv.writer(file, lineterminator="\n").writerow([*header, *(f"target.{x} [{unit}]" for x in self.joint_names)])
+        file, names = self._log.open("w", newline="", encoding="utf-8"), self.joint_names
+        header = reading_columns(names, self._contract, {name: LOGGED[name] for name in self._logged})
+        header = ["time [s]", "episode", *header, *target_columns(names, self._contract)]
+        csv.writer(file, lineterminator="\n").writerow(header)
         return file
 
 
@@ -133,6 +134,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("motion", type=Path, help="excitation.csv")
     parser.add_argument("--contract", type=Path, required=True, help="policy.json of the robot")
+    parser.add_argument("--robot", type=Path, help="robot.yaml of rsl-rl bring-up")
     parser.add_argument("--driver", required=True, help="module with connect(address), or package.module:Class")
     parser.add_argument("--address", default="", help="for the driver, such as 192.168.123.10:8007")
     parser.add_argument("--log", type=Path, required=True, help="CSV file to write")
@@ -150,7 +152,10 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, Motion]:
     read_motion(args.motion)  # before the robot is connected
     driver = connect_driver(args.driver, args.address)
     try:
-        return driver, Motion(args.motion, contract, driver.joint_names(), args.log)
+        names = driver.joint_names()
+        if args.robot is not None:
+            contract, names = with_robot(contract, args.robot, names)
+        return driver, Motion(args.motion, contract, names, args.log)
     except BaseException:
         with contextlib.suppress(BaseException):  # the first error is told
             driver.close()

@@ -101,14 +101,30 @@ def readings_of(description: Mapping[str, Any]) -> Dict[str, Tuple[Tuple[str, ..
 
 def log_columns(joint_names: Sequence[str], description: Mapping[str, Any]) -> List[str]:
     """Return the header of a log, in which the robot lists its joints in this order."""
-    header, units = ["time [s]", "episode"], description.get("units", {})
-    for name, (parts, unit) in readings_of(description).items():
+    header = ["time [s]", "episode", *reading_columns(joint_names, description, readings_of(description))]
+    header += [f"observation.{i}" for i in range(description["inputs"]["obs"][-1])]
+    header += [f"action.{name}" for name in description["joint_names"]]
+    return header + target_columns(joint_names, description)
+
+
+def reading_columns(
+    joint_names: Sequence[str],
+    description: Mapping[str, Any],
+    readings: Mapping[str, Tuple[Tuple[str, ...], str]],
+) -> List[str]:
+    """Return the header of some readings, in the units and the order of the quaternion of a description."""
+    header, units = [], description.get("units", {})
+    for name, (parts, unit) in readings.items():
         unit = f" [{units[name]}]" if name in units else unit
         parts = tuple(description.get("quaternion_order", parts)) if name == "base_quat" else parts
         header += [f"{name}.{part}{unit}" for part in parts or joint_names]
-    header += [f"observation.{i}" for i in range(description["inputs"]["obs"][-1])]
-    header += [f"action.{name}" for name in description["joint_names"]]
-    return header + [f"target.{name} [{units.get('joint_pos', 'rad')}]" for name in joint_names]
+    return header
+
+
+def target_columns(joint_names: Sequence[str], description: Mapping[str, Any]) -> List[str]:
+    """Return the header of the targets."""
+    unit = description.get("units", {}).get("joint_pos", "rad")
+    return [f"target.{name} [{unit}]" for name in joint_names]
 
 
 def _cells(value: Any, size: int) -> List[str]:

@@ -295,6 +295,8 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     **dict.fromkeys(
         (
             "rsl-rl identify --excite excitation.csv --contract policy.json --torque_share 0.5 --amplitude 0.4",
+            "python excite.py excitation.csv --contract policy.json --driver udp_driver --address 127.0.0.1:9870 "
+            "--log stand.csv",
             "rsl-rl identify stand.csv --contract policy.json --report identified.html",
             "rsl-rl train --task go2_flat --env.identified identified.yaml",
             "rsl-rl train-actuator torques.csv --contract policy.json",

@@ -1,9 +1,9 @@
 """Find how a robot on a stand is wired: `rsl-rl bring-up --driver my_driver --contract policy.json`.
 
 The trunk is on a stand, level, and the legs hang freely. Keep the emergency stop in your hand. The program moves each
-joint a little, with targets that ask for at most --share of the torque limits, then all of them slowly while you turn
-the trunk as it asks, and then you move each limb by hand. It finds which joint each channel of the driver is, with sign
-and zero, how the IMU is mounted, units, delays and rates, and writes robot.yaml:
+joint a little, with targets that ask for at most --torque_share of the torque limits, then all of them slowly while you
+turn the trunk as it asks, and then you move each limb by hand. It finds which joint each channel of the driver is, with
+sign and zero, how the IMU is mounted, units, delays and rates, and writes robot.yaml:
 
     python robot_loop.py policy.onnx --driver my_driver --robot robot.yaml
 
@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Sequence, Tuple
 
-from rsl_rl.cli.doctor import find_model
+from rsl_rl.cli.doctor import read_robot
 from rsl_rl.cli.errors import FlagParser, print_line, program, usage_errors
 from rsl_rl.cli.evaluate import report_file
 from rsl_rl.cli.experiments import import_shipped
@@ -48,25 +48,27 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--address", default="", help="for the driver, such as 127.0.0.1:9870")
     parser.add_argument("--contract", type=Path, required=True, help="policy.json, or policy.onnx")
     parser.add_argument("--model", type=Path, help="MJCF file of the robot; the contract's own without it")
-    parser.add_argument("--share", type=float, default=0.15, help="largest part of the torque limits (default: 0.15)")
+    parser.add_argument(
+        "--torque_share", "--share", type=float, default=0.15, help="largest part of the torque limits (default: 0.15)"
+    )
     parser.add_argument("--unit", choices=("rad", "deg"), default="rad", help="of the driver's joint angles")
     parser.add_argument("--out", default="robot.yaml", help="file to write (default: robot.yaml)")
     parser.add_argument("--report", default="bring_up.html", help="page with plots (default: bring_up.html)")
     flags = parser.parse_args(argv)
     with usage_errors():
-        if not 0.01 <= flags.share <= LARGEST_SHARE:
-            raise ValueError(f"--share {flags.share:g}: give 0.01 to {LARGEST_SHARE:g}")
+        if not 0.01 <= flags.torque_share <= LARGEST_SHARE:
+            raise ValueError(f"--torque_share {flags.torque_share:g}: give 0.01 to {LARGEST_SHARE:g}")
         out, report = report_file(flags.out), report_file(flags.report)
         description, model = read_robot(flags.contract, flags.model)
         from rsl_rl.hardware.limbs import read_limbs
 
-        gains = largest_gains(description, flags.share)
+        gains = largest_gains(description, flags.torque_share)
         limbs = read_limbs(model, description["joint_names"])
         former = {number: signal.getsignal(number) for number in SIGNALS}
         handle_signals(_interrupt)
         try:
             driver = connect_driver(flags.driver, flags.address)
-            return bring_up(driver, description, limbs, flags.share, out, report, gains, flags.unit)
+            return bring_up(driver, description, limbs, flags.torque_share, out, report, gains, flags.unit)
         finally:
             for number, handler in former.items():
                 signal.signal(number, handler)
@@ -81,20 +83,6 @@ def ignore_signals() -> None:
     """Ignore all signals of a user from now on, as the robot is being damped and switched off."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-
-
-def read_robot(contract: Path, model: Any) -> Any:
-    """Return the description of a robot, and its model file."""
-    from rsl_rl.contracts.contract import contract_json
-    from rsl_rl.contracts.formats import read_draft
-
-    description = contract_json(read_draft(contract).contract())
-    path = find_model(description) if model is None else model
-    if path is None:
-        raise ValueError(f"{contract} names no model, or it is not on this machine; give the MJCF file with --model")
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}; give the MJCF file of the robot")
-    return description, path
 
 
 def connect_driver(name: str, address: str) -> Any:

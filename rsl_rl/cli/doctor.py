@@ -28,6 +28,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--description", type=Path, help="policy.json that the runner had, if it is not the policy's own"
     )
+    parser.add_argument("--robot", type=Path, help="robot.yaml of rsl-rl bring-up that the runner had")
     parser.add_argument("--model", type=Path, help="MJCF file of the robot on a floor; the policy's own without it")
     parser.add_argument(
         "--topics",
@@ -44,7 +45,9 @@ def main(argv: Sequence[str]) -> int:
         fix = None if flags.fix is None else report_file(flags.fix)
         try:
             topics = dict(_pair(text) for text in flags.topics)
-            return diagnose_file(flags.log, flags.policy, flags.description, flags.model, fix, report, topics)
+            return diagnose_file(
+                flags.log, flags.policy, flags.description, flags.model, fix, report, topics, flags.robot
+            )
         except ModuleNotFoundError as error:
             fail(f"{error.name} is not installed; install the extras: pip install 'rsl-rl-lib[sim,export]'")
 
@@ -65,6 +68,7 @@ def diagnose_file(
     fix: Optional[Path],
     report: Optional[Path],
     topics: Mapping[str, str],
+    robot: Optional[Path] = None,
 ) -> int:
     """Print a diagnosis, write the files that were asked for, and return the exit code."""
     from rsl_rl.evaluation.doctor import diagnose, lines, read_log, report_html
@@ -74,6 +78,7 @@ def diagnose_file(
     deploy = import_shipped("rsl_rl_deploy.onnx_policy")
     own, network = deploy.open_onnx(policy_path)
     description = own if description_path is None else deploy.open_onnx(policy_path, description_path)[0]
+    description = description if robot is None else deploy.with_robot(description, robot)[0]
     runner = deploy.Policy(description, network)  # which checks the description
     log = read_log(log_path, description, topics)
     runner = deploy.Policy(description, network, log.joint_names)
@@ -101,6 +106,29 @@ def find_model(description: Mapping[str, Any]) -> Optional[Path]:
     name = simulation.get("model") if isinstance(simulation, Mapping) else None
     path = Path(str(rsl_rl.__file__)).parent.parent / str(name)
     return path if name and path.is_file() else None
+
+
+def read_description(contract: Path, robot: Optional[Path] = None) -> Dict[str, Any]:
+    """Return the contract of a robot as a mapping, with the wiring of a robot.yaml if one is given."""
+    from rsl_rl.contracts.contract import contract_json, contract_of
+    from rsl_rl.contracts.formats import read_draft
+
+    description = contract_json(read_draft(contract).contract())
+    if robot is not None:
+        wired = import_shipped("rsl_rl_deploy.onnx_policy").with_robot(description, robot)[0]
+        description = contract_json(contract_of(wired))
+    return description
+
+
+def read_robot(contract: Path, model: Optional[Path], robot: Optional[Path] = None) -> Tuple[Dict[str, Any], Path]:
+    """Return the contract of a robot as :func:`read_description`, and the model file."""
+    description = read_description(contract, robot)
+    path = find_model(description) if model is None else model
+    if path is None:
+        raise ValueError(f"{contract} names no model, or it is not on this machine; give the MJCF file with --model")
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}; give the MJCF file of the robot")
+    return description, path
 
 
 def write_fix(path: Path, description: Mapping[str, Any], result: Any) -> None:

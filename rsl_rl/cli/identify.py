@@ -13,9 +13,9 @@ designs the motion for the stand, which excite.py plays on the robot's computer.
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Sequence
 
-from rsl_rl.cli.doctor import find_model
+from rsl_rl.cli.doctor import read_robot
 from rsl_rl.cli.errors import FlagParser, fail, print_line, program, usage_errors
 from rsl_rl.cli.evaluate import report_file
 
@@ -27,7 +27,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "logs", type=Path, nargs="*", metavar="LOG", help="CSV files of excite.py or of the policy's runner"
     )
-    parser.add_argument("--contract", type=Path, required=True, help="policy.json of the robot")
+    parser.add_argument("--contract", type=Path, required=True, help="policy.json of the robot, or policy.onnx")
+    parser.add_argument("--robot", type=Path, help="robot.yaml of rsl-rl bring-up, as excite.py has it")
     parser.add_argument("--model", type=Path, help="MJCF file of the robot on a floor; the contract's own without it")
     parser.add_argument("--out", default="identified.yaml", help="file for trainings; identified.yaml without it")
     parser.add_argument("--report", help="write a page (HTML) with plots of the motion")
@@ -47,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="of the motion: its length [s]")
     parser.add_argument("--amplitude", type=float, default=0.4, help="of the motion: largest angle from the pose [rad]")
     parser.add_argument(
-        "--torque_share", type=float, default=0.5, help="of the motion: largest share of the torque limits"
+        "--torque_share", "--share", type=float, default=0.5, help="of the motion: largest share of the torque limits"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the motion")
     flags = parser.parse_args(argv)
@@ -55,26 +56,10 @@ def main(argv: Sequence[str]) -> int:
         if bool(flags.logs) == (flags.excite is not None):
             raise ValueError("give logs to read, or --excite FILE to design a motion")
         try:
-            description, model = read_robot(flags.contract, flags.model)
+            description, model = read_robot(flags.contract, flags.model, flags.robot)
             return excite(flags, description, model) if flags.excite is not None else find(flags, description, model)
         except ModuleNotFoundError as error:
             fail(f"{error.name} is not installed; install the extra: pip install 'rsl-rl-lib[identify]'")
-
-
-def read_robot(contract: Path, model: Optional[Path]) -> Tuple[Dict[str, Any], Path]:
-    """Return the contract of a robot as a mapping, and its model file."""
-    from rsl_rl.contracts import read_contract
-    from rsl_rl.contracts.contract import contract_json
-
-    if not contract.is_file():
-        raise FileNotFoundError(f"no file {contract}; rsl-rl export writes policy.json beside policy.onnx")
-    description = contract_json(read_contract(contract))
-    path = find_model(description) if model is None else model
-    if path is None:
-        raise ValueError(f"{contract} names no model, or it is not on this machine; give the MJCF file with --model")
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}; give the MJCF file of the robot")
-    return description, path
 
 
 def find(flags: Any, description: Dict[str, Any], model: Path) -> int:
@@ -95,11 +80,10 @@ def find(flags: Any, description: Dict[str, Any], model: Path) -> int:
     if not content.parameters:
         fail("the logs determine no parameter; nothing is written: log an excitation (rsl-rl identify --excite)")
     title = f"{description.get('robot') or 'robot'}: what the logs determine"
-    page = None if report is None else report_html(title, found).encode()
     write_yaml(content, out)
     print_line(f"identified: {out}; train with --env.identified {out}")
-    if report is not None and page is not None:
-        atomic_write(report, page)
+    if report is not None:
+        atomic_write(report, report_html(title, found).encode())
         print_line(f"report: {report}")
     numbers = {one.parameter.label: [one.value, one.low, one.high] for one in found.estimates if one.is_determined}
     undetermined = [one.parameter.label for one in found.estimates if not one.is_determined]
@@ -131,8 +115,10 @@ def excite(flags: Any, description: Dict[str, Any], model: Path) -> int:
     )
     print_line(f"it is not expected to determine: {', '.join(found.undetermined) or 'nothing'}")
     print_line(f"motion: {out}; hang the robot on a stand, with its trunk fixed, and play it:")
+    wiring = "" if flags.robot is None else f" --robot {flags.robot}"
     print_line(
-        f"    python excite.py {out.name} --contract {flags.contract} --driver DRIVER --address ADDRESS --log stand.csv"
+        f"    python excite.py {out.name} --contract {flags.contract}{wiring} --driver DRIVER --address ADDRESS "
+        "--log stand.csv"
     )
     told = {"file": str(out), "torque_share": found.torque_share, "speed": found.speed}
     print(json.dumps({**told, "undetermined": list(found.undetermined)}))

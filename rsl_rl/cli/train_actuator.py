@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Sequence
 
+from rsl_rl.cli.doctor import read_description
 from rsl_rl.cli.errors import FlagParser, fail, print_line, program, usage_errors
 from rsl_rl.cli.evaluate import report_file
 
@@ -17,7 +18,8 @@ from rsl_rl.cli.evaluate import report_file
 def main(argv: Sequence[str]) -> int:
     parser = FlagParser(prog=program(), description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("logs", type=Path, nargs="+", metavar="LOG", help="CSV files with measured torques")
-    parser.add_argument("--contract", type=Path, required=True, help="policy.json of the robot")
+    parser.add_argument("--contract", type=Path, required=True, help="policy.json of the robot, or policy.onnx")
+    parser.add_argument("--robot", type=Path, help="robot.yaml of rsl-rl bring-up, as excite.py has it")
     parser.add_argument("--out", default="actuator.yaml", help="file for trainings; the network is beside it, with .pt")
     parser.add_argument("--epochs", type=int, default=150)
     parser.add_argument("--seed", type=int, default=0)
@@ -34,8 +36,6 @@ def main(argv: Sequence[str]) -> int:
 def train(flags: argparse.Namespace) -> int:
     """Train a network, and write it."""
     from rsl_rl.config.identified import Identified
-    from rsl_rl.contracts import read_contract
-    from rsl_rl.contracts.contract import contract_json
     from rsl_rl.evaluation.evaluate import finite
     from rsl_rl.hardware.actuator_network import train_actuator
     from rsl_rl.hardware.identification import read_recording
@@ -44,9 +44,7 @@ def train(flags: argparse.Namespace) -> int:
 
     out = report_file(flags.out, "--out")
     network = out.with_suffix(".pt")
-    if not flags.contract.is_file():
-        raise FileNotFoundError(f"no file {flags.contract}; rsl-rl export writes policy.json beside policy.onnx")
-    description = contract_json(read_contract(flags.contract))
+    description = read_description(flags.contract, flags.robot)
     recordings = [read_recording(path, description) for path in flags.logs]
     for recording in recordings:
         for note in recording.notes:

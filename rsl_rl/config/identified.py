@@ -26,6 +26,10 @@ ROBOT = "robot"
 Triple = Tuple[float, float, float]
 """Value, and lowest and highest value of its interval."""
 
+_PER_JOINT = ("armature", "motor_strength", "viscous_friction", "joint_friction", "torque_limit", "encoder_offset")
+_OF_ROBOT = {"action_delay": (ROBOT,), "payload": (ROBOT,), "friction": (ROBOT,), "trunk_com": ("x", "y", "z")}
+"""Parameters with a value for each joint, and the names of the values of the others."""
+
 _OF_ACTUATOR = {"armature": "armature", "joint_friction": "friction", "torque_limit": "torque_limit"}
 """Parameters that are settings of the actuator, and the names of the settings."""
 
@@ -57,10 +61,23 @@ class Identified(Settings):
     def __post_init__(self):
         super().__post_init__()
         require_field(self, "format", self.format == FORMAT, f"; this program reads {FORMAT}")
+        for where in ("parameters", "model"):
+            for kind, values in getattr(self, where).items():
+                own = self.joint_names if kind in _PER_JOINT else _OF_ROBOT.get(kind, ())
+                known = (*_PER_JOINT, *_OF_ROBOT)
+                require(kind in known, f"{where}.{kind}: there is no such parameter; give {', '.join(known)}")
+                require(
+                    bool(own),
+                    f"joint_names is empty; give the joints of the robot, as {where}.{kind} has a value of each",
+                )
+                require(bool(values), f"{where}.{kind} has no value; give {', '.join(own)}")
+                unknown = [name for name in values if name not in own]
+                require(not unknown, f"{where}.{kind} has {', '.join(unknown)}; give {', '.join(own)}")
         for kind, values in self.parameters.items():
             for name, (value, low, high) in values.items():
                 fits = low <= value <= high
                 require(fits, f"parameters.{kind}.{name}: give a value between its lowest and highest value")
+                require(kind != "motor_strength" or low > 0.0, f"parameters.{kind}.{name}: give values above 0")
 
 
 def read_identified(path: Path) -> Identified:
@@ -124,8 +141,8 @@ def _randomization(task: LeggedRobotConfig, found: Identified, has_network: bool
     """Return the randomisation within the intervals. A network has the properties of the motors in itself."""
     randomization, model = task.randomization, {}
     for kind, values in found.parameters.items():
-        if kind in ("payload", "friction"):
-            model.update({kind: values[ROBOT][1:]} if kind == "payload" else {})
+        if kind == "payload":
+            model["payload"] = values[ROBOT][1:]
         elif kind == "action_delay" and not has_network:
             _, low, high = values[ROBOT]
             steps = (math.floor(low / task.sim.dt + 1e-6), math.ceil(high / task.sim.dt - 1e-6))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import math
 import tempfile
 from pathlib import Path
-from typing import Iterator, List, Sequence
+from typing import Any, Iterator, List, Sequence
 
 import numpy as np
 
@@ -251,6 +252,13 @@ def data_address(kind: str, content: bytes) -> str:
 def image_html(description: str, png: bytes) -> str:
     """Return a picture."""
     return f'<img src="{data_address("image/png", png)}" alt="{html_text(description)}">'
+
+
+def figure_html(description: str, figure: Any, dpi: int = 90) -> str:
+    """Return a figure of Matplotlib as a picture."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    return image_html(description, buffer.getvalue())
 
 
 def _image(title: str, png: bytes, note: str) -> str:

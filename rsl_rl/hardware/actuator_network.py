@@ -67,10 +67,11 @@ def train_actuator(
                 f"{recording.name} has no measured torques; log them as columns joint_torque.NAME [N m], such as the "
                 "driver's estimate from the motor current"
             )
-    period = recordings[0].period
+    period = max(recording.period for recording in recordings)
     first = max(2, round(period / STEP))  # physics steps between the inputs
     history = tuple(first * k for k in PATTERN)
-    splits = [_split(recording, [steps * STEP for steps in history]) for recording in recordings]
+    ago = [steps * STEP for steps in history]
+    splits = [_split(recording, ago) for recording in recordings]
     train, test = (_joined([split[i] for split in splits]) for i in range(2))
     if len(train.torque) < 1000 or len(test.torque) < 200:
         raise ValueError(f"the logs have {len(train.torque)} usable rows of joints; give at least 1000, some seconds")
@@ -81,7 +82,7 @@ def train_actuator(
     }
     network = _fit(train, test, scales, epochs, seed, progress)
     predicted = {"network": _predict(network, test, scales), "PD": _pd(test, description)}
-    parametric = [_parametric(recording, description) for recording in recordings]
+    parametric = [_parametric(recording, description, ago) for recording in recordings]
     predicted["parametric model"] = np.concatenate(parametric)
     errors = {name: np.asarray(values - test.torque) for name, values in predicted.items()}
     names = list(description["joint_names"])
@@ -106,20 +107,22 @@ def _split(recording: Recording, ago: Sequence[float]) -> Tuple[Rows, Rows]:
     """
     motion, torque = recording.motion, recording.torque
     assert torque is not None  # checked before
+    back, rows, late = _usable(recording, torque, ago)
+    errors = np.stack([motion.targets[rows - k - 1] - motion.joint_pos[rows - k] for k in back], axis=2)
+    velocities = np.stack([motion.joint_vel[rows - k] for k in back], axis=2)
+    joints = np.broadcast_to(np.arange(torque.shape[1]), (len(rows), torque.shape[1]))
+    columns = (errors, velocities, torque[rows], joints)
+    train, test = (Rows(*(x[own].reshape(-1, *x.shape[2:]) for x in columns)) for own in (~late, late))
+    return train, test
+
+
+def _usable(recording: Recording, torque: np.ndarray, ago: Sequence[float]) -> Tuple[List[int], np.ndarray, np.ndarray]:
+    """Return some times ago [s] in rows, the rows that have all inputs and torques, and which of them are held out."""
     back = [round(seconds / recording.period) for seconds in ago]
+    rows = np.concatenate([np.arange(start + 1 + max(back), stop) for start, stop in recording.pieces])
+    rows = rows[np.isfinite(torque[rows]).all(axis=1)]
     end = recording.time[-1] - HELD_OUT * (recording.time[-1] - recording.time[0])
-    parts: Tuple[List[Rows], List[Rows]] = ([], [])
-    for start, stop in recording.pieces:
-        rows = np.arange(start + 1 + max(back), stop)
-        rows = rows[np.isfinite(torque[rows]).all(axis=1)]
-        errors = np.stack([motion.targets[rows - k - 1] - motion.joint_pos[rows - k] for k in back], axis=2)
-        velocities = np.stack([motion.joint_vel[rows - k] for k in back], axis=2)
-        joints = np.broadcast_to(np.arange(torque.shape[1]), (len(rows), torque.shape[1]))
-        late = recording.time[rows] > end
-        for part, own in zip(parts, (~late, late)):
-            flat = [x[own].reshape(-1, *x.shape[2:]) for x in (errors, velocities, torque[rows], joints)]
-            part.append(Rows(*flat))
-    return _joined(parts[0]), _joined(parts[1])
+    return back, rows, recording.time[rows] > end
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
@@ -181,18 +184,13 @@ def _pd(rows: Rows, description: Mapping[str, Any]) -> np.ndarray:
     return np.asarray(np.clip(stiffness * rows.errors[:, 0] - damping * rows.velocities[:, 0], -limit, limit))
 
 
-def _parametric(recording: Recording, description: Mapping[str, Any]) -> np.ndarray:
+def _parametric(recording: Recording, description: Mapping[str, Any], ago: Sequence[float]) -> np.ndarray:
     """Return the torque of the parametric model on the held-out rows of a log, in the order of :func:`_split`."""
     motion, torque = recording.motion, recording.torque
     assert torque is not None  # checked before
     stiffness, damping, limit = (np.array(description[name]) for name in ("stiffness", "damping", "torque_limits"))
     acceleration = np.gradient(motion.joint_vel, recording.time, axis=0)
-    first = max(2, round(recording.period / STEP))
-    back = max(round(first * k * STEP / recording.period) for k in PATTERN)
-    end = recording.time[-1] - HELD_OUT * (recording.time[-1] - recording.time[0])
-    rows = np.concatenate([np.arange(start + 1 + back, stop) for start, stop in recording.pieces])
-    rows = rows[np.isfinite(torque[rows]).all(axis=1)]
-    late = recording.time[rows] > end
+    _, rows, late = _usable(recording, torque, ago)
     out = np.zeros((int(late.sum()), torque.shape[1]))
     for j in range(torque.shape[1]):
         best = np.inf

@@ -405,7 +405,7 @@ class BringUp:
         for c, name in enumerate(self.session.driver.names):
             if still[c]:
                 self.found.problems.append(
-                    f"{name}: it hardly moved with {USED * 100:.0f} % of the share: give a larger --share"
+                    f"{name}: it hardly moved with {USED * 100:.0f} % of the share: give a larger --torque_share"
                 )
             elif not 0.7 < slopes[c] / factor < 1.4:
                 self.found.problems.append(

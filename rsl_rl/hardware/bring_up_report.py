@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 from typing import Any, Dict, Iterator, List
 
 import numpy as np
 
-from rsl_rl.evaluation.report import page_html, text_table_html
+from rsl_rl.evaluation.report import figure_html, page_html, text_table_html
 from rsl_rl.hardware.bring_up import Channel, Found
 from rsl_rl.hardware.imu import to_quaternion
 from rsl_rl.hardware.session import PERIOD
@@ -138,8 +136,4 @@ def _plots(found: Found) -> Iterator[str]:
             axes.set_ylabel("[N m]")
             axes.set_title(f"{channel.name} is {channel.joint}, sign {channel.sign:+d}", fontsize=9, loc="left")
         axes.set_xlabel("sample")
-        file = io.BytesIO()
-        figure.savefig(file, format="png", dpi=80)
-        data = base64.b64encode(file.getvalue()).decode()
-        picture = f'<img alt="torques of the {html_text(place)} limb" src="data:image/png;base64,{data}">'
-        yield f"<h3>{html_text(place)}</h3>{picture}"
+        yield f"<h3>{html_text(place)}</h3>{figure_html(f'torques of the {place} limb', figure, 80)}"

@@ -57,7 +57,7 @@ def contract(root):
             ("--driver", "json:dumps", "--address", "a"),
             "it has no joint_names(); docs/deploy.md lists the five methods",
         ),
-        (("--driver", "json", "--share", "0.9"), "--share 0.9: give 0.01 to 0.3"),
+        (("--driver", "json", "--share", "0.9"), "--torque_share 0.9: give 0.01 to 0.3"),
         (("--driver", "json", "--out", "no/folder/robot.yaml"), "is not a file in an existing folder"),
     ],
 )

@@ -1,6 +1,7 @@
 """The command that reads the log of a policy on a robot."""
 
 import copy
+import csv
 import json
 from dataclasses import replace
 
@@ -78,6 +79,24 @@ def test_doctor_command_on_a_fault_writes_report_and_mapping(policy, walk, capsy
     assert np.count_nonzero(zeros) == 1 and 0.1 < np.abs(zeros).max() < 0.4
     assert OnnxPolicy(policy, description=fix).joint_names  # which a robot can run
     assert finding["sentence"] in page.read_text() and "data:image/png" in page.read_text()
+
+
+def test_doctor_command_takes_the_wiring_of_a_robot_yaml(policy, walk, capsys, tmp_path):
+    description, _ = open_onnx(policy)
+    names, path, zero = description["joint_names"], walk(), 0.25  # of one joint [rad]
+    with open(path, newline="") as file:
+        header, *rows = csv.reader(file)
+    for i in (header.index(f"{kind}.{names[1]} [rad]") for kind in ("joint_pos", "target")):
+        for row in rows:
+            row[i] = f"{float(row[i]) + zero:.9g}"
+    with open(path, "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    units = {"joint_pos": "rad", "joint_vel": "rad/s", "base_ang_vel": "rad/s"}
+    wiring = {"quaternion_order": "wxyz", "imu_mounting": [1.0, 0.0, 0.0, 0.0], "units": units}
+    joints = [{"name": x, "sign": 1.0, "zero": zero if x == names[1] else 0.0} for x in names]
+    (tmp_path / "robot.yaml").write_text(json.dumps({"format": 1, **wiring, "joints": joints}))
+    assert answer(capsys, path, policy)[0] == 1
+    assert answer(capsys, path, policy, "--robot", tmp_path / "robot.yaml")[0] == 0
 
 
 def test_doctor_command_without_a_determined_mapping_writes_none(policy, walk, capsys, tmp_path):

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from rsl_rl.cli.doctor import read_description
 from rsl_rl.hardware.identification import read_recording
 
 ROWS, PERIOD = 500, 0.01
@@ -63,10 +64,16 @@ class Robot:
     def stop(self):
         self.stopped = True
 
+    def close(self):
+        pass
+
 
 def play(excite, files, robot):
     folder, contract, _ = files
-    motion = excite.Motion(folder / "excitation.csv", contract, robot.joint_names(), folder / "stand.csv")
+    return run(excite.Motion(folder / "excitation.csv", contract, robot.joint_names(), folder / "stand.csv"), robot)
+
+
+def run(motion, robot):
     motion.clock = lambda: robot.now
     from robot_loop import ControlLoop
 
@@ -87,6 +94,54 @@ def test_motion_is_played_row_by_row_and_logged(excite, files):
     np.testing.assert_allclose(recording.motion.targets, own, atol=1e-5)
     np.testing.assert_allclose(recording.motion.joint_pos[1:], own[:-1], atol=1e-3)
     assert recording.pieces == ((0, ROWS),) and abs(recording.period - PERIOD) < 1e-6
+
+
+def test_log_has_the_quaternion_in_the_order_of_the_contract(excite, files):
+    folder, contract, _ = files
+    contract["quaternion_order"] = "xyzw"
+    robot = Robot(contract["joint_names"])
+    whole, turned = robot.readings, np.array([0.6, 0.0, 0.0, 0.8])  # about x
+    robot.readings = lambda: {**whole(), "base_quat": turned}
+    play(excite, files, robot)
+    assert (
+        (folder / "stand.csv")
+        .read_text()
+        .startswith("time [s],episode,base_quat.x,base_quat.y,base_quat.z,base_quat.w,")
+    )
+    np.testing.assert_allclose(read_recording(folder / "stand.csv", contract).motion.base_quat[0], [0.8, 0.6, 0, 0])
+
+
+def test_robot_yaml_is_the_wiring_of_motion_and_log(excite, files, monkeypatch):
+    folder, contract, targets = files
+    names, signs = contract["joint_names"], np.array(contract["joint_signs"])
+    zeros = 0.01 * np.arange(len(names))
+    wiring = {
+        "format": 1, "quaternion_order": "wxyz", "imu_mounting": [1.0, 0.0, 0.0, 0.0], "units": contract["units"],
+        "joints": [
+            {"name": name, "driver_name": f"m{i}", "sign": sign, "zero": zero}
+            for i, (name, sign, zero) in reversed(list(enumerate(zip(names, signs, zeros))))
+        ],
+    }  # fmt: skip
+    (folder / "robot.yaml").write_text(json.dumps(wiring))
+    (folder / "policy.json").write_text(json.dumps({**contract, "joint_signs": [1.0] * len(names)}))
+    rows = np.column_stack((PERIOD * np.arange(ROWS), targets + zeros))
+    header = ",".join(["time [s]", *(f"target.{name} [rad]" for name in names)])
+    np.savetxt(folder / "excitation.csv", rows, "%.6f", ",", header=header, comments="")
+    robot = Robot([f"m{i}" for i in range(len(names))])
+    monkeypatch.setattr(excite, "connect_driver", lambda *_: robot)
+    command = ["excite.py", "excitation.csv", "--contract", "policy.json", "--driver", "m", "--log", "stand.csv"]
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [*command, "--robot", "robot.yaml"])
+    _, motion = excite.connect(excite.parse())
+    assert run(motion, robot) == "the time is over"
+    moved = np.array([row for row, stiffness in robot.sent if stiffness.any()])[-ROWS:]
+    np.testing.assert_allclose(moved[:, ::-1], targets + zeros, atol=1e-5)
+    description = read_description(folder / "policy.json", folder / "robot.yaml")
+    recording = read_recording(folder / "stand.csv", description)
+    np.testing.assert_allclose(recording.motion.targets, signs * targets, atol=1e-5)
+    robot.names = list(robot.names)[::-1]
+    with pytest.raises(ValueError, match="of a driver that names its joints"):
+        excite.connect(excite.parse())
 
 
 def test_stale_reading_ends_the_motion_with_damping(excite, files):

@@ -63,11 +63,27 @@ def test_network_gives_the_torques_of_a_task(trained, tmp_path):
     task = with_identified(replace(flat_task(), num_envs=2), Identified(robot="go2", actuator=settings))
     env = task.build()
     env.step(torch.zeros(2, 12))
-    error, velocity = env.joint_targets - env.sim.joint_pos, env.sim.joint_vel
-    assert len(env.actuator.inputs) == 4 and env.actuator.inputs[0].shape == (2, 12)
-    torque = env.actuator.torque(env.joint_targets)
-    assert torch.isfinite(torque).all() and torque.abs().max() < 100.0
-    assert error.shape == velocity.shape == torque.shape
+    pos, velocity, scales = env.sim.joint_pos, env.sim.joint_vel, trained.settings
+    env.actuator.reset(torch.ones(2, dtype=torch.bool))
+    targets = [env.joint_targets + 0.05 * i for i in range(3)]
+    torque = [env.actuator.torque(one) for one in targets][-1]
+    inputs = torch.zeros(2, 5, 24)  # errors and velocities, times, joints
+    for place, one in ((0, targets[2]), (1, targets[0])):  # now, and two physics steps ago
+        inputs[0, place] = scales["error_scale"] * (one - pos).flatten()
+        inputs[1, place] = scales["velocity_scale"] * velocity.flatten()
+    network = torch.jit.load(str(tmp_path / "actuator.pt"))
+    expected = scales["torque_scale"] * network(inputs.flatten(0, 1).t()).view(2, 12)
+    torch.testing.assert_close(torque, expected)
+    assert expected.std() > 0.5
+
+
+def test_logs_of_different_rates_are_trained_on_together():
+    logs = [recording(motor), recording(motor, rows=400, period=0.02)]
+    found = train_actuator(logs, CONTRACT, epochs=2)
+    assert found.settings["history"] == [0, 4, 8, 16, 32]  # of the slower log, 20 ms
+    assert np.isfinite(list(found.held_out.values())).all()
+    held_out = [train_actuator([log], CONTRACT, epochs=1).held_out["parametric model"] for log in logs]
+    assert min(held_out) < found.held_out["parametric model"] < max(held_out)
 
 
 def test_log_without_torques_is_a_value_error():

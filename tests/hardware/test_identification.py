@@ -3,7 +3,7 @@
 # pyright: reportAttributeAccessIssue=false
 import csv
 import json
-from dataclasses import replace
+import sys
 from pathlib import Path
 
 import mujoco
@@ -14,9 +14,9 @@ from rsl_rl.cli.main import main
 from rsl_rl.config.identified import read_identified
 from rsl_rl.contracts import Contract, write_contract
 from rsl_rl.hardware.identification import identify, read_recording
-from rsl_rl.hardware.identification.excitation import design
+from rsl_rl.hardware.identification.excitation import Limits, design
 from rsl_rl.hardware.identification.parameters import layout_of
-from rsl_rl.hardware.identification.recordings import read_recording as read
+from rsl_rl.hardware.identification.report import report_html
 from rsl_rl.hardware.identification.simulation import Piece, Worlds, on_stand_model
 
 LEG = """
@@ -246,11 +246,18 @@ def test_command_writes_file_report_and_json(robot, tmp_path, capsys):
     assert "payload" in written.undetermined
 
 
+def test_page_without_matplotlib_says_what_to_install(found, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    page = report_html("a leg", found)
+    assert "No plots: " in page and "rsl-rl-lib[identify]" in page and "data:image/png" not in page
+    assert "armature of L_hip" in page
+
+
 def test_log_with_a_gap_is_cut_there(robot, tmp_path):
     _, description, _, rows = robot
     keep = [i for i in range(len(rows)) if not 300 <= i < 310]
     write_log(tmp_path / "gap.csv", rows[keep], 5.0 + PERIOD * np.array(keep))
-    recording = read(tmp_path / "gap.csv", description)
+    recording = read_recording(tmp_path / "gap.csv", description)
     assert recording.pieces == ((0, 300), (300, 590))
 
 
@@ -269,12 +276,20 @@ def test_excitation_keeps_its_limits(robot):
     assert np.abs(np.diff(motion.targets[:3], axis=0)).max() < 0.01  # it begins at rest
 
 
+def test_excitation_of_a_pose_beyond_the_torque_share_is_a_value_error(robot):
+    folder, description, _, _ = robot
+    with pytest.raises(
+        ValueError, match=r"the pose alone needs [34]\.\d % of the torque limits, 2 % are allowed: give"
+    ):
+        design(description, folder / "robot.xml", seconds=6.0, limits=Limits(torque_share=0.02), candidates=1)
+
+
 @pytest.mark.slow
 def test_stiffness_of_a_contract_with_other_gains_changes_what_is_found(robot):
     """The strength is relative to the contract's gains."""
     folder, description, _, _ = robot
     recording = read_recording(folder / "stand.csv", description)
     softer = {**description, "stiffness": [24.0] * 4, "damping": [0.56] * 4}
-    found = identify([replace(recording)], softer, folder / "robot.xml", support="stand")
+    found = identify([recording], softer, folder / "robot.xml", support="stand")
     strengths = [one.value for one in found.of("motor_strength")]
     np.testing.assert_allclose(np.multiply(strengths, 0.8), HIDDEN["motor_strength"], rtol=0.06)

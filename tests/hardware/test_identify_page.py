@@ -1,7 +1,9 @@
-"""The commands of docs/identify.md, in their order and as they stand there, on a simulated robot."""
+"""The commands of docs/identify.md, in their order and as they stand there, on simulated robots."""
 
 import shlex
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from benchmarks.identify_robot import STEP, HiddenRobot, log_excitation
 from deploy.onnx_policy import open_onnx
 from rsl_rl.config.identified import read_identified
+from rsl_rl.hardware.identification import read_recording
+from tests.deploy.test_ten_steps import free_port
 from tests.docs_blocks import commands
 
 SMALL = {
@@ -20,6 +24,25 @@ SMALL = {
         *("--logger", "none"),
     ),
 }
+
+
+def play_on_a_stand(root, folder, command):
+    """Run the command of excite.py with a robot of UDP that hangs on a stand."""
+    for name in ("excite.py", "onnx_policy.py", "policy_records.py", "robot_loop.py", "udp_driver.py"):
+        shutil.copy(root / "deploy" / name, folder)
+    port, policy = free_port(), root / "zoo" / "go2_flat" / "policy.onnx"
+    words = [sys.executable, "-m", "rsl_rl", "sim-robot", policy, "--port", port, "--stand"]
+    play = [sys.executable, *shlex.split(command.replace("9870", port))[1:], "--stand_seconds", "1"]
+    for _ in range(5):  # a machine that is busy misses deadlines
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as robot:
+            try:
+                assert robot.stdout is not None and robot.stdout.readline().endswith(f":{port}\n")
+                done = subprocess.run(play, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+            finally:
+                robot.terminate()
+        if "missed deadline" not in done.stdout:
+            break
+    assert done.returncode == 0 and "stopped: the time is over" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow
@@ -38,6 +61,12 @@ def test_commands_of_the_page_run_in_their_order(root, tmp_path, rsl_rl_here, mo
         "action_delay": np.array([40 * STEP]), "sensing_delay": np.zeros(1),
     }  # fmt: skip
     for command in commands(root / "docs" / "identify.md"):
+        if command.startswith("python excite.py"):
+            (tmp_path / "stand.csv").unlink()
+            play_on_a_stand(root, tmp_path, command)
+            assert read_recording(tmp_path / "stand.csv", description).seconds > 5.0
+            shutil.copy(tmp_path / "torques.csv", tmp_path / "stand.csv")  # with the hidden parameters
+            continue
         small = next(words for start, words in SMALL.items() if command.startswith(start))
         assert rsl_rl_here(*shlex.split(command)[1:], *small) == 0, command
         if "--excite" in command:

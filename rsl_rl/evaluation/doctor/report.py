@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from html import escape
 from typing import Iterator, List
 
 from rsl_rl.evaluation.doctor.diagnosis import Diagnosis
 from rsl_rl.evaluation.doctor.finding import Finding
-from rsl_rl.evaluation.report import page_html, table_html
+from rsl_rl.evaluation.report import image_html, page_html, table_html
 
 
 def lines(diagnosis: Diagnosis) -> List[str]:
@@ -59,5 +58,4 @@ def _plot(finding: Finding) -> Iterator[str]:
     except ModuleNotFoundError as error:
         yield f'<p class="note">No plots: {escape(str(error))}; install the extra: pip install "rsl-rl-lib[sim]"</p>'
         return
-    data = base64.b64encode(plot_finding(finding)).decode()
-    yield f'<img alt="{escape(finding.sentence)}" src="data:image/png;base64,{data}">'
+    yield image_html(finding.sentence, plot_finding(finding))

@@ -27,6 +27,7 @@ FREQUENCIES = (0.1, 5.0)
 
 _SINES, _FADE, _MARGIN = 7, 1.0, 0.1  # of each joint; [s] at both ends; to the limits of the joint [rad]
 _COARSE = 0.005  # physics step of the search [s]
+_ROUNDS = 20  # of making a motion smaller
 _ENOUGH = 0.3  # half widths below this share of the useful one are as good as this
 
 
@@ -150,8 +151,8 @@ def _within(
     middle, wave = motion
     stiffness, damping = worlds.gains
     most = np.array(description["torque_limits"])
-    share = speed = 0.0
-    for _ in range(6):
+    targets, share, speed = middle + wave, 0.0, 0.0
+    for _ in range(_ROUNDS):
         targets = middle + wave
         simulated = _simulated(targets, worlds, period)
         late = np.concatenate((targets[:1], targets[:-1]))
@@ -164,7 +165,12 @@ def _within(
         if (factor > 0.999).all():
             break
         wave = wave * np.where(factor > 0.999, 1.0, 0.95 * factor)
-    return middle + wave, (share, speed)
+    if share > 1.01 * limits.torque_share or speed > 1.01 * limits.speed:
+        raise ValueError(
+            f"the pose alone needs {100 * share:.1f} % of the torque limits, {100 * limits.torque_share:g} % are "
+            "allowed: give a larger --torque_share, or a smaller --amplitude"
+        )
+    return targets, (share, speed)
 
 
 def _recording(targets: np.ndarray, period: float, joint_pos: np.ndarray, joint_vel: np.ndarray) -> Recording:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 import numpy as np
 
 from rsl_rl.config.identified import ROBOT, Identified
-from rsl_rl.evaluation.report import page_html, table_html
+from rsl_rl.evaluation.report import figure_html, page_html, table_html
 from rsl_rl.hardware.identification.identify import Estimate, Identification, Trace, told_alike
 from rsl_rl.hardware.identification.parameters import KINDS
 from rsl_rl.utils.text import html_text, listed
@@ -99,7 +97,11 @@ def report_html(title: str, found: Identification) -> str:
     parts += ["<h2>Not told apart</h2>", table_html(pairs, "words")] if len(pairs) > 1 else []
     parts.append("<p>In every log: " + html_text("; ".join(told_alike())) + ".</p>")
     parts.append("<h2>Measured and simulated motion</h2>")
-    parts += [_plot(trace, found.joint_names) for trace in found.traces]
+    try:
+        parts += [_plot(trace, found.joint_names) for trace in found.traces]
+    except ModuleNotFoundError as error:
+        note = f'No plots: {error}; install the extra: pip install "rsl-rl-lib[identify]"'
+        parts.append(f'<p class="note">{html_text(note)}</p>')
     return page_html(title, "\n".join(parts))
 
 
@@ -124,8 +126,5 @@ def _plot(trace: Trace, joint_names: Tuple[str, ...]) -> str:
         axis.set_xlabel("time [s]")
     axes[0, 0].legend(fontsize=8)
     figure.supylabel("position [rad]", fontsize=9)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=90)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    title = html_text(f"{trace.name}: measured joints, and simulated ones before and after")
-    return f'<p>{title}</p><img alt="{title}" src="data:image/png;base64,{data}">'
+    title = f"{trace.name}: measured joints, and simulated ones before and after"
+    return f"<p>{html_text(title)}</p>{figure_html(title, figure)}"

@@ -23,6 +23,7 @@ import numpy as np
 from mujoco import rollout
 
 from rsl_rl.evaluation.doctor.replay import Replay, multiply, rotate, rotate_back
+from rsl_rl.evaluation.doctor.search import quaternion
 from rsl_rl.hardware.identification.parameters import KINDS, Layout
 from rsl_rl.hardware.identification.recordings import Recording
 from rsl_rl.utils.host import available_cpus
@@ -327,7 +328,7 @@ class Worlds:
         velocities[self._vel] = state[count : 2 * count]
         if not self.on_stand:
             height, turn, linear, angular = np.split(state[2 * count :], (1, 4, 7))
-            quat = multiply(piece.recording.motion.base_quat[piece.start], _quaternion(turn))
+            quat = multiply(piece.recording.motion.base_quat[piece.start], quaternion(turn))
             positions[2], positions[3:7] = height[0], quat
             velocities[:3], velocities[3:6] = rotate(quat, linear), angular
         return out
@@ -384,9 +385,3 @@ def _between(values: np.ndarray, at: np.ndarray) -> np.ndarray:
     low = np.clip(at.astype(int), 0, values.shape[1] - 2)
     share = np.clip(at - low, 0.0, 1.0)[None, :, None]
     return np.asarray((1.0 - share) * values[:, low] + share * values[:, low + 1])
-
-
-def _quaternion(turn: np.ndarray) -> np.ndarray:
-    """Return the quaternion w x y z of a small rotation vector [3]."""
-    quat = np.array([1.0, *(0.5 * turn)])
-    return quat / np.linalg.norm(quat)
