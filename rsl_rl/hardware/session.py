@@ -93,6 +93,7 @@ class Session:
         self.pos, self._speed = np.zeros(self.count), np.zeros(self.count)
         self.by_hand = False  # a person moves the joints
         self._due = 0.0
+        self._since = 0  # row from which on the recording has no gap
         self.num_sent = 0
 
     @property
@@ -123,7 +124,7 @@ class Session:
 
     def damp_without_reading(self) -> None:
         """Damp the joints for a control step; call :meth:`resume` afterwards."""
-        self.driver.hold(self.pos / self.unit, np.zeros(self.count), np.full(self.count, self.kd))
+        self.driver.hold(self.pos / self.unit, np.zeros(self.count), self.kd)
         self._sleep(PERIOD)
 
     def resume(self) -> None:
@@ -138,6 +139,7 @@ class Session:
                     raise
                 self.damp_without_reading()
         self.pos, self._due = reading.joint_pos * self.unit, self._clock()
+        self._speed, self._since = np.zeros(self.count), len(self.recording)
 
     def step(self, wanted: np.ndarray, stiffness: float) -> None:
         """Send targets [rad] for a control step, as near to the readings as the torque share demands, and read."""
@@ -171,9 +173,11 @@ class Session:
             if jump.max() > UNEXPECTED_STEP * (2 if self.by_hand else 1):
                 name = self.driver.names[int(jump.argmax())]
                 raise StoppedError(f"unexpected motion: {name} moved by {jump.max():.2f} rad between two readings")
-            before = self.recording.newest("joint_pos", 6)[0] * self.unit
-            self._speed = np.abs(pos - before) / (min(len(self.recording), 6) * PERIOD)
-            if len(self.recording) >= 6 and not self.by_hand and self._speed.max() > UNEXPECTED_SPEED:
+        count = min(len(self.recording) - self._since, 6)
+        if count:
+            before = self.recording.newest("joint_pos", count)[0] * self.unit
+            self._speed = np.abs(pos - before) / (count * PERIOD)
+            if count == 6 and not self.by_hand and self._speed.max() > UNEXPECTED_SPEED:
                 name, speed = self.driver.names[int(self._speed.argmax())], self._speed.max()
                 raise StoppedError(f"unexpected motion: {name} moves with {speed:.1f} rad/s")
         self.pos = pos
