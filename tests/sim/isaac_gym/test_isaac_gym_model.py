@@ -114,7 +114,7 @@ def test_the_feet_are_where_mujoco_has_them_and_as_fast(robot):
     sim.reset(torch.ones(n, dtype=torch.bool), RobotPoseVel(*state))
     urdf = robot.model_path.with_suffix(".urdf")
     feet = LinkKinematics([chain_of(urdf, foot, sim.joint_names) for foot in sim.foot_names], torch.device("cpu"))
-    pos, vel, turn = feet(RobotPoseVel(*state))
+    pos, vel, turn, _ = feet(RobotPoseVel(*state))
     torch.testing.assert_close(pos, sim.foot_pos, atol=2e-6, rtol=0)
     torch.testing.assert_close(vel, sim.foot_vel, atol=5e-6, rtol=0)
     if sim.foot_up.shape[1]:
