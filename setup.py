@@ -43,7 +43,7 @@ EXTRAS = {
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "dev": [
         "pytest", "pytest-cov", "pytest-xdist", "filelock", "hypothesis", "GitPython", "gymnasium>=1.1", "playwright",
-        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4", "jsonschema", "rosbags",
+        "ruff", "pyright[nodejs]", "vermin", "isaacgym-stubs==1.1rc4", "jsonschema", "rosbags", "scipy",
     ],
 }  # fmt: skip
 
