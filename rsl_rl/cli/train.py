@@ -220,6 +220,8 @@ def set_up(
     notes = make_deterministic() if cfg.deterministic else []
     if engine_name(cfg) == "mujoco_warp" and cfg.sim_device == "cpu":
         notes.append("mujoco_warp on a CPU uses one thread and is for tests; --sim mujoco is many times as fast")
+    elif engine_name(cfg) == "mujoco_warp" and cfg.deterministic:
+        notes.append("MuJoCo Warp adds contact forces in no fixed order on a GPU; --sim mujoco gives the same bits")
     actuator = type(cfg.env.control.actuator).__name__ if hasattr(cfg.env, "control") else "ActuatorConfig"
     if actuator != "ActuatorConfig":
         notes.append(f"actuator: {actuator}, computed before each physics step")

@@ -125,7 +125,8 @@ class LearnConfig(Settings):
     """Seed of all random generators in rsl-rl train; other programs seed their process themselves. With torchrun
     each rank derives its own from it."""
     deterministic: bool = False
-    """Let two runs of rsl-rl train on one machine give the same bits; slower on a GPU."""
+    """Let two runs of rsl-rl train on one machine give the same bits; slower on a GPU. Physics of mujoco_warp on a GPU
+    has no fixed order of additions and is not covered."""
     policy: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     algorithm: AlgorithmConfig = field(default_factory=PPOConfig)
     extensions: Tuple[ExtensionConfig, ...] = ()

@@ -26,6 +26,7 @@ class PairEnv(ToyEnv):
     num_actions = 2
 
     def __init__(self, num_envs=8, episode_steps=7, device="cpu", seed=0):
+        self._signs = torch.tensor([1.0, -1.0], device=device)
         super().__init__(ToyConfig(num_envs=num_envs, episode_steps=episode_steps), device, seed)
 
     def _draw(self):
@@ -38,7 +39,7 @@ class PairEnv(ToyEnv):
         return {"policy": self._observe(), "critic": self.x}
 
     def step(self, actions):
-        self.x = self.x + 0.2 * actions.clamp(-1.0, 1.0) * torch.tensor([1.0, -1.0], device=self.device)
+        self.x = self.x + 0.2 * actions.clamp(-1.0, 1.0) * self._signs
         return self._finish_step(1.0 - self.x.abs().sum(dim=1), failed=(self.x.abs() > 2.0).any(dim=1))
 
     def mirrors(self):

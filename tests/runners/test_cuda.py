@@ -49,7 +49,7 @@ def test_an_update_waits_for_nothing(cfg):
     runner.collector.collect(env.get_observations())
     torch.cuda.set_sync_debug_mode("error")
     try:
-        metrics = runner.alg.update()
+        metrics = runner.alg.update().metrics
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert all(torch.isfinite(value) for value in metrics.values())
@@ -75,6 +75,19 @@ def test_a_policy_learns_with_each_acceleration(cfg, switch):
     runner = OnPolicyRunner(env, replace(cfg, acceleration=AccelerationConfig(**{switch: True})), device="cuda")
     runner.learn(3)
     assert all(torch.isfinite(p).all() for p in runner.alg.policy.parameters())
+
+
+def test_two_deterministic_trainings_are_equal(run_script, tmp_path):
+    flags = "--deterministic --sim_device cuda --rl_device cuda --max_iterations 3 --num_envs 64"
+    weights = []
+    for name in ("a", "b"):
+        done = run_script(
+            "-m", "rsl_rl", "train", "--task", "recall", *flags.split(), "--log_root", str(tmp_path / name)
+        )
+        assert done.returncode == 0, done.stderr
+        (model,) = tmp_path.glob(f"{name}/*/*/model_3.pt")
+        weights.append(torch.load(model, map_location="cpu")["model_state_dict"])
+    assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
 
 
 def test_the_adder_computes_on_the_gpu_and_answers_on_the_cpu():
