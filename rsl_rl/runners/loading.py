@@ -24,8 +24,8 @@ class LoadedPolicy(NamedTuple):
 
 
 def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, which: Which = -1) -> LoadedPolicy:
-    """Load the policy of one of a run's checkpoints for an environment of the same task; errors are
-    ValueErrors."""
+    """Load the policy of one of a run's checkpoints for an environment of the same task, onto the environment's device;
+    errors are ValueErrors."""
     checkpoint = find_checkpoint(run, which)
     acting_only = LearnConfig(  # with the smallest rollout
         policy=cfg.policy,
@@ -36,6 +36,6 @@ def load_policy(cfg: LearnConfig, env: VecEnv, run: Path, which: Which = -1) -> 
     )
     from rsl_rl.runners import OnPolicyRunner  # which also reads files of rsl_rl 1 to 5
 
-    runner = OnPolicyRunner(env, acting_only, collective=SINGLE_PROCESS)
+    runner = OnPolicyRunner(env, acting_only, device=str(env.device), collective=SINGLE_PROCESS)
     runner.load(checkpoint, load_optimizer=False)
     return LoadedPolicy(runner.get_inference_policy(), checkpoint, runner.tot_timesteps, runner)

@@ -10,6 +10,7 @@ from rsl_rl.config.learn import AccelerationConfig
 from rsl_rl.config.policy import ActorCriticConfig, ActorCriticRecurrentConfig
 from rsl_rl.config.task import ToyConfig
 from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.runners.loading import load_policy
 from rsl_rl.storage import Adder
 from rsl_rl.tasks.toy import PointEnv
 
@@ -75,6 +76,14 @@ def test_a_policy_learns_with_each_acceleration(cfg, switch):
     runner = OnPolicyRunner(env, replace(cfg, acceleration=AccelerationConfig(**{switch: True})), device="cuda")
     runner.learn(3)
     assert all(torch.isfinite(p).all() for p in runner.alg.policy.parameters())
+
+
+def test_a_loaded_policy_is_on_the_device_of_its_environment(cfg, tmp_path):
+    trained = OnPolicyRunner(PointEnv(ToyConfig(num_envs=4), device="cpu"), cfg, tmp_path)
+    trained.learn(1)
+    env = PointEnv(ToyConfig(num_envs=4), device="cuda")
+    policy = load_policy(cfg, env, tmp_path).policy
+    assert policy.device.type == "cuda" and policy(env.get_observations()).device.type == "cuda"
 
 
 def test_two_deterministic_trainings_are_equal(run_script, tmp_path):
