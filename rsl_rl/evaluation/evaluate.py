@@ -59,6 +59,7 @@ class Recorder:
             "target_change": self._action_scale * (state.action - state.previous_action),  # [n, J] [rad] in this step
             "torque": state.joint_torque,  # [n, J] [N m]
             "done": done,  # [n]
+            "fallen": done & ~state.timed_out,  # [n]
         }
         if state.has_part(Reference):
             reference = state.part(Reference)

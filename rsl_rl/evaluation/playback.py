@@ -82,10 +82,10 @@ def run_playback(
 
 def failures_of(recording: Mapping[str, Tensor], control_dt: float) -> List[List[Tuple[str, float]]]:
     """Return the failures of each robot of a recording, in order: a kind of endurance.FAILURES and its time [s]."""
-    num_steps, num_robots = recording["done"].shape
+    num_steps, num_robots = recording["fallen"].shape
     judge, found = FailureJudge(num_robots, control_dt), [[] for _ in range(num_robots)]
     for i in range(num_steps):
-        kinds = judge(*(recording[name][i] for name in ("command", "velocity", "done")))
+        kinds = judge(*(recording[name][i] for name in ("command", "velocity", "fallen")))
         for kind, robot in kinds.nonzero().tolist():
             found[robot].append((FAILURES[kind], (i + 1) * control_dt))
     return found

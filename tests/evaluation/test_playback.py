@@ -16,6 +16,7 @@ from rsl_rl.evaluation import plots
 from rsl_rl.evaluation.playback import (
     check_command,
     describe_robots,
+    failures_of,
     for_playback,
     make_clip,
     run_playback,
@@ -198,9 +199,9 @@ def test_playback_says_of_each_robot_how_it_fared():
     command = torch.tensor([0.5, 0.0, 0.0]).expand(150, 3, 3)
     velocity = command.clone()
     velocity[:, 1] = 0.0
-    done = torch.zeros(150, 3, dtype=torch.bool)
-    done[99, 2] = True
-    lines = list(describe_robots({"command": command, "velocity": velocity, "done": done}, 0.02))
+    fallen = torch.zeros(150, 3, dtype=torch.bool)
+    fallen[99, 2] = True
+    lines = list(describe_robots({"command": command, "velocity": velocity, "fallen": fallen}, 0.02))
     assert lines == [
         "robot 1: no failure; mean errors 0.00 m/s and 0.00 rad/s",
         "robot 2: freeze at 2.2 s; mean errors 0.50 m/s and 0.00 rad/s",
@@ -208,10 +209,16 @@ def test_playback_says_of_each_robot_how_it_fared():
     ]
 
 
+def test_an_episode_that_reaches_its_time_limit_is_no_fall():
+    env = replace(for_playback(Go2Flat().env, 2, 0.4, (0.5, 0.0, 0.0)), episode_length=0.2).build("cpu", seed=0)
+    recording = run_playback(env, Nodding(env), 0.4)
+    assert recording["done"].any() and failures_of(recording, 0.02) == [[], []]
+
+
 def test_captions_of_a_video_name_failures_from_their_time_on(recorded):
     env, recording = recorded
-    recording = {**recording, "done": torch.zeros_like(recording["done"])}
-    recording["done"][9, 1] = True  # at 0.2 s, of 0.4 s
+    recording = {**recording, "fallen": torch.zeros_like(recording["fallen"])}
+    recording["fallen"][9, 1] = True  # at 0.2 s, of 0.4 s
     captions = make_clip(recording, env).captions
     assert [("robot 2: fall" in caption) for caption in captions] == [
         i >= len(captions) / 2 for i in range(len(captions))
