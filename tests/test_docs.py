@@ -334,13 +334,12 @@ def arguments_of(command):
 
 
 @pytest.fixture(scope="module")
-def finished_run(tmp_path_factory, pytestconfig):
+def finished_run(programs, pytestconfig):
     """A run of go2_flat with the checkpoints of two iterations."""
     logs = pytestconfig.rootpath / "logs"
     experiment = f"docs-{uuid.uuid4().hex[:8]}"
     command = ["scripts/train.py", "--task", "go2_flat", *TINY, "--max_iterations", "2", "--save_interval", "1"]
-    command = [sys.executable, *command, "--experiment_name", experiment]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=pytestconfig.rootpath, check=False)
+    done = programs.run(*command, "--experiment_name", experiment)
     assert done.returncode == 0, done.stderr
     yield next((logs / experiment).iterdir())
     shutil.rmtree(logs / experiment, ignore_errors=True)
