@@ -70,8 +70,15 @@ def run_script(programs):
 
 
 @pytest.fixture
-def short_measurements(monkeypatch):
-    """Make what commands measure at a fixed length short; tests of these measurements set lengths of their own."""
+def quick_commands(monkeypatch):
+    """Make short what commands measure at a fixed length, and render no pictures for reports. Tests of these
+    measurements set lengths of their own, and programs in processes of their own have lengths and pictures of users.
+    """
+
+    def blank(path, *_, **__):
+        path.write_bytes(b"\x89PNG" + bytes(6000))
+
+    monkeypatch.setattr("rsl_rl.evaluation.report.write_pictures", blank)
     monkeypatch.setattr("rsl_rl.cli.export.PARITY_SECONDS", 1.0)
     monkeypatch.setattr("rsl_rl.cli.export.PARITY_STEPS", 30)
     few = {"_REPEATS": 1, "_STOPPED": 4, "_WALKING": 0.5, "_SETTLING": 2.5, "_MEASURED": 2.0}
@@ -80,7 +87,7 @@ def short_measurements(monkeypatch):
 
 
 @pytest.fixture
-def rsl_rl_here(monkeypatch, short_measurements):
+def rsl_rl_here(monkeypatch, quick_commands):
     """Run `rsl-rl` with some words in this process, and return its exit code."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "argv", ["rsl-rl"])
