@@ -2,8 +2,11 @@
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -16,8 +19,8 @@ class Programs:
     """Runs Python programs as a user does from a shell.
 
     A process is new where Python gets options, where variables are set that imports may read, and where a child cannot
-    use what its parent has imported. Elsewhere it is a child of ``warm_server.py``, which has imported torch; the
-    server starts with the first of them.
+    use what its parent has imported. Elsewhere it comes from ``warm_server.py``, which has imported torch; the server
+    starts with the first of them.
     """
 
     def __init__(self, folder: Path):
@@ -28,38 +31,98 @@ class Programs:
         self, *command: str, timeout: float = 300, cwd: Path = ROOT, **environment: str
     ) -> subprocess.CompletedProcess:
         """Run ``python *command`` to its end with variables of the environment; return its exit code and output."""
+        with self.start(*command, cwd=cwd, **environment) as program:
+            try:
+                texts = program.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.communicate()
+                raise
+        return subprocess.CompletedProcess(command, program.returncode, *texts)
+
+    def start(self, *command: str, cwd: Path = ROOT, **environment: str):
+        """Start ``python *command``; return the process, whose output can be read as of ``subprocess.Popen``."""
+        command = tuple(map(str, command))
         env = {**os.environ, "COLUMNS": "200", **environment}
         if self._can_fork and command[0] not in ("-X", "-W") and set(environment) <= {"COLUMNS", "PYTHONPATH"}:
-            return self._run_warm(command, timeout, cwd, env)
-        return subprocess.run(
-            [sys.executable, *command], capture_output=True, text=True, timeout=timeout, cwd=cwd, env=env, check=False
-        )
+            folder = Path(tempfile.mkdtemp(dir=self._folder))
+            with self._lock:
+                self._start_server()
+                return WarmProgram(command, {"command": command, "cwd": str(cwd), "env": env}, folder, self._server)
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([sys.executable, *command], cwd=cwd, env=env, text=True, **pipes)
 
-    def _run_warm(self, command, timeout, cwd, env) -> subprocess.CompletedProcess:
-        out, err = self._folder / "out", self._folder / "err"
-        request = {"command": command, "cwd": str(cwd), "env": env, "stdout": str(out), "stderr": str(err)}
-        with self._lock:
-            server = self._start_server()
-            server.stdin.write(json.dumps(request) + "\n")
-            server.stdin.flush()
-            alarm = threading.Timer(timeout, os.kill, (int(server.stdout.readline()), 9))
-            alarm.start()
-            code = int(server.stdout.readline())
-            in_time = alarm.is_alive()
-            alarm.cancel()
-            texts = out.read_text(), err.read_text()
-        if not in_time:
-            raise subprocess.TimeoutExpired(command, timeout, *texts)
-        return subprocess.CompletedProcess(command, code, *texts)
-
-    def _start_server(self) -> subprocess.Popen:
+    def _start_server(self) -> None:
         if self._server is None:
             command = [sys.executable, str(ROOT / "tests" / "warm_server.py")]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            self._server = subprocess.Popen(command, cwd=ROOT, **pipes)
-        return self._server
+            self._server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, text=True)
 
     def close(self) -> None:
         """End the server."""
         if self._server is not None:
             self._server.communicate()
+
+
+class WarmProgram:
+    """A process that the warm server has started, with the methods of ``subprocess.Popen`` that tests use."""
+
+    def __init__(self, args, request: dict, folder: Path, server: subprocess.Popen):
+        self.args, self.returncode = args, None
+        pipes = {name: str(folder / name) for name in ("status", "stdout", "stderr")}
+        for path in pipes.values():
+            os.mkfifo(path)
+        server.stdin.write(json.dumps({**request, **pipes}) + "\n")
+        server.stdin.flush()
+        self._status, self.stdout, self.stderr = (open(path) for path in pipes.values())  # noqa: SIM115
+        self.pid = int(self._status.readline())
+
+    def poll(self):
+        """Return the exit code, None while the process runs."""
+        return self._code_within(0)
+
+    def _code_within(self, seconds):
+        if self.returncode is None and select.select([self._status], [], [], seconds)[0]:
+            self.returncode = int(self._status.readline())
+        return self.returncode
+
+    def wait(self, timeout=None):
+        """Wait for the end; return the exit code."""
+        if self._code_within(timeout) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.returncode
+
+    def communicate(self, timeout=None):
+        """Wait for the end; return what is left of the output."""
+        texts = {}
+        readers = [
+            threading.Thread(target=lambda pipe=pipe: texts.update({pipe: pipe.read()}), daemon=True)
+            for pipe in (self.stdout, self.stderr)
+        ]
+        for reader in readers:
+            reader.start()
+        self.wait(timeout)
+        for reader in readers:
+            reader.join()
+        self.__exit__()
+        return texts[self.stdout], texts[self.stderr]
+
+    def send_signal(self, number):
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        """Ask the process to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        """End the process."""
+        self.send_signal(signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.wait()
+        for pipe in (self._status, self.stdout, self.stderr):
+            pipe.close()

@@ -1,6 +1,7 @@
 """Programs that tests run behave as new processes do."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -51,5 +52,20 @@ def test_program_that_takes_too_long_is_ended(programs, environment):
 def test_warm_server_has_one_thread_as_a_fork_needs(programs):
     if sys.platform != "linux" or torch.cuda.is_available():
         pytest.skip("programs have new processes here")
-    done = programs.run("-c", "import os; print(len(os.listdir(f'/proc/{os.getppid()}/task')))")
-    assert done.stdout == "1\n"
+    code = (
+        "import os; keeper = open(f'/proc/{os.getppid()}/stat').read(); server = keeper.rpartition(')')[2].split()[1]\n"
+        "print(os.readlink(f'/proc/{server}/cwd'), len(os.listdir(f'/proc/{server}/task')))"
+    )
+    assert programs.run("-c", code).stdout == f"{ROOT} 1\n"
+
+
+@pytest.mark.parametrize("environment", [{}, {"NEW": "1"}])
+def test_program_that_is_started_gives_its_output_and_gets_signals(programs, environment):
+    code = "import sys, time; print('first', flush=True); print('no', file=sys.stderr); time.sleep(60)"
+    program = programs.start("-c", code, **environment)
+    assert program.stdout.readline() == "first\n" and program.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        program.wait(timeout=0.1)
+    program.send_signal(signal.SIGTERM)
+    assert program.communicate(timeout=20) == ("", "no\n") and program.returncode == -15 == program.poll()
+    program.terminate()  # which is of no use

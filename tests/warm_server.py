@@ -2,8 +2,8 @@
 
 Importing takes most of the time of a short training. The server imports and does nothing else, so a child is what a new
 process would be after its imports. Requests are lines of JSON on the standard input: ``command`` (a script, ``-m`` or
-``-c``, with arguments), ``cwd``, ``env``, and files for ``stdout`` and ``stderr``. Answers are the child's process ID,
-and its exit code once it has ended.
+``-c``, with arguments), ``cwd``, ``env``, and named pipes for ``stdout``, ``stderr`` and ``status``. The status is a
+line with the process ID, and one with the exit code in the end.
 """
 
 import gc
@@ -30,27 +30,41 @@ MODULES = (
 
 
 def serve() -> list:
-    """Answer requests until there are no more; return the command in each child."""
+    """Answer requests until there are no more; return the command in the process of each program."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, whose programs end by themselves
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     for line in sys.stdin:
-        request = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
+        if os.fork() == 0:
+            request = json.loads(line)
+            keep(request)
             become(request)
             return request["command"]
-        print(pid, flush=True)
-        _, status = os.waitpid(pid, 0)
-        print(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), flush=True)
     sys.exit()
+
+
+def keep(request: dict) -> None:
+    """Return in the process of the program; its parent tells how it ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid:
+        with open(request["status"], "w", buffering=1) as status:
+            print(pid, file=status)
+            _, ending = os.waitpid(pid, 0)
+            print(-os.WTERMSIG(ending) if os.WIFSIGNALED(ending) else os.WEXITSTATUS(ending), file=status)
+        os._exit(0)
 
 
 def become(request: dict) -> None:
     """Have files, folder, environment, and search path of the program."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, path in enumerate((os.devnull, request["stdout"], request["stderr"])):
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if number else os.O_RDONLY)
+        opened = os.open(path, os.O_WRONLY if number else os.O_RDONLY)
         os.dup2(opened, number)
         os.close(opened)
+    unbuffered = bool(request["env"].get("PYTHONUNBUFFERED"))
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stdout.reconfigure(write_through=unbuffered)
+    sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.chdir(request["cwd"])
     former = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ.clear()
