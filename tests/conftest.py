@@ -69,8 +69,8 @@ def run_script(programs):
     return programs.run
 
 
-@pytest.fixture
-def quick_commands(monkeypatch):
+@pytest.fixture(scope="module")
+def quick_commands():
     """Make short what commands measure at a fixed length, and render no pictures for reports. Tests of these
     measurements set lengths of their own, and programs in processes of their own have lengths and pictures of users.
     """
@@ -78,12 +78,14 @@ def quick_commands(monkeypatch):
     def blank(path, *_, **__):
         path.write_bytes(b"\x89PNG" + bytes(6000))
 
-    monkeypatch.setattr("rsl_rl.evaluation.report.write_pictures", blank)
-    monkeypatch.setattr("rsl_rl.cli.export.PARITY_SECONDS", 1.0)
-    monkeypatch.setattr("rsl_rl.cli.export.PARITY_STEPS", 30)
     few = {"_REPEATS": 1, "_STOPPED": 4, "_WALKING": 0.5, "_SETTLING": 2.5, "_MEASURED": 2.0}
-    for name, value in few.items():
-        monkeypatch.setattr(f"rsl_rl.evaluation.endurance.{name}", value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rsl_rl.evaluation.report.write_pictures", blank)
+        patch.setattr("rsl_rl.cli.export.PARITY_SECONDS", 1.0)
+        patch.setattr("rsl_rl.cli.export.PARITY_STEPS", 30)
+        for name, value in few.items():
+            patch.setattr(f"rsl_rl.evaluation.endurance.{name}", value)
+        yield
 
 
 @pytest.fixture
