@@ -617,7 +617,7 @@ def test_audit_go2_prints_the_dead_zones(saved_programs, capsys):
 
 def test_rail_learns_with_camera_memory_curiosity_auxiliary_loss_and_symmetry(saved_programs):
     rail = importlib.import_module("rail")
-    runner = rail.train(iterations=20)
+    runner = rail.train(iterations=10)
     assert mean_reward(rail.Rail(), runner.get_inference_policy()) > 0.6  # doing nothing earns 0, the best about 0.75
     extensions = runner.alg.extensions
     assert [type(extension).__name__ for extension in extensions.all] == ["Curiosity", "PositionLoss", "Symmetry"]
