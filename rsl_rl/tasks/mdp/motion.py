@@ -16,12 +16,12 @@ from torch import Tensor
 from rsl_rl.config.mdp import NotNegative, Positive, Range, Share
 from rsl_rl.motion.clip import Clip, ClipSet, Frame
 from rsl_rl.motion.library import find_clip
-from rsl_rl.motion.rotations import about_vertical, from_vector, multiply, rotate
+from rsl_rl.motion.rotations import from_vector, multiply, rotate
 from rsl_rl.sim.base import LinkStates, RobotPoseVel
 from rsl_rl.tasks.mdp.commands import CommandSource
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.tensors import Stored, Uniform, none_on_cpu, rotate_inverse
+from rsl_rl.utils.tensors import Stored, Uniform, from_yaw, none_on_cpu, rotate_inverse
 
 _FOREVER = 1e9  # [s] a time that no episode reaches
 
@@ -153,7 +153,7 @@ class Reference(Stored):
         clip, time = torch.where(own, self.starts_at[0], clip), torch.where(own, self.starts_at[1], time)
         frame = self.clips.at(clip, time)
         origins = self._levels.origins
-        shift = origins - rotate(about_vertical(heading), frame.link_pos[:, 0])
+        shift = origins - rotate(from_yaw(heading), frame.link_pos[:, 0])
         shift[:, 2] = origins[:, 2]
         self.clip, self.heading = torch.where(mask, clip, self.clip), torch.where(mask, heading, self.heading)
         self.shift = torch.where(mask.unsqueeze(1), shift, self.shift)
@@ -213,7 +213,7 @@ class Reference(Stored):
 
     def _placed(self, frame: Frame, heading: Tensor, shift: Tensor) -> RobotPoseVel:
         """Return moments of the clips, turned and moved."""
-        turn, own = about_vertical(heading), frame.link_quat[:, 0]
+        turn, own = from_yaw(heading), frame.link_quat[:, 0]
         return RobotPoseVel(
             rotate(turn, frame.link_pos[:, 0]) + shift,
             multiply(turn, own),

@@ -18,12 +18,12 @@ from rsl_rl.evaluation.export_parity import sensor_readings
 from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking
 from rsl_rl.motion.clip import ClipSet, load_clip, save_clip
 from rsl_rl.motion.library import find_clip
-from rsl_rl.motion.rotations import about_vertical, multiply, rotate
+from rsl_rl.motion.rotations import multiply, rotate
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.demonstrations import states_of_clips
 from rsl_rl.tasks.mdp import motion_terms
 from rsl_rl.tasks.mdp.motion import MotionStart, Reference, StartSampler
-from rsl_rl.utils.tensors import yaw_of
+from rsl_rl.utils.tensors import from_yaw, yaw_of
 from tests.motions import glide, task_of, write_clips
 
 DT = 0.02
@@ -65,7 +65,7 @@ def test_episodes_start_in_a_frame_of_the_clip_at_the_origin_with_any_heading(en
     torch.testing.assert_close(sim.root_pos[:, 2], frame.link_pos[:, 0, 2], atol=1e-6, rtol=0)
     turned = yaw_of(sim.root_quat) - yaw_of(frame.link_quat[:, 0]) - reference.heading
     torch.testing.assert_close(turned.cos(), torch.ones(6), atol=1e-5, rtol=0)
-    speed = rotate(about_vertical(reference.heading), frame.link_vel[:, 0])
+    speed = rotate(from_yaw(reference.heading), frame.link_vel[:, 0])
     torch.testing.assert_close(sim.root_lin_vel, speed, atol=1e-5, rtol=0)
     assert reference.heading.std() > 0.3 and len(reference.time.unique()) > 3
 
@@ -78,7 +78,7 @@ def test_reference_goes_on_by_a_control_step_and_ends_it_where_the_robot_is_to_b
     for i in range(1, 4):
         torch.testing.assert_close(reference.time, start + i * DT)
         frame = reference.clips.at(clip, start + i * DT)
-        moved = rotate(about_vertical(reference.heading), frame.link_pos[:, 0] - begin.link_pos[:, 0])
+        moved = rotate(from_yaw(reference.heading), frame.link_pos[:, 0] - begin.link_pos[:, 0])
         torch.testing.assert_close(reference.pose_vel.root_pos[:, :2], moved[:, :2], atol=1e-5, rtol=0)
         ahead = reference.clips.at(clip, start + (i + 3) * DT)
         torch.testing.assert_close(reference.ahead.joint_pos[:, 1], ahead.joint_pos)
@@ -116,7 +116,7 @@ def test_terms_of_a_robot_that_is_where_it_is_to_be(env):
 def test_aligned_reference_ignores_place_and_heading_and_the_metrics_do_not(env, x, y, yaw):
     env.reset()
     pose = env.state.part(Reference).pose_vel
-    turn = about_vertical(torch.full((6,), yaw))
+    turn = from_yaw(torch.full((6,), yaw))
     shift = torch.tensor([x, y, 0.0])
     put(env, pose._replace(root_pos=pose.root_pos + shift, root_quat=multiply(turn, pose.root_quat)))
     state, distance = env.state, math.hypot(x, y)
