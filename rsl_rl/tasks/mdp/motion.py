@@ -289,6 +289,23 @@ class Motion(CommandSource):
         super().__init__(task, ((-1e9, 1e9),) * (2 * len(task.sim.joint_names)), _FOREVER)
         self._task = task
 
+    @property
+    def clips(self) -> Tuple[str, ...]:
+        return self.reference.names
+
+    def sequences(self, loop_time: float) -> List[Frame]:
+        return self.reference.sequences(loop_time)
+
+    def play_from_start(self) -> None:
+        robots = torch.arange(len(self._age), device=self._age.device)
+        self.reference.start_at(robots % len(self.clips), torch.zeros_like(self.reference.time))
+
+    def recorded(self) -> Dict[str, Tensor]:
+        """Return the pose "reference" [N, 7 + J], and the number of the "clip" that each robot follows [N]."""
+        wanted = self.reference.pose_vel
+        pose = torch.cat((wanted.root_pos, wanted.root_quat, wanted.joint_pos), dim=1)
+        return {"reference": pose, "clip": self.reference.clip}
+
     def due(self) -> Tensor:
         self.reference.advance()
         return torch.zeros_like(self._age, dtype=torch.bool)

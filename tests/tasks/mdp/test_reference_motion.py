@@ -9,13 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from configs.go2_flat import flat_task
 from deploy.onnx_policy import Policy
 from deploy.references import References
 from rsl_rl.cli.export import write_references
 from rsl_rl.config.mdp import CommandTerm, ObservationGroupConfig, ObservationTerm
 from rsl_rl.contracts.contract import plain_mapping
 from rsl_rl.evaluation.export_parity import sensor_readings
-from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking
+from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking, tracks_motions
+from rsl_rl.evaluation.playback import make_clip, run_playback
 from rsl_rl.motion.clip import ClipSet, load_clip, save_clip
 from rsl_rl.motion.library import find_clip
 from rsl_rl.motion.rotations import multiply, rotate
@@ -366,7 +368,7 @@ def test_controller_of_a_policy_with_a_style_is_told_the_style(clips):
 def test_references_of_a_file_are_those_of_the_simulation_from_where_the_robot_is(clips, tmp_path):
     env = task_of(clips, num_envs=4).build(seed=4)
     reference = env.state.part(Reference)
-    path = write_references(tmp_path / "references.npz", reference)
+    path = write_references(tmp_path / "references.npz", env.commands)
     policy = Policy(description_of(env), lambda obs: [np.zeros((1, 12), np.float32)])
     reference.start_at(torch.tensor([0, 1, 0, 1]), torch.zeros(4))
     env.reset()
@@ -449,3 +451,20 @@ def test_random_numbers_of_a_step_do_not_depend_on_who_restarts(clips):
         MotionStart(env.context)(mask)
         states.append(env.context.generator.get_state())
     assert torch.equal(*states)
+
+
+def test_playback_shows_each_clip_from_its_first_frame_and_the_reference_as_a_ghost(clips):
+    env = task_of(clips, num_envs=4).build(seed=2)
+
+    def still(obs):
+        return torch.zeros(4, 12)
+
+    still.reset = lambda dones=None: None
+    recording = run_playback(env, still, 0.1)
+    assert recording["clip"].tolist() == [[0, 1, 0, 1]] * 5
+    assert (env.state.part(Reference).time < 0.15).all()
+    film = make_clip(recording, env)
+    assert film.captions[0].startswith("glide    commanded")
+    np.testing.assert_allclose(film.ghosts[0, :, 7:], recording["reference"][0, :, 7:])
+    assert tracks_motions(env) and env.commands.clips == ("glide", "once")
+    assert not tracks_motions(replace(flat_task(), num_envs=2).build())
