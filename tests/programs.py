@@ -73,8 +73,15 @@ class WarmProgram:
             os.mkfifo(path)
         server.stdin.write(json.dumps({**request, **pipes}) + "\n")
         server.stdin.flush()
-        self._status, self.stdout, self.stderr = (open(path) for path in pipes.values())  # noqa: SIM115
+        status = os.open(pipes["status"], os.O_RDONLY | os.O_NONBLOCK)
+        while not select.select([status], [], [], 1.0)[0]:
+            if server.poll() is not None:
+                os.close(status)
+                raise RuntimeError(f"tests/warm_server.py has ended with code {server.returncode}")
+        os.set_blocking(status, True)
+        self._status = open(status)  # noqa: SIM115
         self.pid = int(self._status.readline())
+        self.stdout, self.stderr = open(pipes["stdout"]), open(pipes["stderr"])  # noqa: SIM115
 
     def poll(self):
         """Return the exit code, None while the process runs."""

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from tests.programs import ROOT
+from tests.programs import ROOT, Programs
 
 SHOW = "import os, sys; print(__name__, sys.argv, sys.path[0], os.getcwd(), os.environ['COLUMNS'])"
 
@@ -57,6 +57,18 @@ def test_warm_server_has_one_thread_as_a_fork_needs(programs):
         "print(os.readlink(f'/proc/{server}/cwd'), len(os.listdir(f'/proc/{server}/task')))"
     )
     assert programs.run("-c", code).stdout == f"{ROOT} 1\n"
+
+
+def test_warm_server_that_has_ended_is_an_error(tmp_path, monkeypatch):
+    if sys.platform != "linux" or torch.cuda.is_available():
+        pytest.skip("programs have new processes here")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "warm_server.py").write_text("input(); raise SystemExit(3)")
+    monkeypatch.setattr("tests.programs.ROOT", tmp_path)
+    programs = Programs(tmp_path)
+    with pytest.raises(RuntimeError, match="has ended with code 3"):
+        programs.run("-c", "pass")
+    programs.close()
 
 
 @pytest.mark.parametrize("environment", [{}, {"NEW": "1"}])
