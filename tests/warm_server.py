@@ -6,6 +6,7 @@ process would be after its imports. Requests are lines of JSON on the standard i
 line with the process ID, and one with the exit code in the end.
 """
 
+import contextlib
 import gc
 import importlib
 import json
@@ -32,8 +33,10 @@ MODULES = (
 def serve() -> list:
     """Answer requests until there are no more; return the command in the process of each program."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, whose programs end by themselves
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     for line in sys.stdin:
+        with contextlib.suppress(ChildProcessError):  # there are none
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
         if os.fork() == 0:
             request = json.loads(line)
             keep(request)
@@ -44,7 +47,6 @@ def serve() -> list:
 
 def keep(request: dict) -> None:
     """Return in the process of the program; its parent tells how it ends."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
     if pid:
         with open(request["status"], "w", buffering=1) as status:
