@@ -56,12 +56,8 @@ def _warm_worker(programs, monkeypatch):
         done = programs.run("-c", WORKER, *words[3:], timeout=timeout, cwd=os.getcwd())
         return subprocess.CompletedProcess(words, done.returncode, done.stdout.encode(), done.stderr.encode())
 
-    monkeypatch.setattr(
-        command, "subprocess", SimpleNamespace(**{name: getattr(subprocess, name) for name in NAMES}, run=run)
-    )
-
-
-NAMES = ("DEVNULL", "TimeoutExpired")  # of subprocess, which the command uses
+    known = {"DEVNULL": subprocess.DEVNULL, "TimeoutExpired": subprocess.TimeoutExpired}
+    monkeypatch.setattr(command, "subprocess", SimpleNamespace(run=run, **known))
 
 
 def adopt(file, *flags):
