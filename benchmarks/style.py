@@ -40,7 +40,7 @@ def measure(
         task = replace(task, commands=task.commands.with_params("style", only=style))
     env = task.build("cpu", seed=seed)
     policy = load_policy(cfg, env, folder, checkpoint).policy
-    metrics, recorder = GaitMetrics(env.cfg, env.robot), Recorder(num_envs, env.action_scale)
+    metrics, recorder = GaitMetrics(env.cfg, env.robot), Recorder(env, num_envs)
     env.observers += [metrics, recorder]
     for _ in run(env, policy, round(seconds / env.cfg.sim.control_dt)):
         pass

@@ -25,7 +25,7 @@ from typing import Any, Dict, List, Mapping, Sequence, TextIO, Tuple
 import numpy as np
 from onnx_policy import with_robot
 from policy_records import READINGS, reading_columns, target_columns
-from robot_loop import Driver, connect_driver, drive, take_signals, tell_end
+from robot_loop import Driver, connect_driver, drive, run_program, tell_end
 
 LOGGED = {
     **{name: READINGS[name] for name in ("base_quat", "base_ang_vel", "joint_pos", "joint_vel")},
@@ -164,19 +164,13 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, Motion]:
 
 def main() -> int:
     args = parse()
-    take_signals()
-    try:
-        driver, motion = connect(args)
-    except KeyboardInterrupt:
-        print("excite.py: interrupted before the robot was connected; nothing was sent", file=sys.stderr)
-        return 130
-    except BaseException as error:  # of any kind, from the driver
-        told = " ".join(str(error).split()) or type(error).__name__
-        print(f"excite.py: {told}", file=sys.stderr)
-        return 2
-    reason = drive(driver, motion, (0.0, 0.0, 0.0), motion.seconds, args.stand_seconds)
-    motion.reset()
-    return tell_end(reason, f"log: {args.log}")
+
+    def play(driver: Driver, motion: Motion) -> int:
+        reason = drive(driver, motion, (0.0, 0.0, 0.0), motion.seconds, args.stand_seconds)
+        motion.reset()
+        return tell_end(reason, f"log: {args.log}")
+
+    return run_program("excite.py", lambda: connect(args), play)
 
 
 if __name__ == "__main__":

@@ -300,20 +300,29 @@ def tell_end(reason: str, counts: str) -> int:
     return {TIME_OVER: 0, INTERRUPTED: 130, INTERRUPTED + NOT_DAMPED: 130}.get(reason, 1)
 
 
-def main() -> int:
-    args = parse()
+def run_program(name: str, connect: Callable[[], Tuple[Driver, Any]], play: Callable[[Driver, Any], int]) -> int:
+    """Connect a robot and play what it is to do; return the exit code. What goes wrong before is one line."""
     take_signals()
     try:
-        driver, policy = connect(args)
+        driver, played = connect()
     except KeyboardInterrupt:
-        print("robot_loop.py: interrupted before the robot was connected; nothing was sent", file=sys.stderr)
+        print(f"{name}: interrupted before the robot was connected; nothing was sent", file=sys.stderr)
         return 130
     except BaseException as error:  # of any kind, from the driver
         told = isinstance(error, (ValueError, OSError, ImportError))
-        print(f"robot_loop.py: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
+        print(f"{name}: {' '.join(str(error).split()) if told else _one_line(error)}", file=sys.stderr)
         return 2
-    reason = drive(driver, policy, args.command, args.seconds, args.stand_seconds)
-    return tell_end(reason, f"policy: {policy.counts}")
+    return play(driver, played)
+
+
+def main() -> int:
+    args = parse()
+
+    def walk(driver: Driver, policy: OnnxPolicy) -> int:
+        reason = drive(driver, policy, args.command, args.seconds, args.stand_seconds)
+        return tell_end(reason, f"policy: {policy.counts}")
+
+    return run_program("robot_loop.py", lambda: connect(args), walk)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each program that tests start compiles the package anew
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Programs that tests start are not measured for coverage, which would take a third of the time of all tests.
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
@@ -27,11 +28,10 @@ from rsl_rl.cli.signals import SIGNALS
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
+from tests.programs import ROOT, Programs
 
 settings.register_profile("shared machine", deadline=None)  # a neighbour's load is no failure
 settings.load_profile("shared machine")
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -55,21 +55,41 @@ def small_cfg() -> LearnConfig:
     )
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """What runs programs of the checkout."""
+    programs = Programs(tmp_path_factory.mktemp("programs"))
+    yield programs
+    programs.close()
+
+
 @pytest.fixture
-def run_script(tmp_path: Path):
+def run_script(programs):
     """Run a script of the checkout as a user would; its logs go to the checkout's own logs/ unless it only reads."""
+    return programs.run
 
-    def run(*command: str, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess:
-        env = {**os.environ, "COLUMNS": "200", **environment}
-        return subprocess.run(
-            [sys.executable, *command], capture_output=True, text=True, timeout=timeout, cwd=ROOT, env=env, check=False
-        )
 
-    return run
+@pytest.fixture(scope="module")
+def quick_commands():
+    """Make short what commands measure at a fixed length, and render no pictures for reports. Tests of these
+    measurements set lengths of their own, and programs in processes of their own have lengths and pictures of users.
+    """
+
+    def blank(path, *_, **__):
+        path.write_bytes(b"\x89PNG" + bytes(6000))
+
+    few = {"_REPEATS": 1, "_STOPPED": 4, "_WALKING": 0.5, "_SETTLING": 2.5, "_MEASURED": 2.0}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rsl_rl.evaluation.report.write_pictures", blank)
+        patch.setattr("rsl_rl.cli.export.PARITY_SECONDS", 1.0)
+        patch.setattr("rsl_rl.cli.export.PARITY_STEPS", 30)
+        for name, value in few.items():
+            patch.setattr(f"rsl_rl.evaluation.endurance.{name}", value)
+        yield
 
 
 @pytest.fixture
-def rsl_rl_here(monkeypatch):
+def rsl_rl_here(monkeypatch, quick_commands):
     """Run `rsl-rl` with some words in this process, and return its exit code."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "argv", ["rsl-rl"])

@@ -28,12 +28,19 @@ CLOCKS = ("collect_s", "learn_s", "steps_per_s")
 CLOCK_FOLDERS = ("ranks/", "communication/")
 
 
+def start_python(*command):
+    """Start Python in the checkout."""
+    command = [sys.executable, *command]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+
+
 class Training:
     """A run of scripts/train.py that may be killed."""
 
-    def __init__(self, arguments, experiment, name, num_ranks=1):
+    def __init__(self, arguments, experiment, name, num_ranks=1, start=None):
         self.launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={num_ranks}"] if num_ranks > 1 else []
         self.command = [str(ROOT / "scripts" / "train.py"), *arguments, "--experiment_name", experiment]
+        self.start_python = start or start_python
         self.num_ranks, self.num_kills = num_ranks, 0
         self.experiment, self.name = ROOT / "logs" / experiment, name
 
@@ -46,8 +53,7 @@ class Training:
         """Start it, or go on with it."""
         going_on = ["--resume", "--load_run", self.folder.name] if self.folder else ["--run_name", self.name]
         launcher = [*self.launcher, "--master_port", str(free_port())] if self.launcher else []
-        command = [sys.executable, *launcher, *self.command, *going_on]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        return self.start_python(*launcher, *self.command, *going_on)
 
     def choose_victim(self, process):
         """The process to kill and its name: the training, or one of its ranks, twice in turn."""
@@ -157,11 +163,11 @@ def same(a, b):
     return torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
 
 
-def kill_and_resume(arguments, iterations, kills, seed, within=1.0, num_ranks=1):
-    """Do what the module says; yield a line on each kill, and one at the end."""
+def kill_and_resume(arguments, iterations, kills, seed, within=1.0, num_ranks=1, start=None):
+    """Do what the module says; yield a line on each kill, and one at the end. ``start`` starts Python."""
     experiment, draw = f"kill-{uuid.uuid4().hex[:8]}", random.Random(seed)
     arguments = [*arguments, "--max_iterations", str(iterations)]
-    whole, cut = (Training(arguments, experiment, name, num_ranks) for name in ("whole", "cut"))
+    whole, cut = (Training(arguments, experiment, name, num_ranks, start) for name in ("whole", "cut"))
     try:
         whole.finish()
         for i in range(kills):

@@ -7,8 +7,8 @@ import torch
 from configs.go2_track import track_task
 from rsl_rl.motion.clip import save_clip
 from rsl_rl.motion.kinematics import Kinematics, build_clip
-from rsl_rl.motion.rotations import about_vertical
 from rsl_rl.robots import ROBOTS
+from rsl_rl.utils.tensors import from_yaw
 
 FPS = 50.0
 
@@ -21,7 +21,7 @@ def glide(loop=True, speed=0.4, rate=0.5, frames=26, sway=0.2, name="glide"):
     pos = torch.stack((speed / rate * angle.sin(), speed / rate * (1 - angle.cos()), torch.full_like(time, 0.3)), dim=1)
     default = torch.tensor(ROBOTS.load("go2").default_joint_pos, dtype=torch.float64)
     wave = (2 * torch.pi * time / time[-1]).sin().unsqueeze(1) * torch.linspace(-sway, sway, 12, dtype=torch.float64)
-    return build_clip(kinematics, pos, about_vertical(angle), default + wave, FPS, name, loop)
+    return build_clip(kinematics, pos, from_yaw(angle), default + wave, FPS, name, loop)
 
 
 def write_clips(folder):

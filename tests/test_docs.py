@@ -334,13 +334,12 @@ def arguments_of(command):
 
 
 @pytest.fixture(scope="module")
-def finished_run(tmp_path_factory, pytestconfig):
+def finished_run(programs, pytestconfig):
     """A run of go2_flat with the checkpoints of two iterations."""
     logs = pytestconfig.rootpath / "logs"
     experiment = f"docs-{uuid.uuid4().hex[:8]}"
     command = ["scripts/train.py", "--task", "go2_flat", *TINY, "--max_iterations", "2", "--save_interval", "1"]
-    command = [sys.executable, *command, "--experiment_name", experiment]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=pytestconfig.rootpath, check=False)
+    done = programs.run(*command, "--experiment_name", experiment)
     assert done.returncode == 0, done.stderr
     yield next((logs / experiment).iterdir())
     shutil.rmtree(logs / experiment, ignore_errors=True)
@@ -618,7 +617,7 @@ def test_audit_go2_prints_the_dead_zones(saved_programs, capsys):
 
 def test_rail_learns_with_camera_memory_curiosity_auxiliary_loss_and_symmetry(saved_programs):
     rail = importlib.import_module("rail")
-    runner = rail.train(iterations=20)
+    runner = rail.train(iterations=10)
     assert mean_reward(rail.Rail(), runner.get_inference_policy()) > 0.6  # doing nothing earns 0, the best about 0.75
     extensions = runner.alg.extensions
     assert [type(extension).__name__ for extension in extensions.all] == ["Curiosity", "PositionLoss", "Symmetry"]

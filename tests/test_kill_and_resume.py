@@ -6,9 +6,9 @@ from tests.kill_and_resume import kill_and_resume
 
 
 @pytest.mark.parametrize("task", ["recall", pytest.param("toy", marks=pytest.mark.slow)])
-def test_a_killed_training_goes_on_bit_by_bit(task):
+def test_a_killed_training_goes_on_bit_by_bit(task, programs):
     arguments = ["--task", task, "--num_envs", "16", "--save_interval", "2"]
-    said = list(kill_and_resume(arguments, iterations=60, kills=2, seed=1))
+    said = list(kill_and_resume(arguments, iterations=24, kills=2, seed=1, within=0.3, start=programs.start))
     assert said[1].startswith("killed") and "2 kills: weights, optimiser, physics" in said[2]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 import uuid
 from pathlib import Path
 
@@ -31,15 +30,9 @@ def folder_of(root: Path, experiment: str) -> Path:
     return root / "logs" / experiment
 
 
-def test_help_of_all_flags_answers_at_once_and_explains_every_setting(run_script):
-    run_script("scripts/train.py", "--help")  # the first call fills the disk's cache
-    durations = []
-    for _ in range(3):
-        began = time.perf_counter()
-        done = run_script("scripts/train.py", "--help", "all", "--task", "go2_flat")
-        durations.append(time.perf_counter() - began)
+def test_help_of_all_flags_explains_every_setting(run_script):
+    done = run_script("scripts/train.py", "--help", "all", "--task", "go2_flat")
     assert done.returncode == 0
-    print(f"--help took {min(durations):.2f} s")
     for words in (
         "--num_envs",
         "--algorithm.desired_kl",

@@ -45,14 +45,12 @@ def experiment(root):
     shutil.rmtree(root / "logs" / name, ignore_errors=True)
 
 
-def train(root, experiment, phase, *signals):
+def train(run_script, experiment, phase, *signals):
     target, call = PHASES[phase]
     arguments = ["--task", "toy", "--experiment_name", experiment, "--max_iterations", "100000"]
     arguments += ["--save_interval", "3", "--algorithm.num_learning_epochs", "2"]
     code = DRIVER.format(target=target, call=call, signals=[int(number) for number in signals], arguments=arguments)
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120, check=False
-    )
+    return run_script("-c", code, timeout=120)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def train(root, experiment, phase, *signals):
     ],
 )
 def test_a_signal_ends_the_iteration_and_the_run_goes_on_later(run_script, root, experiment, phase, number, code):
-    done = train(root, experiment, phase, number)
+    done = train(run_script, experiment, phase, number)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     before, _, after = done.stdout.partition("struck")
@@ -82,20 +80,20 @@ def test_a_signal_ends_the_iteration_and_the_run_goes_on_later(run_script, root,
     assert lines == list(range(1, last + 2))
 
 
-def test_a_second_interrupt_leaves_at_once(root, experiment):
-    done = train(root, experiment, "rollout", signal.SIGINT, signal.SIGINT)
+def test_a_second_interrupt_leaves_at_once(run_script, root, experiment):
+    done = train(run_script, experiment, "rollout", signal.SIGINT, signal.SIGINT)
     assert done.returncode == 130 and "stopped at once" in done.stderr and "Traceback" not in done.stderr
     assert "iteration 3" not in done.stdout
     (run,) = (root / "logs" / experiment).iterdir()
     assert (run / "model_0.pt").exists()
 
 
-def test_a_training_under_nohup_outlives_its_terminal(root, experiment):
+def test_a_training_under_nohup_outlives_its_terminal(run_script, root, experiment):
     target, call = PHASES["rollout"]
     arguments = ["--task", "toy", "--experiment_name", experiment, "--max_iterations", "4"]
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     code += DRIVER.format(target=target, call=call, signals=[int(signal.SIGHUP)], arguments=arguments)
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
+    done = run_script("-c", code, timeout=120)
     assert done.returncode == 0 and "struck" in done.stdout, done.stderr
     (run,) = (root / "logs" / experiment).iterdir()
     assert (run / "model_4.pt").exists()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any, Dict, List, Sequence
 
 import torch
 from torch import Tensor, nn
+
+_add_param_group, _state_dict, _load_state_dict = (
+    inspect.unwrap(getattr(torch.optim.Optimizer, name))
+    for name in ("add_param_group", "state_dict", "load_state_dict")
+)  # torch wraps them for torch.compile, which does not see them here, and which takes a second to import
 
 _NUMBERS_AT_ONCE = 1 << 16
 """Parameters whose values, gradients and moments fit into the cache of one CPU core."""
@@ -46,6 +52,10 @@ class FlatAdam(torch.optim.Optimizer):
         self._parts = list(zip(*(tensor.split(part) for tensor in flat)))  # a step is computed part by part
         self.attach()
         self._name_state()
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """Add the parameters, as torch.optim.Optimizer does when it is constructed."""
+        _add_param_group(self, param_group)
 
     @torch.no_grad()
     def attach(self) -> None:
@@ -115,7 +125,7 @@ class FlatAdam(torch.optim.Optimizer):
 
     def state_dict(self) -> Dict[str, Any]:
         """Return the state as torch.optim.Adam keeps it, with a count of steps for each parameter."""
-        state = super().state_dict()
+        state = _state_dict(self)
         state["state"] = {i: {**own, "step": self._step.clone()} for i, own in state["state"].items()}
         return state
 
@@ -128,7 +138,7 @@ class FlatAdam(torch.optim.Optimizer):
                     raise ValueError(
                         f"{name} of a parameter {list(parameter.shape)} has the shape {list(moment.shape)}"
                     )
-        super().load_state_dict(state_dict)
+        _load_state_dict(self, state_dict)
         self._learning_rate.fill_(float(self.param_groups[0]["lr"]))
         self.param_groups[0]["lr"] = self._learning_rate
         for name, flat in (("exp_avg", self._first), ("exp_avg_sq", self._second)):

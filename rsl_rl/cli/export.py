@@ -35,7 +35,7 @@ from rsl_rl.exporters.c import export_c
 from rsl_rl.runners.inference import InferencePolicy
 from rsl_rl.runners.loading import LoadedPolicy
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.mdp.motion import Reference
+from rsl_rl.tasks.mdp.commands import Commands
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.git_state import commit_of
 
@@ -84,10 +84,10 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") 
     description = folder / "policy.json"
     atomic_write(description, (json.dumps(content, indent=2) + "\n").encode())
     print(f"policy: {description} (inputs, outputs, joint order, scales, gains)")
-    if isinstance(env, LeggedRobot) and env.state.has_part(Reference):
+    if isinstance(env, LeggedRobot) and env.commands.clips:
         reference = Path(str(runs.__file__)).with_name("references.py")
         atomic_write(folder / reference.name, reference.read_bytes())
-        print(f"references: {write_references(folder / 'references.npz', env.state.part(Reference))} (the clips)")
+        print(f"references: {write_references(folder / 'references.npz', env.commands)} (the clips)")
     if isinstance(env, LeggedRobot):
         deploy = Path(str(runs.__file__)).parent
         for name in ON_THE_ROBOT:
@@ -101,10 +101,10 @@ REFERENCE_TIME = 20.0
 """Time for which a file of references has a loop [s]."""
 
 
-def write_references(path: Path, reference: Reference) -> Path:
+def write_references(path: Path, commands: Commands) -> Path:
     """Write the reference motions of a task at its control rate, for references.py."""
-    arrays: Dict[str, Any] = {"clips": np.array(reference.names, dtype=np.str_)}
-    for i, frame in enumerate(reference.sequences(REFERENCE_TIME)):
+    arrays: Dict[str, Any] = {"clips": np.array(commands.clips, dtype=np.str_)}
+    for i, frame in enumerate(commands.sequences(REFERENCE_TIME)):
         arrays[f"{i}.joint_pos"], arrays[f"{i}.joint_vel"] = (
             frame.joint_pos.cpu().numpy(),
             frame.joint_vel.cpu().numpy(),

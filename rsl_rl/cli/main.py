@@ -1,5 +1,7 @@
 """The command `rsl-rl`: choose a subcommand."""
 
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -84,6 +86,8 @@ def run_script(name: str) -> int:
 
 
 def _run(name: str, argv: List[str]) -> int:
+    atexit.unregister(gc.freeze)  # of an earlier command in this process
+    atexit.register(gc.freeze)  # or the last collection of the process looks at every object of torch
     try:
         if name == "list":
             code = print_tasks(argv)

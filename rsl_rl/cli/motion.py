@@ -174,6 +174,8 @@ def _export(flags: argparse.Namespace) -> int:
         raise ValueError(f"clips are not written as '{flags.format}'; known: mjlab_npz")
     clip = _load(flags.clip)
     if flags.seconds is not None:
+        if not clip.loop:
+            raise ValueError(f"the clip '{clip.name}' does not loop; leave out --seconds")
         clip = repeated(clip, flags.seconds)
     if flags.model is not None:
         if not flags.model.is_file():

@@ -19,7 +19,6 @@ from rsl_rl.evaluation.endurance import Endurance, JoystickResult, merge
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
 from rsl_rl.evaluation.motion_tracking import ClipResult, merge_clips
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.mdp.motion import Reference
 from rsl_rl.tasks.robot_state import RobotState
 
 RESAMPLES = 10_000
@@ -41,9 +40,9 @@ _NAMED_JOINTS = 3  # in a warning
 class Recorder:
     """An observer of :class:`LeggedRobot` that records every step of the first robots."""
 
-    def __init__(self, num_robots: int, action_scale: Tensor):
-        self._n = num_robots
-        self._action_scale = action_scale  # [J] [rad] per unit of action
+    def __init__(self, env: LeggedRobot, num_robots: int):
+        self._n, self._commands = num_robots, env.commands
+        self._action_scale = env.action_scale  # [J] [rad] per unit of action
         self._steps: List[Dict[str, Tensor]] = []
 
     def __call__(self, state: RobotState, done: Tensor) -> None:
@@ -60,12 +59,8 @@ class Recorder:
             "torque": state.joint_torque,  # [n, J] [N m]
             "done": done,  # [n]
             "fallen": done & ~state.timed_out,  # [n]
+            **self._commands.recorded(),
         }
-        if state.has_part(Reference):
-            reference = state.part(Reference)
-            wanted = reference.pose_vel
-            step["reference"] = torch.cat((wanted.root_pos, wanted.root_quat, wanted.joint_pos), dim=1)  # [n, 7 + J]
-            step["clip"] = reference.clip  # [n] that each robot follows
         self._steps.append({name: value[: self._n].clone() for name, value in step.items()})
 
     def result(self) -> Dict[str, Tensor]:
@@ -97,7 +92,7 @@ def evaluate(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> Dict[str
 @torch.no_grad()
 def evaluate_seed(env: LeggedRobot, policy: ActingPolicy, seconds: float) -> SeedResult:
     """Run every robot for a time [s]; return metrics, falls, tracking errors and a recording."""
-    metrics, recorder = GaitMetrics(env.cfg, env.robot), Recorder(1, env.action_scale)
+    metrics, recorder = GaitMetrics(env.cfg, env.robot), Recorder(env, 1)
     env.observers += [metrics, recorder]
     for _ in run(env, policy, round(seconds / env.cfg.sim.control_dt)):
         pass

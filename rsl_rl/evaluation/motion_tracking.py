@@ -40,7 +40,7 @@ class ClipResult(NamedTuple):
 
 def tracks_motions(env: LeggedRobot) -> bool:
     """Return whether the robots of a task follow reference motions."""
-    return env.state.has_part(Reference)
+    return bool(env.commands.clips)
 
 
 def for_tracking(cfg: LeggedRobotConfig) -> LeggedRobotConfig:

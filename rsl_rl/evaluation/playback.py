@@ -17,7 +17,6 @@ from rsl_rl.evaluation.conditions import ActingPolicy, for_evaluation, run, with
 from rsl_rl.evaluation.endurance import FAILURES, FailureJudge
 from rsl_rl.evaluation.evaluate import Recorder
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.mdp.motion import Reference
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.files import make_folder
 from rsl_rl.utils.tensors import heading
@@ -69,10 +68,8 @@ def run_playback(
     :class:`Recorder`."""
     if script:
         env.commands.sources["velocity"] = ScriptedCommands(env, script)
-    if env.state.has_part(Reference):  # each robot shows a clip from its first frame on
-        reference = env.state.part(Reference)
-        reference.start_at(torch.arange(env.num_envs, device=env.device) % len(reference.names), 0 * reference.time)
-    recorder = Recorder(env.num_envs, env.action_scale)
+    env.commands.play_from_start()
+    recorder = Recorder(env, env.num_envs)
     env.observers.append(recorder)
     for _ in run(env, policy, round(seconds / env.cfg.sim.control_dt)):
         pass
@@ -152,8 +149,7 @@ def make_clip(recording: Mapping[str, Tensor], env: LeggedRobot, title: str = ""
     poses = recording["pose"][::stride]
     clip = VideoClip(env.robot.model_path, poses.double().numpy(), captions, 1 / (stride * control_dt))
     if "reference" in recording:
-        names = env.state.part(Reference).names
-        followed = [names[i] for i in recording["clip"][::stride, 0].tolist()]
+        followed = [env.commands.clips[i] for i in recording["clip"][::stride, 0].tolist()]
         captions = [f"{name}    {caption}" for name, caption in zip(followed, captions)]
         clip = clip._replace(captions=captions, ghosts=recording["reference"][::stride].double().numpy())
     if env.terrain is None:

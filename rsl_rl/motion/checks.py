@@ -102,7 +102,7 @@ def check(clip: Clip, kinematics: Kinematics, legs: Legs) -> List[Finding]:
         fastest = float(torch.where(skating, feet.speed, torch.zeros_like(feet.speed)).max())
         what = f"{_named(legs, skating)} slide on the floor at up to {fastest:.2f} m/s"
         found.append(_finding("skating", skating.any(dim=1), what))
-    stretches = [(a, b) for a, b in _stretches(~feet.standing.any(dim=1)) if b - a >= FLOATING * clip.fps]
+    stretches = [(a, b) for a, b in stretches_of(~feet.standing.any(dim=1)) if b - a >= FLOATING * clip.fps]
     if stretches:
         height = float((feet.position[..., 2].amin(dim=1) - legs.radius).max())
         what = f"no foot touches the floor for over {FLOATING:g} s; the lowest is up to {100 * height:.1f} cm above it"
@@ -178,7 +178,7 @@ def _hold_feet(pos: Tensor, quat: Tensor, joint_pos: Tensor, fps: float, legs: L
     world = pos.unsqueeze(1) + rotate(quat.unsqueeze(1), feet.position)
     wanted, width = world.clone(), max(1, round(0.1 * fps))
     for foot in range(world.shape[1]):
-        low = _stretches(world[:, foot, 2] < legs.radius + 2 * NEAR)
+        low = stretches_of(world[:, foot, 2] < legs.radius + 2 * NEAR)
         change, weight = torch.zeros_like(world[:, foot, :2]), torch.zeros(len(world), dtype=torch.float64)
         for first, last in low:
             mean = world[first : last + 1, foot, :2].mean(dim=0)
@@ -216,11 +216,11 @@ def _named(legs: Legs, mask: Tensor) -> str:
 
 
 def _finding(kind: str, mask: Tensor, what: str) -> Finding:
-    stretches = tuple(_stretches(mask))
+    stretches = tuple(stretches_of(mask))
     return Finding(kind, stretches, f"{_listed(stretches)}: {what}")
 
 
-def _stretches(mask: Tensor) -> List[Tuple[int, int]]:
+def stretches_of(mask: Tensor) -> List[Tuple[int, int]]:
     """Return the first and last row of each stretch of a mask [F]."""
     edges = torch.cat((torch.zeros(1), mask.float(), torch.zeros(1))).diff()
     starts, ends = (edges > 0).nonzero().squeeze(1).tolist(), (edges < 0).nonzero().squeeze(1).tolist()

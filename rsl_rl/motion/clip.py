@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.motion.rotations import about_vertical, continuous, multiply, slerp, turn_between
+from rsl_rl.motion.rotations import continuous, multiply, slerp, turn_between, turned
 from rsl_rl.utils.files import atomic_write, read_file
+from rsl_rl.utils.tensors import from_yaw
 
 FORMAT = 1
 """Version of the file format."""
@@ -213,7 +214,7 @@ class ClipSet:
         self._turn = turns.to(device)  # [M] rad about the vertical in a round
         ends = torch.stack([clip.root_pos[[0, -1], :2] for clip in clips])  # [M, 2, 2]
         # a point x of a round is at R x + shift in the next one
-        self._shift = (ends[:, 1] - _turned(ends[:, 0], turns)).to(device)  # [M, 2]
+        self._shift = (ends[:, 1] - turned(ends[:, 0], turns)).to(device)  # [M, 2]
 
     def at(self, clip: Tensor, time: Tensor) -> Frame:
         """Return the moments at times [N] s of clips [N] int64.
@@ -240,24 +241,17 @@ class ClipSet:
         ratio = torch.where(
             small, rounds, (rounds * half).sin() / torch.where(small, torch.ones_like(half), half.sin())
         )
-        moved = _turned(self._shift[clip], (rounds - 1) * half) * ratio.unsqueeze(1)
+        moved = turned(self._shift[clip], (rounds - 1) * half) * ratio.unsqueeze(1)
         pos, vel, ang_vel = (_turned_3d(x, angle) for x in (pos, vel, ang_vel))
         pos = torch.cat((pos[..., :2] + moved.unsqueeze(1), pos[..., 2:]), dim=2)
-        quat = multiply(about_vertical(angle).unsqueeze(1).expand_as(quat), quat)
+        quat = multiply(from_yaw(angle).unsqueeze(1).expand_as(quat), quat)
         still = ~loops & ((time < 0) | (time > length))
         joint_vel = joint_vel.masked_fill(still.unsqueeze(1), 0.0)
         vel, ang_vel = (x.masked_fill(still[:, None, None], 0.0) for x in (vel, ang_vel))
         return Frame(joint_pos, joint_vel, pos, quat, vel, ang_vel)
 
 
-def _turned(vector: Tensor, angle: Tensor) -> Tensor:
-    """Turn horizontal vectors [N, 2] by angles [N]."""
-    c, s = angle.cos(), angle.sin()
-    x, y = vector.unbind(-1)
-    return torch.stack((c * x - s * y, s * x + c * y), dim=-1)
-
-
 def _turned_3d(vector: Tensor, angle: Tensor) -> Tensor:
     """Turn vectors [N, L, 3] about the vertical by angles [N]."""
     angle = angle.unsqueeze(1).expand(vector.shape[:2])
-    return torch.cat((_turned(vector[..., :2], angle), vector[..., 2:]), dim=-1)
+    return torch.cat((turned(vector[..., :2], angle), vector[..., 2:]), dim=-1)

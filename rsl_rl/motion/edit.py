@@ -10,17 +10,9 @@ from torch import Tensor
 from rsl_rl.motion.clip import Clip, ClipSet
 from rsl_rl.motion.importers.source import columns_of_names, plain_name
 from rsl_rl.motion.kinematics import Kinematics, build_clip
-from rsl_rl.motion.rotations import (
-    about_vertical,
-    conjugate,
-    from_vector,
-    multiply,
-    rotate,
-    slerp,
-    to_vector,
-    turn_between,
-)
+from rsl_rl.motion.rotations import conjugate, from_vector, multiply, rotate, slerp, to_vector, turn_between
 from rsl_rl.robots import Robot
+from rsl_rl.utils.tensors import from_yaw
 
 
 def resample(clip: Clip, kinematics: Kinematics, fps: float) -> Clip:
@@ -57,7 +49,7 @@ def mirror(clip: Clip, kinematics: Kinematics, robot: Robot) -> Clip:
 def repeated(clip: Clip, seconds: float) -> Clip:
     """Return a loop as a clip without loop of a length [s]; a clip that does not loop is a ValueError."""
     if not clip.loop:
-        raise ValueError(f"the clip '{clip.name}' does not loop; leave out --seconds")
+        raise ValueError(f"the clip '{clip.name}' does not loop, so it cannot be repeated")
     if not 0 < seconds <= 3600:
         raise ValueError(f"seconds is {seconds:g}; give up to 3600")
     time = torch.arange(max(2, round(seconds * clip.fps) + 1)) / clip.fps
@@ -124,7 +116,7 @@ def make_loop(clip: Clip, kinematics: Kinematics, shortest: float = 0.4, longest
     share = torch.linspace(0, 1, count + 1, dtype=torch.float64).unsqueeze(1)
     joints = joints - share * (joints[-1] - joints[0])
     pos = pos - share * (pos[-1] - pos[0]) * torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-    turn = about_vertical(turn_between(quat[0], quat[-1]))
+    turn = from_yaw(turn_between(quat[0], quat[-1]))
     apart = to_vector(multiply(multiply(turn, quat[0]), conjugate(quat[-1])))
     quat = multiply(from_vector(share * apart), quat)
     return build_clip(kinematics, pos, quat, joints, clip.fps, clip.name, loop=True)
@@ -149,7 +141,7 @@ def _from_phase(clip: Clip, joint_pos: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
 
 def _moved(pos: Tensor, quat: Tensor, start: Tensor, heading: Tensor) -> Tuple[Tensor, Tensor]:
     """Return a motion moved over the floor and turned so that it starts at a place [3] with a heading of [4]."""
-    turn = about_vertical(turn_between(quat[0], heading))
+    turn = from_yaw(turn_between(quat[0], heading))
     level = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
     pos = rotate(turn, pos - pos[0] * level) + start * level
     return pos, multiply(turn.expand_as(quat), quat)

@@ -13,6 +13,8 @@ from typing import Dict, Mapping, NamedTuple, Tuple
 import torch
 from torch import Tensor
 
+from rsl_rl.motion.rotations import turned
+
 GRAVITY = 9.81
 """[m/s^2]"""
 
@@ -175,13 +177,6 @@ def path(velocity: Tuple[float, float, float], time: Tensor) -> Tuple[Tensor, Te
     along = time * torch.sinc(angle / math.pi)  # the integral of the cosine
     across = time * torch.sinc(angle / (2 * math.pi)) * (angle / 2).sin()  # and of the sine
     return torch.stack((vx * along - vy * across, vx * across + vy * along), dim=-1), angle
-
-
-def turned(vector: Tensor, angle: Tensor) -> Tensor:
-    """Turn horizontal vectors [..., 2] by angles [...]."""
-    c, s = angle.cos(), angle.sin()
-    x, y = vector.unbind(-1)
-    return torch.stack((c * x - s * y, s * x + c * y), dim=-1)
 
 
 def swing_blend(swing: Tensor) -> Tensor:

@@ -18,10 +18,11 @@ from rsl_rl.motion.gaits import Body, Gait, Track
 from rsl_rl.motion.kinematics import Kinematics, build_clip
 from rsl_rl.motion.legs import Legs, legs_of, yaw_matrix
 from rsl_rl.motion.postures import Key
-from rsl_rl.motion.rotations import about_vertical, from_vector, multiply
+from rsl_rl.motion.rotations import from_vector, multiply, turned
 from rsl_rl.robots import Robot
 from rsl_rl.sim.kinematics import rotation_matrix
 from rsl_rl.utils.registry import suggest
+from rsl_rl.utils.tensors import from_yaw
 
 MAX_ERROR = 1e-3
 """Largest error of a foot, as a share of the length of the legs."""
@@ -211,11 +212,11 @@ def _depths(own: Model, keys: Sequence[Key], fps: float) -> List[Track]:
 def _solve(own: Model, track: Track, shift: Tensor) -> Tuple[Tuple[Tensor, Tensor], Tensor, Tensor]:
     """Return the pose of the trunk [S, 3] and [S, 4], joint angles [S, J] and the largest error of a foot [S]."""
     pos = track.root_pos + torch.cat(
-        (gaits.turned(shift[..., :2].expand(len(track.root_pos), 2), track.root_yaw), 0 * track.root_pos[:, 2:]), dim=1
+        (turned(shift[..., :2].expand(len(track.root_pos), 2), track.root_yaw), 0 * track.root_pos[:, 2:]), dim=1
     )
     zero = torch.zeros_like(track.root_pitch)
     lean = from_vector(torch.stack((zero, track.root_pitch, zero), dim=1))
-    quat = multiply(about_vertical(track.root_yaw), lean)
+    quat = multiply(from_yaw(track.root_yaw), lean)
     to_world = rotation_matrix(quat)
     position = (track.foot_pos - pos.unsqueeze(1)) @ to_world
     rotation = to_world.mT.unsqueeze(1) @ yaw_matrix(track.foot_yaw) @ own.legs.default_rotation
@@ -235,7 +236,7 @@ def _offsets(own: Model, pose: Tuple[Tensor, Tensor], joint_pos: Tensor, track: 
         mujoco.mj_comPos(model, data)
         center[i] = torch.as_tensor(data.subtree_com[trunk].copy())
     apart = center - track.foot_pos.mean(dim=1)
-    return torch.cat((gaits.turned(apart[:, :2], -track.root_yaw), 0 * apart[:, 2:]), dim=1)
+    return torch.cat((turned(apart[:, :2], -track.root_yaw), 0 * apart[:, 2:]), dim=1)
 
 
 def _mean_offset(own: Model, pose: Tuple[Tensor, Tensor], joint_pos: Tensor, track: Track) -> Tensor:

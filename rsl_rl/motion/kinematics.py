@@ -12,19 +12,11 @@ import torch
 from torch import Tensor
 
 from rsl_rl.motion.clip import Clip
-from rsl_rl.motion.rotations import (
-    about_vertical,
-    conjugate,
-    continuous,
-    from_matrix,
-    multiply,
-    rotate,
-    to_vector,
-    turn_between,
-)
+from rsl_rl.motion.rotations import conjugate, continuous, from_matrix, multiply, rotate, to_vector, turn_between
 from rsl_rl.robots import Robot
 from rsl_rl.sim.kinematics import cross_matrix, rotation_matrix
 from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.utils.tensors import from_yaw
 
 
 class BodyFrame(NamedTuple):
@@ -162,7 +154,7 @@ def _at_frames(rates: Tensor, turn: Tensor, loop: bool) -> Tensor:
     middle = (rates[1:] + rates[:-1]) / 2
     if not loop:
         return torch.cat(((1.5 * rates[0] - 0.5 * rates[1])[None], middle, (1.5 * rates[-1] - 0.5 * rates[-2])[None]))
-    forward = about_vertical(turn)
+    forward = from_yaw(turn)
     before, after = rates[-1], rates[0]
     if rates.dim() == 3:
         before, after = rotate(conjugate(forward), before), rotate(forward, after)

@@ -7,7 +7,7 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from rsl_rl.motion.checks import NEAR
+from rsl_rl.motion.checks import NEAR, stretches_of
 from rsl_rl.motion.clip import Clip
 from rsl_rl.motion.edit import repeated
 from rsl_rl.motion.gaits import places_of
@@ -94,7 +94,7 @@ def _standing_offset(offset: Tensor, height: Tensor) -> Tensor:
     found = offset.clone()
     frames = torch.arange(len(offset), dtype=torch.float64)
     for foot in range(offset.shape[1]):
-        stances = _stances((height[:, foot] < NEAR).tolist())
+        stances = stretches_of(height[:, foot] < NEAR)
         if not stances:
             continue
         keys: Dict[float, Tensor] = {}
@@ -103,16 +103,6 @@ def _standing_offset(offset: Tensor, height: Tensor) -> Tensor:
             keys[float(first)], keys[float(last)] = middle, middle
         times = sorted(keys)
         found[:, foot] = _linear(frames, times, [keys[time] for time in times])
-    return found
-
-
-def _stances(low: Sequence[bool]) -> List[Tuple[int, int]]:
-    found: List[Tuple[int, int]] = []
-    for i, own in enumerate(low):
-        if own and found and found[-1][1] == i - 1:
-            found[-1] = (found[-1][0], i)
-        elif own:
-            found.append((i, i))
     return found
 
 

@@ -94,10 +94,11 @@ def continuous(quat: Tensor) -> Tensor:
     return torch.cat((quat[:1], quat[1:] * signs.cumprod(dim=0).unsqueeze(-1)))
 
 
-def about_vertical(angle: Tensor) -> Tensor:
-    """Return the rotations [..., 4] about z by angles [...] [rad]."""
-    zero = torch.zeros_like(angle)
-    return torch.stack(((angle / 2).cos(), zero, zero, (angle / 2).sin()), dim=-1)
+def turned(vector: Tensor, angle: Tensor) -> Tensor:
+    """Turn horizontal vectors [..., 2] by angles [...] [rad]."""
+    c, s = angle.cos(), angle.sin()
+    x, y = vector.unbind(-1)
+    return torch.stack((c * x - s * y, s * x + c * y), dim=-1)
 
 
 def turn_between(a: Tensor, b: Tensor) -> Tensor:

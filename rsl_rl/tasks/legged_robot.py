@@ -31,11 +31,12 @@ from rsl_rl.utils.tensors import none_on_cpu
 
 
 class StepLog:
-    """Compute metrics to be averaged, each [N], with NaN for robots without a value in this step.
+    """Compute the metrics of a step that a log averages over the robots, each [N]; NaN for robots that do not count.
 
-    ``rew_<term>`` is the sum of a reward term over a finished episode, divided by ``episode_length`` [s];
-    ``fall_rate`` is 1 for an episode that ended before its time limit, and ``termination_<cause>`` for one that ended
-    with that cause, maybe among others. ``lin_vel_error`` [m/s] and ``yaw_rate_error`` [rad/s] are the tracking errors.
+    ``lin_vel_error`` [m/s] and ``yaw_rate_error`` [rad/s], the tracking errors, count in every step. The others count
+    in the step that ends an episode: ``rew_<term>`` is the sum of a reward term over the episode, divided by
+    ``episode_length`` [s], ``fall_rate`` is 1 for an end before the time limit, and ``termination_<cause>`` is 1 for an
+    end with that cause, maybe among others. Robots that broke in the step do not count.
     """
 
     def __init__(self, rewards: Iterable[str], causes: Iterable[str], episode_length: float):

@@ -216,6 +216,11 @@ class RobotState:
             self._link_states[links] = self.kinematics(links)(self.sim.pose_vel())
         return self._link_states[links]
 
+    def in_base(self, points: Tensor) -> Tensor:
+        """Return points [N, P, 3] of the world in the base frame, one after the other [N, 3 P]."""
+        quat = self.sim.root_quat.repeat_interleave(points.shape[1], dim=0)
+        return rotate_inverse(quat, (points - self.sim.root_pos.unsqueeze(1)).flatten(0, 1)).view(len(points), -1)
+
     def kinematics(self, links: Tuple[str, ...]) -> Callable[[RobotPoseVel], LinkStates]:
         """Return a function that computes the states of links of this robot in another state of its joints and its
         trunk."""

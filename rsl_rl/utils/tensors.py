@@ -170,7 +170,7 @@ def rotate_inverse(quat: Tensor, vector: Tensor) -> Tensor:
 
 
 def from_yaw(yaw: Tensor) -> Tensor:
-    """Return the rotation about the vertical by yaw [N] rad, as quaternions [N, 4]."""
+    """Return the rotations about the vertical by yaw [...] rad, as quaternions [..., 4]."""
     half, zero = yaw / 2, torch.zeros_like(yaw)
     return torch.stack((torch.cos(half), zero, zero, torch.sin(half)), dim=-1)
 

@@ -135,3 +135,18 @@ def test_flat_adam_part_by_part_gives_equal_bits(monkeypatch):
         results.append([tensor for tensor in (adam._values, adam._gradients, adam._first, adam._second)])
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other))
+
+
+def test_flat_adam_does_not_import_the_compiler_of_torch(run_script):
+    code = (
+        "import sys, torch\n"
+        "from rsl_rl.acceleration.flat_adam import FlatAdam\n"
+        "parameters = [torch.nn.Parameter(torch.ones(3))]\n"
+        "adam = FlatAdam(parameters, [parameters], torch.tensor(1e-3), 1.0)\n"
+        "adam.step()\n"
+        "adam.load_state_dict(adam.state_dict())\n"
+        "adam.zero_grad()\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = run_script("-W", "error", "-c", code)
+    assert done.stdout == "False\n", done.stderr

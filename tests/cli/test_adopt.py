@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from xml.sax.saxutils import quoteattr
 
 import pytest
@@ -35,6 +36,28 @@ def here(tmp_path, monkeypatch):
     for name in set(sys.modules) - known:
         if name.split(".")[0] in ("dog", "walker", "my_dog", "d_o_g"):
             del sys.modules[name]
+
+
+WORKER = """
+import os, runpy, sys
+sys.argv[5] = str(os.getppid())
+runpy.run_module("rsl_rl.cli.adopt_worker", run_name="__main__")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _warm_worker(programs, monkeypatch):
+    """Let the worker of the command come from a process that has imported torch; another Python is started as ever."""
+    python = sys.executable
+
+    def run(words, timeout, **others):
+        if words[0] != python:
+            return subprocess.run(words, timeout=timeout, **others)
+        done = programs.run("-c", WORKER, *words[3:], timeout=timeout, cwd=os.getcwd())
+        return subprocess.CompletedProcess(words, done.returncode, done.stdout.encode(), done.stderr.encode())
+
+    known = {"DEVNULL": subprocess.DEVNULL, "TimeoutExpired": subprocess.TimeoutExpired}
+    monkeypatch.setattr(command, "subprocess", SimpleNamespace(run=run, **known))
 
 
 def adopt(file, *flags):

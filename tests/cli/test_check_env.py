@@ -1,7 +1,6 @@
 """The command check-env, as a process in the folder of a client."""
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -60,15 +59,12 @@ def make_point():
 
 
 @pytest.fixture
-def check(tmp_path, root):
+def check(run_script, tmp_path, root):
     (tmp_path / "my_client.py").write_text(CLIENT)
 
     def run(name):
-        return subprocess.run(
-            [sys.executable, "-m", "rsl_rl", "check-env", name, "--num_steps", "5"],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"},
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+        words = ("-m", "rsl_rl", "check-env", name, "--num_steps", "5")
+        return run_script(*words, cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{root}")
 
     return run
 

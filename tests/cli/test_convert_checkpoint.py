@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -40,12 +38,10 @@ def convert(tmp_path, capsys):
     return run
 
 
-def test_convert_checkpoint_in_a_process_writes_a_file_that_its_version_reads(root, tmp_path):
+def test_convert_checkpoint_in_a_process_writes_a_file_that_its_version_reads(run_script, tmp_path):
     runner = trained(v5(), tmp_path / "ours.pt")
-    command = [sys.executable, "-m", "rsl_rl", "convert-checkpoint", "ours.pt", "new/theirs.pt", "--to", "5.4"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path, env={"PYTHONPATH": str(root)}
-    )
+    words = ("-m", "rsl_rl", "convert-checkpoint", "ours.pt", "new/theirs.pt", "--to", "5.4")
+    done = run_script(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "new/theirs.pt: ours.pt for rsl_rl 5.4\n"), done.stderr
     state = torch.load(tmp_path / "new" / "theirs.pt", weights_only=True)
     assert torch.equal(state["actor_state_dict"]["mlp.0.weight"], runner.alg.policy.actor[0].weight)

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -44,20 +42,13 @@ def register(folder, distribution, entry):
 
 
 @pytest.fixture
-def rsl_rl(project, root):
+def rsl_rl(run_script, project, root):
     """Run `python -m rsl_rl`, or a script of the checkout, in the project."""
 
     def run(*arguments):
         program = [str(root / arguments[0])] if arguments[0].endswith(".py") else ["-m", "rsl_rl", arguments[0]]
-        return subprocess.run(
-            [sys.executable, *program, *arguments[1:]],
-            cwd=project,
-            env={**os.environ, "PYTHONPATH": f"{project}{os.pathsep}{root}"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        path = f"{project}{os.pathsep}{root}"
+        return run_script(*program, *arguments[1:], cwd=project, PYTHONPATH=path)
 
     return run
 

@@ -32,6 +32,16 @@ def test_list_has_a_name_and_a_description_in_each_line(run_script):
     assert len(set(described.values())) == len(described)
 
 
+def test_command_leaves_no_objects_to_the_last_collection(run_script):
+    code = (
+        "import atexit, gc\n"
+        "from rsl_rl.cli.main import main\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000))\n"
+        "main(['list']), main(['list'])"
+    )
+    assert run_script("-W", "error", "-c", code).stdout.splitlines()[-1] == "True"
+
+
 def test_unknown_command_is_one_line(run_script):
     done = run_script("-m", "rsl_rl", "tarin")
     assert "Did you mean 'train'?" in done.stderr

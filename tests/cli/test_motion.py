@@ -110,7 +110,7 @@ def test_film_is_rendered(here):
         (["show", "sit.npz", "--robot", "go2", "--output", "sit.gif"], "give .mp4 or .webp"),
         (["check", "sit.npz", "--robot", "go2", "--mend", "wobble"], "cannot be mended"),
         (["retarget", "sit.npz", "--from", "go2", "--to", "g1"], "robots of one kind"),
-        (["export", "sit.npz", "--seconds", "3"], "does not loop"),
+        (["export", "sit.npz", "--seconds", "3"], "does not loop; leave out --seconds"),
         (["export", "sit.npz", "--format", "bvh"], "not written as 'bvh'"),
         (["dance"], "invalid choice"),
     ],

@@ -18,7 +18,7 @@ def test_train_play_and_evaluate(rsl_rl_here, tmp_path, capsys):
     assert len(levels) >= 6 and 0 <= levels["episode/terrain_level"] <= 1
 
     where = (*task, "--terrain", "stairs_up", "--level")
-    assert rsl_rl_here("play", *where, "5", "--num_envs", "1", "--seconds", "0.1", "--no_video") == 0
+    assert rsl_rl_here("play", *where, "5", "--num_envs", "1", "--seconds", "0.1", "--no_video", "--no_plot") == 0
     capsys.readouterr()
     assert rsl_rl_here("evaluate", *where, "2", "--num_envs", "4", "--seconds", "0.1", "--report", "none") == 0
     assert "on stairs_up, level 2" in " ".join(capsys.readouterr().out.split())

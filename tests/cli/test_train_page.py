@@ -5,8 +5,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -22,21 +20,20 @@ if not page.TEMPLATE.is_file():
 
 
 @pytest.fixture
-def start_training(root, tmp_path):
+def start_training(programs, tmp_path):
     """Start a training with a page; return its process and the address of the page."""
     started = []
 
     def start(*flags):
-        command = [sys.executable, "-m", "rsl_rl", "train", *TOY, "--log_root", str(tmp_path), *flags]
-        process = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = programs.start("-m", "rsl_rl", "train", *TOY, "--log_root", tmp_path, *flags)
         started.append(process)
-        assert process.stdout is not None
         return process, next(line.split()[1] for line in process.stdout if line.startswith("page: "))
 
     yield start
     for process in started:
-        process.kill()
-        process.communicate()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 def stream(address):

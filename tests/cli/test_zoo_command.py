@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tiny_zoo(runs, tmp_path_factory):
+def tiny_zoo(quick_commands, runs, tmp_path_factory):
     """A zoo with an entry made of the run of go2_flat."""
     folder = tmp_path_factory.mktemp("zoos") / "zoo"
     (run,) = (runs / "go2_flat").iterdir()

@@ -330,7 +330,7 @@ VALUES = st.one_of(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), which=st.sampled_from(("deploy", "gym", "lab")), value=VALUES)
 def test_damaged_file_of_any_format_is_refused_in_one_line_or_read(data, which, value, tmp_path):
     content = copy.deepcopy({"deploy": DEPLOY, "gym": GYM, "lab": LAB}[which])

@@ -109,7 +109,7 @@ DAMAGE = st.one_of(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(name=st.sampled_from(sorted(contract_json(contract_of(plain())))), value=DAMAGE, term=st.integers(0, 5))
 def test_damaged_contract_is_refused_in_one_line_or_runs(name, value, term):
     description = contract_json(contract_of(plain()))

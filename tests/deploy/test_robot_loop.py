@@ -327,3 +327,26 @@ def test_motors_that_cannot_be_switched_off_are_told(robot_loop):
     reason = loop.run((0.0, 0.0, 0.0), 1.0, 0.3)
     assert reason.startswith("target beyond limits: 9.000 of knee is not in [-2.000, 0.500]")
     assert reason.endswith("; the motors could not be switched off: OSError: No route to host")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ValueError("give\na time"), 2, "x.py: give a time"),
+        (RuntimeError("no\npower"), 2, "x.py: RuntimeError: no power"),
+        (SystemExit(), 2, "x.py: SystemExit: "),
+        (KeyboardInterrupt(), 130, "x.py: interrupted before the robot was connected; nothing was sent"),
+    ],
+)
+def test_program_that_is_not_connected_ends_with_one_line(robot_loop, monkeypatch, capsys, error, code, line):
+    def connect():
+        raise error
+
+    monkeypatch.setattr(robot_loop, "take_signals", lambda: None)
+    assert robot_loop.run_program("x.py", connect, lambda driver, played: 0) == code
+    assert capsys.readouterr().err == line + "\n"
+
+
+def test_program_that_is_connected_plays_and_returns_its_code(robot_loop, monkeypatch):
+    monkeypatch.setattr(robot_loop, "take_signals", lambda: None)
+    assert robot_loop.run_program("x.py", lambda: ("driver", "policy"), lambda *given: len(given[0] + given[1])) == 12

@@ -383,10 +383,10 @@ def test_the_best_is_judged_and_played_by_its_name(run_script, experiment):
     assert loaded.checkpoint == run / "model_best.pt"
 
 
-def test_a_signal_ends_a_training_at_once_though_films_are_in_the_making(root, experiment):
-    command = [sys.executable, "scripts/train.py", "--task", "go2_flat", "--experiment_name", experiment.name, *SMALL]
+def test_a_signal_ends_a_training_at_once_though_films_are_in_the_making(programs, experiment):
+    command = ["scripts/train.py", "--task", "go2_flat", "--experiment_name", experiment.name, *SMALL]
     command += ["--max_iterations", "100000", "--video_interval", "1", "--progress.video_seconds", "4"]
-    process = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = programs.start(*command)
     until(lambda: list(experiment.glob("*/videos/.model_*/recording.npz")) or process.poll() is not None)
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)

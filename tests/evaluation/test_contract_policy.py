@@ -199,7 +199,7 @@ def test_each_robot_has_a_memory_of_its_own(policy_file):
     assert file.acting(obs)[:, 0].tolist() == pytest.approx([0.01, 0.04], abs=1e-5)
 
 
-def test_evaluate_compares_policies_of_any_program_in_one_report(policy_file, tmp_path, capsys):
+def test_evaluate_compares_policies_of_any_program_in_one_report(quick_commands, policy_file, tmp_path, capsys):
     other = tmp_path / "other.pt"
     other.write_bytes(policy_file.read_bytes())
     report = tmp_path / "report.html"

@@ -221,14 +221,7 @@ def test_dead_zone_is_the_smallest_size_from_which_on_all_are_followed():
     assert dead_zone([math.nan] * len(SIZES)) == math.inf
 
 
-@pytest.fixture
-def few_robots(monkeypatch):
-    """One robot for each small command, and shorter times."""
-    for name, value in (("_REPEATS", 1), ("_STOPPED", 4), ("_WALKING", 0.5), ("_SETTLING", 2.5), ("_MEASURED", 2.0)):
-        monkeypatch.setattr(endurance, name, value)
-
-
-def test_small_commands_of_a_robot_that_stands_still_are_not_followed_and_it_does_not_drift(few_robots):
+def test_small_commands_of_a_robot_that_stands_still_are_not_followed_and_it_does_not_drift(quick_commands):
     task = replace(for_small_commands(CFG), randomization=RandomizationConfig.none())
     result = measure_small_commands(task.build(), Still())
     assert list(result.dead_zone) == list(DIRECTIONS)
@@ -236,20 +229,20 @@ def test_small_commands_of_a_robot_that_stands_still_are_not_followed_and_it_doe
     assert result.stop_drift < 0.01  # it settles on soft contacts
 
 
-def test_small_commands_outside_of_the_ranges_of_a_task_are_left_out(few_robots):
+def test_small_commands_outside_of_the_ranges_of_a_task_are_left_out(quick_commands):
     forward = replace(CFG.commands, lin_vel_x=(-0.1, 1.0), lin_vel_y=(0.0, 0.0))
     task = for_small_commands(replace(CFG, commands=forward, randomization=RandomizationConfig.none()))
     result = measure_small_commands(task.build(), Still())
     assert list(result.dead_zone) == ["forward", "turn left", "turn right"]
 
 
-def test_joystick_metrics_count_against_the_gate_and_are_missing_without_a_test(few_robots):
+def test_joystick_metrics_count_against_the_gate_and_are_missing_without_a_test(quick_commands):
     gate = {"fall_rate": 0.5, "failures_per_hour": 0.1}
     cfg = replace(CFG, gate=gate)
     shares = []
-    joystick = evaluate_joystick(cfg, Still(), "cpu", 1, robot_hours=0.02, progress=shares.append)
+    joystick = evaluate_joystick(cfg, Still(), "cpu", 1, robot_hours=0.005, progress=shares.append)
     assert shares == sorted(shares) and shares[-1] == 1.0 and 0.5 in shares
-    assert joystick.free.robot_hours == pytest.approx(0.02, rel=0.3) and joystick.free.num_failures > 0
+    assert joystick.free.robot_hours == pytest.approx(0.005, rel=0.3) and joystick.free.num_failures > 0
     seed_result = SeedResult({"fall_rate": 0.0}, {}, [], {})
     without = EvalResult("a", "model_1.pt", 1, cfg, (), [seed_result])
     assert without.unmet == [] and without.not_measured == ["failures_per_hour"] and without.joystick == {}

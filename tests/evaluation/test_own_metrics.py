@@ -14,6 +14,8 @@ from rsl_rl.evaluation.evaluate import EvalResult, evaluate_seed
 from rsl_rl.evaluation.report import report_html
 from rsl_rl.utils.config_io import from_dict, to_dict
 
+pytestmark = pytest.mark.usefixtures("quick_commands")
+
 CFG = Go2Flat().env
 HERE = __name__
 

@@ -28,7 +28,7 @@ def played(tmp_path, monkeypatch):
     def run(runner):
         runner.log_dir.mkdir()
         runner.save(runner.log_dir / "model_0.pt")
-        flags = play.Flags(num_envs=1, seconds=0.1, video=False)
+        flags = play.Flags(num_envs=1, seconds=0.1, video=False, plot=False)
         return play.play(Arguments(flags, runner.train_cfg, runner.log_dir, tmp_path)), runner.log_dir / "exported"
 
     return run

@@ -35,6 +35,10 @@ def test_a_report_replaces_no_pipe_device_or_link(tmp_path):
             report_path(str(tmp_path / name), [])
 
 
+def without_plots(monkeypatch):
+    monkeypatch.setattr(report, "_plots", lambda eval_results: ())
+
+
 def seed_result(error, falls, steps=50):
     """What robots might have done that missed their commands by a fixed error."""
     bins = [
@@ -109,7 +113,8 @@ def test_a_run_name_with_markup_of_any_kind_is_shown_as_it_is(capsys, monkeypatc
     assert all(name in out for name in names) and "/logs/run_[seed=3].pt" in out
 
 
-def test_a_report_names_terminations_of_ones_own():
+def test_a_report_names_terminations_of_ones_own(monkeypatch):
+    without_plots(monkeypatch)
     one = eval_result("own", [0.1])
     falls = {"too_low": 0.25, "hip_contact": 0.5, "late_contacts": 0.0, "other": 0.0}
     page = report_html("go2", "", [replace(one, seed_results=[one.seed_results[0]._replace(falls=falls)])])
@@ -123,12 +128,14 @@ def test_a_report_needs_nothing_else():
     assert page.count("src=") == len(images(page)) == 4  # nobody fell, and there is nothing to compare
 
 
-def test_one_seed_has_no_interval():
+def test_one_seed_has_no_interval(monkeypatch):
+    without_plots(monkeypatch)
     page = report_html("go2", "", [eval_result("a", [0.1])])
     assert "One seed, so there are no confidence intervals" in page and "<small>[0" not in page
 
 
-def test_runs_that_were_judged_differently_are_not_passed_over():
+def test_runs_that_were_judged_differently_are_not_passed_over(monkeypatch):
+    without_plots(monkeypatch)
     slow = replace(CFG, commands=replace(CFG.commands, lin_vel_x=(0.0, 0.5)), gate={})
     page = report_html("go2", "", [eval_result("a", [0.1]), eval_result("b", [0.1], cfg=slow)])
     assert "The runs differ in commands, gate; each is evaluated with the config that it was trained with." in page
@@ -142,10 +149,6 @@ def saturated(name, share, joints):
     for one in seeds:
         one.metrics["torque_saturation"] = share
     return replace(result, seed_results=seeds)
-
-
-def without_plots(monkeypatch):
-    monkeypatch.setattr(report, "_plots", lambda eval_results: ())
 
 
 def test_report_begins_with_verdict_limits_warnings_and_frames(monkeypatch):

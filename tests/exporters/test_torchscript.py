@@ -1,7 +1,6 @@
 import subprocess
 import sys
 
-import pytest
 import torch
 
 from rsl_rl.exporters import export_torchscript, policy_module
@@ -20,31 +19,37 @@ def policies():
         yield kind, ActorCriticRecurrent(3, 3, 2, rnn_type=kind, rnn_hidden_size=5, rnn_num_layers=2, **NETS)
 
 
-@pytest.mark.parametrize(("name", "policy"), list(policies()), ids=lambda x: x if isinstance(x, str) else "")
-def test_the_file_acts_like_the_policy_in_a_process_without_this_package(name, policy, tmp_path):
-    if NETS["actor_obs_normalization"] and name != "symmetric":
-        policy.actor_obs_normalizer.update(3 + 2 * torch.randn(100, 3))
-    path = export_torchscript(policy, tmp_path / "exported" / "policy.pt")
-    steps = torch.randn(6, 1, 3)
-    policy.reset()
-    with torch.no_grad():
-        expected = torch.stack([policy.act_inference(obs) for obs in steps])
-    torch.save(steps, tmp_path / "steps.pt")
-    num_states = len(policy_module(policy).state_names)
-    code = f"""
+ALONE = """
 import sys, torch
-policy, steps = torch.jit.load(r"{path}"), torch.load(r"{tmp_path / "steps.pt"}")
-state, actions = [torch.zeros(2, 1, 5)] * {num_states}, []
-for obs in steps:
-    out = policy(obs, *state)
-    action, state = (out[0], list(out[1:])) if {num_states} else (out, [])
-    actions.append(action)
+for folder in sys.argv[1:]:
+    policy, actions = torch.jit.load(f"{folder}/policy.pt"), []
+    steps, state = (torch.load(f"{folder}/{name}.pt") for name in ("steps", "state"))
+    for obs in steps:
+        out = policy(obs, *state)
+        action, *state = out if isinstance(out, tuple) else (out,)
+        actions.append(action)
+    torch.save(torch.stack(actions), f"{folder}/actions.pt")
 assert "rsl_rl" not in sys.modules
-torch.save(torch.stack(actions), r"{tmp_path / "actions.pt"}")
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_files_act_like_their_policies_in_a_process_without_this_package(tmp_path):
+    expected = {}
+    for name, policy in policies():
+        if name != "symmetric":
+            policy.actor_obs_normalizer.update(3 + 2 * torch.randn(100, 3))
+        export_torchscript(policy, tmp_path / name / "policy.pt")
+        steps = torch.randn(6, 1, 3)
+        policy.reset()
+        with torch.no_grad():
+            expected[tmp_path / name] = torch.stack([policy.act_inference(obs) for obs in steps])
+        torch.save(steps, tmp_path / name / "steps.pt")
+        torch.save([torch.zeros(2, 1, 5)] * len(policy_module(policy).state_names), tmp_path / name / "state.pt")
+    command = [sys.executable, "-W", "ignore", "-c", ALONE, *map(str, expected)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    torch.testing.assert_close(torch.load(tmp_path / "actions.pt"), expected, atol=1e-6, rtol=1e-6)
+    for folder, actions in expected.items():
+        torch.testing.assert_close(torch.load(folder / "actions.pt"), actions, atol=1e-6, rtol=1e-6, msg=folder.name)
 
 
 def test_the_copy_shares_nothing():

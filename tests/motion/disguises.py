@@ -8,8 +8,9 @@ import torch
 from rsl_rl.motion.generate import generate
 from rsl_rl.motion.importers.source import Given
 from rsl_rl.motion.kinematics import Kinematics, build_clip
-from rsl_rl.motion.rotations import about_vertical, conjugate, from_vector, multiply, rotate, turn_between
+from rsl_rl.motion.rotations import conjugate, from_vector, multiply, rotate, turn_between
 from rsl_rl.robots import ROBOTS
+from rsl_rl.utils.tensors import from_yaw
 
 LENGTH, ANGLE = {"m": 1.0, "cm": 100.0, "mm": 1000.0}, {"rad": 1.0, "deg": 180 / np.pi}
 
@@ -31,7 +32,7 @@ def motions(most=9):
 
 def placed(clip, rng):
     """Return trunk positions and rotations of a clip that starts anywhere on the floor with any heading, float64."""
-    yaw = about_vertical(torch.tensor(rng.uniform(-np.pi, np.pi), dtype=torch.float64))
+    yaw = from_yaw(torch.tensor(rng.uniform(-np.pi, np.pi), dtype=torch.float64))
     pos = rotate(yaw, clip.root_pos.double()) + torch.tensor([*rng.uniform(-3, 3, 2), 0.0], dtype=torch.float64)
     quat = clip.root_quat.double()
     return pos, multiply(yaw.expand_as(quat), quat)
@@ -111,7 +112,7 @@ def write_mjlab_npz(path, clip, rng):
     links = len(clip.link_names)
     own = Disguise(rng, len(clip.joint_names), links, tuple(UP))
     own.whole = False  # frames of bodies are those of the model, whatever the world is
-    yaw = about_vertical(torch.tensor(rng.uniform(-np.pi, np.pi), dtype=torch.float64))
+    yaw = from_yaw(torch.tensor(rng.uniform(-np.pi, np.pi), dtype=torch.float64))
     pos, quat = rotate(yaw, clip.link_pos.double()), clip.link_quat.double()
     quat = multiply(yaw.expand_as(quat), quat)
     signs = rng.choice([-1.0, 1.0], len(clip.joint_names))
@@ -168,7 +169,7 @@ def write_bvh(path, clip, rng):
     """A skeleton whose joints are the links, with channels in any order and siblings in any order, y up or z up."""
     kinematics = Kinematics(ROBOTS.load("g1" if "left_hip_pitch" in clip.link_names else "go2"))
     own = Disguise(rng, 1, len(clip.link_names), ("z", "y"))
-    yaw = about_vertical(torch.tensor(rng.uniform(-np.pi, np.pi), dtype=torch.float64))
+    yaw = from_yaw(torch.tensor(rng.uniform(-np.pi, np.pi), dtype=torch.float64))
     turn, size = own.turn, LENGTH[own.length]
     rest, _ = kinematics.links(torch.zeros(1, len(clip.joint_names)))
     quat = multiply(yaw.expand_as(clip.link_quat.double()), clip.link_quat.double())
@@ -234,7 +235,7 @@ def difference(clip, other):
     places = []
     for own in (clip, other):
         level = torch.tensor([1.0, 0.0, 0.0, 0.0])
-        back = about_vertical(-turn_between(level, own.root_quat[0]))
+        back = from_yaw(-turn_between(level, own.root_quat[0]))
         places.append(rotate(back, own.link_pos - own.root_pos[0] * torch.tensor([1.0, 1.0, 0.0])))
     return float((places[0] - places[1]).abs().max()), float((clip.joint_pos - other.joint_pos).abs().max())
 

@@ -11,7 +11,8 @@ import torch
 
 from rsl_rl.motion import Clip, ClipSet, load_clip, save_clip
 from rsl_rl.motion.clip import read_arrays
-from rsl_rl.motion.rotations import about_vertical, multiply, rotate
+from rsl_rl.motion.rotations import multiply, rotate
+from rsl_rl.utils.tensors import from_yaw
 
 
 def walk_on_a_circle(fps=25.0, speed=0.8, rate=0.6, seconds=1.0, loop=True, tilt=0.2):
@@ -23,7 +24,7 @@ def walk_on_a_circle(fps=25.0, speed=0.8, rate=0.6, seconds=1.0, loop=True, tilt
     root = torch.stack((1.0 + x, 2.0 + y, 0.3 + 0 * x), dim=1)
     half = torch.tensor(tilt / 2)
     lean = torch.stack((half.cos(), half.sin(), 0 * half, 0 * half))
-    quat = multiply(about_vertical(yaw), lean.expand(count, 4))
+    quat = multiply(from_yaw(yaw), lean.expand(count, 4))
     arm = torch.tensor([0.3, 0.0, 0.0])
     swing = 2 * math.pi * time / seconds
     vel = speed * torch.stack((yaw.cos(), yaw.sin(), 0 * yaw), dim=1)

@@ -56,7 +56,7 @@ def test_cut_and_repeated_clips_are_parts_of_the_motion(trot):
     for wrong in ((2.0, 1.0), (-1.0, 1.0), (1.0, 9.0)):
         with pytest.raises(ValueError, match="not a part"):
             cut(long, KINEMATICS, *wrong)
-    with pytest.raises(ValueError, match="does not loop"):
+    with pytest.raises(ValueError, match="does not loop, so it cannot be repeated"):
         repeated(long, 1.0)
 
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from rsl_rl.motion.kinematics import Kinematics, build_clip
-from rsl_rl.motion.rotations import about_vertical, conjugate, from_vector, multiply, rotate
+from rsl_rl.motion.rotations import conjugate, from_vector, multiply, rotate
 from rsl_rl.robots import ROBOTS
+from rsl_rl.utils.tensors import from_yaw
 
 
 def random_motion(kinematics, frames=40, fps=200.0, seed=0):
@@ -59,7 +60,7 @@ def test_loop_has_the_rates_of_a_motion_that_goes_on():
     yaw = rate * time
     pos = torch.stack((yaw.sin(), 1 - yaw.cos(), 0.3 + 0 * yaw), dim=1)
     lean = from_vector(torch.tensor([0.1, 0.2, 0.0], dtype=torch.float64)).expand(len(time), 4)
-    quat = multiply(about_vertical(yaw), lean)
+    quat = multiply(from_yaw(yaw), lean)
     joint_pos = 0.3 * (2 * math.pi * time / seconds).sin().unsqueeze(1) * torch.ones(12, dtype=torch.float64)
     whole = build_clip(kinematics, pos, quat, joint_pos, fps, "three rounds")
     frames = round(seconds * fps) + 1

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsl_rl.motion.rotations import (
-    about_vertical,
     conjugate,
     continuous,
     from_matrix,
@@ -19,6 +18,7 @@ from rsl_rl.motion.rotations import (
     turn_between,
 )
 from rsl_rl.sim.kinematics import rotation_matrix
+from rsl_rl.utils.tensors import from_yaw
 
 
 def quats(count, seed=0):
@@ -55,7 +55,7 @@ def test_slerp_turns_by_the_share_of_the_angle(angle, share, flip):
 
 def test_continuous_quaternions_keep_their_rotations_and_change_little():
     angle = torch.linspace(0, 12, 200, dtype=torch.float64)
-    own = about_vertical(angle) * torch.tensor([1.0, -1.0]).repeat(100).unsqueeze(1)
+    own = from_yaw(angle) * torch.tensor([1.0, -1.0]).repeat(100).unsqueeze(1)
     smooth = continuous(own)
     torch.testing.assert_close(rotation_matrix(smooth), rotation_matrix(own))
     assert (smooth[1:] - smooth[:-1]).abs().max() < 0.1
@@ -64,5 +64,5 @@ def test_continuous_quaternions_keep_their_rotations_and_change_little():
 def test_turn_between_is_the_change_of_heading_of_tilted_bodies():
     tilt = from_vector(torch.tensor([[0.2, 0.4, 0.0]], dtype=torch.float64))
     for angle in (-2.5, 0.0, 1.0, 3.0):
-        turned = multiply(about_vertical(torch.tensor([angle], dtype=torch.float64)), tilt)
+        turned = multiply(from_yaw(torch.tensor([angle], dtype=torch.float64)), tilt)
         torch.testing.assert_close(turn_between(tilt, turned), torch.tensor([angle], dtype=torch.float64))

@@ -137,7 +137,8 @@ def test_policy_of_a_run_acts_without_its_teacher(student_run, teacher_run, tmp_
 
 
 def test_distilling_asks_for_no_number(teacher_run):
-    runner = OnPolicyRunner(env_of(), distilled(teacher_run))
+    cfg = distilled(teacher_run, num_learning_epochs=1)
+    runner = OnPolicyRunner(env_of(), replace(cfg, runner=replace(RUNNER, num_steps_per_env=6)))
     obs = runner.env.get_observations()
 
     def requests(work):

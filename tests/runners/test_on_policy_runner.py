@@ -509,7 +509,7 @@ def test_a_sign_shown_once_is_recalled_with_a_memory_and_only_then(policy, low, 
     runner = OnPolicyRunner(
         RecallEnv(RecallConfig()), LearnConfig(policy=policy, algorithm=PPOConfig(entropy_coef=0.0))
     )
-    runner.learn(50, init_at_random_ep_len=True)
+    runner.learn(25, init_at_random_ep_len=True)
     env = RecallEnv(RecallConfig(num_envs=500), seed=5)
     acting, obs, total = runner.get_inference_policy(), env.get_observations(), 0.0
     for _ in range(env.max_episode_length):

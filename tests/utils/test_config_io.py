@@ -303,7 +303,7 @@ def test_from_dict_config_in_another_place_is_named_by_this_place(values, where)
 def test_a_config_with_one_strange_setting_is_taken_or_refused_by_its_place():
     seen = set()
 
-    @settings(max_examples=500)
+    @settings(max_examples=150)
     @given(changed_settings())
     def check(changed):
         cls, values, path = changed

@@ -14,6 +14,7 @@ from rsl_rl.evaluation.playback import for_playback
 from rsl_rl.viz.page import TEMPLATE, write_page
 
 FLAGS = ("--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist")
+VIEWPORT = {"width": 800, "height": 270}  # small, as software draws it [px]
 LOADING = 300  # time that a page may take on a machine with a load [s]
 
 IS_READY = "Boolean(window.robotPage || document.querySelector('#message.error'))"
@@ -50,7 +51,7 @@ def visit(browser):
 
     @contextmanager
     def opened(path: Path, hash: str = "", script: str = "", **context):
-        with browser.new_context(**context) as own:
+        with browser.new_context(**{"viewport": VIEWPORT, **context}) as own:
             tab, trouble = own.new_page(), []
             tab.on("pageerror", lambda error: trouble.append(f"error: {error}"))
             tab.on("console", lambda message: trouble.append(f"console: {message.text}"))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Dict, Mapping, Sequence, Tuple, Type
+from typing import Any, Dict, List, Mapping, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import CommandConfig, CommandLimitConfig, Positive, PositiveRange, Range, ScheduleConfig
+from rsl_rl.motion.clip import Frame
 from rsl_rl.tasks.mdp.context import Schedule, TaskContext
 from rsl_rl.utils.binding import bind_named, settings_of
 from rsl_rl.utils.tensors import Stored, Uniform, none_on_cpu, yaw_of
@@ -58,6 +59,22 @@ class CommandSource(Stored, ABC):
     def readings(self, command: Tensor) -> Dict[str, Tensor]:
         """Return what a robot's controller is given in a control step beside the velocity command [N, k] each, by the
         names of the controller's arguments; ``command`` is that of the source [N, k]."""
+        return {}
+
+    @property
+    def clips(self) -> Tuple[str, ...]:
+        """Names of the reference motions that the source plays."""
+        return ()
+
+    def sequences(self, loop_time: float) -> List[Frame]:
+        """Return each of ``clips``, one frame for each control step from its first on; loops for ``loop_time`` [s]."""
+        return []
+
+    def play_from_start(self) -> None:
+        """Let each robot play a clip from its first frame on in its next episodes, one clip after the other."""
+
+    def recorded(self) -> Dict[str, Tensor]:
+        """Return what recordings of robots hold of the source in a step beside the command, [N, ...] each."""
         return {}
 
     def due(self) -> Tensor:
@@ -313,6 +330,24 @@ class Commands:
                 raise ValueError(f"{where} has {len(source.ranges)} ranges; give those of vx, vy and yaw rate")
             self.sources[name] = source
             task.state.commands.setdefault(name, torch.zeros(task.num_envs, len(source.ranges), device=task.device))
+
+    @property
+    def clips(self) -> Tuple[str, ...]:
+        """Names of the reference motions of all sources."""
+        return tuple(name for source in self.sources.values() for name in source.clips)
+
+    def sequences(self, loop_time: float) -> List[Frame]:
+        """Return each of ``clips``, see :meth:`CommandSource.sequences`."""
+        return [frame for source in self.sources.values() for frame in source.sequences(loop_time)]
+
+    def play_from_start(self) -> None:
+        """Let robots play clips from their first frames on, see :meth:`CommandSource.play_from_start`."""
+        for source in self.sources.values():
+            source.play_from_start()
+
+    def recorded(self) -> Dict[str, Tensor]:
+        """Return what recordings hold of all sources in a step beside their commands, [N, ...] each."""
+        return {name: value for source in self.sources.values() for name, value in source.recorded().items()}
 
     def start(self, mask: Tensor) -> None:
         """Draw new commands of the robots marked in mask [N]."""

@@ -16,12 +16,12 @@ from torch import Tensor
 from rsl_rl.config.mdp import NotNegative, Positive, Range, Share
 from rsl_rl.motion.clip import Clip, ClipSet, Frame
 from rsl_rl.motion.library import find_clip
-from rsl_rl.motion.rotations import about_vertical, from_vector, multiply, rotate
+from rsl_rl.motion.rotations import from_vector, multiply, rotate
 from rsl_rl.sim.base import LinkStates, RobotPoseVel
 from rsl_rl.tasks.mdp.commands import CommandSource
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.robot_state import RobotState
-from rsl_rl.utils.tensors import Stored, Uniform, none_on_cpu, rotate_inverse
+from rsl_rl.utils.tensors import Stored, Uniform, from_yaw, none_on_cpu, rotate_inverse
 
 _FOREVER = 1e9  # [s] a time that no episode reaches
 
@@ -153,7 +153,7 @@ class Reference(Stored):
         clip, time = torch.where(own, self.starts_at[0], clip), torch.where(own, self.starts_at[1], time)
         frame = self.clips.at(clip, time)
         origins = self._levels.origins
-        shift = origins - rotate(about_vertical(heading), frame.link_pos[:, 0])
+        shift = origins - rotate(from_yaw(heading), frame.link_pos[:, 0])
         shift[:, 2] = origins[:, 2]
         self.clip, self.heading = torch.where(mask, clip, self.clip), torch.where(mask, heading, self.heading)
         self.shift = torch.where(mask.unsqueeze(1), shift, self.shift)
@@ -213,7 +213,7 @@ class Reference(Stored):
 
     def _placed(self, frame: Frame, heading: Tensor, shift: Tensor) -> RobotPoseVel:
         """Return moments of the clips, turned and moved."""
-        turn, own = about_vertical(heading), frame.link_quat[:, 0]
+        turn, own = from_yaw(heading), frame.link_quat[:, 0]
         return RobotPoseVel(
             rotate(turn, frame.link_pos[:, 0]) + shift,
             multiply(turn, own),
@@ -288,6 +288,23 @@ class Motion(CommandSource):
         task.state.add_part(self.reference)
         super().__init__(task, ((-1e9, 1e9),) * (2 * len(task.sim.joint_names)), _FOREVER)
         self._task = task
+
+    @property
+    def clips(self) -> Tuple[str, ...]:
+        return self.reference.names
+
+    def sequences(self, loop_time: float) -> List[Frame]:
+        return self.reference.sequences(loop_time)
+
+    def play_from_start(self) -> None:
+        robots = torch.arange(len(self._age), device=self._age.device)
+        self.reference.start_at(robots % len(self.clips), torch.zeros_like(self.reference.time))
+
+    def recorded(self) -> Dict[str, Tensor]:
+        """Return the pose "reference" [N, 7 + J], and the number of the "clip" that each robot follows [N]."""
+        wanted = self.reference.pose_vel
+        pose = torch.cat((wanted.root_pos, wanted.root_quat, wanted.joint_pos), dim=1)
+        return {"reference": pose, "clip": self.reference.clip}
 
     def due(self) -> Tensor:
         self.reference.advance()

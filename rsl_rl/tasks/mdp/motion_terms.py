@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import NotNegative, Positive
-from rsl_rl.motion.rotations import conjugate, multiply, rotate, to_vector, turn_between
+from rsl_rl.motion.rotations import conjugate, multiply, to_vector, turn_between
 from rsl_rl.sim.base import LinkStates
 from rsl_rl.sim.kinematics import rotation_matrix
 from rsl_rl.tasks.mdp.motion import Reference
@@ -89,13 +89,7 @@ def reference_clip(state: RobotState) -> Tensor:
 
 def reference_feet(state: RobotState) -> Tensor:
     """Positions that the feet are to have, in the robot's base frame, foot after foot [m]."""
-    return in_base(state, state.part(Reference).links(state.sim.foot_names).pos)
-
-
-def in_base(state: RobotState, points: Tensor) -> Tensor:
-    """Return points [N, P, 3] of the world in the base frame, one after the other [N, 3 P]."""
-    quat = state.sim.root_quat.unsqueeze(1)
-    return rotate(conjugate(quat), points - state.sim.root_pos.unsqueeze(1)).flatten(1)
+    return state.in_base(state.part(Reference).links(state.sim.foot_names).pos)
 
 
 # Rewards

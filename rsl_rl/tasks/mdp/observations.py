@@ -98,7 +98,7 @@ def payload(state: RobotState) -> Tensor:
 
 def foot_positions(state: RobotState) -> Tensor:
     """Position of each foot's centre in the base frame, by the joint angles, foot after foot [m]."""
-    return motion_terms.in_base(state, state.links(state.sim.foot_names).pos)
+    return state.in_base(state.links(state.sim.foot_names).pos)
 
 
 def height_scan(state: RobotState, *, trunk_height: float = 0.3, with_error: bool = False) -> Tensor:

@@ -61,7 +61,7 @@ def test_wrong_flags_are_one_line_and_leave_no_folder(flags, tmp_path):
 def test_missing_optuna_is_one_line_with_its_remedy(run_script, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['optuna'] = None\n")
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = run_script("-m", "rsl_rl", "sweep", *TINY, PYTHONPATH=path)
+    done = run_script("-X", "utf8", "-m", "rsl_rl", "sweep", *TINY, PYTHONPATH=path)  # a new process reads the file
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert 'a sweep needs Optuna; install it with: pip install "rsl-rl-lib[sweep]"' in done.stderr
 

@@ -74,7 +74,7 @@ def test_tracking_errors_and_recordings_are_of_the_requested_command():
     stand.reset = lambda dones=None: None
     metrics = evaluate(env, stand, 0.5)
     assert metrics["lin_vel_error"] > 0.7 and metrics["yaw_rate_error"] > 0.3
-    recorder = Recorder(1, env.action_scale)
+    recorder = Recorder(env, 1)
     env.observers.append(recorder)
     env.step(torch.zeros(16, 12))
     assert recorder.result()["command"][0, 0].tolist() == [1.0, 0.0, 0.5]

@@ -9,21 +9,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from configs.go2_flat import flat_task
 from deploy.onnx_policy import Policy
 from deploy.references import References
 from rsl_rl.cli.export import write_references
 from rsl_rl.config.mdp import CommandTerm, ObservationGroupConfig, ObservationTerm
 from rsl_rl.contracts.contract import plain_mapping
 from rsl_rl.evaluation.export_parity import sensor_readings
-from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking
+from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking, tracks_motions
+from rsl_rl.evaluation.playback import make_clip, run_playback
 from rsl_rl.motion.clip import ClipSet, load_clip, save_clip
 from rsl_rl.motion.library import find_clip
-from rsl_rl.motion.rotations import about_vertical, multiply, rotate
+from rsl_rl.motion.rotations import multiply, rotate
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.demonstrations import states_of_clips
 from rsl_rl.tasks.mdp import motion_terms
 from rsl_rl.tasks.mdp.motion import MotionStart, Reference, StartSampler
-from rsl_rl.utils.tensors import yaw_of
+from rsl_rl.utils.tensors import from_yaw, yaw_of
 from tests.motions import glide, task_of, write_clips
 
 DT = 0.02
@@ -65,7 +67,7 @@ def test_episodes_start_in_a_frame_of_the_clip_at_the_origin_with_any_heading(en
     torch.testing.assert_close(sim.root_pos[:, 2], frame.link_pos[:, 0, 2], atol=1e-6, rtol=0)
     turned = yaw_of(sim.root_quat) - yaw_of(frame.link_quat[:, 0]) - reference.heading
     torch.testing.assert_close(turned.cos(), torch.ones(6), atol=1e-5, rtol=0)
-    speed = rotate(about_vertical(reference.heading), frame.link_vel[:, 0])
+    speed = rotate(from_yaw(reference.heading), frame.link_vel[:, 0])
     torch.testing.assert_close(sim.root_lin_vel, speed, atol=1e-5, rtol=0)
     assert reference.heading.std() > 0.3 and len(reference.time.unique()) > 3
 
@@ -78,7 +80,7 @@ def test_reference_goes_on_by_a_control_step_and_ends_it_where_the_robot_is_to_b
     for i in range(1, 4):
         torch.testing.assert_close(reference.time, start + i * DT)
         frame = reference.clips.at(clip, start + i * DT)
-        moved = rotate(about_vertical(reference.heading), frame.link_pos[:, 0] - begin.link_pos[:, 0])
+        moved = rotate(from_yaw(reference.heading), frame.link_pos[:, 0] - begin.link_pos[:, 0])
         torch.testing.assert_close(reference.pose_vel.root_pos[:, :2], moved[:, :2], atol=1e-5, rtol=0)
         ahead = reference.clips.at(clip, start + (i + 3) * DT)
         torch.testing.assert_close(reference.ahead.joint_pos[:, 1], ahead.joint_pos)
@@ -116,7 +118,7 @@ def test_terms_of_a_robot_that_is_where_it_is_to_be(env):
 def test_aligned_reference_ignores_place_and_heading_and_the_metrics_do_not(env, x, y, yaw):
     env.reset()
     pose = env.state.part(Reference).pose_vel
-    turn = about_vertical(torch.full((6,), yaw))
+    turn = from_yaw(torch.full((6,), yaw))
     shift = torch.tensor([x, y, 0.0])
     put(env, pose._replace(root_pos=pose.root_pos + shift, root_quat=multiply(turn, pose.root_quat)))
     state, distance = env.state, math.hypot(x, y)
@@ -366,7 +368,7 @@ def test_controller_of_a_policy_with_a_style_is_told_the_style(clips):
 def test_references_of_a_file_are_those_of_the_simulation_from_where_the_robot_is(clips, tmp_path):
     env = task_of(clips, num_envs=4).build(seed=4)
     reference = env.state.part(Reference)
-    path = write_references(tmp_path / "references.npz", reference)
+    path = write_references(tmp_path / "references.npz", env.commands)
     policy = Policy(description_of(env), lambda obs: [np.zeros((1, 12), np.float32)])
     reference.start_at(torch.tensor([0, 1, 0, 1]), torch.zeros(4))
     env.reset()
@@ -449,3 +451,20 @@ def test_random_numbers_of_a_step_do_not_depend_on_who_restarts(clips):
         MotionStart(env.context)(mask)
         states.append(env.context.generator.get_state())
     assert torch.equal(*states)
+
+
+def test_playback_shows_each_clip_from_its_first_frame_and_the_reference_as_a_ghost(clips):
+    env = task_of(clips, num_envs=4).build(seed=2)
+
+    def still(obs):
+        return torch.zeros(4, 12)
+
+    still.reset = lambda dones=None: None
+    recording = run_playback(env, still, 0.1)
+    assert recording["clip"].tolist() == [[0, 1, 0, 1]] * 5
+    assert (env.state.part(Reference).time < 0.15).all()
+    film = make_clip(recording, env)
+    assert film.captions[0].startswith("glide    commanded")
+    np.testing.assert_allclose(film.ghosts[0, :, 7:], recording["reference"][0, :, 7:])
+    assert tracks_motions(env) and env.commands.clips == ("glide", "once")
+    assert not tracks_motions(replace(flat_task(), num_envs=2).build())
