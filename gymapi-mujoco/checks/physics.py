@@ -488,6 +488,26 @@ def _() -> float:
     return float(driven(_POS, stiffness=1e5, damping=0.0).drive(position=0.5).step(2.0).dof[0, 0])
 
 
+_PLATE = f"""<robot name="plate"><link name="base">{inertial(5, [0.1] * 3)}</link>
+  <joint name="lift" type="prismatic"><parent link="base"/><child link="plate"/><axis xyz="0 0 1"/>
+    <limit effort="0" velocity="0"/></joint>
+  <link name="plate">{inertial(0.1, [0.001] * 3)}
+    <collision><geometry><box size="0.4 0.4 0.02"/></geometry></collision></link></robot>"""
+
+
+@case("position drive 4000 N/m, 100 N s/m of a plate of 0.1 kg: sag 1 s after a box of 2 kg fell on it", "m",
+      2.1 * G / 4000, 2e-4, "the drive is implicit for contacts too")  # fmt: skip
+def _() -> float:
+    def drop(world: World) -> None:
+        dof(driveMode=_POS, stiffness=4000.0, damping=100.0)(world)
+        options = gymapi.AssetOptions()
+        options.density = 250.0
+        load = world.gym.create_box(world.sim, 0.2, 0.2, 0.2, options)
+        world.gym.create_actor(world.env, load, gymapi.Transform(gymapi.Vec3(0, 0, 1.3)), "load", 0, 0)
+
+    return -float(World(_PLATE, 1.0, fixed=True, change=drop).drive(position=0.0).step(1.0).dof[0, 0])
+
+
 @case("velocity drive 5 N m s/rad: speed after 1 s to 2 rad/s", "rad/s", 2.0, 1e-3, "settled")
 def _() -> float:
     return float(driven(_VEL, damping=5.0).drive(velocity=2.0).step(1.0).dof[0, 1])

@@ -41,9 +41,8 @@ def build_model(scene: Scene) -> mujoco.MjModel:
     spec.option.iterations, spec.option.ls_iterations = SOLVER_ITERATIONS, 20
     spec.option.cone = friction_cone()
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
-    # Euler treats the damping of joints implicitly, implicitfast that of drives too.
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER  # the damping of joints is implicit; see Drives
     driven = has_drives(scene)
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST if driven else mujoco.mjtIntegrator.mjINT_EULER
     _light(spec)
     for i, ground in enumerate(scene.grounds):
         geom = ground.add_to(spec, f"ground{i}")
@@ -92,8 +91,8 @@ def _add_actor(
         part = above.add_body(name=f"{actor.index}/{body.name}", pos=pos, quat=quat)
         parts.append(part)
         _add_inertia(part, body.mass, body.com, body.inertia)
-        if i in shifted:
-            part.simple = False
+        if i in shifted or (driven and body.joints):
+            part.simple = False  # the short cut takes the armature of the start; Drives changes it
         part.gravcomp = 1.0 if asset.options.disable_gravity else 0.0
         if body.parent < 0 and asset.floating:
             part.add_freejoint(name=f"{actor.index}/free")
