@@ -230,7 +230,19 @@ def _() -> float:
     return float(World(ball(), gravity=0).start(root=[0, 0, 0, 0, 0, 20]).step(2.0).root[0, 12])
 
 
-@case("tumbling box: kinetic energy after 5 s", "J", 0.5 * (0.02 * 3**2 + 0.03 * 1 + 0.045 * 2**2), 0.006, _EULER)
+_PRECESSION = (0.05 - 0.03) / 0.03 * 4.0  # of a body with inertias of 0.03, 0.03 and 0.05 kg m^2 and 4 rad/s
+
+
+@case("top without torques: angular velocity along x in its own frame after 0.5 s, 2 rad/s at first", "rad/s",
+      2 * math.cos(_PRECESSION * 0.5), 0.05, _EULER)  # fmt: skip
+def _() -> float:
+    world = World(box(2.0, (0.03, 0.03, 0.05)), gravity=0).start(root=[0, 0, 0, 2, 0, 4]).step(0.5)
+    x, y, z, w = world.root[0, 3:7].tolist()
+    along_x = torch.tensor([1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)])
+    return float(world.root[0, 10:] @ along_x)
+
+
+@case("tumbling box: kinetic energy after 5 s", "J", 0.5 * (0.02 * 3**2 + 0.03 * 1 + 0.045 * 2**2), 0.008, _EULER)
 def _() -> float:
     world = World(box(2.0, (0.02, 0.03, 0.045)), gravity=0).start(root=[0, 0, 0, 3, 1, 2]).step(5.0)
     matrix = gymtorch.wrap_tensor(world.gym.acquire_mass_matrix_tensor(world.sim, "actor0"))
@@ -297,6 +309,31 @@ for _angle in (0.0, 22.5, 45.0):
             Case(f"friction 0.5 at {_angle:g} degrees, {_kind} cone: pull / weight that moves a box", "1", 0.5,
                  _tolerance, _reason, lambda angle=_angle, kind=_kind: threshold(angle, kind))
         )  # fmt: skip
+
+
+def slope(along: float, kind: str) -> float:
+    """Return the angle at which a box begins to slide down a slope along a direction from x; friction 0.5 [degrees]."""
+    low, high = 10.0, 35.0
+    while high - low > 0.1:
+        middle, radians = (low + high) / 2, math.radians(along)
+        tilt = math.radians(middle)
+        with cone(kind):  # gravity is turned instead of the ground
+            world = World(box(), 0.1, ground=(0.5, 0.0), change=shapes(friction=0.5)).step(0.2)
+            start, params = world.root[0, :2].clone(), world.gym.get_sim_params(world.sim)
+            level = G * math.sin(tilt)
+            params.gravity = gymapi.Vec3(level * math.cos(radians), level * math.sin(radians), -G * math.cos(tilt))
+            world.gym.set_sim_params(world.sim, params)
+            slides = float((world.step(0.5).root[0, :2] - start).norm()) > 1e-3
+        low, high = (low, middle) if slides else (middle, high)
+    return (low + high) / 2
+
+
+for _kind, _along, _tolerance in (("elliptic", 0.0, 0.5), ("elliptic", 45.0, 0.5), ("pyramidal", 45.0, 8.5)):
+    CASES.append(
+        Case(f"friction 0.5: slope on which a box begins to slide, {_along:g} degrees from x, {_kind} cone", "degrees",
+             math.degrees(math.atan(0.5)), _tolerance, _CREEP if _kind == "elliptic" else _PYRAMID,
+             lambda along=_along, kind=_kind: slope(along, kind))
+    )  # fmt: skip
 
 
 def sliding(kind: str) -> World:
@@ -414,6 +451,13 @@ def _() -> float:
     return float(world.step(2 * DT).root[0, 12])
 
 
+@case("link that overlaps its fixed base: acceleration by 1 N m", "rad/s^2", 1 / ABOUT_HINGE, 0.001, "float32")
+def _() -> float:
+    shape = '<collision><geometry><box size="0.2 0.2 0.2"/></geometry></collision></link>'
+    return float(World(arm("0 0 1", f"{LENGTH} 0 0").replace("</link>", shape), fixed=True)
+                 .step(DT, effort=1.0).dof[0, 1]) / DT  # fmt: skip
+
+
 # Drives, limits, clipping
 
 
@@ -442,6 +486,26 @@ def _() -> float:
 @case("position drive 1e5 N m/rad, no damping: angle after 2 s to 0.5 rad", "rad", 0.5, 1e-3, "implicit: it is stable")
 def _() -> float:
     return float(driven(_POS, stiffness=1e5, damping=0.0).drive(position=0.5).step(2.0).dof[0, 0])
+
+
+_PLATE = f"""<robot name="plate"><link name="base">{inertial(5, [0.1] * 3)}</link>
+  <joint name="lift" type="prismatic"><parent link="base"/><child link="plate"/><axis xyz="0 0 1"/>
+    <limit effort="0" velocity="0"/></joint>
+  <link name="plate">{inertial(0.1, [0.001] * 3)}
+    <collision><geometry><box size="0.4 0.4 0.02"/></geometry></collision></link></robot>"""
+
+
+@case("position drive 4000 N/m, 100 N s/m of a plate of 0.1 kg: sag 1 s after a box of 2 kg fell on it", "m",
+      2.1 * G / 4000, 2e-4, "the drive is implicit for contacts too")  # fmt: skip
+def _() -> float:
+    def drop(world: World) -> None:
+        dof(driveMode=_POS, stiffness=4000.0, damping=100.0)(world)
+        options = gymapi.AssetOptions()
+        options.density = 250.0
+        load = world.gym.create_box(world.sim, 0.2, 0.2, 0.2, options)
+        world.gym.create_actor(world.env, load, gymapi.Transform(gymapi.Vec3(0, 0, 1.3)), "load", 0, 0)
+
+    return -float(World(_PLATE, 1.0, fixed=True, change=drop).drive(position=0.0).step(1.0).dof[0, 0])
 
 
 @case("velocity drive 5 N m s/rad: speed after 1 s to 2 rad/s", "rad/s", 2.0, 1e-3, "settled")
@@ -533,6 +597,22 @@ def _() -> float:
     return float((matrix[0] @ speeds - world.body[:, 7:]).abs().max())
 
 
+@case("Jacobian of the arm against differences of its pose by 1e-3 rad: largest error", "m, rad", 0.0, 2e-3,
+      "differences of first order")  # fmt: skip
+def _() -> float:
+    world = World(arm(), fixed=True).start(pos=0.6).refresh()
+    matrix = gymtorch.wrap_tensor(world.gym.acquire_jacobian_tensor(world.sim, "actor0"))[0, -1, :, 0].clone()
+
+    def pose(angle: float) -> torch.Tensor:
+        x, y, z, qx, qy, qz, w = world.start(pos=angle).refresh().body[1, :7].double().tolist()
+        at = torch.tensor([0.0, 0.0, -LENGTH], dtype=torch.float64)  # the centre of mass
+        u = torch.tensor([qx, qy, qz], dtype=torch.float64)
+        turned = at + 2 * torch.linalg.cross(u, torch.linalg.cross(u, at) + w * at)
+        return torch.cat([torch.tensor([x, y, z], dtype=torch.float64) + turned, 2 * torch.atan2(u, torch.tensor(w))])
+
+    return float((matrix - (pose(0.601) - pose(0.6)) / 1e-3).abs().max())
+
+
 @case("mass matrix: kinetic energy of base and arm", "J", 0.0, 1e-5, "difference to the sum over the bodies")
 def _() -> float:
     world = moving()
@@ -558,6 +638,15 @@ def _() -> float:
     state = torch.tensor([[1.0, 2, 3, 0.5, 0.5, 0.5, 0.5, 0.1, 0.2, 0.3, -1, 2, -3]])
     world.gym.set_actor_root_state_tensor(world.sim, gymtorch.unwrap_tensor(state))
     return float((world.refresh().root - state).abs().max())
+
+
+@case("position of an actor at the origin of an environment at 4 m", "m", 0.0, 0.0, "relative to its environment")
+def _() -> float:
+    def second(world: World) -> None:
+        env = world.gym.create_env(world.sim, gymapi.Vec3(-2, -2, 0), gymapi.Vec3(2, 2, 2), 2)
+        world.gym.create_actor(env, world.asset, gymapi.Transform(), "actor0", 0, 0)
+
+    return float(World(box(), change=second).root[-1, :2].abs().max())
 
 
 @case("indexed write of one actor of two: movement of the other", "m", 0.0, 0.0, "")

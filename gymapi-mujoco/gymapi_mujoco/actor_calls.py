@@ -82,7 +82,7 @@ class ActorCalls:
             raise IndexError(f"get_rigid_transform: body {body}; environment {env.index} has {env.num_bodies} bodies")
         states = self.get_actor_rigid_body_states(env, owner.index, _POS)
         row = states.view(np.float32).reshape(-1, 13)[body - owner.body_start].astype(float)
-        return to_transform(row[:3] - env.origin, np.roll(row[3:7], 1))
+        return to_transform(row[:3], np.roll(row[3:7], 1))
 
     def get_dof_frame(self, env: Env, dof: int) -> DofFrame:
         """Return origin and axis of a DoF, by its index in the environment, in the environment's frame."""

@@ -43,20 +43,59 @@ class Efforts:
         self._given = False
 
 
+_UNLIMITED = 1e30
+"""Force of a drive without a limit [N or N m]."""
+
+
 class Drives:
-    """Position and velocity drives: force = stiffness (target - q) + damping (target velocity - qd)."""
+    """Position and velocity drives: force = stiffness (target - q) + damping (target velocity - qd).
+
+    As in PhysX they are implicit: the force is that of position and velocity at the end of the step. With q + dt qd and
+    qd + dt qdd for them, it is that of the start, with the stiffness at q + dt qd, less (dt damping + dt^2 stiffness)
+    qdd. So the drive adds this factor to the armature for the step, and contacts and other constraints see it too. A
+    drive whose force would be above its limit has the constant force of the limit and no part in the armature.
+    """
 
     def __init__(self, worlds: Worlds, layout: Layout):
-        self._layout = layout
+        self._layout, model = layout, worlds.model
         shape = (layout.num_envs, layout.num_dofs)
         self.position_target, self.velocity_target = layout.zeros(*shape), layout.zeros(*shape)
-        self._stiffness, self._damping = layout.zeros(*shape), layout.zeros(*shape)
-        self._ctrl = worlds.state("ctrl") if worlds.model.nu else None
+        self._ctrl = worlds.state("ctrl") if model.nu else None
+        if self._ctrl is None:
+            return
+        self._stiffness, self._damping, self._own, self._full, self.added = (
+            torch.zeros_like(self._ctrl) for _ in range(5)
+        )
+        self._limits = torch.full_like(self._ctrl, torch.inf)
+        self._limited = False
+        self._dt = model.opt.timestep
+        self._armature, self._ranges = worlds.field("dof_armature"), worlds.field("actuator_forcerange")
+        self._qpos, self._qvel, self._mass = worlds.state("qpos"), worlds.state("qvel"), worlds.result("M")
+        places = [range(own.pos.start, own.pos.stop) for own in layout.actors]
+        speeds = [range(own.vel.start, own.vel.stop) for own in layout.actors]
+        self._places, self._columns = (
+            torch.tensor([i for one in many for i in one], dtype=torch.int64).to(worlds.device)
+            for many in (places, speeds)
+        )
+        diagonal = np.cumsum(model.M_rownnz) - 1
+        self._diagonal = torch.from_numpy(diagonal.astype(np.int64)).to(worlds.device)[self._columns]
+        self._inertia = torch.zeros_like(self._ctrl)
 
-    def set_gains(self, envs: Tensor, dofs: slice, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        """Set gains of DoFs [W, dofs] by which the targets act; the model has those of q and qd."""
-        for own, gains in ((self._stiffness, stiffness), (self._damping, damping)):
-            own[envs, dofs] = torch.from_numpy(gains).to(own)
+    def set(
+        self,
+        envs: Tensor,
+        dofs: slice,
+        stiffness: np.ndarray,
+        damping: np.ndarray,
+        limits: np.ndarray,
+        armature: np.ndarray,
+    ) -> None:
+        """Set gains, limits of the force and armatures of DoFs [W, dofs]; the model has the gains of q and qd."""
+        self._limited |= bool(np.isfinite(limits).any())
+        full = self._dt * damping + self._dt**2 * stiffness
+        new = (stiffness, damping, limits, armature, full)
+        for own, values in zip((self._stiffness, self._damping, self._limits, self._own, self._full), new):
+            own[envs, dofs] = torch.from_numpy(np.asarray(values, dtype=float)).to(own)
 
     def set_positions(self, targets: Tensor, actors: Optional[Tensor]) -> None:
         """Set the position targets [N * D] of all actors, or of some; they hold until they are changed."""
@@ -72,9 +111,27 @@ class Drives:
             kept[envs, own.dofs] = targets[envs, own.dofs]
 
     def begin_step(self) -> None:
-        """Pass to MuJoCo the part of the force that follows from the targets."""
+        """Pass to MuJoCo the part of the force that follows from the targets, the armature, and the limits."""
+        if self._ctrl is None:
+            return
+        self._ctrl.copy_(self._stiffness * self.position_target + self._damping * self.velocity_target)
+        self.added = self._full
+        if self._limited:
+            speed = self._qvel[:, self._columns]
+            ahead = self._qpos[:, self._places] + self._dt * speed
+            force = self._ctrl - self._stiffness * ahead - self._damping * speed
+            part = torch.where(self._inertia > 0, self._inertia / (self._inertia + self._full), 1.0)
+            above = (part * force).abs() > self._limits
+            self.added = self._full.masked_fill(above, 0.0)
+            limits = torch.where(above, self._limits, _UNLIMITED)
+            self._ranges[..., 0], self._ranges[..., 1] = -limits, limits
+        self._armature[:, self._columns] = self._own + self.added
+
+    def end_step(self) -> None:
+        """Take the drives' part out of the armature, for what a client reads."""
         if self._ctrl is not None:
-            self._ctrl.copy_(self._stiffness * self.position_target + self._damping * self.velocity_target)
+            self._inertia = self._mass[:, self._diagonal] - self.added
+            self._armature[:, self._columns] = self._own
 
 
 class VelocityLimits:
@@ -130,14 +187,16 @@ class VelocityLimits:
 class DofForces:
     """Efforts and drive forces of the last step, for a client."""
 
-    def __init__(self, worlds: Worlds, layout: Layout, efforts: Efforts):
-        self._layout, self._efforts = layout, efforts
+    def __init__(self, worlds: Worlds, layout: Layout, efforts: Efforts, drives: Drives):
+        self._layout, self._efforts, self._drives = layout, efforts, drives
         self.buffer = layout.zeros(layout.num_envs * layout.num_dofs)
         self._drive = worlds.result("qfrc_actuator") if worlds.model.nu else None
+        self._acceleration = worlds.result("qacc") if worlds.model.nu else None
 
     def refresh(self) -> None:
         out = self.buffer.view(self._layout.num_envs, -1)
         for own in self._layout.actors:
             out[:, own.dofs] = self._efforts.applied[:, own.vel].float()
-            if self._drive is not None:
-                out[:, own.dofs] += self._drive[:, own.vel].float()
+            if self._drive is not None and self._acceleration is not None:
+                implicit = self._drives.added[:, own.dofs] * self._acceleration[:, own.vel]
+                out[:, own.dofs] += (self._drive[:, own.vel] - implicit).float()

@@ -57,7 +57,7 @@ class Attractors:
         """Take over the properties of an attractor."""
         props, device = self._scene.attractors[env][index], self._worlds.device
         offset, turn = as_array(props.offset.p), to_wxyz(props.offset.r)
-        target, quat = as_array(props.target.p) + self._scene.origins[env], to_wxyz(props.target.r)
+        target, quat = as_array(props.target.p), to_wxyz(props.target.r)
         row = np.zeros(self._data.shape[-1])
         if props.axes == _POSE:
             # the point in the world's frame and in the body's, and the world's orientation in the body's frame

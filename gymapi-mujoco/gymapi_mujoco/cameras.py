@@ -29,13 +29,13 @@ from gymapi_mujoco.tensors import Tensor
 class Camera:
     """A camera of one environment; its pose is in the environment, or relative to a body."""
 
-    def __init__(self, env: int, origin: np.ndarray, props: CameraProperties):
+    def __init__(self, env: int, props: CameraProperties):
         if props.width < 1 or props.height < 1 or not 0 < props.horizontal_fov < 180:
             raise ValueError(
                 f"create_camera_sensor: {props.width} x {props.height} pixels with {props.horizontal_fov:g} degrees; "
                 "give a positive size and a field of view between 0 and 180"
             )
-        self.env, self.origin, self.props = env, origin, props
+        self.env, self.props = env, props
         self.pos, self.quat = np.zeros(3), identity()
         self.body: Optional[int] = None
         self.mode = CameraFollowMode.FOLLOW_TRANSFORM
@@ -51,9 +51,9 @@ class Camera:
         self.pos, self.quat = as_array(pose.p), to_wxyz(pose.r)
 
     def pose(self, kinematics: Optional[Kinematics]) -> Tuple[np.ndarray, np.ndarray]:
-        """Return position and quaternion w x y z in the world; without kinematics, those before ``prepare_sim``."""
+        """Return position and quaternion w x y z in the environment; without kinematics, before ``prepare_sim``."""
         if self.body is None or kinematics is None:
-            return self.origin + self.pos, self.quat
+            return self.pos, self.quat
         pos, quat = (x[self.env, 1 + self.body].double().cpu().numpy() for x in kinematics.get("xpos", "xquat"))
         if self.mode == CameraFollowMode.FOLLOW_POSITION:
             return pos + self.pos, self.quat

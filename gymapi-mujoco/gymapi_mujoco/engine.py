@@ -76,6 +76,7 @@ class Engine:
         self.properties.update()
         broken = self.worlds.step(self.scene.params.substeps)
         self.velocity_limits.apply()
+        self.drives.end_step()
         self.kinematics.stepped()
         if broken is not None:
             self.coordinates.restart(broken)
@@ -90,7 +91,7 @@ class Engine:
 
     @cached_property
     def dof_forces(self) -> DofForces:
-        return DofForces(self.worlds, self.layout, self.efforts)
+        return DofForces(self.worlds, self.layout, self.efforts, self.drives)
 
     @cached_property
     def force_sensors(self) -> ForceSensors:

@@ -44,8 +44,8 @@ class AppliedForces:
         quat, origin, com = (x[:, 1:].float() for x in self._kinematics.get("xquat", "xpos", "xipos"))
         if space == CoordinateSpace.LOCAL_SPACE:
             force, pos = rotate(quat, force), origin + rotate(quat, pos)
-        elif space == CoordinateSpace.ENV_SPACE:
-            pos = pos + self._origins[:, None]
+        elif space == CoordinateSpace.GLOBAL_SPACE:
+            pos = pos - self._origins[:, None]
         self.add(force, torch.linalg.cross(pos - com, force))
 
     def add(self, force: Tensor, torque: Tensor) -> None:

@@ -49,6 +49,10 @@ class Plane:
         kind = mujoco.mjtGeom.mjGEOM_PLANE
         return spec.worldbody.add_geom(name=name, type=kind, size=[0, 0, 1], pos=pos, quat=quat)
 
+    def moved(self, origins: np.ndarray) -> np.ndarray:
+        """Return by how much the ground is away from its place for frames at origins [N, 3]."""
+        return -(origins @ self.normal)[:, None] * self.normal
+
 
 @dataclass
 class HeightField:
@@ -83,6 +87,10 @@ class HeightField:
         spec.add_hfield(name=name, nrow=ny, ncol=nx, size=[*half, rise, _BASE], userdata=data.ravel())
         pos = self.origin + np.array([*half, low])
         return spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_HFIELD, hfieldname=name, pos=pos)
+
+    def moved(self, origins: np.ndarray) -> np.ndarray:
+        """Return by how much the ground is away from its place for frames at origins [N, 3]."""
+        return -origins
 
     @classmethod
     def from_mesh(cls, vertices: np.ndarray, triangles: np.ndarray, params: TriangleMeshParams) -> HeightField:

@@ -321,7 +321,7 @@ class Gym(ActorCalls, TendonCalls):
         """Add an actor with the properties that the asset has now; return its handle."""
         unprepared(env_of(env, "create_actor").sim, "create_actor")
         own, before = asset_of(asset, "create_actor"), env.actors
-        env.actors.append(Actor(own, pose, name or "", group, filter, segmentationId, env.origin, before))
+        env.actors.append(Actor(own, pose, name or "", group, filter, segmentationId, before))
         return env.actors[-1].index
 
     def get_actor_rigid_shape_properties(self, env: Env, actor: int) -> List[RigidShapeProperties]:
@@ -690,8 +690,7 @@ class Gym(ActorCalls, TendonCalls):
 
     def create_camera_sensor(self, env: Env, props: Optional[CameraProperties] = None) -> int:
         """Add a camera to an environment; return its handle."""
-        origin = env_of(env, "create_camera_sensor").origin
-        env.cameras.append(Camera(env.index, origin, props or CameraProperties()))
+        env_of(env, "create_camera_sensor").cameras.append(Camera(env.index, props or CameraProperties()))
         return len(env.cameras) - 1
 
     def set_camera_location(self, camera: int, env: Env, position: Vec3, target: Vec3) -> None:
@@ -710,7 +709,8 @@ class Gym(ActorCalls, TendonCalls):
     def get_camera_transform(self, sim: Sim, env: Env, camera: int) -> Transform:
         """Return the camera's pose in the world."""
         found, engine = camera_of(env, camera, "get_camera_transform"), sim_of(sim, "get_camera_transform").engine
-        return to_transform(*found.pose(None if engine is None else engine.kinematics))
+        pos, quat = found.pose(None if engine is None else engine.kinematics)
+        return to_transform(pos + env.origin, quat)
 
     def step_graphics(self, sim: Sim) -> None:
         """Do nothing: pictures are of the present state."""

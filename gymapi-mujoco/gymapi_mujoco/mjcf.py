@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Iterator, List
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ import mujoco
 import numpy as np
 
 from gymapi_mujoco.asset import Asset, Body, Joint, Motor
+from gymapi_mujoco.enums import DofDriveMode
 from gymapi_mujoco.rotations import identity, rotation_matrix
 from gymapi_mujoco.shapes import GEOM_TYPES, Shape
 from gymapi_mujoco.structs import AssetOptions
@@ -52,6 +54,10 @@ def read_mjcf(path: Path, options: AssetOptions) -> Asset:
     bodies = [_body(model, i, path) for i in range(1, model.nbody)]
     asset = Asset(path.stem, bodies, options)
     asset.motors = list(_motors(model))
+    if int(options.default_dof_drive_mode) == DofDriveMode.DOF_MODE_NONE:
+        _use_servos(asset)
+    for properties, bits in zip(asset.shape_properties, _filters(model)):
+        properties.filter = bits
     asset.tendons, asset.tendon_properties = read_tendons(model), read_properties(model, options)
     free = any(int(kind) == mujoco.mjtJoint.mjJNT_FREE for kind in model.jnt_type)
     asset.floating = free and not options.fix_base_link
@@ -190,6 +196,17 @@ def _motors(model: mujoco.MjModel) -> Iterator[Motor]:
         )
 
 
+def _use_servos(asset: Asset) -> None:
+    """Make position and velocity actuators of the file the drives of their DoFs."""
+    for motor in asset.motors:
+        if motor.stiffness > 0 or motor.damping > 0:
+            mode = DofDriveMode.DOF_MODE_POS if motor.stiffness > 0 else DofDriveMode.DOF_MODE_VEL
+            row = asset.dof_properties[asset.dof_names.index(motor.joint)]
+            row["driveMode"] = int(mode)
+            row["stiffness"] += motor.stiffness
+            row["damping"] += motor.damping
+
+
 def _body(model: mujoco.MjModel, index: int, path: Path) -> Body:
     body = Body(model.body(index).name, int(model.body_parentid[index]) - 1)
     body.pos, body.quat = model.body_pos[index].copy(), model.body_quat[index].copy()
@@ -230,13 +247,34 @@ def _joint(model: mujoco.MjModel, index: int) -> Joint:
     )
 
 
+def _colliding(model: mujoco.MjModel, body: int) -> List[int]:
+    """Return the geoms of a body that collide."""
+    paired = {*model.pair_geom1.tolist(), *model.pair_geom2.tolist()}
+    geoms = range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body])
+    return [i for i in geoms if model.geom_contype[i] or model.geom_conaffinity[i] or i in paired]
+
+
+def _filters(model: mujoco.MjModel) -> List[int]:
+    """Return the collision filters of the shapes: two have a bit in common if the file's contype and conaffinity keep
+    them apart. An actor has them with the filter -1."""
+    geoms = [i for body in range(1, model.nbody) for i in _colliding(model, body)]
+    kinds = [(int(model.geom_contype[i]), int(model.geom_conaffinity[i])) for i in geoms]
+    filters = dict.fromkeys(kinds, 0)
+    apart = [
+        (one, other)
+        for one, other in combinations_with_replacement(filters, 2)
+        if not (one[0] & other[1] or other[0] & one[1])
+    ]
+    for i, pair in enumerate(apart):
+        for kind in set(pair):
+            filters[kind] |= 1 << i
+    return [filters[kind] for kind in kinds]
+
+
 def _shapes(model: mujoco.MjModel, body: int, path: Path) -> List[Shape]:
     """Return the geoms of a body that collide."""
     shapes = []
-    paired = {*model.pair_geom1.tolist(), *model.pair_geom2.tolist()}
-    for i in range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body]):
-        if not (model.geom_contype[i] or model.geom_conaffinity[i] or i in paired):
-            continue
+    for i in _colliding(model, body):
         kind, size = _KINDS.get(int(model.geom_type[i])), model.geom_size[i].copy()
         if kind is None:
             raise NotImplementedError(

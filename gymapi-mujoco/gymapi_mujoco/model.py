@@ -41,9 +41,8 @@ def build_model(scene: Scene) -> mujoco.MjModel:
     spec.option.iterations, spec.option.ls_iterations = SOLVER_ITERATIONS, 20
     spec.option.cone = friction_cone()
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_ISLAND
-    # Euler treats the damping of joints implicitly, implicitfast that of drives too.
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER  # the damping of joints is implicit; see Drives
     driven = has_drives(scene)
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST if driven else mujoco.mjtIntegrator.mjINT_EULER
     _light(spec)
     for i, ground in enumerate(scene.grounds):
         geom = ground.add_to(spec, f"ground{i}")
@@ -92,8 +91,8 @@ def _add_actor(
         part = above.add_body(name=f"{actor.index}/{body.name}", pos=pos, quat=quat)
         parts.append(part)
         _add_inertia(part, body.mass, body.com, body.inertia)
-        if i in shifted:
-            part.simple = False
+        if i in shifted or (driven and body.joints):
+            part.simple = False  # the short cut takes the armature of the start; Drives changes it
         part.gravcomp = 1.0 if asset.options.disable_gravity else 0.0
         if body.parent < 0 and asset.floating:
             part.add_freejoint(name=f"{actor.index}/free")
@@ -120,11 +119,26 @@ def _add_actor(
                 forcelimited=True,
                 forcerange=[-1e30, 1e30],
             )
+    if not asset.floating:
+        _exclude_neighbours(spec, actor)
     add_tendons(spec, actor.index, asset.tendons)
     if actor.index == 0:  # MuJoCo computes the forces on bodies if a sensor asks for one
         parts[0].add_site(name="probe")
         site = mujoco.mjtObj.mjOBJ_SITE
         spec.add_sensor(name="probe", type=mujoco.mjtSensor.mjSENS_FORCE, objtype=site, objname="probe")
+
+
+def _exclude_neighbours(spec: mujoco.MjSpec, actor: Actor) -> None:
+    """Let a fixed base not touch the bodies at its joints, as neighbours never do; MuJoCo takes such a base for a part
+    of the world, which touches everything."""
+    bodies, welded = actor.asset.bodies, [0]  # welded: the body with joints, or the root, that a body moves with
+    for i, body in enumerate(bodies[1:], 1):
+        welded.append(i if body.joints else welded[body.parent])
+    for i, body in enumerate(bodies):
+        if welded[i] and welded[bodies[welded[i]].parent] == 0:
+            for other in (bodies[j] for j, moved_with in enumerate(welded) if moved_with == 0):
+                names = (f"{actor.index}/{one.name}" for one in (other, body))
+                spec.add_exclude(bodyname1=next(names), bodyname2=next(names))
 
 
 def _shifted_bodies(actor: Actor, twins: List[Actor]) -> Set[int]:

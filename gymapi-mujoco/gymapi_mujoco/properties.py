@@ -46,6 +46,9 @@ class ModelProperties:
             self._shapes.append(np.array([self._model.geom(name).id for name in names], dtype=np.int64))
             joints = [self._model.joint(f"{actor.index}/{name}") for name in actor.asset.dof_names]
             self._dofs.append(np.array([joint.dofadr[0] for joint in joints], dtype=np.int64))
+        for i, ground in enumerate(scene.grounds):
+            geom, moved = self._model.geom(f"ground{i}"), ground.moved(np.stack(scene.origins))
+            self._write("geom_pos", everyone, np.array([geom.id]), geom.pos + moved[:, None])
         for index in range(len(scene.actors[0])):
             self.apply_contacts(index, everyone)
             self.apply_masses(index, everyone)
@@ -157,11 +160,9 @@ class ModelProperties:
         ones = np.where(driven, 1.0, 0.0)
         self._write("actuator_gainprm", worlds, columns, ones, 0)
         self._write("actuator_biasprm", worlds, columns, -stiffness, 1)
-        # implicit, as in PhysX: the stiffness acts on the position at the end of the step, q + dt qd
         self._write("actuator_biasprm", worlds, columns, -damping - self._model.opt.timestep * stiffness, 2)
-        limit = np.where(props["effort"] > 0, props["effort"], 1e30).astype(float)
-        self._write("actuator_forcerange", worlds, columns, np.stack([-limit, limit], axis=-1))
-        self._drives.set_gains(rows, own, stiffness, damping)
+        limits = np.where(driven & (props["effort"] > 0), props["effort"], np.inf)
+        self._drives.set(rows, own, stiffness, damping, limits, props["armature"])
 
     def apply_gravity(self) -> None:
         self._worlds.field("opt.gravity")[:] = torch.from_numpy(as_array(self._scene.params.gravity))

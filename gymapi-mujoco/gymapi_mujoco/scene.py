@@ -50,14 +50,13 @@ class Actor:
         group: int,
         mask: int,
         segmentation: int,
-        origin: np.ndarray,
         before: List[Actor],
     ):
-        """``origin`` is that of the environment, ``before`` are the actors that it has already."""
+        """``before`` are the actors that the environment has already."""
         self.asset, self.name, self.group = asset, name, group
         self.segmentation = np.full(len(asset.bodies), segmentation, dtype=np.uint32)
         self.quat = to_wxyz(pose.r) / np.linalg.norm(to_wxyz(pose.r))
-        self.pos = as_array(pose.p) + origin
+        self.pos = as_array(pose.p)
         props = asset.shape_properties
         self.friction = np.array([shape.friction for shape in props])
         self.restitution = np.array([shape.restitution for shape in props])
@@ -158,7 +157,10 @@ class Actor:
 
 
 class Scene:
-    """The ground and the environments; each environment is a world of its own, so they never touch each other."""
+    """The ground and the environments; each environment is a world of its own, so they never touch each other.
+
+    As in Isaac Gym, positions of tensors are relative to the origin of their environment.
+    """
 
     def __init__(self, params: SimParams):
         if not 0 < params.dt < math.inf or params.substeps < 1:

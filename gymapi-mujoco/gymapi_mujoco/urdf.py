@@ -106,12 +106,15 @@ class _Reader:
         for collision in element.iterfind("collision"):
             body.shapes.append(self._shape(link, collision))
         inertial = element.find("inertial")
-        if inertial is None:
-            body.mass, body.com, body.inertia = inertia_of_shapes(body.shapes, self.options.density)
+        mass = None if inertial is None else inertial.find("mass")
+        if inertial is None or mass is None:
+            given = None if inertial is None else inertial.find("density")
+            density = self.options.density if given is None else float(given.get("value", "0"))
+            body.mass, body.com, body.inertia = inertia_of_shapes(body.shapes, density)
             return
         body.com, quat = _origin(inertial)
-        mass, tensor = inertial.find("mass"), inertial.find("inertia")
-        body.mass = 0.0 if mass is None else float(mass.get("value", "0"))
+        tensor = inertial.find("inertia")
+        body.mass = float(mass.get("value", "0"))
         if tensor is not None:
             turn = rotation_matrix(quat)
             rows = [[float(tensor.get("i" + min(a, b) + max(a, b), "0")) for b in "xyz"] for a in "xyz"]

@@ -81,11 +81,12 @@ class Viewer:
             return
         engine.worlds.get_data(self.env, self._data)
         mujoco.mj_forward(engine.model, self._data)
+        origin = engine.scene.origins[self.env]
         if self._moved:
-            self._place_camera()
+            self._place_camera(origin)
         self._window.user_scn.ngeom = 0
         add_others(self._window.user_scn, engine, self.env, self._other, self._window.opt)
-        self._draw_lines()
+        self._draw_lines(origin)
         self._window.sync()
 
     def _open(self, engine: Engine) -> bool:
@@ -113,16 +114,17 @@ class Viewer:
         pictures = self._pictures()
         if pictures is None:
             raise RuntimeError("write_viewer_image_to_file: call prepare_sim first")
-        write_png(pictures.color(self.env, self.pos, self.quat, self.props), path)
+        place = self.pos - pictures.engine.scene.origins[self.env]
+        write_png(pictures.color(self.env, place, self.quat, self.props), path)
 
-    def _place_camera(self) -> None:
+    def _place_camera(self, origin: np.ndarray) -> None:
         self._moved = False
         camera, offset = self._window.cam, self.target - self.pos
-        camera.lookat[:], camera.distance = self.target, max(0.1, float(np.linalg.norm(offset)))
+        camera.lookat[:], camera.distance = self.target - origin, max(0.1, float(np.linalg.norm(offset)))
         camera.azimuth = np.degrees(np.arctan2(offset[1], offset[0]))
         camera.elevation = np.degrees(np.arcsin(offset[2] / camera.distance))
 
-    def _draw_lines(self) -> None:
+    def _draw_lines(self, origin: np.ndarray) -> None:
         scene = self._window.user_scn
         for ends, colors in self.lines:
             for (start, end), color in zip(ends, colors):
@@ -131,7 +133,7 @@ class Viewer:
                 geom = scene.geoms[scene.ngeom]
                 kind, rgba = mujoco.mjtGeom.mjGEOM_LINE, np.array([*color, 1.0], dtype=np.float32)
                 mujoco.mjv_initGeom(geom, kind, np.zeros(3), np.zeros(3), np.zeros(9), rgba)
-                mujoco.mjv_connector(geom, kind, 2.0, start.astype(float), end.astype(float))
+                mujoco.mjv_connector(geom, kind, 2.0, start - origin, end - origin)
                 scene.ngeom += 1
 
     @property
@@ -158,7 +160,10 @@ def add_others(scene: Any, engine: Engine, shown: int, data: Any, option: mujoco
             model = engine.model if floating else engine.worlds.get_model(world)  # fixed bases have other places
             data.qpos[:] = state
             mujoco.mj_kinematics(model, data)
+            first = scene.ngeom
             mujoco.mjv_addGeoms(model, data, option, mujoco.MjvPerturb(), mujoco.mjtCatBit.mjCAT_DYNAMIC, scene)
+            for i in range(first, scene.ngeom):
+                scene.geoms[i].pos += engine.scene.origins[world] - engine.scene.origins[shown]
 
 
 def has_display() -> bool:

@@ -136,19 +136,23 @@ def test_damping_of_the_client_that_is_unstable_is_named_and_an_armature_ends_it
     if engine == "warp":
         pytest.skip("the efforts are watched on the CPU engine")
 
-    def run(armature):
+    def run(armature, damping=0.2, held=0, limit=0.3):
+        """Let a client damp the wheel, which stands still in ``held`` of seven steps."""
         world = World(gymapi, arm, 2, height=3.0, armature=armature, fix_base_link=True).prepare()
-        world.dof[..., 1] = 0.1
-        world.gym.set_dof_state_tensor(world.sim, world.unwrap(world.dof.view(-1, 2)))
-        factors = torch.tensor([0.0, 0.2, 0.0])  # the wheel has 2e-4 kg m^2: kd dt / I = 5
-        world.step(120, lambda: (-factors * world.dof[..., 1]).clamp(-0.3, 0.3))
-        return world
+        factors = torch.tensor([0.0, damping, 0.0])  # the wheel has 2e-4 kg m^2: kd dt / I = 5 with 0.2
+        for step in range(120):
+            if step == 0 or step % 7 < held:
+                world.dof[..., 1] = 0.0
+                world.gym.set_dof_state_tensor(world.sim, world.unwrap(world.dof.view(-1, 2)))
+            world.step(1, lambda: (factors * (0.1 - world.dof[..., 1])).clamp(-limit, limit))
 
-    with pytest.warns(UserWarning, match=r"efforts of .Z_spin. turn .*kd dt / I"):
-        run(0.0)
+    for held, limit in ((0, 0.3), (4, 3.0)):
+        with pytest.warns(UserWarning, match=r"efforts of .Z_spin. are unstable damping.*kd dt / I"):
+            run(0.0, held=held, limit=limit)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(0.01)
+        run(0.0, damping=0.06)
 
 
 @pytest.mark.parametrize(("version", "is_sparse"), [("4.0.0", 0), ("4.0.1", 1)])

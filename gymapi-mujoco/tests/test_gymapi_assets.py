@@ -41,6 +41,17 @@ def test_collapsed_asset_merges_mass_inertia_and_shapes(gymapi, arm):
     np.testing.assert_allclose(merged.bodies[2].pos, turn @ [0, 0, -0.05] + [0, 0, -0.25], atol=1e-12)
 
 
+def test_density_of_a_link_gives_its_mass_and_inertia(gymapi, tmp_path):
+    text = box_urdf(1.0)
+    start, end = text.index("<inertial>"), text.index("</inertial>")
+    (tmp_path / "box.urdf").write_text(text[:start] + '<inertial><density value="400"/>' + text[end:])
+    body = World(gymapi, tmp_path / "box.urdf", 1).asset.bodies[0]
+    np.testing.assert_allclose(body.mass, 400 * 0.2**3)
+    np.testing.assert_allclose(np.diag(body.inertia), 400 * 0.2**5 / 6)
+    (tmp_path / "bare.urdf").write_text(text[:start] + "<inertial>" + text[end:])
+    assert World(gymapi, tmp_path / "bare.urdf", 1, density=50.0).asset.bodies[0].mass == pytest.approx(50 * 0.2**3)
+
+
 def test_link_that_must_not_collapse_stays_a_body(gymapi, tmp_path):
     path = tmp_path / "arm.urdf"
     path.write_text(

@@ -1,8 +1,10 @@
 """Jacobians, mass matrices, force sensors, DoF forces, several actors, cameras."""
 
+import mujoco
 import numpy as np
 import pytest
 import torch
+from gymapi_mujoco.viewer import add_others
 from robots import World
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -112,7 +114,7 @@ def test_several_actors_have_rows_of_their_own_and_touch(gymapi, arm):
     assert gym.get_sim_actor_count(world.sim) == 4 and gym.find_actor_handle(env, "box") == 1
     assert gym.find_actor_index(env, "box", gymapi.DOMAIN_SIM) == 3
     assert gym.find_actor_rigid_body_index(env, 1, "box", gymapi.DOMAIN_SIM) == 11
-    assert world.root[:, 0].tolist() == [0, 0, 4, 4] and gym.get_env_origin(env).x == 4
+    assert world.root[:, 0].tolist() == [0, 0, 0, 0] and gym.get_env_origin(env).x == 4
     state = world.root.clone()
     state[:, 2] += 0.5
     one = torch.tensor([3], dtype=torch.int32)
@@ -126,6 +128,46 @@ def test_several_actors_have_rows_of_their_own_and_touch(gymapi, arm):
     apart = two_actors(gymapi, arm, group=10)
     apart.step(100)
     assert float(apart.root[1, 2]) < 1.0  # other groups do not touch
+
+
+def test_positions_are_relative_to_the_origin_of_the_environment(gymapi, arm):
+    """A force on the box at a point has the same effect in both environments, and in the world's frame with the
+    origin added."""
+    world = two_actors(gymapi, arm, group=10)
+    gym, spins = world.gym, []
+    torch.testing.assert_close(world.root[0], world.root[2])
+    torch.testing.assert_close(world.body[0], world.body[1])
+    assert gym.get_rigid_transform(world.envs[1], 5).p.x == pytest.approx(0.0, abs=1e-6)
+    start = world.root.clone()
+    for space, origin in ((gymapi.ENV_SPACE, 0.0), (gymapi.GLOBAL_SPACE, 4.0)):
+        gym.set_actor_root_state_tensor(world.sim, world.unwrap(start))
+        world.refresh()
+        at, force = world.body[..., :3].clone(), torch.zeros(2, 6, 3)
+        at[:, 5, 0] += 0.1
+        at[1, :, 0] += origin
+        force[:, 5, 2] = 3.0
+        gym.apply_rigid_body_force_at_pos_tensors(world.sim, world.unwrap(force), world.unwrap(at), space)
+        world.step(1)
+        spins += world.root[1::2, 11].tolist()
+    expected = -3.0 * 0.1 / (500 * 0.2**3 * 0.2**2 / 6) * 0.005
+    np.testing.assert_allclose(spins, expected, rtol=1e-3)
+
+
+def test_cameras_and_the_viewer_show_environments_at_their_origins(gymapi, arm):
+    world = two_actors(gymapi, arm, group=10)
+    gym, engine = world.gym, world.sim.engine
+    props = gymapi.CameraProperties()
+    props.width, props.height, props.horizontal_fov = 4, 2, 5.0
+    for i, env in enumerate(world.envs):
+        camera = gym.create_camera_sensor(env, props)
+        gym.set_camera_location(camera, env, gymapi.Vec3(-2, 0, 1.2), gymapi.Vec3(0, 0, 1.2))
+        depth = gym.get_camera_image(world.sim, env, camera, gymapi.IMAGE_DEPTH)
+        assert float(depth.max()) == pytest.approx(-1.9, abs=1e-4)
+        assert gym.get_camera_transform(world.sim, env, camera).p.x == pytest.approx(4 * i - 2)
+    scene, option = mujoco.MjvScene(engine.model, maxgeom=20), mujoco.MjvOption()
+    add_others(scene, engine, 0, mujoco.MjData(engine.model), option)
+    at = np.array([geom.pos for geom in scene.geoms[: scene.ngeom]])
+    assert scene.ngeom and (np.abs(at[:, 0] - 4) < 1).all()
 
 
 def test_velocity_limits_of_one_actor_leave_the_other_as_it_is(gymapi, arm):
@@ -157,7 +199,7 @@ def test_fixed_base_moves_where_it_is_set(gymapi, arm):
     index = torch.tensor([2], dtype=torch.int32)
     world.gym.set_actor_root_state_tensor_indexed(world.sim, world.unwrap(state), world.unwrap(index), 1)
     world.step(1)
-    torch.testing.assert_close(world.body[1, 0, :3], torch.tensor([4.5, 0.0, 1.3]))
+    torch.testing.assert_close(world.body[1, 0, :3], torch.tensor([0.5, 0.0, 1.3]))
     torch.testing.assert_close(world.body[0, 0, :3], torch.tensor([0.0, 0.0, 1.0]))
 
 

@@ -67,6 +67,38 @@ def test_height_field_has_the_samples_along_x_and_y(gymapi, ball):
     np.testing.assert_allclose(found, bilinear(raw, places), atol=4e-3)
 
 
+def test_height_field_stays_where_it_is_for_environments_at_other_origins(gymapi, ball):
+    raw = waves()
+    world = World(gymapi, ball, 0, ground=height_field(raw))
+    for i in range(2):
+        env = world.gym.create_env(world.sim, gymapi.Vec3(-0.3, -0.2, 0), gymapi.Vec3(0.3, 0.2, 1), 1)
+        world.gym.create_actor(env, world.asset, gymapi.Transform(gymapi.Vec3(0, 0, 30)), "ball", i, 0)
+    world.num_envs = 2
+    world.prepare()
+    places = np.array([[-0.33, 0.21], [0.5, 0.0], [1.77, 1.31]])
+    start = np.concatenate([places, np.full((3, 1), 20.0)], axis=1)
+    down = np.tile([0.0, 0.0, -1.0], (3, 1))
+    distance, _ = world.sim.engine.worlds.ray(start[None], down[None], np.array([1]))
+    np.testing.assert_allclose(20.0 - distance[0], bilinear(raw, places + np.array([0.0, 0.4])), atol=4e-3)
+
+
+def test_tilted_plane_stays_where_it_is_for_environments_at_other_origins(gymapi, ball):
+    def tilted(world):
+        plane = gymapi.PlaneParams()
+        plane.normal = gymapi.Vec3(0, 0.6, 0.8)
+        world.gym.add_ground(world.sim, plane)
+
+    world = World(gymapi, ball, 0, ground=tilted)
+    for i in range(2):
+        env = world.gym.create_env(world.sim, gymapi.Vec3(-0.3, -0.2, 0), gymapi.Vec3(0.3, 0.2, 1), 1)
+        world.gym.create_actor(env, world.asset, gymapi.Transform(gymapi.Vec3(0, 0, 30)), "ball", i, 0)
+    world.num_envs = 2
+    world.prepare()
+    start, down = np.array([[[0.0, 0.0, 20.0]]] * 2), np.array([[[0.0, 0.0, -1.0]]] * 2)
+    distance, _ = world.sim.engine.worlds.ray(start, down, np.array([0, 1]))
+    np.testing.assert_allclose(20.0 - distance[:, 0], [0.0, -0.4 * 0.6 / 0.8], atol=1e-6)
+
+
 def test_mesh_of_a_height_field_is_that_height_field(gymapi, ball):
     from isaacgym.terrain_utils import convert_heightfield_to_trimesh
 

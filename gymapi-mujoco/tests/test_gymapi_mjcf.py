@@ -85,6 +85,54 @@ def test_spring_of_the_file_holds_a_joint_without_drive(gymapi, walker, mode):
     assert float(world.dof[0, 0, 0]) == pytest.approx(2.1 / 7.0, rel=0.02)
 
 
+SERVOS = """
+    <position name="knee_servo" joint="knee" kp="20" kv="1.5" forcerange="-8 8"/>
+    <velocity name="hip_servo" joint="hip" kv="4"/>"""
+
+
+def test_servos_of_the_file_are_drives_unless_the_client_chooses_a_mode(gymapi, walker):
+    start, end = WALKER.index("<motor"), WALKER.index("</actuator>")
+    path = walker((WALKER[:start] + SERVOS + WALKER[end:]).replace('range="-120 0"', 'range="-120 60"'))
+    world = World(gymapi, path, 1, ground=None, fix_base_link=True, disable_gravity=True, default_dof_drive_mode=0)
+    props = world.gym.get_asset_dof_properties(world.asset)
+    assert props["driveMode"].tolist() == [gymapi.DOF_MODE_VEL, gymapi.DOF_MODE_POS]
+    np.testing.assert_allclose(props["stiffness"], [7.0, 20.0])
+    np.testing.assert_allclose(props["damping"], [4.3, 1.8], rtol=1e-6)
+    np.testing.assert_allclose(props["effort"], [0.0, 8.0])
+    world.prepare()
+    world.gym.set_dof_position_target_tensor(world.sim, world.unwrap(torch.tensor([[0.0, -0.7]])))
+    world.step(1500)
+    assert float(world.dof[0, 1, 0]) == pytest.approx(-0.7, abs=1e-3)
+    chosen = World(gymapi, path, 1, fix_base_link=True, default_dof_drive_mode=int(gymapi.DOF_MODE_EFFORT))
+    props = chosen.gym.get_asset_dof_properties(chosen.asset)
+    np.testing.assert_allclose(props["stiffness"], [7.0, 0.0])
+    assert props["driveMode"].tolist() == [gymapi.DOF_MODE_EFFORT] * 2
+
+
+FOLDED = """
+<mujoco><worldbody><body name="trunk">
+  <geom type="sphere" size="0.1" contype="{}" conaffinity="{}"/>
+  <body name="thigh"><joint name="hip" axis="0 1 0"/><inertial pos="0 0 0" mass="1" diaginertia="0.01 0.01 0.01"/>
+    <body name="shin"><joint name="knee" axis="1 0 0"/>
+      <geom type="sphere" size="0.1" pos="0.15 0 0" contype="{}" conaffinity="{}"/>
+  </body></body>
+</body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "mask", "touch"),
+    [((1, 0, 1, 0), -1, False), ((1, 0, 0, 1), -1, True), ((1, 1, 1, 1), -1, True), ((2, 2, 1, 1), -1, False),
+     ((1, 0, 1, 0), 0, True), ((1, 1, 1, 1), 1, False)],
+)  # fmt: skip
+def test_filter_of_minus_one_keeps_the_contypes_of_the_file(gymapi, walker, rules, mask, touch):
+    world = World(gymapi, walker(FOLDED.format(*rules)), 0, ground=None)
+    env = world.gym.create_env(world.sim, gymapi.Vec3(), gymapi.Vec3(), 1)
+    world.gym.create_actor(env, world.asset, gymapi.Transform(), "walker", 0, mask)
+    world.num_envs = 1
+    world.prepare().step(3)
+    assert bool(world.force[0, 0].any()) == touch
+
+
 def test_position_drive_uses_the_stiffness_of_the_file_once(gymapi, walker):
     def drive(world, env, _):
         props = world.gym.get_actor_dof_properties(env, 0)
