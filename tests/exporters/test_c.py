@@ -180,7 +180,6 @@ def test_c_walks_in_mujoco_as_onnx_does(exported, sim_to_sim):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exported", ["mlp"], indirect=True)
 def test_c_lets_64_robots_fall_no_more_often_than_onnx_does(exported, sim_to_sim):
     walker, numbers = sim_to_sim.Walker(mujoco, exported.onnx), []
     per_robot = np.random.default_rng(1).uniform(*np.array(exported.description["command_ranges"]).T, (64, 2, 3))
