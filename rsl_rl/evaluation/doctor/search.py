@@ -40,6 +40,9 @@ CHAIN = 0.1
 
 MAX_FAULTS = 3
 
+SIMPLER = 1.1
+"""Factor by which an explanation must be better for each further correction."""
+
 ONCE = {"torque limit", "late action", "IMU turned", "quaternion order", "quaternion inverse"}
 """Kinds of faults that a robot has once."""
 
@@ -119,7 +122,7 @@ def search(replay: Replay, motion: Motion, steps: np.ndarray, joint_names: Seque
         firsts = {one.fault.sentence: one for one in [*rivals, *looking.hidden(start)]}
         ends = [looking.follow(looking.corrected(start, one, [])) for one in firsts.values()]
         helpful = [one for one in ends if _helps(start.costs, one.costs)]
-        end = min([end, *helpful], key=lambda one: float(one.costs.mean()))
+        end = min([end, *helpful], key=lambda one: float(one.costs.mean()) * SIMPLER ** len(one.findings))
     return looking.verdict(start, end)
 
 
