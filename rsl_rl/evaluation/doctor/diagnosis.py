@@ -14,7 +14,7 @@ from rsl_rl.evaluation.doctor.log import Log
 from rsl_rl.evaluation.doctor.motion import in_radians, motion_of, usable_steps, without_stale
 from rsl_rl.evaluation.doctor.recompute import Network, Runner, recompute
 from rsl_rl.evaluation.doctor.replay import Motion, Replay, multiply
-from rsl_rl.evaluation.doctor.search import LEAST_STEPS, Verdict, search
+from rsl_rl.evaluation.doctor.search import LEAST_STEPS, Verdict, moves, search
 from rsl_rl.evaluation.doctor.signals import check_rows, judge_clipped, judge_stale, judge_time, judge_units, stale_rows
 
 STILL = 0.05
@@ -79,6 +79,8 @@ def diagnose(
         elif verdict.is_explained or all(one.kind == REFUSED for one in found):
             found += verdict.findings
             notes += _still(log)
+            if not moves(motion, usable_steps(log, motion)):
+                notes.append("not enough motion to tell the damping of the joints")
         else:
             notes.append("the motion is not explained; mend what is found, and log again")
     found.sort(key=lambda one: BOUNDARIES.index(one.boundary))
