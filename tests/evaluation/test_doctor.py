@@ -19,6 +19,7 @@ from benchmarks.doctor_robot import ROOT, Setup, run
 from rsl_rl.evaluation.doctor import Log, diagnose, fixed_description, lines, read_log, report_html
 from rsl_rl.evaluation.doctor.motion import usable_steps
 from rsl_rl.evaluation.doctor.replay import HORIZON, Actuation, Motion, Replay
+from rsl_rl.evaluation.doctor.signals import judge_time
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +187,18 @@ def test_end_of_an_episode_in_which_a_robot_may_fall_is_left_out(rows, last):
     log = Log(time, np.zeros(rows, int), ("knee",), {}, None, None, joints)
     motion = Motion(np.ones((rows, 4)), np.ones((rows, 3)), None, joints, joints, joints)
     assert usable_steps(log, motion).max() == last - HORIZON
+
+
+def test_damping_of_a_robot_that_stands_still_is_not_told(description, tmp_path):
+    standing = {**description, "command_ranges": [[0.0, 0.0]] * 3, "damping": [3 * x for x in description["damping"]]}
+    log, _ = walk(standing, tmp_path)
+    result = judge(log, {**standing, "damping": description["damping"]})
+    assert not result.findings and "not enough motion to tell the damping of the joints" in result.notes
+
+
+@pytest.mark.parametrize(("spread", "kinds"), [(0.02, ["rate"]), (0.6, ["jitter"])])
+def test_rate_of_a_loop_is_named_where_its_jitter_leaves_no_doubt(spread, kinds):
+    step = 0.0215 * np.tile([1 - spread, 1.0, 1.0, 1 + spread], 10)
+    time, joints = np.cumsum(step), np.zeros((40, 1))
+    log = Log(time, np.zeros(40, int), ("knee",), {}, None, None, joints)
+    assert [one.kind for one in judge_time(log, 0.02)] == kinds
