@@ -181,7 +181,7 @@ def test_coarse_prediction_of_a_robot_with_much_damping_is_near_the_fine_one():
         assert np.abs(coarse - fine)[-12:].max() < 0.6  # joint velocities [rad/s]
 
 
-@pytest.mark.parametrize(("rows", "last"), [(100, 83), (40, 29)])
+@pytest.mark.parametrize(("rows", "last"), [(100, 83), (40, 39)])
 def test_end_of_an_episode_in_which_a_robot_may_fall_is_left_out(rows, last):
     time, joints = 0.02 * np.arange(rows), np.zeros((rows, 1))
     log = Log(time, np.zeros(rows, int), ("knee",), {}, None, None, joints)

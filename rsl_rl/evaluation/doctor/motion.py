@@ -15,9 +15,9 @@ BRIDGED = 10
 """Rows in a row in which a sensor that repeats its numbers is replaced by the others."""
 
 
-FALL, MOST_FALL = 0.3, 0.25
-"""Time before the end of an episode [s], and largest share of its rows, in which a robot may be falling onto parts that
-the model does not put on the floor."""
+FALL = 0.3
+"""Time before the end of an episode in which a robot may be falling onto parts that the model does not put on the floor
+[s]; episodes of less than four times that are used whole."""
 
 
 def in_radians(motion: Motion, findings: Sequence[Finding]) -> Motion:
@@ -115,7 +115,7 @@ def usable_steps(log: Log, motion: Motion) -> np.ndarray:
     even = ~log.starts[1:] & (np.abs(periods - median) < 0.3 * median)
     ends = np.flatnonzero(np.append(log.starts[1:], True))  # last row of each episode
     for first, last in zip([0, *(ends[:-1] + 1)], ends):
-        falls = (log.time >= log.time[last] - FALL) & (np.arange(len(good)) > last - MOST_FALL * (last - first + 1))
-        good[first : last + 1] &= ~falls[first : last + 1]
+        if log.time[last] - log.time[first] >= 4 * FALL:
+            good[first : last + 1] &= log.time[first : last + 1] < log.time[last] - FALL
     steps = [t for t in range(len(good) - HORIZON) if good[t : t + HORIZON + 1].all() and even[t : t + HORIZON].all()]
     return np.array(steps, int)
