@@ -52,6 +52,8 @@ MAX_HELD = 5
 _CHECKSUM = b'\x72\x4c\x0a\x06sha256\x12\x42"'  # begins the metadata entry sha256, with 64 digits between quotes
 _LARGEST = 1_000_000  # numbers in an input of the network
 _MAX_SIZE = 1_000_000_000  # of a file [bytes]
+_LONGEST_PERIOD = 1.0  # between two actions [s]; a larger number is of another unit
+_FAR_BEYOND = 0.5  # distance from the range of a joint [rad] that no default pose has; one in degrees has more
 _FLOAT_MAX = np.finfo(np.float32).max
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
@@ -91,10 +93,15 @@ class Policy:
         self._robot_index = [self.joint_names.index(name) for name in own]  # of each of the policy's joints
         per_joint = (len(own),)
         self._default = _field(description, "default_joint_pos", per_joint)  # in the policy's order
+        if description.get("joint_limits") is not None:
+            low, high = _ranges(description, "joint_limits", *per_joint)
+            if (np.maximum(low - self._default, self._default - high) > _FAR_BEYOND).any():
+                raise ValueError(f"default_joint_pos={_short(self._default)} is not in joint_limits; give radians")
         each = isinstance(description["action_scale"], list)
         self._scale = _field(description, "action_scale", per_joint if each else (), "positive ")
         self._clip = _size_limit(description, "action_clip")
-        _field(description, "control_period", (), "positive ")
+        if _field(description, "control_period", (), "positive ") > _LONGEST_PERIOD:
+            raise ValueError(f"control_period={_short(description['control_period'])}; give seconds, at most 1")
         self.control_period = float(description["control_period"])
         self._mapping = _mapping(description)
         self.default_joint_pos = self._to_angles(self._default)  # of the robot
@@ -437,12 +444,19 @@ def _read_description(path: Path) -> Dict[str, Any]:
     if path.stat().st_size > _MAX_SIZE:
         raise ValueError(f"{path} has more than {_MAX_SIZE // 10**6} MB, which no description has")
     try:
-        description = json.loads(path.read_bytes().decode())
+        description = json.loads(path.read_bytes().decode(), object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {_short(error)}") from error
     if not isinstance(description, dict):
         raise ValueError(f"{path} is not a description: {_short(description)}")
     return description
+
+
+def _each_once(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """Return an object of JSON; a name that is there twice is a ValueError."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"one of {_short(sorted(name for name, _ in pairs))} is there twice")
+    return dict(pairs)
 
 
 def _entries(metadata: Mapping[str, str]) -> Dict[str, Any]:

@@ -7,6 +7,7 @@ forward, y left and z up. Quaternions are w x y z in the contract itself.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -37,6 +38,12 @@ SENSED = ("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock", "j
 
 MAX_SIZE = 100_000_000
 """Largest file of a contract [bytes]."""
+
+LONGEST_PERIOD = 1.0
+"""Longest time between two actions [s]; a larger number is of another unit."""
+
+FAR_BEYOND = 0.5
+"""Distance beyond a joint's range [rad] that no default pose has; one in degrees has more."""
 
 MAX_TERMS = 1000
 """Largest number of terms of an observation."""
@@ -196,10 +203,15 @@ class Contract(Settings):
         require_field(self, "joint_signs", {-1.0, 1.0}.issuperset(self.joint_signs), "; give 1 or -1 for each joint")
         require_not_negative(self, "stiffness", "damping", "torque_limits")
         require_positive(self, "control_period", "action_scale")
+        require_field(self, "control_period", self.control_period <= LONGEST_PERIOD, "; give seconds, at most 1")
         require_ranges(self, "action_delay")
         for name in ("command_ranges", "joint_limits", "target_limits"):
             ordered = all(low <= high for low, high in getattr(self, name) or ())
             require_field(self, name, ordered, ": give the lower number of each pair first")
+        for i, (low, high) in enumerate(self.joint_limits or ()):
+            pose, name = self.default_joint_pos[i], self.joint_names[i]
+            fits = low - FAR_BEYOND <= pose <= high + FAR_BEYOND
+            require(fits, f"default_joint_pos: {pose:g} of {name} is not in joint_limits; give radians")
         for name in ("action_clip", "observation_clip", "sensing_period"):
             if getattr(self, name) is not None:
                 require_positive(self, name)
@@ -208,6 +220,9 @@ class Contract(Settings):
         require_choice(self, MEMORIES, "memory")
         length = sum(number**2 for number in self.imu_mounting) ** 0.5
         require_field(self, "imu_mounting", abs(length - 1.0) < 0.01, "; give a unit quaternion w x y z")
+        states = [name for name in self.inputs if name != "obs"]
+        fits = (self.memory == "inputs") == bool(states)
+        require_field(self, "memory", fits, f", but the network has the inputs {', '.join(self.inputs)}")
         self._check_sizes(joints)
         self._check_commands()
 
@@ -332,9 +347,16 @@ def read_json(path: Path) -> Any:
     if path.stat().st_size > MAX_SIZE:
         raise ValueError(f"it has more than {MAX_SIZE // 1_000_000} MB")
     try:
-        return json.loads(path.read_bytes().decode())
+        return json.loads(path.read_bytes().decode(), object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON: {' '.join(str(error).split())[:200]}") from error
+
+
+def _each_once(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """Return an object of JSON; a name that is there twice is a ValueError."""
+    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    require(not twice, f"{', '.join(map(short_repr, twice))} is there twice")
+    return dict(pairs)
 
 
 def write_contract(contract: Contract, path: Path) -> Path:

@@ -90,6 +90,12 @@ def test_contract_without_a_needed_field_names_it(name, tmp_path):
         ({"nominal_observation": [0.0]}, "nominal_observation has 1 numbers; give 15"),
         ({"command_ranges": [[1.0, -1.0]] * 3}, "command_ranges=.*lower number of each pair first"),
         ({"action_scale": 0.0}, "action_scale=0.0 must be positive"),
+        ({"control_period": 20.0}, "control_period=20.0; give seconds, at most 1"),
+        (
+            {"default_joint_pos": [5.7, -11.5], "joint_limits": [[-1.0, 1.0]] * 2},
+            "default_joint_pos: 5.7 of .* is not in joint_limits; give radians",
+        ),
+        ({"memory": "inputs"}, "memory='inputs', but the network has the inputs obs"),
         ({"control_period": float("nan")}, "control_period=nan: give a finite number"),
         ({"commands": {"velocity": [1.0]}}, r"commands.velocity=\[1.0\]; give names with values"),
         ({"commands": {"velocity": {"max_lin_acc": -1.0}}}, "commands.velocity=.*; give max_lin_acc and max_yaw_acc"),
@@ -101,6 +107,13 @@ def test_contract_without_a_needed_field_names_it(name, tmp_path):
 def test_contract_that_contradicts_itself_names_the_field(changes, message):
     with pytest.raises(ValueError, match=message):
         contract_of(plain(**changes))
+
+
+def test_contract_with_a_field_twice_is_refused(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(plain())[:-1] + ', "action_scale": 0.5}')
+    with pytest.raises(ValueError, match=r"policy\.json: it is not JSON: 'action_scale' is there twice"):
+        read_contract(path)
 
 
 DAMAGE = st.one_of(

@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 
 from configs.go2_flat import flat_task
-from deploy.onnx_policy import Policy
+from deploy.onnx_policy import Policy, open_onnx
 
 pytest.importorskip("mujoco")
+
+import mujoco
 
 from benchmarks.doctor import names
 from benchmarks.doctor_faults import MAKERS
 from benchmarks.doctor_robot import ROOT, Setup, run
-from rsl_rl.evaluation.doctor import diagnose, fixed_description, lines, read_log, report_html
+from rsl_rl.evaluation.doctor import Log, diagnose, fixed_description, lines, read_log, report_html
+from rsl_rl.evaluation.doctor.motion import usable_steps
+from rsl_rl.evaluation.doctor.replay import HORIZON, Actuation, Motion, Replay
+from rsl_rl.evaluation.doctor.signals import judge_time
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +148,57 @@ def test_doctor_of_two_planted_faults_names_both(description, tmp_path, kinds):
     run(description, setup, rng, tmp_path / "log.csv", 6.0)
     result = judge(read_log(tmp_path / "log.csv", setup.description), description)
     assert all(any(names(finding, one) for finding in result.findings) for one in both), lines(result)
+
+
+def test_doctor_names_one_fault_where_three_together_explain_as_much(root, tmp_path):
+    pytest.importorskip("onnxruntime")
+    description, network = open_onnx(root / "zoo" / "anymal_c_flat" / "policy.onnx")
+    rng = np.random.default_rng(204100088)
+    setup = Setup(description=copy.deepcopy(dict(description)), network=network)
+    MAKERS["joint order"](description, rng).plant(setup)
+    run(description, setup, rng, tmp_path / "log.csv")
+    log = read_log(tmp_path / "log.csv", description)
+    model = ROOT / description["simulation"]["model"]
+    result = diagnose(log, Policy(description, network, log.joint_names), network, description, model)
+    assert [one.kind for one in result.findings] == ["joint order"]
+
+
+def test_coarse_prediction_of_a_robot_with_much_damping_is_near_the_fine_one():
+    """The feet of a G1 are light: with an explicit step of 10 ms its ankles would swing more and more."""
+    legs = {"stiffness": [100.0, 100.0, 100.0, 150.0, 40.0, 40.0], "damping": [2.0, 2.0, 2.0, 4.0, 2.0, 2.0]}
+    gains = {name: 2 * values for name, values in legs.items()}
+    path = ROOT / "rsl_rl" / "robots" / "g1" / "g1.xml"
+    model = mujoco.MjModel.from_xml_path(str(path))  # pyright: ignore[reportAttributeAccessIssue]
+    names = [model.joint(i).name for i in model.actuator_trnid[:, 0]]
+    replay = Replay(path, {**gains, "torque_limits": [88.0] * 12}, names, 0.02)
+    still, upright = np.zeros((8, 12)), np.tile([1.0, 0.0, 0.0, 0.0], (8, 1))
+    motion = Motion(upright, np.zeros((8, 3)), np.zeros((8, 3)), still, still + 0.5, still + 0.1)
+    for factor in (1.0, 4.0):
+        fine, coarse = (
+            replay.predict(motion, np.array([3]), Actuation(damping=factor), is_coarse)[0, -1]
+            for is_coarse in (False, True)
+        )
+        assert np.abs(coarse - fine)[-12:].max() < 0.6  # joint velocities [rad/s]
+
+
+@pytest.mark.parametrize(("rows", "last"), [(100, 83), (40, 39)])
+def test_end_of_an_episode_in_which_a_robot_may_fall_is_left_out(rows, last):
+    time, joints = 0.02 * np.arange(rows), np.zeros((rows, 1))
+    log = Log(time, np.zeros(rows, int), ("knee",), {}, None, None, joints)
+    motion = Motion(np.ones((rows, 4)), np.ones((rows, 3)), None, joints, joints, joints)
+    assert usable_steps(log, motion).max() == last - HORIZON
+
+
+def test_damping_of_a_robot_that_stands_still_is_not_told(description, tmp_path):
+    standing = {**description, "command_ranges": [[0.0, 0.0]] * 3, "damping": [3 * x for x in description["damping"]]}
+    log, _ = walk(standing, tmp_path)
+    result = judge(log, {**standing, "damping": description["damping"]})
+    assert not result.findings and "not enough motion to tell the damping of the joints" in result.notes
+
+
+@pytest.mark.parametrize(("spread", "kinds"), [(0.02, ["rate"]), (0.6, ["jitter"])])
+def test_rate_of_a_loop_is_named_where_its_jitter_leaves_no_doubt(spread, kinds):
+    step = 0.0215 * np.tile([1 - spread, 1.0, 1.0, 1 + spread], 10)
+    time, joints = np.cumsum(step), np.zeros((40, 1))
+    log = Log(time, np.zeros(40, int), ("knee",), {}, None, None, joints)
+    assert [one.kind for one in judge_time(log, 0.02)] == kinds

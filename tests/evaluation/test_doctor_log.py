@@ -36,6 +36,11 @@ def network(obs):
     return [(0.5 * obs[:, 3:5] - 0.2 * obs[:, 5:]).astype(np.float32)]
 
 
+def network_of_seven(obs):
+    """The network, for an observation with more numbers at the end."""
+    return network(obs[:, :7])
+
+
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """The header and 30 rows of a log."""
@@ -102,6 +107,12 @@ def changed_all(rows, name):
         (lambda rows: [*rows[:5], rows[5][:-2], *rows[6:]], "row 6 has"),
         (lambda rows: changed(rows, "joint_pos.knee", 0, "joint_pos.ankle [rad]"), "the policy hip, knee"),
         (lambda rows: changed(rows, "joint_pos.knee", 0, "joint_pos.knee [turns]"), "is in 'turns'; known units: rad"),
+        (lambda rows: changed(rows, "joint_pos.knee", 0, "joint_pos.knee [rad/s]"), "known units: rad, deg"),
+        (lambda rows: changed(rows, "base_quat.w", 0, "base_quat.w [rad]"), "base_quat.w is in 'rad'; it has no unit"),
+        (lambda rows: changed(rows, "episode", 4, "0.5"), "episode is not a whole number in row 5"),
+        (lambda rows: changed(rows, "time", 4, "1.7e18"), "such as 'time [ns]'"),
+        (lambda rows: [[";".join(row)] for row in rows], "the cells are not separated by commas"),
+        (lambda rows: [["\t".join(row)] for row in rows], "the cells are not separated by commas"),
         (lambda rows: changed(rows, "time", 0, "clock"), "has no column 'time [s]'"),
         (lambda rows: changed(rows, "base_quat.z", 0, "base_quat.up"), "give all 4 or none"),
         (lambda rows: changed(rows, "base_quat.z", 0, "base_quat.x"), "two columns base_quat.x"),
@@ -149,6 +160,46 @@ def test_log_in_milliseconds_without_a_unit_says_so(rows, tmp_path):
     slow = [rows[0], *([str(1000 * float(row[0])), *row[1:]] for row in rows[1:])]
     (finding,) = judge(write(tmp_path / "log.csv", slow)).findings
     assert finding.kind == "rate" and "'time [ms]'" in finding.sentence
+
+
+def test_log_in_nanoseconds_of_the_epoch_is_healthy(rows, tmp_path):
+    epoch = [["time [ns]", *rows[0][1:]], *([f"{1.7e18 + 1e9 * float(row[0]):.0f}", *row[1:]] for row in rows[1:])]
+    assert not judge(write(tmp_path / "log.csv", epoch)).findings
+
+
+def test_log_with_other_columns_is_read_without_them(rows, tmp_path):
+    more = [[*row, "", "hello" if i else "battery [V]"] for i, row in enumerate(rows)]
+    result = judge(write(tmp_path / "log.csv", more))
+    assert not result.findings and result.notes[0] == "columns that a log does not have are not used: battery"
+
+
+def test_log_of_a_recorder_that_is_faster_than_the_loop_is_one_line(rows, tmp_path):
+    fast = [rows[0], *([str(float(row[0]) + i / 1000), *row[1:]] for row in rows[1:] for i in range(20))]
+    with pytest.raises(ValueError, match=r"20.* rows of each control step"):
+        judge(write(tmp_path / "log.csv", fast))
+
+
+def test_readings_that_no_runner_takes_beside_observations_make_up_no_complaint(rows, tmp_path):
+    clock = {"name": "gait_clock", "size": 2, "scale": 1.0, "frame": "base"}
+    commands = {"gait_clock": {"period": 0.5, "dead_zone": None}}
+    timed = {**DESCRIPTION, "inputs": {"obs": [1, 9]}, "commands": commands}
+    timed["observations"] = [*DESCRIPTION["observations"], clock]
+    path = tmp_path / "log.csv"
+    policy = Policy(timed, network_of_seven, log=path)
+    rng = np.random.default_rng(0)
+    for step in range(60):
+        policy.clock = lambda step=step: 0.02 * step
+        policy(
+            command=(0.5, 0, 0), base_quat=(1, 0, 0, 0), base_ang_vel=rng.normal(size=3), joint_pos=rng.normal(size=2)
+        )
+    with path.open(newline="") as file:
+        logged = list(csv.reader(file))
+    for row in logged[20:24]:
+        row[column(logged, "base_quat.w")] = "0"
+    log = read_log(write(path, logged), timed)
+    result = diagnose(log, Policy(timed, network_of_seven), network_of_seven, timed, None)
+    assert [one.boundary for one in result.findings] == ["reading"]
+    assert any("follow missing ones" in note for note in result.notes)
 
 
 def observed(rows, change):
@@ -229,7 +280,7 @@ def test_log_with_a_gap_and_missing_numbers_says_so_and_has_no_complaint_of_them
         row[0] = str(float(row[0]) + 3.0)
     result = judge(write(tmp_path / "log.csv", broken))
     notes = " ".join(result.notes)
-    assert "joint_pos is missing or not finite in 1 of 30 rows, first in row 8" in notes
+    assert "joint_pos of knee is missing or not finite in 1 of 30 rows, first in row 8" in notes
     assert "1 gaps in time, the longest of 3.02 s" in notes
     assert {one.kind for one in result.findings} <= {"jitter"}
 

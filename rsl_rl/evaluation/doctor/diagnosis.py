@@ -14,8 +14,8 @@ from rsl_rl.evaluation.doctor.log import Log
 from rsl_rl.evaluation.doctor.motion import in_radians, motion_of, usable_steps, without_stale
 from rsl_rl.evaluation.doctor.recompute import Network, Runner, recompute
 from rsl_rl.evaluation.doctor.replay import Motion, Replay, multiply
-from rsl_rl.evaluation.doctor.search import LEAST_STEPS, Verdict, search
-from rsl_rl.evaluation.doctor.signals import judge_clipped, judge_stale, judge_time, judge_units, stale_rows
+from rsl_rl.evaluation.doctor.search import LEAST_STEPS, Verdict, moves, search
+from rsl_rl.evaluation.doctor.signals import check_rows, judge_clipped, judge_stale, judge_time, judge_units, stale_rows
 
 STILL = 0.05
 """Range of 90 % of a joint's positions below which its motion tells nothing [rad]."""
@@ -52,8 +52,10 @@ def diagnose(
     """Return what is wrong in a log of a policy with this description, which maps the robot's joints and IMU.
 
     ``model_joints`` are the joints of the model in the policy's order, where the robot has other names for them.
-    Without a model nothing is said of what only the motion tells.
+    Without a model nothing is said of what only the motion tells. A log of another rate than the control loop's is a
+    ValueError.
     """
+    check_rows(log, float(description["control_period"]))
     notes = list(log.notes)
     stale, units = stale_rows(log), list(judge_units(log, description))
     found = [*judge_time(log, float(description["control_period"])), *judge_stale(log, stale), *judge_clipped(log)]
@@ -77,6 +79,8 @@ def diagnose(
         elif verdict.is_explained or all(one.kind == REFUSED for one in found):
             found += verdict.findings
             notes += _still(log)
+            if not moves(motion, usable_steps(log, motion)):
+                notes.append("not enough motion to tell the damping of the joints")
         else:
             notes.append("the motion is not explained; mend what is found, and log again")
     found.sort(key=lambda one: BOUNDARIES.index(one.boundary))

@@ -36,8 +36,29 @@ PARTS: Dict[str, Tuple[str, ...]] = {
 }
 """Readings that are not of joints, and their numbers."""
 
-_SI: Dict[str, float] = {"rad": 1.0, "rad/s": 1.0, "m/s": 1.0, "s": 1.0, "ms": 1e-3, "": 1.0}
-_SI.update({"deg": math.radians(1.0), "deg/s": math.radians(1.0), "km/h": 1 / 3.6})
+NOT_JUDGED = ("base_pos", "reference_")
+"""Beginnings of the names of other columns of OnnxPolicy, of policies that follow a motion."""
+
+_DEGREE = math.radians(1.0)
+_ANGLE, _TURN_RATE = {"rad": 1.0, "deg": _DEGREE}, {"rad/s": 1.0, "deg/s": _DEGREE}
+_SPEED = {"m/s": 1.0, "km/h": 1 / 3.6}
+_UNITS: Dict[str, Mapping[str, float]] = {
+    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+    "episode": {},
+    "command": {**_SPEED, **_TURN_RATE},
+    "base_quat": {},
+    "base_ang_vel": _TURN_RATE,
+    "base_lin_vel": _SPEED,
+    "base_lin_vel_world": _SPEED,
+    "gait_clock": {},
+    "joint_pos": _ANGLE,
+    "joint_vel": _TURN_RATE,
+    "joint_torque": {"N m": 1.0, "Nm": 1.0},
+    "observation": {},
+    "action": {},
+    "target": _ANGLE,
+}
+"""Groups of columns, with their units and the factors to SI units."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +123,9 @@ def read_log(path: Path, description: Mapping[str, Any], topics: Optional[Mappin
     time, episode = table[:, columns["time"]], np.zeros(len(table), int)
     if "episode" in columns:
         numbers = table[:, columns["episode"]]
-        if not np.isfinite(numbers).all():
-            raise ValueError(f"{path}: episode is not a number in row {_first(~np.isfinite(numbers)) + 2}")
+        unusable = ~(np.isfinite(numbers) & (numbers == np.round(numbers)))
+        if unusable.any():
+            raise ValueError(f"{path}: episode is not a whole number in row {_first(unusable) + 2}")
         episode = numbers.astype(int)
     _check_time(path, time, episode)
     if len(time) > 4 and (np.diff(episode) != 0).mean() > 0.5:
@@ -154,8 +176,12 @@ def _bag(
 def _csv(path: Path) -> Tuple[Dict[str, int], np.ndarray, List[str]]:
     """Return the place of each column, the numbers [T, columns] in SI units and notes of a CSV file."""
     header, rows, notes = _read_rows(path)
-    columns, factors = _columns(path, header)
-    return columns, _numbers(path, rows, header) * factors, notes
+    columns, factors, unknown = _columns(path, header)
+    if unknown:
+        notes.append(f"columns that a log does not have are not used: {listed(unknown, 3)}")
+    names, places = [header[i] for i in columns.values()], list(columns.values())
+    table = _numbers(path, [[row[i] for i in places] for row in rows], names) * factors
+    return {name: i for i, name in enumerate(columns)}, table, notes
 
 
 def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
@@ -177,6 +203,8 @@ def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
     if not rows:
         raise ValueError(f"{path} is empty")
     header, body = rows[0], rows[1:]
+    if len(header) == 1 and re.search("[;\t]", header[0]):
+        raise ValueError(f"{path}: the cells are not separated by commas; write 0.5,1.0 and no 0,5;1,0")
     if body and len(body[-1]) != len(header):
         notes.append("the last row is cut off and left out")
         body = body[:-1]
@@ -188,23 +216,30 @@ def _read_rows(path: Path) -> Tuple[List[str], List[List[str]], List[str]]:
     return header, body, notes
 
 
-def _columns(path: Path, header: Sequence[str]) -> Tuple[Dict[str, int], np.ndarray]:
-    """Return the place of each column by its name without a unit, and the factors to SI units."""
+def _columns(path: Path, header: Sequence[str]) -> Tuple[Dict[str, int], List[float], List[str]]:
+    """Return the place of each column by its name without a unit, their factors to SI units, and names that no log
+    has."""
     columns: Dict[str, int] = {}
-    factors = np.ones(len(header))
+    factors: List[float] = []
+    unknown: List[str] = []
     for i, text in enumerate(header):
         match = re.fullmatch(r"\s*([^\[\]]*?)\s*(?:\[([^\]]*)\])?\s*", text)
         name, unit = (match.group(1), (match.group(2) or "").strip()) if match else (text, "")
+        known = _UNITS.get(name.partition(".")[0])
+        if known is None:
+            unknown += [name[:40]] if name and not name.startswith(NOT_JUDGED) else []
+            continue
         if name in columns:
             raise ValueError(f"{path} has two columns {name}")
+        if unit and unit not in known:
+            units = f"known units: {', '.join(known)}" if known else "it has no unit"
+            raise ValueError(f"{path}: {name} is in '{unit[:20]}'; {units}")
         columns[name] = i
-        if unit not in _SI and name.partition(".")[0] in (*PARTS, "joint_pos", "joint_vel", "target", "time"):
-            raise ValueError(f"{path}: {name} is in '{unit[:20]}'; known units: {', '.join(filter(None, _SI))}")
-        factors[i] = _SI.get(unit, 1.0)
+        factors.append(known.get(unit, 1.0))
     if "time" not in columns:
-        known = ", ".join(header[:4])
-        raise ValueError(f"{path} has no column 'time [s]'; it begins with {known[:100]}: give a log of OnnxPolicy")
-    return columns, factors
+        begin = ", ".join(header[:4])
+        raise ValueError(f"{path} has no column 'time [s]'; it begins with {begin[:100]}: give a log of OnnxPolicy")
+    return columns, factors, unknown
 
 
 def _numbers(path: Path, rows: Sequence[Sequence[str]], header: Sequence[str]) -> np.ndarray:
@@ -232,7 +267,11 @@ def _is_number(cell: str) -> bool:
 def _check_time(path: Path, time: np.ndarray, episode: np.ndarray) -> None:
     unusable = ~(np.abs(time) < 1e12)
     if unusable.any():
-        raise ValueError(f"{path}: the time of row {_first(unusable) + 2} is not a number of seconds")
+        row = _first(unusable)
+        raise ValueError(
+            f"{path}: the time of row {row + 2} is not a number of seconds; other units are given in the header, such "
+            "as 'time [ns]'"
+        )
     back = np.diff(time) <= 0
     if back.any():
         row = _first(back)
@@ -244,6 +283,11 @@ def _check_time(path: Path, time: np.ndarray, episode: np.ndarray) -> None:
         raise ValueError(f"{path}: the episode goes back in row {_first(np.diff(episode) < 0) + 3}; sort the rows")
 
 
+def _parts_of(log: Log, name: str) -> np.ndarray:
+    """Return the names of the numbers of a group."""
+    return np.array(PARTS.get(name, log.joint_names))
+
+
 def _notes(log: Log) -> List[str]:
     """Return what is missing in a log, in sentences."""
     notes = []
@@ -251,7 +295,9 @@ def _notes(log: Log) -> List[str]:
         bad = np.asarray(~np.isfinite(values).all(axis=1))
         if bad.any():
             share = f"{bad.sum()} of {len(bad)} rows, first in row {_first(bad) + 2}"
-            notes.append(f"{name} is missing or not finite in {share}; they are left out")
+            of = _parts_of(log, name)[np.flatnonzero(~np.isfinite(values).all(axis=0))].tolist()
+            which = f" of {listed(of, 3)}" if len(of) < values.shape[1] else ""
+            notes.append(f"{name}{which} is missing or not finite in {share}; they are left out")
     inside = log.episode[1:] == log.episode[:-1]
     period = np.diff(log.time)
     if inside.any():

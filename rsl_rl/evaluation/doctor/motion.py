@@ -15,6 +15,11 @@ BRIDGED = 10
 """Rows in a row in which a sensor that repeats its numbers is replaced by the others."""
 
 
+FALL = 0.3
+"""Time before the end of an episode in which a robot may be falling onto parts that the model does not put on the floor
+[s]; episodes of less than four times that are used whole."""
+
+
 def in_radians(motion: Motion, findings: Sequence[Finding]) -> Motion:
     """Return a motion with the readings in radians that were found to be in degrees."""
     names = [one.sentence.partition(" in degrees")[0] for one in findings]
@@ -99,8 +104,8 @@ def _turning(quat: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 
 def usable_steps(log: Log, motion: Motion) -> np.ndarray:
-    """Return the rows from which a prediction can start: all rows up to its horizon are finite, of one episode and even
-    in time."""
+    """Return the rows from which a prediction can start: all rows up to its horizon are finite, of one episode, even in
+    time and before a fall at the end of the episode."""
     good = np.ones(len(log.time), bool)
     for values in vars(motion).values():
         if values is not None:
@@ -108,5 +113,9 @@ def usable_steps(log: Log, motion: Motion) -> np.ndarray:
     periods = np.diff(log.time)
     median = np.median(periods[~log.starts[1:]]) if (~log.starts[1:]).any() else 0.0
     even = ~log.starts[1:] & (np.abs(periods - median) < 0.3 * median)
+    ends = np.flatnonzero(np.append(log.starts[1:], True))  # last row of each episode
+    for first, last in zip([0, *(ends[:-1] + 1)], ends):
+        if log.time[last] - log.time[first] >= 4 * FALL:
+            good[first : last + 1] &= log.time[first : last + 1] < log.time[last] - FALL
     steps = [t for t in range(len(good) - HORIZON) if good[t : t + HORIZON + 1].all() and even[t : t + HORIZON].all()]
     return np.array(steps, int)

@@ -86,6 +86,8 @@ class Replay:
         self.torque_limits = np.array(description["torque_limits"])  # [J] [N m]
         substeps = max(1, round(control_period / self.model.opt.timestep))
         self._period, self._substeps = control_period, {False: substeps, True: max(1, substeps // 2)}
+        implicit = mujoco.mjtIntegrator.mjINT_IMPLICITFAST  # stable with any damping at the coarse time step
+        self._integrators = {False: self.model.opt.integrator, True: implicit}
         self._set_actuation(Actuation())
         self._floor = self._find_floor()
         self._solids = self._find_solids()
@@ -190,6 +192,7 @@ class Replay:
         """Return the states after each control step of the horizon, [n, HORIZON, state]."""
         substeps = self._substeps[is_coarse]
         self.model.opt.timestep = self._period / substeps
+        self.model.opt.integrator = self._integrators[is_coarse]
         self._set_actuation(actuation)
         states = self.states(motion, steps)
         when = (steps[:, None] + np.arange(HORIZON) - actuation.delay).clip(0)

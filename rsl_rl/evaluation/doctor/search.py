@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -40,11 +40,19 @@ CHAIN = 0.1
 
 MAX_FAULTS = 3
 
+SIMPLER = 1.1
+"""Factor by which an explanation must be better for each further correction."""
+
 ONCE = {"torque limit", "late action", "IMU turned", "quaternion order", "quaternion inverse"}
 """Kinds of faults that a robot has once."""
 
 MOST_GAIN = 8.0
-"""Largest factor between the gains of a robot and the policy's, of all corrections together."""
+"""Largest factor between the gains of a robot and the policy's, and between damping and stiffness, of all corrections
+together."""
+
+LEAST_SPEED = 0.5
+"""Speed that half of the joints reach in a tenth of the steps of a robot that moves [rad/s]; of one that stands, more
+damping only takes the noise of the velocities out of the predictions."""
 
 DOUBT, RIVALS = 0.33, 2
 """Cost of an explanation above which others are tried first, and how many."""
@@ -109,7 +117,7 @@ def search(replay: Replay, motion: Motion, steps: np.ndarray, joint_names: Seque
 
     ``steps`` are the rows from which a prediction can start.
     """
-    looking = Search(replay, steps, joint_names)
+    looking = Search(replay, steps, joint_names, moves(motion, steps))
     start = State(motion, NOMINAL, costs(replay, motion, looking.final, NOMINAL))
     best, others = looking.explanations(start)
     end, rivals = start, [one for one in _distinct(best, others) if _helps(start.costs, one.costs)][:RIVALS]
@@ -119,30 +127,44 @@ def search(replay: Replay, motion: Motion, steps: np.ndarray, joint_names: Seque
         firsts = {one.fault.sentence: one for one in [*rivals, *looking.hidden(start)]}
         ends = [looking.follow(looking.corrected(start, one, [])) for one in firsts.values()]
         helpful = [one for one in ends if _helps(start.costs, one.costs)]
-        end = min([end, *helpful], key=lambda one: float(one.costs.mean()))
+        end = min([end, *helpful], key=lambda one: float(one.costs.mean()) * SIMPLER ** len(one.findings))
     return looking.verdict(start, end)
+
+
+def moves(motion: Motion, steps: np.ndarray) -> bool:
+    """Return whether the joints move enough to tell their damping."""
+    return float(np.median(np.percentile(np.abs(motion.joint_vel[steps]), 90, axis=0))) > LEAST_SPEED
 
 
 class Search:
     """What stays the same while a log is corrected."""
 
-    def __init__(self, replay: Replay, steps: np.ndarray, joint_names: Sequence[str]):
+    def __init__(self, replay: Replay, steps: np.ndarray, joint_names: Sequence[str], is_moving: bool):
         self.replay, self.steps, self.joint_names = replay, steps, joint_names
         self.known = faults(joint_names, replay.legs())
         self.rng = np.random.default_rng(0)
         self.final = np.sort(self.rng.permutation(steps)[:FINAL_STEPS])
+        self.moves = is_moving
 
     def explanations(self, state: State) -> Tuple[Candidate, List[Candidate]]:
         """Return the best explanation of what is left, and the best others."""
         named = {finding.kind for finding in state.findings} & ONCE
-        known = [
-            fault
-            for fault in self.known
-            if fault.kind not in named and _is_plausible(combine(state.actuation, fault.actuation))
-        ]
+        known = [fault for fault in self.known if fault.kind not in named and self.is_told(state.actuation, fault)]
         return _best(
-            self.replay, state.motion, state.actuation, self.steps, self.final, known, self.joint_names, self.rng
+            self.replay,
+            state.motion,
+            state.actuation,
+            self.steps,
+            self.final,
+            known,
+            self.joint_names,
+            self.rng,
+            self.is_told,
         )
+
+    def is_told(self, actuation: Actuation, fault: Fault) -> bool:
+        """Return whether the motion can tell a fault, and the gains with it are plausible."""
+        return (self.moves or fault.actuation.damping == 1.0) and _is_plausible(combine(actuation, fault.actuation))
 
     def hidden(self, state: State) -> List[Candidate]:
         """Return the explanations that another fault may hide: in a wrong quaternion a turn of the IMU is not seen, and
@@ -195,7 +217,8 @@ def _distinct(best: Candidate, others: Sequence[Candidate]) -> List[Candidate]:
 
 def _is_plausible(actuation: Actuation) -> bool:
     """Return whether gains are wrong by a factor that a mistake in a file makes, and not those of another robot."""
-    return all(1 / MOST_GAIN <= factor <= MOST_GAIN for factor in (actuation.stiffness, actuation.damping))
+    stiffness, damping = actuation.stiffness, actuation.damping
+    return all(1 / MOST_GAIN <= factor <= MOST_GAIN for factor in (stiffness, damping, damping / stiffness))
 
 
 def combine(a: Actuation, b: Actuation) -> Actuation:
@@ -247,6 +270,7 @@ def _best(
     known: Sequence[Fault],
     joint_names: Sequence[str],
     rng: np.random.Generator,
+    is_told: Callable[[Actuation, Fault], bool],
 ) -> Tuple[Candidate, List[Candidate]]:
     """Return the best explanation and the best others."""
     left = list(known)
@@ -256,7 +280,8 @@ def _best(
         first, *rest = many_costs(replay, motion, at, [(lambda m: m, actuation), *changes])
         ranked = sorted((cost, i) for i, cost in enumerate(rest))
         left = [left[i] for cost, i in ranked[:kept] if cost < HOPELESS * first or i == ranked[0][1]]
-    left += _small(replay, motion, actuation, np.sort(rng.permutation(steps)[:40]), joint_names)
+    small = _small(replay, motion, actuation, np.sort(rng.permutation(steps)[:40]), joint_names)
+    left += [fault for fault in small if is_told(actuation, fault)]
     candidates = [
         Candidate(fault, costs(replay, fault.correct(motion), final, combine(actuation, fault.actuation)))
         for fault in left
@@ -278,7 +303,7 @@ def _small(
             if np.abs(step).max() < CONVERGED and width == widths[-1]:
                 break
         fault = _small_fault(Parameters.unpack(vector), joint_names)
-        if fault is not None and _is_plausible(combine(actuation, fault.actuation)):
+        if fault is not None:
             found.append(fault)
     return found
 
