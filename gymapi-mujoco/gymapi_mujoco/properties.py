@@ -48,7 +48,7 @@ class ModelProperties:
             self._dofs.append(np.array([joint.dofadr[0] for joint in joints], dtype=np.int64))
         for i, ground in enumerate(scene.grounds):
             geom, moved = self._model.geom(f"ground{i}"), ground.moved(np.stack(scene.origins))
-            self._write("geom_pos", everyone, np.array([geom.id]), geom.pos + moved[:, None])
+            self._stale |= self._write("geom_pos", everyone, np.array([geom.id]), geom.pos + moved[:, None])
         for index in range(len(scene.actors[0])):
             self.apply_contacts(index, everyone)
             self.apply_masses(index, everyone)

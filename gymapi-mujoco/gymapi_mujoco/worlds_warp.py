@@ -28,7 +28,7 @@ from gymapi_mujoco.worlds import Report, Worlds  # noqa: E402
 _DERIVED = ("body_subtreemass", "dof_invweight0", "body_invweight0", "actuator_acc0")
 """Fields of the model that follow from masses, inertias and poses."""
 
-_PLACES = ("body_pos", "body_quat")
+_PLACES = ("body_pos", "body_quat", "geom_pos")
 
 _FULL = int(
     mjw.OverflowType.NEFC
