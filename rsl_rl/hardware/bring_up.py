@@ -180,15 +180,15 @@ class BringUp:
         for c in range(self.count):
             self.tell(f"pushing joint {c + 1} of {self.count}")
             self._push(c)
-        self._check_pairs()
+        self.compute(self._check_pairs)
         if found.problems:
-            return self._finish()
+            return self.compute(self._finish)
         self._slow_motion()
         if not found.problems:
             self._move_limbs()
         if not found.problems:
             self._assign()
-        return self._finish()
+        return self.compute(self._finish)
 
     # 1. Listen
 
@@ -279,19 +279,23 @@ class BringUp:
 
     # 3. Slow motion
 
-    def _slow_motion(self) -> None:
-        """Move all joints slowly while the operator turns the trunk."""
-        session, count = self.session, self.count
-        self.center = session.pos.copy()
-        moved = np.zeros((count, 2))  # per torque share, up and down
+    def _plan_slow_motion(self) -> None:
+        """Choose the center, size and frequency of each joint's motion by the pushes."""
+        count, moved = self.count, np.zeros((self.count, 2))  # per torque share, up and down
         for push in self.pushes:
             way = 0 if push.sign > 0 else 1
             moved[push.channel, way] = max(moved[push.channel, way], push.sign * push.moved[push.channel] / push.level)
         blocked = moved.min(axis=1) < 0.3 * moved.max(axis=1)
-        self.center += np.where(blocked, 0.25 * np.where(moved[:, 0] > moved[:, 1], 1.0, -1.0), 0.0)
+        away = np.where(blocked, 0.25 * np.where(moved[:, 0] > moved[:, 1], 1.0, -1.0), 0.0)
+        self.center = self.session.pos + away
         self.amplitudes = np.where(moved.max(axis=1) > np.median(moved.max(axis=1)), *AMPLITUDES)
         spread = np.linspace(*FREQUENCIES, count)[np.random.default_rng(0).permutation(count)]
         self._rates, self._phase_time = 2 * math.pi * spread, 0.0
+
+    def _slow_motion(self) -> None:
+        """Move all joints slowly while the operator turns the trunk."""
+        session = self.session
+        self.compute(self._plan_slow_motion)
         first = len(session.recording)
         self.tell("moving all joints slowly")
         self._excite(LEVEL_SECONDS)
@@ -306,7 +310,11 @@ class BringUp:
             self.found.problems.append(f"the trunk was not turned within {ASK_SECONDS:g} s: {text}")
             return
         self.excited = [slice(first, len(session.recording))]
-        columns = session.recording.arrays(self.excited[0])
+        self.compute(lambda: self._read_slow_motion(level, holds))
+
+    def _read_slow_motion(self, level: np.ndarray, holds: Dict[str, np.ndarray]) -> None:
+        """Find the meaning of the IMU's numbers, units and delays."""
+        columns = self.session.recording.arrays(self.excited[0])
         if not self._keeps_period():
             return
         self.found.imu, problems = imus.find_imu(columns["base_quat"], columns["base_ang_vel"], PERIOD, level, holds)
@@ -494,9 +502,7 @@ class BringUp:
         for end, members in zip(self.limbs.ends(), self.members):
             chain = self.limbs.chain(end)
             limb = self.limbs.part(chain)
-            search = LimbSearch(limb, self.samples().take(members), FLOOR * self.session.torque, hanging_pose(limb))
-            work = _LimbWork(self.limbs.place_of(end), chain, members, search, WEAK * self.session.torque)
-            work.fits = self.compute(search.search)
+            work = self.compute(lambda: self._searched(end, chain, limb, members))  # noqa: B023  # is called at once
             if not work.fits:
                 self.found.problems.append(
                     f"no order of the {work.place} limb's channels keeps its joints in their ranges, with zeros up to "
@@ -514,14 +520,23 @@ class BringUp:
         for work in self.work:
             self._take(work)
 
+    def _searched(self, end: int, chain: List[int], limb: Limbs, members: List[int]) -> _LimbWork:
+        search = LimbSearch(limb, self.samples().take(members), FLOOR * self.session.torque, hanging_pose(limb))
+        place = self.limbs.place_of(end)
+        return _LimbWork(place, chain, members, search, WEAK * self.session.torque, search.search())
+
     def _turn_again(self) -> None:
         """Take the same motions once more, for zeros that are not known well."""
         row = len(self.session.recording)
         if self._turn_sides(self._quats(-30)):
             self.excited.append(slice(row, len(self.session.recording)))
-            for work in self.work:
-                work.search = work.search.with_samples(self.samples().take(work.members))
-                work.refit()
+            self.compute(self._refit_all)
+
+    def _refit_all(self) -> None:
+        samples = self.samples()
+        for work in self.work:
+            work.search = work.search.with_samples(samples.take(work.members))
+            work.refit()
 
     def _turn_joint(self, work: _LimbWork) -> bool:
         """Let the operator turn the joint that is least clear, in the direction of its angles, or against it if it is
@@ -574,9 +589,7 @@ class BringUp:
             chosen = [(work, waiting[id(work)].pop()) for work in self.work if waiting[id(work)]]
             self.tell("driving joints to the ends of their ranges")
             self._drive_to_stops(chosen)
-        for work in self.work:
-            if work.search.zeros:
-                work.refit()
+        self.compute(lambda: [work.refit() for work in self.work if work.search.zeros])
 
     def _end_of(self, work: _LimbWork, i: int) -> Optional[Tuple[float, float]]:
         """Return the nearest end of a joint's range, and the direction to it in the channel; None for ends far away."""

@@ -36,6 +36,8 @@ UNEXPECTED_SPEED = 6.0
 """Speed of a joint that moves as nothing asks it to [rad/s]."""
 UNEXPECTED_STEP = 0.6
 """Change between two readings of a joint that moves as nothing asks it to [rad]."""
+SILENCE = 0.1
+"""Time without a message after which motors may be damped by a watchdog of their own, and follow no more [s]."""
 DAMPING_SECONDS = 1.0
 WAIT_SECONDS = 2.0
 STOP_TRIES = 100
@@ -98,7 +100,7 @@ class Session:
         self.by_hand = False  # a person moves the joints
         self._due = 0.0
         self._since = 0  # row from which on the recording has no gap
-        self.num_sent = 0
+        self.num_sent, self._sent_at = 0, math.inf
 
     def _hold(self, targets: np.ndarray, stiffness: float, sudden: float) -> Tuple[np.ndarray, np.ndarray]:
         """Send targets [rad] with gains for which no motor gives more than the torque share, and return the gains.
@@ -110,7 +112,7 @@ class Session:
         error = np.abs(targets - self.pos) + speed * LATE
         largest = STRONGER * (stiffness * error + self._kd * speed)
         scale = np.minimum(1.0, self.torque / np.maximum(largest, 1e-9))
-        gains = scale * stiffness, scale * self._kd
+        gains, self._sent_at = (scale * stiffness, scale * self._kd), self._clock()
         self.driver.hold(targets / self.unit, *gains)
         return gains
 
@@ -170,6 +172,12 @@ class Session:
     def send(self, targets: np.ndarray, stiffness: float) -> None:
         """Send targets [rad] as they are, with gains within the torque share, and read."""
         self.num_sent += 1
+        silence = self._clock() - self._sent_at
+        if silence > SILENCE:
+            raise StoppedError(
+                f"nothing was sent for {1000 * silence:.0f} ms, and the motors may follow no more: use a machine that "
+                "is not busy"
+            )
         gains = self._hold(targets, stiffness, self._sudden)
         self._wait()
         self._take(self._read(), targets, *gains)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rsl_rl.hardware.driver import Watched
+from rsl_rl.hardware.driver import StoppedError, Watched
 from rsl_rl.hardware.session import PERIOD, STRONGER, Session
 
 TORQUE, DELAY = 3.0, 0.06
@@ -87,3 +87,11 @@ def test_joint_is_damped_within_the_share_after_a_stop(speed):
     session.damp(0.05)
     assert session.end() == "" and driver.largest <= TORQUE
     assert driver.largest > 0.7 * TORQUE or not speed
+
+
+def test_time_without_a_message_stops_as_motors_may_have_a_watchdog():
+    driver, session = begun(lambda now: 0.0)
+    session.damp(0.05)
+    driver.sleep(0.2)
+    with pytest.raises(StoppedError, match="nothing was sent for 200 ms, and the motors may follow no more"):
+        session.damp(0.05)
