@@ -93,5 +93,5 @@ def test_time_without_a_message_stops_as_motors_may_have_a_watchdog():
     driver, session = begun(lambda now: 0.0)
     session.damp(0.05)
     driver.sleep(0.2)
-    with pytest.raises(StoppedError, match="nothing was sent for 200 ms, and the motors may follow no more"):
+    with pytest.raises(StoppedError, match="nothing was sent for 210 ms, and the motors may follow no more"):
         session.damp(0.05)
