@@ -84,8 +84,11 @@ def test_names_that_are_not_different_texts_are_told():
         Watched(driver)
 
 
+class Interrupting(Driver):
+    def stop(self):
+        raise KeyboardInterrupt
+
+
 def test_interrupt_that_a_driver_raises_is_a_reason_to_stop():
-    driver = Driver()
-    driver.stop = lambda: (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(StoppedError, match="the driver raised a KeyboardInterrupt"):
-        Watched(driver).stop()
+        Watched(Interrupting()).stop()
