@@ -241,7 +241,7 @@ def main() -> None:
             results.append(result)
             with args.results.open("a") as file:
                 file.write(json.dumps(result) + "\n")
-            verdict = "right" if result["right"] else "not determined" if not result["complete"] else "WRONG"
+            verdict = "not determined" if not result["complete"] else "right" if result["right"] else "WRONG"
             print(f"{name} {seed}: {verdict} {'; '.join(result['problems'][:2])}", flush=True)
     print("\n".join(table(results)))
 

@@ -394,10 +394,13 @@ class Operator:
             dof, sign, began = self._turned
             hands[dof] = sign * 0.9 * math.sin(math.pi * (now - began) / 1.2)  # turns it by about 0.7 rad
             self._turned = None if now > began + 1.2 else self._turned
-        for dof, speed in hands.items():
-            force = float(model.dof_M0[dof]) / 0.04 * (speed - data.qvel[dof])
-            friction = math.copysign(float(model.dof_frictionloss[dof]), speed)
-            data.qfrc_applied[dof] = force + data.qfrc_bias[dof] + friction
+        dofs = list(hands)
+        if dofs:  # all at once, as each joint accelerates the others
+            wanted, inertia = np.zeros(model.nv), np.empty(model.nv)
+            wanted[dofs] = (np.array([hands[dof] for dof in dofs]) - data.qvel[dofs]) / 0.04
+            self._walker._mujoco.mj_mulM(model, data, inertia, wanted)
+            friction = np.copysign(model.dof_frictionloss[dofs], list(hands.values()))
+            data.qfrc_applied[dofs] = inertia[dofs] + data.qfrc_bias[dofs] + friction
 
 
 def product(first: Any, second: Any) -> np.ndarray:

@@ -140,6 +140,8 @@ def bring_up(
         reason, code = "interrupted", INTERRUPTED
         ignore_signals()
     ended = session.end() if session is not None else _in_time(driver.stop, "; the motors could not be switched off")
+    if ended and not reason:
+        ended = ended[2:]  # without the separator
     older = f"; the older {out} is left as it was" if out.exists() else ""
     if reason or ended or run is None:
         damped = "the joints were damped and " if session is not None and session.num_sent else ""

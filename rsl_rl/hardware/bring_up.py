@@ -20,14 +20,16 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from rsl_rl.hardware import imu as imus
+from rsl_rl.hardware.delays import Span, find_delays
 from rsl_rl.hardware.driver import StoppedError
 from rsl_rl.hardware.limbs import Limbs, hanging_pose, loads
 from rsl_rl.hardware.mapping import LARGEST_ZERO, SLOW, Fit, LimbSearch, Samples, margin
 from rsl_rl.hardware.session import (
     LARGEST_ERROR,
+    LATE,
     PERIOD,
+    RESERVE,
     USED,
-    WORK_ERROR,
     Request,
     Session,
     angle_between,
@@ -42,9 +44,9 @@ PUSHED = 0.06
 """Angle at which a push ends [rad]."""
 MOVED = 0.025
 """Angle from which a joint counts as moved [rad]."""
-AMPLITUDES = (0.6, 0.35)
+AMPLITUDES = (0.8, 0.6)
 """Of the slow motion of joints that are moved easily, such as knees, and of the others [rad]."""
-FREQUENCIES = (0.3, 0.5)
+FREQUENCIES = (0.2, 0.35)
 """Lowest and highest frequency of the slow motion [Hz]."""
 TILT = 0.5
 """Angle by which the operator is asked to turn the trunk [rad]."""
@@ -76,8 +78,6 @@ ENOUGH_ZERO = 0.015
 """Standard deviation of a zero from which more is tried to find it [rad]."""
 UNEVEN = 0.1
 """Difference of the loop's period from PERIOD from which it is told, as a part of it."""
-MAX_DELAY = 0.15
-"""Longest delay that is looked for [s]."""
 
 
 @dataclass
@@ -180,15 +180,15 @@ class BringUp:
         for c in range(self.count):
             self.tell(f"pushing joint {c + 1} of {self.count}")
             self._push(c)
-        self._check_pairs()
+        self.compute(self._check_pairs)
         if found.problems:
-            return self._finish()
+            return self.compute(self._finish)
         self._slow_motion()
         if not found.problems:
             self._move_limbs()
         if not found.problems:
             self._assign()
-        return self._finish()
+        return self.compute(self._finish)
 
     # 1. Listen
 
@@ -205,7 +205,7 @@ class BringUp:
             raise StoppedError("no joint angle is beyond 2 pi: they are radians; leave --unit deg out")
         self.found.units["joint_pos"] = "rad" if in_radians else "deg"
         farthest = 2 * float(np.abs(session.pos).max())  # of swapped motors, and of one that turns the other way
-        session.kp_safe = session.torque / max(LARGEST_ERROR, farthest / (1 - LEVELS[-1]))
+        session.kp_safe = session.torque / max(LARGEST_ERROR, farthest / (1 - LEVELS[-1] - RESERVE))
 
     # 2. Push each motor
 
@@ -279,19 +279,23 @@ class BringUp:
 
     # 3. Slow motion
 
-    def _slow_motion(self) -> None:
-        """Move all joints slowly while the operator turns the trunk."""
-        session, count = self.session, self.count
-        self.center = session.pos.copy()
-        moved = np.zeros((count, 2))  # per torque share, up and down
+    def _plan_slow_motion(self) -> None:
+        """Choose the center, size and frequency of each joint's motion by the pushes."""
+        count, moved = self.count, np.zeros((self.count, 2))  # per torque share, up and down
         for push in self.pushes:
             way = 0 if push.sign > 0 else 1
             moved[push.channel, way] = max(moved[push.channel, way], push.sign * push.moved[push.channel] / push.level)
         blocked = moved.min(axis=1) < 0.3 * moved.max(axis=1)
-        self.center += np.where(blocked, 0.25 * np.where(moved[:, 0] > moved[:, 1], 1.0, -1.0), 0.0)
+        away = np.where(blocked, 0.25 * np.where(moved[:, 0] > moved[:, 1], 1.0, -1.0), 0.0)
+        self.center = self.session.pos + away
         self.amplitudes = np.where(moved.max(axis=1) > np.median(moved.max(axis=1)), *AMPLITUDES)
         spread = np.linspace(*FREQUENCIES, count)[np.random.default_rng(0).permutation(count)]
         self._rates, self._phase_time = 2 * math.pi * spread, 0.0
+
+    def _slow_motion(self) -> None:
+        """Move all joints slowly while the operator turns the trunk."""
+        session = self.session
+        self.compute(self._plan_slow_motion)
         first = len(session.recording)
         self.tell("moving all joints slowly")
         self._excite(LEVEL_SECONDS)
@@ -306,7 +310,11 @@ class BringUp:
             self.found.problems.append(f"the trunk was not turned within {ASK_SECONDS:g} s: {text}")
             return
         self.excited = [slice(first, len(session.recording))]
-        columns = session.recording.arrays(self.excited[0])
+        self.compute(lambda: self._read_slow_motion(level, holds))
+
+    def _read_slow_motion(self, level: np.ndarray, holds: Dict[str, np.ndarray]) -> None:
+        """Find the meaning of the IMU's numbers, units and delays."""
+        columns = self.session.recording.arrays(self.excited[0])
         if not self._keeps_period():
             return
         self.found.imu, problems = imus.find_imu(columns["base_quat"], columns["base_ang_vel"], PERIOD, level, holds)
@@ -356,32 +364,21 @@ class BringUp:
         return still is not None and still < 0.02 and angle_between(self._quats(-10), before) > least
 
     def _find_delays(self) -> None:
-        """Find the time from a target to the reading of its motion: that with which targets, angles, speeds and dry
-        friction explain the accelerations of the pushed joints best."""
-        longest, wide = round(MAX_DELAY / PERIOD), 5
+        """Find the time from a target to the reading of its motion."""
         everything = self.session.recording.arrays(slice(0, self.pushes[-1].end + 20))
-        pos, targets = everything["joint_pos"] * self.session.unit, _smooth(everything["target"], wide)
-        smooth = _smooth(pos, wide)
-        vel = np.gradient(smooth, PERIOD, axis=0)
-        acc = np.gradient(vel, PERIOD, axis=0)
-        total = np.zeros(longest + 1)
-        for c, channel in enumerate(self.found.channels):
-            rows = [
-                np.arange(p.row - 3, p.end + 12) for p in self.pushes if p.channel == c and p.sign * p.moved[c] > MOVED
-            ]
-            if not rows:
-                continue
-            now = np.concatenate(rows)
-            friction = np.tanh(vel[now, c] / SLOW)
-            errors = np.empty(longest + 1)
-            for k in range(longest + 1):
-                late = np.maximum(now - k, 0)
-                columns = (targets[late, c], smooth[now, c], vel[now, c], friction, np.ones(len(now)))
-                basis = np.linalg.qr(np.stack(columns, axis=1) + 1e-12)[0]
-                errors[k] = float(((acc[now, c] - basis @ (basis.T @ acc[now, c])) ** 2).sum())
-            channel.delay = _lowest(errors) * PERIOD
-            total += errors / errors.min()
-        self.found.delay = _lowest(total) * PERIOD
+        spans = [
+            [Span(p.row, p.end) for p in self.pushes if p.channel == c and p.sign * p.moved[c] > MOVED]
+            for c in range(self.count)
+        ]
+        angles = everything["joint_pos"] * self.session.unit
+        each, self.found.delay = find_delays(angles, everything["target"], spans, PERIOD)
+        for channel, delay in zip(self.found.channels, each):
+            channel.delay = delay
+        if self.found.delay > LATE - 2 * PERIOD:
+            self.found.notes.append(
+                f"motions seem to be read {1000 * self.found.delay:.0f} ms after their targets: with more than "
+                f"{1000 * (LATE - 2 * PERIOD):.0f} ms a joint that is moved by hand may have more than the torque share"
+            )
 
     def _keeps_period(self) -> bool:
         """Return whether the loop has run with its period, as accelerations and delays are by it; tell if not."""
@@ -394,11 +391,11 @@ class BringUp:
 
     def _find_velocity_unit(self, columns: Dict[str, np.ndarray]) -> None:
         """Compare joint velocities with the change of the angles."""
-        pos, told, wide = columns["joint_pos"] * self.session.unit, columns["joint_vel"], 5
+        pos, told, wide = columns["joint_pos"] * self.session.unit, columns["joint_vel"], 15
         vel = (pos[2 * wide :] - pos[: -2 * wide]) / (2 * wide * PERIOD)
         mean = np.stack([told[i : len(told) - 2 * wide + i] for i in range(2 * wide + 1)]).mean(axis=0)
         slopes = (vel * mean).sum(axis=0) / (vel**2).sum(axis=0)
-        still = np.quantile(np.abs(vel), 0.9, axis=0) < 0.1
+        still = np.quantile(np.abs(vel), 0.9, axis=0) < 0.05
         slope = float(np.median(slopes[~still])) if not still.all() else 1.0
         self.found.units["joint_vel"] = "deg/s" if slope > 10 else "rad/s"
         factor = 180 / math.pi if slope > 10 else 1.0
@@ -483,7 +480,7 @@ class BringUp:
             columns["target"], whole + 1, axis=0
         )
         vel = np.gradient(_smooth(pos, 7), PERIOD, axis=0)
-        torque = self.session.kp_work * (targets - pos) - columns["damping"] * vel
+        torque = columns["stiffness"] * (targets - pos) - columns["damping"] * vel
         ways, vel = np.tanh(vel / SLOW), np.gradient(_smooth(_smooth(pos, 7), 15), PERIOD, axis=0)
         acc = np.gradient(vel, PERIOD, axis=0)
         pos, torque, ways = (_smooth(_smooth(x, 7), 15) for x in (pos, torque, ways))  # as smooth as accelerations
@@ -505,9 +502,7 @@ class BringUp:
         for end, members in zip(self.limbs.ends(), self.members):
             chain = self.limbs.chain(end)
             limb = self.limbs.part(chain)
-            search = LimbSearch(limb, self.samples().take(members), FLOOR * self.session.torque, hanging_pose(limb))
-            work = _LimbWork(self.limbs.place_of(end), chain, members, search, WEAK * self.session.torque)
-            work.fits = self.compute(search.search)
+            work = self.compute(lambda: self._searched(end, chain, limb, members))  # noqa: B023  # is called at once
             if not work.fits:
                 self.found.problems.append(
                     f"no order of the {work.place} limb's channels keeps its joints in their ranges, with zeros up to "
@@ -525,14 +520,23 @@ class BringUp:
         for work in self.work:
             self._take(work)
 
+    def _searched(self, end: int, chain: List[int], limb: Limbs, members: List[int]) -> _LimbWork:
+        search = LimbSearch(limb, self.samples().take(members), FLOOR * self.session.torque, hanging_pose(limb))
+        place = self.limbs.place_of(end)
+        return _LimbWork(place, chain, members, search, WEAK * self.session.torque, search.search())
+
     def _turn_again(self) -> None:
         """Take the same motions once more, for zeros that are not known well."""
         row = len(self.session.recording)
         if self._turn_sides(self._quats(-30)):
             self.excited.append(slice(row, len(self.session.recording)))
-            for work in self.work:
-                work.search = work.search.with_samples(self.samples().take(work.members))
-                work.refit()
+            self.compute(self._refit_all)
+
+    def _refit_all(self) -> None:
+        samples = self.samples()
+        for work in self.work:
+            work.search = work.search.with_samples(samples.take(work.members))
+            work.refit()
 
     def _turn_joint(self, work: _LimbWork) -> bool:
         """Let the operator turn the joint that is least clear, in the direction of its angles, or against it if it is
@@ -585,9 +589,7 @@ class BringUp:
             chosen = [(work, waiting[id(work)].pop()) for work in self.work if waiting[id(work)]]
             self.tell("driving joints to the ends of their ranges")
             self._drive_to_stops(chosen)
-        for work in self.work:
-            if work.search.zeros:
-                work.refit()
+        self.compute(lambda: [work.refit() for work in self.work if work.search.zeros])
 
     def _end_of(self, work: _LimbWork, i: int) -> Optional[Tuple[float, float]]:
         """Return the nearest end of a joint's range, and the direction to it in the channel; None for ends far away."""
@@ -604,11 +606,13 @@ class BringUp:
         A soft end gives way in proportion to the torque that it carries, so the zero is the extrapolation to none.
         """
         session = self.session
-        wanted, reach = session.pos.copy(), USED * WORK_ERROR
+        wanted, reach = session.pos.copy(), USED * session.torque / session.kp_work
         ends = {work.members[i]: self._end_of(work, i) for work, i in chosen}
         ways = np.zeros(self.count)
         for c, end in ends.items():
             ways[c] = end[1] if end else 0.0
+        if not ways.any():  # the ends are farther away now
+            return
         start = session.pos.copy()
         for step in range(round(STOP_SECONDS / PERIOD)):
             along = np.minimum(step * PERIOD * STOP_SPEED, np.abs(ways * (session.pos - start)) + reach)
@@ -623,7 +627,8 @@ class BringUp:
                 session.step(np.where(ways != 0, session.pos + share * reach * ways, wanted), session.kp_work)
             columns = session.recording.arrays(slice(row + 10, None))
             pos = columns["joint_pos"] * session.unit
-            levels.append((pos.mean(axis=0), session.kp_work * (columns["target"] - pos).mean(axis=0)))
+            torque = columns["stiffness"] * (columns["target"] - pos)
+            levels.append((pos.mean(axis=0), torque.mean(axis=0)))
         gravity = (
             self.found.imu.gravity(session.recording.newest("base_quat", 30)).mean(axis=0)
             if self.found.imu
@@ -722,15 +727,6 @@ def direction(axis: np.ndarray) -> str:
     if i == 1:
         return f"its lower end to the {'back' if positive else 'front'} of the robot"
     return f"{'counter-clockwise' if positive else 'clockwise'} as seen from above"
-
-
-def _lowest(values: np.ndarray) -> float:
-    """Return where values at 0, 1, ... are lowest, between these places by a parabola."""
-    i = int(values.argmin())
-    if not 0 < i < len(values) - 1:
-        return float(i)
-    before, here, after = values[i - 1 : i + 2]
-    return i + 0.5 * float((before - after) / max(before - 2 * here + after, 1e-12))
 
 
 def _smooth(array: np.ndarray, count: int) -> np.ndarray:

@@ -108,6 +108,8 @@ def _answer(calls: queue.Queue[Any], answers: queue.Queue[Any]) -> None:
             answers.put(calls.get()())
         except StoppedError as error:
             answers.put(error)
+        except KeyboardInterrupt:  # Ctrl-C interrupts the main thread alone, so this is the driver's own
+            answers.put(StoppedError("the driver raised a KeyboardInterrupt"))
 
 
 def _tried(name: str, function: Callable[[], Any]) -> Callable[[], Any]:
@@ -130,7 +132,7 @@ def _numbers(told: Mapping[str, Any], name: str, size: int) -> np.ndarray:
     if name not in told or told[name] is None:
         raise StoppedError(f"the driver's readings() lack {name}; bring-up needs it")
     try:
-        array = np.asarray(told[name], float)
+        array = np.full(1, np.nan) if np.iscomplexobj(told[name]) else np.asarray(told[name], float)
     except (TypeError, ValueError):
         array = np.full(1, np.nan)
     if array.shape != ((size,) if size else ()) or not np.isfinite(array).all():

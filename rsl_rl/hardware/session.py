@@ -4,7 +4,7 @@ not as expected."""
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -14,24 +14,30 @@ UNITS = {"rad": 1.0, "deg": math.pi / 180}
 """Radians in one unit of angles."""
 PERIOD = 0.01
 """Time between two targets [s]."""
-USED = 0.6
-"""Part of the torque share that targets ask for; the rest is for damping, late readings and stronger motors."""
+USED, RESERVE = 0.6, 0.2
+"""Parts of the torque share: that which targets ask for, and that which is kept for stronger motors, damping and late
+readings while it is not known which motor moves which joint."""
+STRONGER = 1.06
+"""Largest torque of a motor over the torque that it is asked for."""
 LARGEST_ERROR = 4.0
 """Distance of a joint from its target for the whole torque share, until targets are known to move their own reading
 [rad]; more where the readings are far from zero."""
-WORK_ERROR = 0.5
+WORK_ERROR = 1.0
 """Distance of a joint from its target for the whole torque share, once targets are known to move their own reading
 [rad]."""
-DAMPED = (1 - USED) / 2
-"""Part of the torque share that damping has at most at the speed that is read; at twice that speed, targets and damping
-have the share."""
-FASTEST, FASTEST_BY_HAND = 10.0, 30.0
-"""Speeds at which the damping of slow joints would have the torque share, of joints that the motors move and that a
-person moves [rad/s]."""
+DAMPED_SPEED = 15.0
+"""Speed at which the damping alone has the torque share [rad/s]."""
+LATE = 0.08
+"""Longest time from a motion to the end of the target that answers it: delays and two control steps [s]."""
+SUDDEN, SUDDEN_BY_HAND, SUDDEN_AT_END = 2.0, 100.0, 30.0
+"""Speed that a joint may gain in this time [rad/s]: while its motor moves it; while a person moves the limbs, who also
+makes it swing; after a stop."""
 UNEXPECTED_SPEED = 6.0
 """Speed of a joint that moves as nothing asks it to [rad/s]."""
 UNEXPECTED_STEP = 0.6
 """Change between two readings of a joint that moves as nothing asks it to [rad]."""
+SILENCE = 0.1
+"""Time without a message after which motors may be damped by a watchdog of their own, and follow no more [s]."""
 DAMPING_SECONDS = 1.0
 WAIT_SECONDS = 2.0
 STOP_TRIES = 100
@@ -87,19 +93,32 @@ class Session:
         self.driver, self._clock, self._sleep = driver, clock, sleep
         self.count, self.torque = len(driver.names), torque
         self.kp_safe, self.kp_work = torque / LARGEST_ERROR, torque / WORK_ERROR
-        self._kds = [min(damping, torque / speed) for speed in (FASTEST, FASTEST_BY_HAND)]
+        self._kd = np.full(self.count, min(damping, torque / DAMPED_SPEED))
         self.unit = unit
         self.recording = Recording()
         self.pos, self._speed = np.zeros(self.count), np.zeros(self.count)
         self.by_hand = False  # a person moves the joints
         self._due = 0.0
         self._since = 0  # row from which on the recording has no gap
-        self.num_sent = 0
+        self.num_sent, self._sent_at = 0, math.inf
+
+    def _hold(self, targets: np.ndarray, stiffness: float, sudden: float) -> Tuple[np.ndarray, np.ndarray]:
+        """Send targets [rad] with gains for which no motor gives more than the torque share, and return the gains.
+
+        A joint moves with at most the speed that was read and ``sudden`` more [rad/s], so since its reading it has
+        moved by at most that times LATE. Whatever the targets are, the gains are small enough for that.
+        """
+        speed = self._speed + sudden
+        error = np.abs(targets - self.pos) + speed * LATE
+        largest = STRONGER * (stiffness * error + self._kd * speed)
+        scale = np.minimum(1.0, self.torque / np.maximum(largest, 1e-9))
+        gains, self._sent_at = (scale * stiffness, scale * self._kd), self._clock()
+        self.driver.hold(targets / self.unit, *gains)
+        return gains
 
     @property
-    def kd(self) -> np.ndarray:
-        """Damping of each joint [N m s/rad]: less for one that is fast, see DAMPED."""
-        return np.minimum(self._kds[self.by_hand], DAMPED * self.torque / np.maximum(self._speed, 1e-9))
+    def _sudden(self) -> float:
+        return SUDDEN_BY_HAND if self.by_hand else SUDDEN
 
     def begin(self) -> None:
         """Wait for the first reading; nothing is sent."""
@@ -109,13 +128,13 @@ class Session:
                 raise StoppedError(f"stale reading: none has come in {WAIT_SECONDS:g} s")
             self._sleep(PERIOD)
         self._due = self._clock()
-        self._take(self._read(), self.pos, 0.0, np.zeros(self.count))
+        self._take(self._read(), self.pos, *np.zeros((2, self.count)))
 
     def listen(self, seconds: float) -> None:
         """Record readings without sending anything."""
         for _ in range(round(seconds / PERIOD)):
             self._wait()
-            self._take(self._read(), self.pos, 0.0, np.zeros(self.count))
+            self._take(self._read(), self.pos, *np.zeros((2, self.count)))
 
     def damp(self, seconds: float) -> None:
         """Damp the joints."""
@@ -124,7 +143,7 @@ class Session:
 
     def damp_without_reading(self) -> None:
         """Damp the joints for a control step; call :meth:`resume` afterwards."""
-        self.driver.hold(self.pos / self.unit, np.zeros(self.count), self.kd)
+        self._hold(self.pos, 0.0, SUDDEN_AT_END)
         self._sleep(PERIOD)
 
     def resume(self) -> None:
@@ -143,18 +162,25 @@ class Session:
 
     def step(self, wanted: np.ndarray, stiffness: float) -> None:
         """Send targets [rad] for a control step, as near to the readings as the torque share demands, and read."""
-        reach = USED * self.torque / stiffness if stiffness else 0.0
+        speed, reach = self._speed + self._sudden, np.zeros(self.count)
+        if stiffness:
+            left = (self.torque / STRONGER - self._kd * speed) / stiffness - speed * LATE
+            reach = np.clip(left, 0.0, USED * self.torque / stiffness)
         targets = self.pos + np.clip(wanted - self.pos, -reach, reach)
         self.send(targets, stiffness)
 
     def send(self, targets: np.ndarray, stiffness: float) -> None:
-        """Send targets [rad] as they are, and read."""
-        ones = np.ones(self.count)
+        """Send targets [rad] as they are, with gains within the torque share, and read."""
         self.num_sent += 1
-        damping = self.kd
-        self.driver.hold(targets / self.unit, stiffness * ones, damping)
+        silence = self._clock() - self._sent_at
+        if silence > SILENCE:
+            raise StoppedError(
+                f"nothing was sent for {1000 * silence:.0f} ms, and the motors may follow no more: use a machine that "
+                "is not busy"
+            )
+        gains = self._hold(targets, stiffness, self._sudden)
         self._wait()
-        self._take(self._read(), targets, stiffness, damping)
+        self._take(self._read(), targets, *gains)
 
     def _wait(self) -> None:
         self._due = max(self._due + PERIOD, self._clock() - 5 * PERIOD)
@@ -166,7 +192,7 @@ class Session:
             raise StoppedError("stale reading: the driver has no readings any more")
         return reading
 
-    def _take(self, reading: Reading, targets: np.ndarray, stiffness: float, damping: np.ndarray) -> None:
+    def _take(self, reading: Reading, targets: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
         pos = reading.joint_pos * self.unit
         if len(self.recording):
             jump = np.abs(pos - self.pos)
@@ -195,10 +221,10 @@ class Session:
 
     def end(self) -> str:
         """Damp the joints if a target was sent, and switch the motors off; return what failed of it."""
-        problem, pos = "", self.pos
+        problem, sudden = "", SUDDEN_BY_HAND if self.by_hand else SUDDEN_AT_END
         for _ in range(math.ceil(DAMPING_SECONDS / PERIOD) if self.num_sent else 0):
             try:
-                self.driver.hold(pos / self.unit, np.zeros(self.count), self.kd)
+                self._hold(self.pos, 0.0, sudden)
                 self._sleep(PERIOD)
             except KeyboardInterrupt:
                 problem = "; the damping was interrupted"

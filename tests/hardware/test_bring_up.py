@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+import rsl_rl.hardware.bring_up as bring_up_module
 from benchmarks.bring_up import SimulatedDriver, bring_up, deployed, describe, errors_of
 from rsl_rl.hardware.bring_up import BringUp
 from rsl_rl.hardware.bring_up_report import lines, report_html, robot_yaml
@@ -124,6 +125,33 @@ def test_readings_that_freeze_damp_and_stop_the_motors(wired):
     robot = Recorded.newest
     stiffness, damping = robot.sent[-1]
     assert robot.is_off and not stiffness.any() and damping.all() and robot.sent[0][0].any()
+
+
+def test_joints_are_damped_while_the_program_computes(wired, monkeypatch):
+    computing = []
+
+    def compute(function):
+        computing.append(function)
+        result = function()
+        computing.pop()
+        return result
+
+    def watched(owner, name):
+        original, called = getattr(owner, name), []
+        monkeypatch.setattr(owner, name, lambda *args: (called.append(bool(computing)), original(*args))[1])
+        return called
+
+    slow = [
+        watched(bring_up_module, "find_delays"),
+        watched(bring_up_module.imus, "find_imu"),
+        watched(bring_up_module.LimbSearch, "search"),
+        watched(bring_up_module.LimbSearch, "refit"),
+        watched(bring_up_module.BringUp, "samples"),
+    ]
+    monkeypatch.setattr("benchmarks.bring_up.BringUp", lambda *args: BringUp(*args, compute=compute))
+    bring_up(GO2, draw(wired, 1))
+    for called in slow:
+        assert called and all(called), called
 
 
 class Slow(SimulatedDriver):

@@ -38,6 +38,7 @@ class Driver:
     [
         ({"joint_pos": [0.1]}, "joint_pos=.*give 2 finite numbers"),
         ({"joint_vel": [0.1, np.nan]}, "joint_vel=.*give 2 finite numbers"),
+        ({"joint_pos": [0.1 + 1j, 0.0]}, "joint_pos=.*give 2 finite numbers"),
         ({"joint_pos": "much"}, "joint_pos=much; give 2 finite numbers"),
         ({"base_quat": [2.0, 0.0, 0.0, 0.0]}, "is not a unit quaternion"),
         ({"base_ang_vel": None}, "lack base_ang_vel"),
@@ -81,3 +82,13 @@ def test_names_that_are_not_different_texts_are_told():
     driver.joint_names = lambda: ["a", "a"]
     with pytest.raises(StoppedError, match="give a list of different names"):
         Watched(driver)
+
+
+class Interrupting(Driver):
+    def stop(self):
+        raise KeyboardInterrupt
+
+
+def test_interrupt_that_a_driver_raises_is_a_reason_to_stop():
+    with pytest.raises(StoppedError, match="the driver raised a KeyboardInterrupt"):
+        Watched(Interrupting()).stop()
