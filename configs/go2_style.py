@@ -75,7 +75,7 @@ def _without(terms: dict, *names: str) -> dict:
 
 @dataclass(frozen=True)
 class Go2Style(Go2Flat):
-    """Unitree Go2 that is to pace or bound, as clips do; an experiment, whose policy stands still so far."""
+    """Unitree Go2 that should pace or bound, as clips do; an experiment, whose policy stands still so far."""
 
     task: str = "go2_style"
     env: LeggedRobotConfig = field(default_factory=style_task)

@@ -453,10 +453,13 @@ def _read_description(path: Path) -> Dict[str, Any]:
 
 
 def _each_once(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """Return an object of JSON; a name that is there twice is a ValueError."""
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"one of {_short(sorted(name for name, _ in pairs))} is there twice")
-    return dict(pairs)
+    """Return an object of JSON; a duplicate field is a ValueError."""
+    found: Dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"duplicate field {_short(name)}")
+        found[name] = value
+    return found
 
 
 def _entries(metadata: Mapping[str, str]) -> Dict[str, Any]:

@@ -55,7 +55,13 @@ class Programs:
     def _start_server(self) -> None:
         if self._server is None:
             command = [sys.executable, str(ROOT / "tests" / "warm_server.py")]
-            self._server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, text=True)
+            env = {
+                **os.environ,
+                "OPENBLAS_NUM_THREADS": "1",
+            }  # numpy's, which would start them: a fork needs one thread
+            self._server = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.PIPE, text=True)
+        elif self._server.poll() is not None:
+            raise RuntimeError(f"tests/warm_server.py has ended with code {self._server.returncode}")
 
     def close(self) -> None:
         """End the server."""
@@ -80,7 +86,10 @@ class WarmProgram:
                 raise RuntimeError(f"tests/warm_server.py has ended with code {server.returncode}")
         os.set_blocking(status, True)
         self._status = open(status)  # noqa: SIM115
-        self.pid = int(self._status.readline())
+        told = self._status.readline()
+        if not told:
+            raise RuntimeError("tests/warm_server.py could not start a program")
+        self.pid = int(told)
         self.stdout, self.stderr = open(pipes["stdout"]), open(pipes["stderr"])  # noqa: SIM115
 
     def poll(self):

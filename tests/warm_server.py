@@ -95,7 +95,9 @@ def run(command: list) -> None:
 
 
 if __name__ == "__main__":
+    sys.path[0] = os.getcwd()  # the checkout
     for module in MODULES:
-        importlib.import_module(module)
+        with contextlib.suppress(ModuleNotFoundError):  # of an extra that is not installed
+            importlib.import_module(module)
     gc.freeze()
     run(serve())

@@ -67,8 +67,8 @@ class ExplicitDamping:
         worst = max(found, key=lambda i: float(ratio[i]))
         names = ", ".join(f"'{self._names[i]}'" for i in found)
         warnings.warn(
-            f"the efforts of {names} are unstable damping, which friction or a contact may hide: that of the client, "
-            f"about {float(damping[worst]):.3g} N m s/rad of '{self._names[worst]}', is too large for an inertia of "
+            f"the client's damping of {names} is unstable (friction or a contact may hide it): about "
+            f"{float(damping[worst]):.3g} N m s/rad of '{self._names[worst]}' are too large for an inertia of "
             f"{float(inertia[worst]):.2g} kg m^2 and steps of {self._dt:g} s (kd dt / I = {float(ratio[worst]):.1f} or "
             f"more, stable below 2). Set AssetOptions.armature to {float(damping[worst]) * self._dt:.2g} or above, or "
             "use a smaller dt",

@@ -186,13 +186,15 @@ def _compiled(path: Path, root: _Element, notes: List[str]) -> mujoco.MjModel:
 def _motors(model: mujoco.MjModel) -> Iterator[Motor]:
     """Yield the motors of joints, in the order of the file; the effort of one is its gear."""
     for i in range(model.nu):
+        affine = model.actuator_biastype[i] == mujoco.mjtBias.mjBIAS_AFFINE  # a muscle's parameters mean something else
+        gains = -model.actuator_biasprm[i, 1:3] * model.actuator_gear[i, 0] ** 2 if affine else (0.0, 0.0)
         yield Motor(
             model.joint(int(model.actuator_trnid[i, 0])).name,
             effort=float(model.actuator_gear[i, 0]),
             control=tuple(model.actuator_ctrlrange[i].tolist()) if model.actuator_ctrllimited[i] else None,
             force=tuple(model.actuator_forcerange[i].tolist()) if model.actuator_forcelimited[i] else None,
-            stiffness=max(0.0, -float(model.actuator_biasprm[i, 1])),
-            damping=max(0.0, -float(model.actuator_biasprm[i, 2])),
+            stiffness=max(0.0, float(gains[0])),
+            damping=max(0.0, float(gains[1])),
         )
 
 

@@ -353,9 +353,9 @@ def read_json(path: Path) -> Any:
 
 
 def _each_once(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """Return an object of JSON; a name that is there twice is a ValueError."""
+    """Return an object of JSON; a duplicate field is a ValueError."""
     twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-    require(not twice, f"{', '.join(map(short_repr, twice))} is there twice")
+    require(not twice, f"duplicate field {', '.join(map(short_repr, twice))}")
     return dict(pairs)
 
 

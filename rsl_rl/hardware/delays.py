@@ -13,7 +13,7 @@ NOISE, MODEL_ERROR = 0.006, 0.002
 DRIFT, RATE = 0.5, 100.0
 """Standard deviations of the speed before a push [rad/s] and of the damping over the inertia [1/s]."""
 MOST_TOLD = 3.0
-"""Largest cost of a delay that one joint tells, as some joints tell a wrong one clearly."""
+"""Largest cost that one joint can add to a delay, because a single joint can be clearly wrong."""
 _BEFORE, _AFTER = 5, 1  # control steps that are used around a push
 
 
@@ -79,7 +79,7 @@ def _delays() -> np.ndarray:
 
 
 def _shifted(values: np.ndarray, steps: float) -> np.ndarray:
-    """Return values that come a number of steps later, also a part of one."""
+    """Delay values by a number of steps, which may be fractional."""
     whole, part = int(steps), steps - int(steps)
     late = np.concatenate([np.repeat(values[:1], whole + 1), values])[: len(values) + 1]
     return part * late[:-1] + (1 - part) * late[1:]

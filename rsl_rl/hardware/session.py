@@ -30,8 +30,8 @@ DAMPED_SPEED = 15.0
 LATE = 0.08
 """Longest time from a motion to the end of the target that answers it: delays and two control steps [s]."""
 SUDDEN, SUDDEN_BY_HAND, SUDDEN_AT_END = 2.0, 100.0, 30.0
-"""Speed that a joint may gain in this time [rad/s]: while its motor moves it; while a person moves the limbs, who also
-makes it swing; after a stop."""
+"""Speed that a joint may gain in this time [rad/s]: while its motor moves it; while a person moves the limbs and may
+let them swing; after a stop, and while no reading is taken."""
 UNEXPECTED_SPEED = 6.0
 """Speed of a joint that moves as nothing asks it to [rad/s]."""
 UNEXPECTED_STEP = 0.6
@@ -158,7 +158,8 @@ class Session:
                     raise
                 self.damp_without_reading()
         self.pos, self._due = reading.joint_pos * self.unit, self._clock()
-        self._speed, self._since = np.zeros(self.count), len(self.recording)
+        self._since = len(self.recording)
+        self._speed = np.full(self.count, SUDDEN_AT_END)  # limbs without stiffness fall; until two readings tell more
 
     def step(self, wanted: np.ndarray, stiffness: float) -> None:
         """Send targets [rad] for a control step, as near to the readings as the torque share demands, and read."""

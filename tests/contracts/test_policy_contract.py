@@ -112,7 +112,7 @@ def test_contract_that_contradicts_itself_names_the_field(changes, message):
 def test_contract_with_a_field_twice_is_refused(tmp_path):
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(plain())[:-1] + ', "action_scale": 0.5}')
-    with pytest.raises(ValueError, match=r"policy\.json: it is not JSON: 'action_scale' is there twice"):
+    with pytest.raises(ValueError, match=r"policy\.json: it is not JSON: duplicate field 'action_scale'"):
         read_contract(path)
 
 

@@ -95,3 +95,15 @@ def test_time_without_a_message_stops_as_motors_may_have_a_watchdog():
     driver.sleep(0.2)
     with pytest.raises(StoppedError, match="nothing was sent for 210 ms, and the motors may follow no more"):
         session.damp(0.05)
+
+
+def test_torque_share_is_kept_by_a_joint_that_falls_while_the_program_computes():
+    driver, session = begun(lambda now: 4.0 * max(0.0, now - 0.2))
+    for _ in range(15):
+        session.step(session.pos, 0.0)
+    for _ in range(20):
+        session.damp_without_reading()
+    session.resume()
+    for _ in range(10):
+        session.step(session.pos - 5.0, session.kp_work)
+    assert driver.largest <= TORQUE

@@ -146,6 +146,8 @@ def measure(cfg: LeggedRobotConfig, policy: Optional[ActingPolicy] = None) -> Li
     task = for_audit(cfg, 1)
     require_feet(ROBOTS.load(task.robot))
     first = task.build("cpu", seed=0)
+    if first.commands.clips:
+        raise ValueError("the commands are those of reference motions; an audit needs velocity commands that are drawn")
     legs = Legs(first.robot, first.sim.joint_names, first.sim.foot_names)
     commands = commands_of(first.commands.sources["velocity"].final_ranges)
     if not commands:

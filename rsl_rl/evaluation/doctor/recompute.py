@@ -75,7 +75,7 @@ def recompute(log: Log, runner: Runner, network: Network, description: Mapping[s
         except ValueError as error:
             if len(readings) == len(given):  # a reading that is missing is a note on the log
                 refused, reason = refused + 1, reason or str(error)
-            is_synced &= not logged[t]  # the runner had what the log lacks
+            is_synced &= not logged[t]  # the runner of the log went on, this one did not
         synced[t] = is_synced
     followers, last_action = _followers(description)
     observation[np.ix_(~synced, followers)] = np.nan
