@@ -653,7 +653,7 @@ def _terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.ndarray, i
         )
     unknown = [name for name in names if name not in FRAMES]
     if unknown:
-        raise ValueError(f"no robot senses {', '.join(unknown)}; train a policy on some of {', '.join(FRAMES)}")
+        raise ValueError(f"no robot senses {_short(', '.join(unknown))}; train a policy on some of {', '.join(FRAMES)}")
     terms = []
     for name, term in zip(names, described):
         frame, history = FRAMES[name], term.get("history", 1)

@@ -4,7 +4,7 @@ import copy
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deploy.onnx_policy import Policy
@@ -123,6 +123,7 @@ DAMAGE = st.one_of(
 
 
 @settings(deadline=None, max_examples=100)
+@example(name="observations", value="\n", term=4)
 @given(name=st.sampled_from(sorted(contract_json(contract_of(plain())))), value=DAMAGE, term=st.integers(0, 5))
 def test_damaged_contract_is_refused_in_one_line_or_runs(name, value, term):
     description = contract_json(contract_of(plain()))

@@ -432,7 +432,7 @@ def test_without_a_file_or_onnxruntime_the_error_says_what_to_do(tmp_path, monke
 
 def test_the_file_is_short_and_needs_numpy_and_onnxruntime_alone(root):
     path = root / "deploy" / "onnx_policy.py"
-    assert len(path.read_text().splitlines()) <= 790
+    assert len(path.read_text().splitlines()) <= 800
     imported = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
