@@ -6,6 +6,7 @@ from __future__ import annotations
 # (the package mujoco fills its namespace at run time)
 import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Sequence
 
 import mujoco
@@ -23,6 +24,13 @@ class Planted:
     accepted: Sequence[str]  # kinds of findings
     words: Sequence[str] = ()  # that the sentence of the finding must contain
 
+
+MODELS = (  # robots with twelve joints, of which one stands in for another
+    "rsl_rl/robots/go2/go2.xml",
+    "rsl_rl/robots/anymal_c/anymal_c.xml",
+    "rsl_rl/robots/g1/g1.xml",
+    "zoo/robots/solo12/solo12.xml",
+)
 
 Maker = Callable[[Mapping[str, Any], np.random.Generator], Planted]
 
@@ -320,15 +328,11 @@ def clipped_input(description, rng):
 
 def wrong_robot(description, rng):
     """Another robot with as many joints, driven under the names of the policy's."""
-    own = description["simulation"]["model"]
-    others = {
-        "rsl_rl/robots/go2/go2.xml": ["rsl_rl/robots/anymal_c/anymal_c.xml", "rsl_rl/robots/g1/g1.xml"],
-        "rsl_rl/robots/anymal_c/anymal_c.xml": ["rsl_rl/robots/go2/go2.xml", "rsl_rl/robots/g1/g1.xml"],
-        "rsl_rl/robots/g1/g1.xml": ["rsl_rl/robots/go2/go2.xml", "rsl_rl/robots/anymal_c/anymal_c.xml"],
-    }
+    own = Path(description["simulation"]["model"]).name
+    others = [model for model in MODELS if Path(model).name != own]
 
     def plant(setup):
-        setup.model = str(rng.choice(others[own]))
+        setup.model = str(rng.choice(others))
 
     return Planted("wrong robot", plant, ["wrong robot"])
 
