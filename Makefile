@@ -22,7 +22,9 @@ help:
 
 # ends as soon as an evaluation reaches three hours between failures under a joystick, in 3.1 robot-hours after
 # iteration 140 and then after every tenth; with half of the pushes of go2_flat, half as often, because policies learn to
-# walk earlier. Limits with pushes and for small commands are wider than those of the whole training
+# walk earlier. Limits with pushes and for small commands are wider than those of the whole training.
+# make walk SEED=2 trains with another seed
+SEED ?= 1
 PUSH := --env.randomization.terms.push
 WALK := --task go2_flat --algorithm.annealing_share 0.63 --evaluate_interval 10 --progress.evaluate_after 140 \
 	--until_gate 1 --progress.gate_score 1 --progress.joystick_hours 3.1 --env.gate.failures_per_hour 0.33 \
@@ -30,7 +32,7 @@ WALK := --task go2_flat --algorithm.annealing_share 0.63 --evaluate_interval 10 
 	$(PUSH).period 4 $(PUSH).params.schedule.end 0.5
 
 walk: .venv/installed
-	$(PY) scripts/train.py $(WALK)
+	$(PY) scripts/train.py $(WALK) --seed $(SEED)
 	$(PY) scripts/evaluate.py --task go2_flat --joystick --robot_hours 4
 	$(PY) scripts/play.py --task go2_flat
 
