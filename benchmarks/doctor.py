@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.doctor_faults import MAKERS, fits, with_history
-from benchmarks.doctor_robot import ROOT, Setup, run
+from benchmarks.doctor_robot import Setup, run
 from deploy.onnx_policy import Policy, open_onnx
+from rsl_rl.cli.doctor import find_model
 from rsl_rl.evaluation.doctor import Diagnosis, diagnose, read_log
 
 
@@ -40,7 +41,7 @@ def one_log(name, description, network, kinds, seed, folder):
     try:
         log = read_log(path, description)
         runner = Policy(description, network, log.joint_names)
-        result = diagnose(log, runner, network, description, ROOT / description["simulation"]["model"])
+        result = diagnose(log, runner, network, description, find_model(description))
     except ValueError as error:  # a log that the doctor refuses counts as not noticed
         result = Diagnosis((), (str(error),))
     return {

@@ -17,6 +17,7 @@ import mujoco
 import numpy as np
 
 from deploy.onnx_policy import Policy, PolicyStoppedError
+from rsl_rl.cli.doctor import find_model
 from rsl_rl.utils.mujoco_model import without_log
 
 NOISE = {"joint_pos": 0.004, "joint_vel": 0.1, "base_ang_vel": 0.05, "base_lin_vel": 0.04, "base_quat": 0.004}
@@ -71,8 +72,8 @@ class Robot:
     """A robot of unknown friction, payload and gains in MuJoCo."""
 
     def __init__(self, description, setup, rng, joint_names=None):
-        model_path = setup.model or description["simulation"]["model"]
-        self.model = mujoco.MjModel.from_xml_path(str(ROOT / model_path))
+        model_path = ROOT / setup.model if setup.model else find_model(description)
+        self.model = mujoco.MjModel.from_xml_path(str(model_path))
         self.data = mujoco.MjData(self.model)
         joints = self.model.actuator_trnid[:, 0]
         self.joint_names = [self.model.joint(i).name for i in joints]

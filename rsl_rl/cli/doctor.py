@@ -99,13 +99,16 @@ def diagnose_file(
 
 
 def find_model(description: Mapping[str, Any]) -> Optional[Path]:
-    """Return the model file of a policy: an absolute path, or one beside this package; None if it is not there."""
-    import rsl_rl
-
+    """Return the model file of a policy: an absolute path, or one in a package; None if it is not there."""
     simulation = description.get("simulation")
     name = simulation.get("model") if isinstance(simulation, Mapping) else None
-    path = Path(str(rsl_rl.__file__)).parent.parent / str(name)
-    return path if name and path.is_file() else None
+    package, _, rest = str(name or "").partition("/")
+    if package in ("rsl_rl", "rsl_rl_zoo"):
+        (folder,) = import_shipped(package).__path__
+        path = Path(folder) / rest
+    else:
+        path = Path(str(name or ""))
+    return path if path.is_absolute() and path.is_file() else None
 
 
 def read_description(contract: Path, robot: Optional[Path] = None) -> Dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
@@ -75,13 +76,16 @@ class StepLog:
 
 
 def _place_of(path: Path) -> str:
-    """Return a path from the folder in which this package is, or an absolute one of a file that is not in the package.
+    """Return a path that begins with the package in which a shipped robot is, or an absolute one of any other file.
 
     The path of a shipped robot is then the same on another machine.
     """
-    package = Path(__file__).resolve().parents[1]
     path = path.resolve()
-    return (path.relative_to(package.parent) if package in path.parents else path).as_posix()
+    for package in ("rsl_rl", "rsl_rl_zoo"):
+        for folder in getattr(sys.modules.get(package), "__path__", ()):
+            if Path(folder).resolve() in path.parents:
+                return (Path(package) / path.relative_to(Path(folder).resolve())).as_posix()
+    return path.as_posix()
 
 
 class LeggedRobot(VecEnv):

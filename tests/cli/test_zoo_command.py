@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rsl_rl.zoo
+from rsl_rl.cli.doctor import find_model
 from rsl_rl.cli.experiments import Experiments, import_shipped
 from rsl_rl.cli.main import main
 from rsl_rl.zoo.entries import Zoo, sha256_of
@@ -166,7 +167,11 @@ def test_zoo_push_without_the_package_says_what_to_install(tiny_zoo, rsl_rl_here
 def test_zoo_robot_is_built_by_the_name_of_its_task(name, task, root):
     cfg = Experiments().load(f"rsl_rl_zoo.robots.{name}.flat:{task}")()
     env = replace(cfg.env, num_envs=1).build("cpu", seed=1)
-    assert env.robot.model_path == root / "zoo" / "robots" / name / f"{name}.xml" and env.num_actions == 12
+    model = root / "zoo" / "robots" / name / f"{name}.xml"
+    assert env.robot.model_path == model and env.num_actions == 12
+    described = env.describe_interface(["policy"])
+    assert described["simulation"]["model"] == f"rsl_rl_zoo/robots/{name}/{name}.xml"
+    assert find_model(described) == model
 
 
 def test_zoo_of_the_checkout_is_found_without_a_flag(root):
