@@ -54,7 +54,7 @@ def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobot
     ``trunk_height`` is that of a standing robot [m].
     """
     terms = {name: term for name, term in task.rewards.terms.items() if name not in _LEFT_OUT}
-    softer = {"lin_vel_z": -1.0, "orientation": -0.2, "foot_timing": 0.5, "abduction_deviation": -0.2}
+    softer = {"lin_vel_z": -1.0, "orientation": -0.2, "abduction_deviation": -0.2}
     # Policy and critic have the same errors, so that there is one look-up.
     scan = ObservationTerm(scale=5.0, noise=0.02, params={"with_error": True, "trunk_height": trunk_height})
     return replace(
