@@ -41,6 +41,10 @@ _RADIUS = (0.06, 0.15)
 """Smallest and largest radius of a ball foot, as fractions of the length of its link."""
 
 
+Frame = Tuple[np.ndarray, np.ndarray]
+"""Place [3] and axes [3, 3] of a link in the world."""
+
+
 class Foot(NamedTuple):
     """The part of the last link that touches the floor."""
 
@@ -121,10 +125,8 @@ def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
     data = posed(model, locked_pose(source, skeleton))
     legs = _name_legs(source, data, skeleton)
     parts = find_parts(model, base, skeleton.locked)
-    names = {link: link_name(model, skeleton.base if link == base else link) for link in parts}
-    frames = {link: (data.xpos[link], data.xmat[link].reshape(3, 3)) for link in parts}
-    up = data.xmat[skeleton.base].reshape(3, 3) @ skeleton.frame
-    frames[base] = data.xpos[skeleton.base], up
+    names, frames = link_names(source, skeleton, parts), link_frames(source, skeleton, parts, data)
+    up = frames[base][1]
     builder = _Builder(model, data, parts, frames, names)
     owner = {body: link for link, bodies in parts.items() for body in bodies}
     efforts, feet = efforts_of(model), {leg.link: leg for _, leg in legs}
@@ -144,6 +146,19 @@ def build_links(source: SourceModel, skeleton: Skeleton) -> LinkTree:
     ]
     locked = {model.joint(joint).name: angle for joint, angle in skeleton.locked.items()}
     return LinkTree(tuple(links), tuple(infos), locked)
+
+
+def link_names(source: SourceModel, skeleton: Skeleton, parts: Parts) -> Dict[int, str]:
+    """Return the name of each link."""
+    return {link: link_name(source.model, skeleton.base if link == source.base else link) for link in parts}
+
+
+def link_frames(source: SourceModel, skeleton: Skeleton, parts: Parts, data: Any) -> Dict[int, Frame]:
+    """Return the frame of each link in ``data``, whose pose is that of :func:`locked_pose`."""
+    frames = {link: (data.xpos[link], data.xmat[link].reshape(3, 3)) for link in parts}
+    base = skeleton.base
+    frames[source.base] = data.xpos[base], data.xmat[base].reshape(3, 3) @ skeleton.frame
+    return frames
 
 
 def locked_pose(source: SourceModel, skeleton: Skeleton) -> np.ndarray:
@@ -177,7 +192,7 @@ class _Builder(NamedTuple):
     model: Any  # of the source
     data: Any
     parts: Parts
-    frames: Dict[int, Tuple[np.ndarray, np.ndarray]]  # place [3] and axes [3, 3] of each link in the world
+    frames: Dict[int, Frame]
     names: Dict[int, str]
 
     def link(self, link: int, parent: Optional[int], hinges: Tuple[Hinge, ...], foot: Optional[Foot]) -> Link:

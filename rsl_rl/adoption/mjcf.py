@@ -185,7 +185,7 @@ def write_mjcf(name: str, tree: LinkTree, motors: Dict[str, Motor], height: floa
     for kind, element in (("pos", "framepos"), ("vel", "framelinvel"), *([("up", "framezaxis")] if flat else [])):
         for leg in tree.legs:
             SubElement(sensor, element, name=f"{leg.foot}_{kind}", objtype="site", objname=leg.foot)
-    return f"{xml_comment(comment)}\n{_indented(root)}\n"
+    return f"{xml_comment(comment)}\n{indented(root)}\n"
 
 
 def contact_links(tree: LinkTree) -> Tuple[str, ...]:
@@ -193,7 +193,8 @@ def contact_links(tree: LinkTree) -> Tuple[str, ...]:
     return tuple(link.name for link in tree.links if link.shapes)
 
 
-def _indented(root: Element) -> str:
+def indented(root: Element) -> str:
+    """Return an element as a text with a line for each element in it."""
     for element in root.iter():
         element.text = element.tail = None
     pretty = minidom.parseString(ElementTree.tostring(root, encoding="unicode")).toprettyxml(indent="  ")

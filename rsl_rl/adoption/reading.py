@@ -357,7 +357,10 @@ def _prepare(path: Path, spec: Any, notes: List[str]) -> str:
     for things in (spec.sensors, spec.tendons, spec.excludes, spec.pairs, spec.skins, spec.equalities):
         for thing in list(things):
             spec.delete(thing)
+    colours = {material.name: np.array(material.rgba) for material in spec.materials}
     for geom in spec.geoms:
+        if geom.material in colours:
+            geom.rgba = colours[geom.material]
         geom.material = ""
     for thing in (*list(spec.materials), *list(spec.textures)):
         spec.delete(thing)

@@ -15,6 +15,7 @@ from rsl_rl.adoption.adopt import adopt_model
 from rsl_rl.adoption.config_file import class_name, write_config
 from rsl_rl.adoption.standing import SECONDS
 from rsl_rl.adoption.structure import Hints
+from rsl_rl.adoption.visuals import find_meshes, write_visuals
 from rsl_rl.cli.errors import UsageError, print_error, print_line, usage_errors
 from rsl_rl.evaluation.adoption_report import write_report
 from rsl_rl.utils.host import end_with_parent, limit_memory
@@ -31,6 +32,9 @@ def write_package(model: Path, folder: Path, pictures: bool, hints: Hints) -> Se
     (folder / "__init__.py").write_text(f'"""The robot {name}; see flat.py."""\n', encoding="utf-8")
     (folder / "flat.py").write_text(write_config(robot), encoding="utf-8")
     (folder / f"{name}.xml").write_text(robot.mjcf, encoding="utf-8")
+    meshes = find_meshes(robot.source, robot.skeleton)
+    if meshes:
+        write_visuals(robot.mjcf, meshes, folder / f"{name}.xml")
     require_task(folder)
     return [*summary(robot), *write_report(robot, folder, pictures)]
 

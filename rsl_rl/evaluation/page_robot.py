@@ -13,6 +13,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainConfig
 from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.terrain.terrain import Terrain, build_terrain
+from rsl_rl.utils.mujoco_model import file_to_draw
 from rsl_rl.utils.registry import values_by_name
 from rsl_rl.viz.page import PageFact, PageGround, PageRobot, PageStart, pack
 from rsl_rl.viz.page_model import read_model
@@ -46,7 +47,7 @@ def gather_robot(
     terms = [term for group in groups for term in _terms_of(trained, group)]
     scans = [term.params.get("trunk_height", 0.3) for name, term in terms if name == "height_scan"]
     terrain = build_terrain(_terrain_of_page(cfg.terrain))
-    model, assets = read_model(env.robot.model_path, terrain.ground if terrain else None)
+    model, assets = read_model(file_to_draw(env.robot.model_path), terrain.ground if terrain else None)
     actuator = cfg.control.actuator
     return PageRobot(
         name=str(description["task"]),

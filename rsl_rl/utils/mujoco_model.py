@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 from typing import Iterator, List, Optional, Tuple, Union
 
 import mujoco
@@ -33,6 +34,17 @@ def without_log() -> Iterator[None]:
 
 def _ignore(message: str) -> None:
     pass
+
+
+def visual_file(path: Union[str, os.PathLike]) -> Path:
+    """Return the name of the file beside a model that has its robot with meshes, for pictures."""
+    return Path(path).with_name(f"{Path(path).stem}_visual.xml")
+
+
+def file_to_draw(path: Union[str, os.PathLike]) -> Path:
+    """Return the file of a model from which its robot is drawn: :func:`visual_file` if there is one, or the model."""
+    file = visual_file(path)
+    return file if file.is_file() else Path(path)
 
 
 @without_log()

@@ -7,14 +7,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 import mujoco
 import mujoco.viewer
 
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.utils.mujoco_model import file_to_draw, load_model
 from rsl_rl.viz.frame import STEP, Choice, Command, Frame
 from rsl_rl.viz.scene import add_dots, scale_of
 
@@ -44,7 +43,7 @@ class NativeViewer:
     ):
         if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             raise ValueError("--keyboard needs a display and DISPLAY is not set; take --viewer, which is a web page")
-        self._model = load_model(Path(model_path), ground)
+        self._model = load_model(file_to_draw(model_path), ground)
         self._data = mujoco.MjData(self._model)
         self._ranges, self._command = ranges, list(command)
         self.paused, self._reset, self.choice = False, False, choice

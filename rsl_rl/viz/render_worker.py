@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.utils.mujoco_model import file_to_draw, load_model
 from rsl_rl.viz.scene import add_axes, add_dots, add_pose, ghost_of, height_to_look_at, places_of, scale_of
 
 
@@ -57,7 +57,7 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
     """
     ground, points, poses = ground_of(recorded), recorded.get("points"), recorded["poses"]
     ghosts = recorded.get("ghosts")
-    model = load_model(str(recorded["model_path"]), ground)
+    model = load_model(file_to_draw(str(recorded["model_path"])), ground)
     ghost = ghost_of(model)
     ghost_data = mujoco.MjData(ghost)
     robots = [mujoco.MjData(model) for _ in range(poses.shape[1])]
@@ -119,7 +119,9 @@ def contact_sheet(chosen: Sequence[Image.Image]) -> Image.Image:
 def render_pictures(recorded: Any, path: Path) -> None:
     """Render one robot in several poses [pictures, nq], each from its own direction, as one PNG."""
     ground, file = ground_of(recorded), Path(str(recorded["model_path"]))
-    model = mujoco.MjModel.from_binary_path(str(file)) if file.suffix == ".mjb" else load_model(file, ground)
+    model = (
+        mujoco.MjModel.from_binary_path(str(file)) if file.suffix == ".mjb" else load_model(file_to_draw(file), ground)
+    )
     parts = ~np.isin(model.geom_type, (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD))
     data = mujoco.MjData(model)
     width, height = (int(x) for x in recorded["size"])

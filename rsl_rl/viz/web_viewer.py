@@ -21,7 +21,7 @@ import trimesh
 import viser
 
 from rsl_rl.utils.height_field import HeightField
-from rsl_rl.utils.mujoco_model import load_model
+from rsl_rl.utils.mujoco_model import file_to_draw, load_model
 from rsl_rl.utils.text import markdown_cell
 from rsl_rl.viz.client_messages import refusal_of_message
 from rsl_rl.viz.frame import ALL_LEVELS, NEWEST, STEP, Choice, Command, Frame
@@ -68,7 +68,7 @@ class WebViewer:
     ):
         if not 1 <= port <= 65535:
             raise ValueError(f"--port {port}: give a number from 1 to 65535, such as 8080")
-        self._model = load_model(model_path)
+        self._model = load_model(file_to_draw(model_path))
         self._data = mujoco.MjData(self._model)
         guard = RequestGuard()
         with contextlib.redirect_stdout(io.StringIO()), guarded_servers(guard, refusal_of_message):
