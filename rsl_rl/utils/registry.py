@@ -132,6 +132,10 @@ class Registry:
         return found
 
 
+_REPEATED_REPETITION = re.compile(r"[*+}|][^()]*\)+[*+{]")
+"""A group that holds a repetition or alternatives and is itself repeated: matching it can take exponential time."""
+
+
 def require_patterns(value: Any, where: str) -> None:
     """Raise a ValueError unless the keys of ``value``, if it is a mapping, are regular expressions."""
     if not isinstance(value, Mapping):
@@ -143,6 +147,11 @@ def require_patterns(value: Any, where: str) -> None:
             re.compile(pattern)
         except (re.error, TypeError) as error:
             raise ValueError(f"{where}: '{pattern}' is not a regular expression ({error}); correct it") from error
+        if _REPEATED_REPETITION.search(pattern):
+            raise ValueError(
+                f"{where}: '{pattern}' repeats a group in which something is repeated or has alternatives, which can "
+                "take for ever; write the pattern without that"
+            )
 
 
 def names_of_pattern(pattern: str, names: Sequence[str]) -> Tuple[str, ...]:

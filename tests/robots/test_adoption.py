@@ -9,7 +9,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rsl_rl.adoption.adopt import adopt_model
@@ -341,9 +341,12 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.sampled_from(
 @settings(max_examples=50)
 @given(name=NAMES, other=NAMES)
 def test_names_in_the_config_are_text(quadruped, name, other):
+    assume(name != other)
     base = dataclasses.replace(quadruped.tree.links[0], name=name)
-    links = (base, *(dataclasses.replace(link, parent=name) for link in quadruped.tree.links[1:]))
     leg = quadruped.tree.legs[0]
+    named = {leg.links[-1]: other}
+    others = [dataclasses.replace(x, name=named.get(x.name, x.name), parent=name) for x in quadruped.tree.links[1:]]
+    links = (base, *others)
     legs = (dataclasses.replace(leg, links=(*leg.links[:-1], other)), *quadruped.tree.legs[1:])
     tree = dataclasses.replace(quadruped.tree, links=links, legs=legs, locked={other: 0.0})
     source = quadruped.source._replace(path=Path("/", other.replace("/", "")))
@@ -353,6 +356,8 @@ def test_names_in_the_config_are_text(quadruped, name, other):
         node.value for node in ast.walk(written) if isinstance(node, ast.keyword) and node.arg == "contact_links"
     ]
     assert [ast.literal_eval(value) for value in forbidden] == [(name,)]
+    texts = [node.value for node in ast.walk(written) if isinstance(node, ast.Constant)]
+    assert other in texts  # the links whose contacts cost
     assert [type(node) for node in ast.walk(written)] == [type(node) for node in ast.walk(plain)]
 
 

@@ -9,7 +9,7 @@ import timeit
 import pytest
 
 from rsl_rl.utils import registry
-from rsl_rl.utils.registry import Registry, import_object, is_of_python, values_by_name
+from rsl_rl.utils.registry import Registry, import_object, is_of_python, require_patterns, values_by_name
 
 COLOURS = Registry("colour", {"red": "math:pi", "blue": "math:tau", "lost": "math:nowhere"})
 
@@ -91,6 +91,17 @@ def test_number_is_the_value_of_every_name():
 
 def test_pattern_matches_whole_names():
     assert values_by_name({".*_hip_joint": 1.0, "F[LR]_knee_.*": 2.0}, NAMES, "gains") == (1.0, 2.0, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("pattern", ("(a+)+b", "(?:[a-z]*)*x", "(a|aa)+b", "((a+))*b", "(_?[a-z]+){1,60}x"))
+def test_pattern_that_can_take_for_ever_is_refused(pattern):
+    with pytest.raises(ValueError, match="gains: .* which can take for ever"):
+        values_by_name({pattern: 1.0, ".*": 2.0}, ("a" * 60,), "gains")
+
+
+@pytest.mark.parametrize("pattern", ("(FL|FR)_.*", "(.*_)?hip", ".*(hip|knee)_[0-9]+", r"[*+|)]{2}.*", "(ab){2}.+"))
+def test_pattern_that_is_quick_is_taken(pattern):
+    require_patterns({pattern: 1.0}, "gains")
 
 
 @pytest.mark.parametrize(
