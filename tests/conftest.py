@@ -29,6 +29,7 @@ from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig, RunnerConfig
 from rsl_rl.config.policy import ActorCriticConfig
 from tests.programs import ROOT, Programs
+from tests.quick import quick_commands as quick_commands_of_this_process
 
 settings.register_profile("shared machine", deadline=None)  # a neighbour's load is no failure
 settings.load_profile("shared machine")
@@ -69,22 +70,10 @@ def run_script(programs):
     return programs.run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def quick_commands():
-    """Make short what commands measure at a fixed length, and render no pictures for reports. Tests of these
-    measurements set lengths of their own, and programs in processes of their own have lengths and pictures of users.
-    """
-
-    def blank(path, *_, **__):
-        path.write_bytes(b"\x89PNG" + bytes(6000))
-
-    few = {"_REPEATS": 1, "_STOPPED": 4, "_WALKING": 0.5, "_SETTLING": 2.5, "_MEASURED": 2.0}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rsl_rl.evaluation.report.write_pictures", blank)
-        patch.setattr("rsl_rl.cli.export.PARITY_SECONDS", 1.0)
-        patch.setattr("rsl_rl.cli.export.PARITY_STEPS", 30)
-        for name, value in few.items():
-            patch.setattr(f"rsl_rl.evaluation.endurance.{name}", value)
+    """Make short what commands measure at a fixed length; see :func:`tests.quick.quick_commands`."""
+    with quick_commands_of_this_process():
         yield
 
 

@@ -75,22 +75,22 @@ class WarmProgram:
     def __init__(self, args, request: dict, folder: Path, server: subprocess.Popen):
         self.args, self.returncode = args, None
         pipes = {name: str(folder / name) for name in ("status", "stdout", "stderr")}
+        opened = []
         for path in pipes.values():
             os.mkfifo(path)
+            opened.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # or opening would wait for the writer
         server.stdin.write(json.dumps({**request, **pipes}) + "\n")
         server.stdin.flush()
-        status = os.open(pipes["status"], os.O_RDONLY | os.O_NONBLOCK)
-        while not select.select([status], [], [], 1.0)[0]:
+        while not select.select(opened[:1], [], [], 1.0)[0]:
             if server.poll() is not None:
-                os.close(status)
                 raise RuntimeError(f"tests/warm_server.py has ended with code {server.returncode}")
-        os.set_blocking(status, True)
-        self._status = open(status)  # noqa: SIM115
+        for number in opened:
+            os.set_blocking(number, True)
+        self._status, self.stdout, self.stderr = (open(number) for number in opened)  # noqa: SIM115
         told = self._status.readline()
         if not told:
             raise RuntimeError("tests/warm_server.py could not start a program")
         self.pid = int(told)
-        self.stdout, self.stderr = open(pipes["stdout"]), open(pipes["stderr"])  # noqa: SIM115
 
     def poll(self):
         """Return the exit code, None while the process runs."""

@@ -39,28 +39,34 @@ def serve() -> list:
                 pass
         if os.fork() == 0:
             request = json.loads(line)
-            keep(request)
-            become(request)
+            outputs = keep(request)
+            become(request, outputs)
             return request["command"]
     sys.exit()
 
 
-def keep(request: dict) -> None:
-    """Return in the process of the program; its parent tells how it ends."""
+def keep(request: dict) -> list:
+    """Return in the process of the program, with the pipes for its output; its parent tells how it ends.
+
+    The pipes are open before the process is told of, so that who started it never waits for them.
+    """
+    outputs = [os.open(request[name], os.O_WRONLY) for name in ("stdout", "stderr")]
     pid = os.fork()
     if pid:
+        for number in outputs:
+            os.close(number)
         with open(request["status"], "w", buffering=1) as status:
             print(pid, file=status)
             _, ending = os.waitpid(pid, 0)
             print(-os.WTERMSIG(ending) if os.WIFSIGNALED(ending) else os.WEXITSTATUS(ending), file=status)
         os._exit(0)
+    return outputs
 
 
-def become(request: dict) -> None:
+def become(request: dict, outputs: list) -> None:
     """Have files, folder, environment, and search path of the program."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, path in enumerate((os.devnull, request["stdout"], request["stderr"])):
-        opened = os.open(path, os.O_WRONLY if number else os.O_RDONLY)
+    for number, opened in enumerate((os.open(os.devnull, os.O_RDONLY), *outputs)):
         os.dup2(opened, number)
         os.close(opened)
     unbuffered = bool(request["env"].get("PYTHONUNBUFFERED"))

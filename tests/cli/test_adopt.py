@@ -247,6 +247,9 @@ def test_folder_of_a_killed_command_is_removed_by_the_next_one(here):
     process.kill()
     process.communicate()
     (here / ".dog.part" / "dog").mkdir()
+    former = here / ".dog.k3_x9abq"  # of an earlier version
+    (former / "dog").mkdir(parents=True)
+    os.utime(former, (time.time() - 100_000,) * 2)
     assert adopt("dog.urdf") == 0
     assert sorted(os.listdir(here)) == ["dog", "dog.urdf"]
 

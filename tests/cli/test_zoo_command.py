@@ -12,6 +12,7 @@ from rsl_rl.cli.doctor import find_model
 from rsl_rl.cli.experiments import Experiments, import_shipped
 from rsl_rl.cli.main import main
 from rsl_rl.zoo.entries import Zoo, sha256_of
+from tests.quick import quick_commands
 from tests.zoo.example_entry import write_example
 
 TINY = (
@@ -31,12 +32,13 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tiny_zoo(quick_commands, runs, tmp_path_factory):
+def tiny_zoo(runs, tmp_path_factory):
     """A zoo with an entry made of the run of go2_flat."""
     folder = tmp_path_factory.mktemp("zoos") / "zoo"
     (run,) = (runs / "go2_flat").iterdir()
     words = ["--zoo", str(folder), "--name", "tiny", "--licence", "CC0-1.0", "--weakness", "It falls."]
-    assert main(["zoo", "add", str(run), *words, *SHORT]) == 0
+    with quick_commands():
+        assert main(["zoo", "add", str(run), *words, *SHORT]) == 0
     return folder
 
 
