@@ -214,6 +214,12 @@ class Endurance:
         }
 
 
+def failure_rates(free: Endurance, pushed: Endurance) -> Dict[str, float]:
+    """Return the rates of JOYSTICK_METRICS, of a test without and one with pushes."""
+    rates = {name: free.metrics[name] for name in ("failures_per_hour", "freezes_per_hour")}
+    return {**rates, "pushed_failures_per_hour": pushed.num_failures / pushed.robot_hours}
+
+
 def poisson_interval(count: int, confidence: float = 0.95) -> Tuple[float, float]:
     """Return the exact interval of the mean of a Poisson distribution of which ``count`` was drawn (Garwood 1936)."""
     tail = (1 - confidence) / 2
@@ -370,7 +376,7 @@ class JoystickResult:
         """All JOYSTICK_METRICS."""
         return {
             **self.free.metrics,
-            "pushed_failures_per_hour": self.pushed.num_failures / self.pushed.robot_hours,
+            **failure_rates(self.free, self.pushed),
             "dead_zone": max(self.small.dead_zone.values(), default=0.0),
             "stop_drift": self.small.stop_drift,
         }

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.conditions import DRIFT_TIME, SETTLING_TIME, ActingPolicy, drift_of, run
-from rsl_rl.evaluation.endurance import Endurance, JoystickResult, merge
+from rsl_rl.evaluation.endurance import Endurance, JoystickResult, failure_rates, merge
 from rsl_rl.evaluation.gait_metrics import CommandBin, GaitMetrics, merge_bins
 from rsl_rl.evaluation.motion_tracking import ClipResult, merge_clips
 from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -164,8 +164,11 @@ class EvalResult:
 
     @property
     def unmet(self) -> List[str]:
-        """Success criteria that it does not meet, as sentences."""
-        return unmet_criteria([seed_result.metrics for seed_result in self.seed_results], self.env_cfg.gate)
+        """Success criteria that it does not meet, as sentences. Each seed has to meet them; failures per hour are those
+        of all seeds together, because one failure in the share of a seed can be a larger rate than the limit."""
+        rates = failure_rates(*self.joystick.values()) if self.joystick else {}
+        results = [{**seed_result.metrics, **rates} for seed_result in self.seed_results]
+        return list(dict.fromkeys(unmet_criteria(results, self.env_cfg.gate)))
 
     @property
     def warnings(self) -> List[str]:

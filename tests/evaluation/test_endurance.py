@@ -265,6 +265,13 @@ def measured(name="model_1", num_falls=2):
     return EvalResult(name, "model_1.pt", 1, replace(CFG, gate={}), (), [seed_result])
 
 
+def test_failures_per_hour_of_the_gate_are_those_of_all_seeds_together():
+    gate = {"failures_per_hour": 0.3, "pushed_failures_per_hour": 0.2}
+    with_two, without = (measured(num_falls=falls).seed_results[0] for falls in (2, 0))  # in 4 h each
+    both = EvalResult("a", "model_1.pt", 1, replace(CFG, gate=gate), (), [with_two, without])
+    assert both.unmet == ["pushed_failures_per_hour 0.2500 > 0.2"]
+
+
 def test_tables_of_endurance_name_hours_failures_and_dead_zones():
     rows = {row[0]: row[1:] for row in failure_rows(measured())}
     assert rows[""] == ["without pushes", "with pushes"]
