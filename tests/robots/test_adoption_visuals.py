@@ -43,12 +43,14 @@ def adopt(tmp_path, urdf):
 
 @pytest.fixture
 def dog(tmp_path):
-    """A quadruped whose thighs are seen as red meshes, and collide as balls."""
+    """A quadruped whose thighs are seen as red meshes, and collide as balls, with a grey camera on its trunk."""
     seen = '<visual><origin xyz="0 0.01 0" rpy="0.3 0 0.2"/><geometry><mesh filename="thigh.stl"/></geometry>'
     urdf = quadruped_urdf().replace(
         '<visual><geometry><mesh filename="package://dog_description/meshes/thigh.stl"/></geometry></visual>',
         f"{seen}{RED}</visual>",
     )
+    camera = '<visual><origin xyz="0 0.02 0" rpy="0.5 0 1"/><geometry><mesh filename="thigh.stl"/></geometry></visual>'
+    urdf = urdf.replace('<link name="camera"/>', f'<link name="camera">{camera}</link>')
     ball = '<collision><geometry><sphere radius="0.03"/></geometry></collision>'
     mesh = '<collision><geometry><mesh filename="package://dog_description/meshes/thigh.stl"/></geometry></collision>'
     assert mesh in urdf and seen in urdf
@@ -74,7 +76,7 @@ def corners_of(model, pose):
 def test_meshes_are_where_the_source_has_them_in_any_pose(dog):
     robot, path = dog
     drawn, rng = mujoco.MjModel.from_xml_path(str(file_to_draw(path))), np.random.default_rng(1)
-    assert drawn.nmesh == 4 and drawn.nq == robot.model.nq
+    assert drawn.nmesh == 5 and drawn.nq == robot.model.nq
     for _ in range(5):
         pose = {joint: rng.uniform(-1, 1) for leg in robot.tree.legs for joint in leg.joints}
         np.testing.assert_allclose(corners_of(drawn, pose), corners_of(robot.source.model, pose), atol=2e-6)
