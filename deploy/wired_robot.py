@@ -75,8 +75,10 @@ class Wiring:
 
 def read_wiring(path: Path, names: Sequence[str]) -> Wiring:
     """Read a wiring of a robot with these joints; what does not fit is a ValueError that names the field."""
+    if not path.is_file():  # such as a pipe, which could be read for ever
+        raise FileNotFoundError(f"no file {path}; --draw_wiring SEED writes one")
     try:
-        told = json.loads(Path(path).read_bytes().decode())
+        told = json.loads(path.read_bytes().decode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {' '.join(str(error).split())[:200]}") from error
     known = {one.name: one for one in fields(Wiring)}

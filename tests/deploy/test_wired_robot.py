@@ -2,8 +2,10 @@
 
 import importlib
 import json
+import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -109,6 +111,14 @@ def test_drawn_wiring_is_read_as_it_was_written(wired, tmp_path):
     wiring = wired.draw_wiring(names, [20.0] * 12, 7)
     wired.write_wiring(wiring, tmp_path / "wiring.json")
     assert wired.read_wiring(tmp_path / "wiring.json", names) == wiring
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "a_pipe", "nothing.json"])
+def test_wiring_that_is_no_file_is_refused_unread(wired, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("a_pipe")
+    with pytest.raises(FileNotFoundError, match=rf"no file {path}; --draw_wiring SEED writes one"):
+        wired.read_wiring(Path(path), ["a"])
 
 
 def test_backlash_and_resolution_are_in_readings_of_a_robot_on_a_stand(wired, policy_path):
