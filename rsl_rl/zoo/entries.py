@@ -71,6 +71,8 @@ class Zoo:
     """The entries in a folder."""
 
     def __init__(self, folder: Path):
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(f"{folder} is not a folder; a zoo is a folder with an entry for each policy")
         self.folder = folder
 
     def names(self) -> List[str]:

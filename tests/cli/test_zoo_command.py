@@ -165,6 +165,13 @@ def test_zoo_push_without_the_package_says_what_to_install(tiny_zoo, rsl_rl_here
     assert "pip install 'rsl-rl-lib[hub]'" in error and error.count("\n") == 1
 
 
+def test_zoo_that_is_a_file_is_one_line(rsl_rl_here, tmp_path, capsys):
+    (tmp_path / "zoo").write_text("")
+    assert rsl_rl_here("zoo", "list", "--zoo", str(tmp_path / "zoo")) == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'zoo'} is not a folder" in error and error.count("\n") == 1
+
+
 @pytest.mark.parametrize("name, task", [("solo12", "Solo12Flat"), ("go1", "Go1Flat")])
 def test_zoo_robot_is_built_by_the_name_of_its_task(name, task, root):
     cfg = Experiments().load(f"rsl_rl_zoo.robots.{name}.flat:{task}")()
