@@ -88,7 +88,8 @@ def test_adopted_quadruped_trains_and_mirrors(here, capsys, small_cfg):
     task = importlib.import_module("dog.flat").DogFlat().env
     assert task.commands.limit == CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0)
     assert task.commands.standing_fraction > 0 and task.commands.standing_time > 0  # it learns to stand still:
-    assert task.rewards.terms["standing_steps"].weight < 0 and "gait_clock" in task.commands.terms
+    assert all(task.rewards.terms[name].weight < 0 for name in ("stand_still", "standing_steps"))
+    assert "gait_clock" in task.commands.terms and task.gate["stop_drift"] <= 0.1
     env = replace(task, num_envs=8, randomization=RandomizationConfig.none()).build()
     for _ in range(50):  # one second with the targets of the standing pose
         step = env.step(torch.zeros(8, 12))
@@ -109,6 +110,7 @@ def test_adopted_biped_is_a_task(here, capsys):
     env = replace(flat.flat_task(), num_envs=4).build()
     step = env.step(torch.zeros(4, 12))
     assert step.reward.isfinite().all() and env.state.foot_up.shape == (4, 2, 3)
+    assert flat.flat_task().rewards.terms["stand_still"].weight < 0 and flat.flat_task().gate["stop_drift"] <= 0.1
     assert set(flat.ROBOT.joint_groups) == {"abduction", "hip_yaw", "hip", "knee", "ankle"}
 
 
