@@ -11,6 +11,7 @@ import rsl_rl.zoo
 from rsl_rl.cli.doctor import find_model
 from rsl_rl.cli.experiments import Experiments, import_shipped
 from rsl_rl.cli.main import main
+from rsl_rl.cli.zoo.command import short_name
 from rsl_rl.zoo.entries import Zoo, sha256_of
 from tests.quick import quick_commands
 from tests.zoo.example_entry import write_example
@@ -73,6 +74,13 @@ def test_zoo_list_has_a_line_on_each_policy_and_names_damaged_ones(tiny_zoo, tmp
     assert rsl_rl_here("zoo", "list", "--zoo", str(tmp_path / "zoo")) == 1
     out = capsys.readouterr().out
     assert "tiny" in out and "policy.onnx is not the policy of its card" in out
+
+
+@pytest.mark.parametrize(
+    "robot, name", [("go2", "go2"), ("rsl_rl_zoo.robots.go1.flat:ROBOT", "go1"), ("mine:ROBOT", "mine")]
+)
+def test_zoo_list_has_short_names_of_robots(robot, name):
+    assert short_name(robot) == name
 
 
 def test_zoo_policy_is_played_and_evaluated(tiny_zoo, tmp_path, rsl_rl_here, capsys):

@@ -122,12 +122,23 @@ def list_cells(entry: "Entry") -> Sequence[str]:
     card = entry.card
     tests = [card.evaluation.endurance.get(name) for name in ("without pushes", "with pushes")]
     return (
-        *(card.name, printable(card.robot), f"{card.training.samples / 1e6:.1f} M", f"{card.training.seconds:.0f}"),
+        *(
+            card.name,
+            printable(short_name(card.robot)),
+            f"{card.training.samples / 1e6:.1f} M",
+            f"{card.training.seconds:.0f}",
+        ),
         "passed" if card.evaluation.gate_passed else f"{len(card.evaluation.unmet)} missed",
         *(hours_of(test) for test in tests),
         "yes" if card.film else "-",
         f"{entry.size / 1000:.0f}",
     )
+
+
+def short_name(robot: str) -> str:
+    """Return the name of a robot, or of the package in which an adopted one is."""
+    module, colon, _ = robot.partition(":")
+    return module.split(".")[-2 if module.count(".") else 0] if colon else robot
 
 
 def hours_of(test: Any) -> str:
