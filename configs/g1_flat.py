@@ -44,7 +44,8 @@ def biped_task() -> LeggedRobotConfig:
         ),
         rewards=RewardConfig(
             {
-                "track_lin_vel": RewardTerm(1.5, params={"tracking_sigma": 0.25}),
+                # narrower than on four legs: with 0.25, being 0.2 m/s too slow at full speed costs a seventh of it
+                "track_lin_vel": RewardTerm(1.5, params={"tracking_sigma": 0.1}),
                 "track_yaw_rate": RewardTerm(0.75, params={"tracking_sigma": 0.25}),
                 "alive": RewardTerm(0.2),
                 "lin_vel_z": RewardTerm(-0.5),
