@@ -120,6 +120,7 @@ def test_links_of_the_state_are_those_of_the_simulation_in_each_step():
     shape = (4, 2, 3)
     assert env.state.link_pos(calves).shape == env.state.link_vel(calves).shape == shape
     assert (env.state.link_pos(calves) != before).all() and env.state.link_turn(calves).shape == (*shape, 3)
+    torch.testing.assert_close(env.state.link_vel(("trunk",))[:, 0], env.sim.root_lin_vel)
     env.reset()
     torch.testing.assert_close(env.state.link_pos(("trunk",))[:, 0], env.sim.root_pos)
 
