@@ -23,6 +23,7 @@ from typing import Any, Dict, List, Tuple
 import mujoco
 import numpy as np
 
+from rsl_rl.cli.bring_up import own_torques
 from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.hardware.bring_up import BringUp
 from rsl_rl.hardware.driver import StoppedError, Watched
@@ -150,7 +151,12 @@ def bring_up(path: Path, wiring: Any, share: float = SHARE, driver_class: Any = 
     limits = description["torque_limits"]
     torque, damping = share * min(limits), min(description["damping"])
     session = Session(Watched(driver, None), torque, damping, driver.clock, driver.sleep, unit_of(wiring))
-    run = BringUp(session, read_limbs(path, description["joint_names"]), lambda request: walker.hand(request.motion))
+    run = BringUp(
+        session,
+        read_limbs(path, description["joint_names"]),
+        lambda request: walker.hand(request.motion),
+        torques=own_torques(description, share),
+    )
     try:
         run.run()
     finally:

@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from rsl_rl.cli.doctor import read_robot
 from rsl_rl.cli.errors import FlagParser, print_line, program, usage_errors
@@ -103,6 +103,12 @@ def largest_gains(description: Mapping[str, Any], share: float) -> Tuple[float, 
     return torque, min((damping for damping in description["damping"] if damping > 0), default=torque / 10)
 
 
+def own_torques(description: Mapping[str, Any], share: float) -> Dict[str, float]:
+    """Return the share of each joint's own torque limit [N m]."""
+    limits = zip(description["joint_names"], description["torque_limits"])
+    return {name: share * limit for name, limit in limits if limit > 0}
+
+
 def bring_up(
     driver: Any,
     description: Mapping[str, Any],
@@ -127,7 +133,8 @@ def bring_up(
             session = Session(watched, *gains, time.monotonic, time.sleep, UNITS[unit])
             percent = f"{100 * share:g} % of the smallest torque limit"
             print_line(f"targets ask for at most {torque:.2f} N m of each motor: {percent}")
-            run = BringUp(session, limbs, _Operator(driver, watched), print_line, _damped(session))
+            torques = own_torques(description, share)
+            run = BringUp(session, limbs, _Operator(driver, watched), print_line, _damped(session), torques)
             run.run()
         except StoppedError as error:
             reason = str(error)

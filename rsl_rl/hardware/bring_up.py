@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from types import MappingProxyType
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from rsl_rl.hardware import imu as imus
+from rsl_rl.hardware.bring_up_result import Channel, Found
 from rsl_rl.hardware.delays import Span, find_delays
 from rsl_rl.hardware.driver import StoppedError
-from rsl_rl.hardware.limbs import Limbs, hanging_pose, loads
+from rsl_rl.hardware.limbs import Limbs, hanging_pose, loads, telling_pose
 from rsl_rl.hardware.mapping import LARGEST_ZERO, SLOW, Fit, LimbSearch, Samples, margin
+from rsl_rl.hardware.pushes import MOVED, Push, wrong_motors
 from rsl_rl.hardware.session import (
     LARGEST_ERROR,
     LATE,
@@ -40,14 +43,18 @@ from rsl_rl.hardware.session import (
 LEVELS = (0.15, 0.3, 0.6)
 """Parts of the torque share with which a motor is pushed, until its joint moves."""
 PUSH_SECONDS, REST_SECONDS = 0.25, 0.2
+SWING_SECONDS = 0.6
+"""Longest time until limbs are still before a motor is pushed [s]."""
 PUSHED = 0.06
 """Angle at which a push ends [rad]."""
-MOVED = 0.025
-"""Angle from which a joint counts as moved [rad]."""
 AMPLITUDES = (0.8, 0.6)
 """Of the slow motion of joints that are moved easily, such as knees, and of the others [rad]."""
 FREQUENCIES = (0.2, 0.35)
 """Lowest and highest frequency of the slow motion [Hz]."""
+RAMP_SECONDS, POSE_SECONDS = 1.0, 1.5
+"""Time in which the slow motion begins, and until a pose is reached [s]."""
+POSE_TORQUE = 0.45
+"""Part of the torque share that may hold a pose of a level trunk."""
 TILT = 0.5
 """Angle by which the operator is asked to turn the trunk [rad]."""
 LEVEL_SECONDS, HOLD_SECONDS = 5.0, 3.0
@@ -80,67 +87,6 @@ UNEVEN = 0.1
 """Difference of the loop's period from PERIOD from which it is told, as a part of it."""
 
 
-@dataclass
-class Channel:
-    """What was found of one channel."""
-
-    name: str
-    """Name that the driver gives it."""
-    joint: str = ""
-    """The policy's joint; empty: not determined."""
-    sign: int = 0
-    zero: float = 0.0
-    """Robot's angle at which the joint's is zero [rad]."""
-    zero_spread: float = math.inf
-    """Standard deviation of the zero [rad]."""
-    margin: float = 0.0
-    """By how much other joints or signs are less likely (difference of log-likelihoods)."""
-    delay: float = math.nan
-    """Time from a target to the reading of its motion [s]."""
-    rate: float = math.nan
-    """Different readings in a second [1/s]."""
-    low: float = math.nan
-    high: float = math.nan
-    """Lowest and highest reading [rad]."""
-    friction: float = math.nan
-    """Torque error that remains [N m]."""
-    evidence: str = "gravity"
-
-
-@dataclass
-class Found:
-    """The result of a bring-up."""
-
-    channels: List[Channel]
-    imu: Optional[imus.Imu] = None
-    units: Dict[str, str] = field(default_factory=dict)
-    problems: List[str] = field(default_factory=list)
-    """Why the mapping is not to be used; empty: all is determined."""
-    notes: List[str] = field(default_factory=list)
-    seconds: float = 0.0
-    fits: Dict[str, Any] = field(default_factory=dict)
-    """Measured and predicted torques by limb, for plots."""
-    rates: Dict[str, float] = field(default_factory=dict)
-    """Different readings in a second of each kind, at most 1 / PERIOD [1/s]."""
-    delay: float = math.nan
-    """Time from a target to the reading of its motion, of all channels [s]."""
-
-    @property
-    def is_complete(self) -> bool:
-        return not self.problems and self.imu is not None and all(one.joint for one in self.channels)
-
-
-class Push(NamedTuple):
-    """A push of a motor."""
-
-    channel: int
-    sign: int
-    level: float
-    row: int  # of the recording, where it begins
-    end: int
-    moved: np.ndarray  # [J] of all channels [rad]
-
-
 class BringUp:
     """The run of a bring-up on a session."""
 
@@ -151,15 +97,17 @@ class BringUp:
         ask: Callable[[Request], None],
         tell: Callable[[str], None] = lambda line: None,
         compute: Callable[[Callable[[], Any]], Any] = lambda function: function(),
+        torques: Mapping[str, float] = MappingProxyType({}),
     ):
         """``ask`` tells the operator what to do, ``tell`` prints progress, and ``compute`` calls a function that takes
-        seconds and returns its result; the joints have to be damped meanwhile."""
+        seconds and returns its result; the joints have to be damped meanwhile. ``torques`` are the largest ones of
+        joints [N m], for the time when it is known which joint is which; others keep that of the session."""
         self.session, self.limbs, self.ask, self.tell, self.compute = session, limbs, ask, tell, compute
         self.found = Found([Channel(name) for name in session.driver.names])
-        self.count = session.count
+        self.count, self.torques = session.count, torques
         self.pushes: List[Push] = []
         self._phase_time = 0.0
-        self._rates = self.amplitudes = self.center = np.zeros(self.count)  # of the slow motion
+        self._rates = self.amplitudes = self.center = self._began_at = np.zeros(self.count)  # of the slow motion
         self.excited: List[slice] = []
         self.members: List[List[int]] = []
         self.work: List[_LimbWork] = []
@@ -180,7 +128,7 @@ class BringUp:
         for c in range(self.count):
             self.tell(f"pushing joint {c + 1} of {self.count}")
             self._push(c)
-        self.compute(self._check_pairs)
+        found.problems += self.compute(lambda: wrong_motors(self.pushes, session.driver.names))
         if found.problems:
             return self.compute(self._finish)
         self._slow_motion()
@@ -213,6 +161,10 @@ class BringUp:
         """Push a channel's motor both ways, harder until its joint moves."""
         session = self.session
         rest = session.pos.copy()
+        for _ in range(round(SWING_SECONDS / PERIOD)):  # limbs that the push before has moved
+            if np.ptp(_smooth(self._recent(25), 8), axis=0).max() < MOVED / 2:
+                break
+            session.send(rest, session.kp_safe)
         for level in LEVELS:
             largest = 0.0
             for sign in (1, -1):
@@ -221,7 +173,7 @@ class BringUp:
                     len(session.recording),
                 )
                 targets = rest.copy()
-                targets[c] = start[c] + sign * level * session.torque / session.kp_safe
+                targets[c] = start[c] + sign * level * (session.torque / session.kp_safe)[c]
                 for _ in range(round(PUSH_SECONDS / PERIOD)):
                     session.send(targets, session.kp_safe)
                     if np.abs(session.pos - start).max() > PUSHED:
@@ -238,45 +190,6 @@ class BringUp:
             if largest > 2 * MOVED:
                 return
 
-    def _check_pairs(self) -> None:
-        """Find motors that move another reading than their own, the other way, or nothing.
-
-        The accelerations that a torque in each motor gives are a positive definite matrix, so in a sum over pairs of
-        motors and readings, each motor with its own reading has the largest sum.
-        """
-        response = np.zeros((self.count, self.count))
-        for push in self.pushes:
-            response[push.channel] += push.sign * push.moved / push.level
-        names, problems = self.session.driver.names, self.found.problems
-        size = np.abs(response).max(axis=1) * LEVELS[0]
-        own = np.diag(response) * LEVELS[0]
-        still = [c for c in range(self.count) if size[c] < MOVED]
-        if len(still) == self.count:
-            problems.append(
-                "no motor moves its joint: are the motors on, does the driver's hold() reach them, does the robot "
-                "read degrees?"
-            )
-            return
-        for c in range(self.count):
-            if c in still:
-                problems.append(f"{names[c]}: its motor moves no joint: it is off, stuck, or its reading is frozen")
-            elif own[c] < 0.3 * size[c]:
-                other = int(np.abs(response[c]).argmax())
-                if -own[c] > 0.6 * size[c] and other == c:
-                    problems.append(f"{names[c]}: its reading turns the other way than its target: mend the driver")
-                else:
-                    problems.append(
-                        f"{names[c]}: its targets move the reading of {names[other]}: the motors are swapped, or only "
-                        "one of readings and targets is in another order: mend the driver"
-                    )
-        scaled = response / np.maximum(size[:, None], 1e-9)
-        for a in range(self.count):
-            for b in range(a):
-                if scaled[a, b] + scaled[b, a] > scaled[a, a] + scaled[b, b] and not {a, b} & set(still):
-                    text = f"the targets of {names[a]} and {names[b]} move each other's readings: mend the driver"
-                    if text not in problems:
-                        problems.append(text)
-
     # 3. Slow motion
 
     def _plan_slow_motion(self) -> None:
@@ -287,7 +200,7 @@ class BringUp:
             moved[push.channel, way] = max(moved[push.channel, way], push.sign * push.moved[push.channel] / push.level)
         blocked = moved.min(axis=1) < 0.3 * moved.max(axis=1)
         away = np.where(blocked, 0.25 * np.where(moved[:, 0] > moved[:, 1], 1.0, -1.0), 0.0)
-        self.center = self.session.pos + away
+        self._began_at, self.center = self.session.pos.copy(), self.session.pos + away
         self.amplitudes = np.where(moved.max(axis=1) > np.median(moved.max(axis=1)), *AMPLITUDES)
         spread = np.linspace(*FREQUENCIES, count)[np.random.default_rng(0).permutation(count)]
         self._rates, self._phase_time = 2 * math.pi * spread, 0.0
@@ -300,7 +213,7 @@ class BringUp:
         self.tell("moving all joints slowly")
         self._excite(LEVEL_SECONDS)
         level = self._quats(first + round(1.0 / PERIOD))
-        holds = self._turn_sides(level)
+        holds = self._turn_sides(level, tuple(imus.SIDES))
         if not holds:
             return
         before = holds["left side"]
@@ -324,10 +237,11 @@ class BringUp:
         self._find_velocity_unit(columns)
         self._find_delays()
 
-    def _turn_sides(self, level: np.ndarray) -> Dict[str, np.ndarray]:
-        """Let the operator turn each side of the trunk down; return the mean orientations [4], none after a failure."""
+    def _turn_sides(self, level: np.ndarray, sides: Sequence[str]) -> Dict[str, np.ndarray]:
+        """Let the operator turn sides of the trunk down; return the mean orientations [4], none after a failure."""
         before, holds = level, {}
-        for i, (side, (axis, sign)) in enumerate(imus.SIDES.items()):
+        for i, side in enumerate(sides):
+            axis, sign = imus.SIDES[side]
             back = "Turn the trunk back, and then its" if i else "Turn the trunk's"
             text = f"{back} {side} down by about 30 degrees, and keep it so."
             turn = [0.0, sign, 0.0] if axis == 0 else [-sign, 0.0, 0.0]
@@ -343,9 +257,10 @@ class BringUp:
     def _excite(self, seconds: float, until: Optional[Callable[[], bool]] = None) -> bool:
         """Continue the slow motion for a time, or until something happens; return whether it has."""
         for _ in range(round(seconds / PERIOD)):
-            ramp = min(1.0, self._phase_time / 0.5)  # triangles: friction and inertia are constant between the turns
+            ramp = min(1.0, self._phase_time / RAMP_SECONDS)
+            # triangles: friction and inertia are constant between the turns
             triangle = 2 / math.pi * np.arcsin(np.sin(self._rates * self._phase_time))
-            wanted = self.center + ramp * self.amplitudes * triangle
+            wanted = self._began_at + ramp * (self.center + self.amplitudes * triangle - self._began_at)
             self.session.step(wanted, self.session.kp_work)
             self._phase_time += PERIOD
             if until is not None and until():
@@ -425,7 +340,7 @@ class BringUp:
             self.ask(Request(text, {"motion": "move", "link": limbs.links[end]}))
             moved = False
             for _ in range(round(ASK_SECONDS / PERIOD)):
-                session.step(session.pos, 0.0)
+                session.send(session.pos, 0.0)
                 if len(session.recording) - row < 40:
                     continue
                 recent = np.ptp(_smooth(session.recording.newest("joint_pos", 40), 8), axis=0).max() * session.unit
@@ -456,7 +371,7 @@ class BringUp:
     def _until_still(self) -> None:
         """Damp the joints until they hardly move."""
         for step in range(round(STILL_SECONDS / PERIOD)):
-            self.session.step(self.session.pos, 0.0)
+            self.session.send(self.session.pos, 0.0)
             if step > 50 and np.ptp(_smooth(self._recent(60), 15), axis=0).max() < 0.01:
                 return
 
@@ -521,16 +436,45 @@ class BringUp:
             self._take(work)
 
     def _searched(self, end: int, chain: List[int], limb: Limbs, members: List[int]) -> _LimbWork:
-        search = LimbSearch(limb, self.samples().take(members), FLOOR * self.session.torque, hanging_pose(limb))
-        place = self.limbs.place_of(end)
-        return _LimbWork(place, chain, members, search, WEAK * self.session.torque, search.search())
+        torque, place = float(self.session.torque.min()), self.limbs.place_of(end)
+        search = LimbSearch(limb, self.samples().take(members), FLOOR * torque, hanging_pose(limb))
+        return _LimbWork(place, chain, members, search, WEAK * torque, search.search())
+
+    def _allow_own_torques(self) -> None:
+        """Let each motor give the share of its own joint's torque limit, now that its joint is known."""
+        torques = self.session.torque.copy()
+        for work in self.work:
+            for i, c in enumerate(work.members):
+                name = self.limbs.names[work.chain[work.fits[0].joints[i]]]
+                torques[c] = self.torques.get(name, torques[c])
+        self.session.set_torques(torques)
 
     def _turn_again(self) -> None:
-        """Take the same motions once more, for zeros that are not known well."""
+        """Move slowly once more, about a pose in which gravity tells more of the zeros that are not known well."""
+        self._allow_own_torques()
+        center = self.compute(self._telling_center)
+        self._began_at, self.center, self.amplitudes = self.session.pos.copy(), center, self.amplitudes / 2
+        self._phase_time = 0.0
+        self._excite(POSE_SECONDS)
         row = len(self.session.recording)
-        if self._turn_sides(self._quats(-30)):
+        if self._turn_sides(self._quats(-30), ("nose", "right side")):
             self.excited.append(slice(row, len(self.session.recording)))
             self.compute(self._refit_all)
+
+    def _telling_center(self) -> np.ndarray:
+        """Return targets [J] for poses of the limbs in which gravity tells most of what is not known well [rad]."""
+        center = self.center.copy()
+        for work in self.work:
+            best, members = work.fits[0], work.members
+            order, signs = list(best.joints), np.array(best.signs)
+            unknown = [joint for joint, spread in zip(best.joints, best.spread) if spread > ENOUGH_ZERO]
+            largest = np.empty(len(order))
+            largest[order] = POSE_TORQUE * self.session.torque[members]
+            if unknown:
+                angles, torques = telling_pose(work.search.limb, unknown, largest, TILT)
+                ahead = torques[order] / self.session.kp_work[members]
+                center[members] = best.zeros + signs * (angles[order] + ahead)
+        return center
 
     def _refit_all(self) -> None:
         samples = self.samples()
@@ -551,7 +495,7 @@ class BringUp:
             self.ask(Request(text, {"motion": "joint", "joint": name, "sign": sign}))
             moved, largest = np.zeros(self.count), 0.0
             for _ in range(round(TURN_SECONDS / PERIOD)):
-                session.step(session.pos, 0.0)
+                session.send(session.pos, 0.0)
                 recent = self._recent(30)
                 moves = recent[-5:].mean(axis=0) - start
                 if np.abs(moves).max() > largest:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List
 import numpy as np
 
 from rsl_rl.evaluation.report import figure_html, page_html, text_table_html
-from rsl_rl.hardware.bring_up import Channel, Found
+from rsl_rl.hardware.bring_up_result import Channel, Found
 from rsl_rl.hardware.imu import to_quaternion
 from rsl_rl.hardware.session import PERIOD
 from rsl_rl.utils.text import html_text

@@ -15,6 +15,10 @@ import numpy as np
 
 GRAVITY = 9.81
 """[m/s^2]."""
+POSE_DISTANCE, POSE_MARGIN = 1.2, 0.05
+"""Largest distance of a pose from the one in which a limb hangs, and its least one from the ends of ranges [rad]."""
+NUM_POSES = 400
+"""Poses among which :func:`telling_pose` chooses."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,30 @@ def hanging_pose(limbs: Limbs, steps: int = 300) -> np.ndarray:
         step = held.torques[0] / (scale + 0.1 * scale.max() + 1e-9)
         angles = np.clip(angles - np.clip(0.3 * step, -0.1, 0.1), low, high)
     return angles
+
+
+def telling_pose(
+    limb: Limbs, unknown: Sequence[int], largest: np.ndarray, tilt: float
+) -> Tuple[np.ndarray, np.ndarray]:
+    """Return joint angles [n] in which gravity tells most of the zeros of the ``unknown`` joints of a limb [rad], and
+    the torques [n] that hold them under a level trunk, at most ``largest`` [n] [N m].
+
+    The trunk will be level and turned by ``tilt`` [rad]. Only joints that swing the limb forwards and backwards leave
+    their zeros, so that limbs do not touch.
+    """
+    low, high = limb.ranges.T
+    swings = np.abs(limb.axes[:, 1]) > 0.7
+    rest = np.where(swings, hanging_pose(limb), 0.0)
+    moves = np.random.default_rng(0).uniform(-POSE_DISTANCE, POSE_DISTANCE, (NUM_POSES, len(rest))) * swings
+    poses = np.clip(np.concatenate([rest[None], rest + moves]), low + POSE_MARGIN, high - POSE_MARGIN)
+    sine, cosine = math.sin(tilt), math.cos(tilt)
+    ways = np.array([[0, 0, -1], [sine, 0, -cosine], [-sine, 0, -cosine], [0, sine, -cosine], [0, -sine, -cosine]])
+    held = [loads(limb, poses, np.tile(way, (len(poses), 1))) for way in ways]
+    slopes = np.sqrt(np.mean([np.diagonal(one.stiffness, axis1=1, axis2=2) ** 2 for one in held], axis=0))
+    torques, score = held[0].torques, np.log(slopes[:, list(unknown)] + 1e-6).sum(axis=1)
+    score[1:][(np.abs(torques[1:]) > largest).any(axis=1)] = -np.inf  # the first is that of the least torque
+    chosen = int(score.argmax())
+    return poses[chosen], torques[chosen]
 
 
 def read_limbs(path: Path, joint_names: Sequence[str]) -> Limbs:

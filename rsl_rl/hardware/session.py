@@ -4,7 +4,7 @@ not as expected."""
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -42,6 +42,9 @@ DAMPING_SECONDS = 1.0
 WAIT_SECONDS = 2.0
 STOP_TRIES = 100
 """Interrupts after which the motors count as not switched off."""
+
+Gains = Union[float, np.ndarray]
+"""One for all motors, or one for each [J]."""
 
 
 class Request(NamedTuple):
@@ -91,9 +94,9 @@ class Session:
         """``torque`` is the largest one that any motor may give [N m], ``damping`` that of the policy [N m s/rad], and
         ``unit`` the radians in one unit of the driver's angles."""
         self.driver, self._clock, self._sleep = driver, clock, sleep
-        self.count, self.torque = len(driver.names), torque
-        self.kp_safe, self.kp_work = torque / LARGEST_ERROR, torque / WORK_ERROR
-        self._kd = np.full(self.count, min(damping, torque / DAMPED_SPEED))
+        self.count, self._damping = len(driver.names), damping
+        self.set_torques(np.full(self.count, torque))
+        self.kp_safe = self.torque / LARGEST_ERROR
         self.unit = unit
         self.recording = Recording()
         self.pos, self._speed = np.zeros(self.count), np.zeros(self.count)
@@ -102,7 +105,12 @@ class Session:
         self._since = 0  # row from which on the recording has no gap
         self.num_sent, self._sent_at = 0, math.inf
 
-    def _hold(self, targets: np.ndarray, stiffness: float, sudden: float) -> Tuple[np.ndarray, np.ndarray]:
+    def set_torques(self, torques: np.ndarray) -> None:
+        """Set the largest torque of each motor [J] [N m]."""
+        self.torque, self.kp_work = torques, torques / WORK_ERROR
+        self._kd = np.minimum(self._damping, torques / DAMPED_SPEED)
+
+    def _hold(self, targets: np.ndarray, stiffness: Gains, sudden: float) -> Tuple[np.ndarray, np.ndarray]:
         """Send targets [rad] with gains for which no motor gives more than the torque share, and return the gains.
 
         A joint moves with at most the speed that was read and ``sudden`` more [rad/s], so since its reading it has
@@ -139,7 +147,7 @@ class Session:
     def damp(self, seconds: float) -> None:
         """Damp the joints."""
         for _ in range(round(seconds / PERIOD)):
-            self.step(self.pos, 0.0)
+            self.send(self.pos, 0.0)
 
     def damp_without_reading(self) -> None:
         """Damp the joints for a control step; call :meth:`resume` afterwards."""
@@ -161,16 +169,15 @@ class Session:
         self._since = len(self.recording)
         self._speed = np.full(self.count, SUDDEN_AT_END)  # limbs without stiffness fall; until two readings tell more
 
-    def step(self, wanted: np.ndarray, stiffness: float) -> None:
+    def step(self, wanted: np.ndarray, stiffness: np.ndarray) -> None:
         """Send targets [rad] for a control step, as near to the readings as the torque share demands, and read."""
-        speed, reach = self._speed + self._sudden, np.zeros(self.count)
-        if stiffness:
-            left = (self.torque / STRONGER - self._kd * speed) / stiffness - speed * LATE
-            reach = np.clip(left, 0.0, USED * self.torque / stiffness)
+        speed = self._speed + self._sudden
+        left = (self.torque / STRONGER - self._kd * speed) / stiffness - speed * LATE
+        reach = np.clip(left, 0.0, USED * self.torque / stiffness)
         targets = self.pos + np.clip(wanted - self.pos, -reach, reach)
         self.send(targets, stiffness)
 
-    def send(self, targets: np.ndarray, stiffness: float) -> None:
+    def send(self, targets: np.ndarray, stiffness: Gains) -> None:
         """Send targets [rad] as they are, with gains within the torque share, and read."""
         self.num_sent += 1
         silence = self._clock() - self._sent_at

@@ -148,7 +148,7 @@ def test_joints_are_damped_while_the_program_computes(wired, monkeypatch):
         watched(bring_up_module.LimbSearch, "refit"),
         watched(bring_up_module.BringUp, "samples"),
     ]
-    monkeypatch.setattr("benchmarks.bring_up.BringUp", lambda *args: BringUp(*args, compute=compute))
+    monkeypatch.setattr("benchmarks.bring_up.BringUp", lambda *args, **named: BringUp(*args, compute=compute, **named))
     bring_up(GO2, draw(wired, 1))
     for called in slow:
         assert called and all(called), called

@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from rsl_rl.hardware.limbs import loads, read_limbs
+from rsl_rl.hardware.limbs import hanging_pose, loads, read_limbs, telling_pose
 from rsl_rl.robots import ROBOTS
 
 
@@ -34,6 +34,18 @@ def test_loads_are_those_of_mujoco_in_any_pose_and_orientation(robot):
         moved[:, j] += step
         slope = (loads(limbs, moved, gravity).torques - held.torques) / step
         np.testing.assert_allclose(held.stiffness[:, :, j], slope, atol=1e-3)
+
+
+def test_pose_of_a_g1_tells_the_zero_of_the_hip_yaw_within_the_torques():
+    names = [f"left_{name}_joint" for name in ("hip_pitch", "hip_roll", "hip_yaw", "knee", "ankle_pitch", "ankle_roll")]
+    limb, down = read_limbs(ROBOTS.load("g1").model_path, names), np.array([[0.0, 0.0, -1.0]])
+    largest = np.array([6.0, 9.0, 6.0, 9.0, 2.0, 2.0])
+    angles, torques = telling_pose(limb, [2], largest, 0.5)
+    assert (np.abs(torques) <= largest).all() and not angles[[1, 2, 5]].any()
+    assert (limb.ranges[:, 0] <= angles).all() and (angles <= limb.ranges[:, 1]).all()
+    held, hanging = (loads(limb, pose[None], down) for pose in (angles, hanging_pose(limb)))
+    np.testing.assert_allclose(held.torques[0], torques)
+    assert abs(held.stiffness[0, 2, 2]) > 4 * abs(hanging.stiffness[0, 2, 2])
 
 
 def test_limbs_have_names_of_their_places():

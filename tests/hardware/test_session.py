@@ -65,6 +65,16 @@ def test_joint_that_a_hand_moves_suddenly_gets_no_more_than_the_share(speed, wan
     assert 0.6 * TORQUE < driver.largest <= TORQUE
 
 
+def test_motor_gets_the_share_of_its_own_joint_once_that_is_known():
+    driver, session = begun(lambda now: 0.0)
+    session.set_torques(np.array([2.5 * TORQUE]))
+    for _ in range(50):
+        session.step(np.array([5.0]), session.kp_work)
+    session.send(np.array([30.0]), session.kp_work)
+    session.damp(0.1)
+    assert 2.0 * TORQUE < driver.largest <= 2.5 * TORQUE
+
+
 def test_targets_far_from_the_reading_get_no_more_than_the_share():
     driver, session = begun(lambda now: 0.0)
     for target in (0.5, 3.0, 30.0):
@@ -100,7 +110,7 @@ def test_time_without_a_message_stops_as_motors_may_have_a_watchdog():
 def test_torque_share_is_kept_by_a_joint_that_falls_while_the_program_computes():
     driver, session = begun(lambda now: 4.0 * max(0.0, now - 0.2))
     for _ in range(15):
-        session.step(session.pos, 0.0)
+        session.send(session.pos, 0.0)
     for _ in range(20):
         session.damp_without_reading()
     session.resume()
