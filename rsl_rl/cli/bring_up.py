@@ -131,7 +131,7 @@ def bring_up(
         try:
             watched, torque = Watched(driver), gains[0]
             session = Session(watched, *gains, time.monotonic, time.sleep, UNITS[unit])
-            percent = f"{100 * share:g} % of the smallest torque limit"
+            percent = f"{100 * share:g} % of the smallest torque limit, until it is clear which joint is which"
             print_line(f"targets ask for at most {torque:.2f} N m of each motor: {percent}")
             torques = own_torques(description, share)
             run = BringUp(session, limbs, _Operator(driver, watched), print_line, _damped(session), torques)

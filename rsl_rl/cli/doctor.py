@@ -104,8 +104,7 @@ def find_model(description: Mapping[str, Any]) -> Optional[Path]:
     name = simulation.get("model") if isinstance(simulation, Mapping) else None
     package, _, rest = str(name or "").partition("/")
     if package in ("rsl_rl", "rsl_rl_zoo"):
-        (folder,) = import_shipped(package).__path__
-        path = Path(folder) / rest
+        path = Path(str(import_shipped(package).__file__)).parent / rest
     else:
         path = Path(str(name or ""))
     return path if path.is_absolute() and path.is_file() else None

@@ -10,12 +10,16 @@ import sys
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from benchmarks.bring_up import SimulatedDriver, deployed, describe
 from rsl_rl.cli.bring_up import _Operator, largest_gains
 from rsl_rl.cli.main import main
+from rsl_rl.hardware.bring_up_report import robot_yaml
+from rsl_rl.hardware.bring_up_result import Channel, Found
 from rsl_rl.hardware.driver import StoppedError, Watched
+from rsl_rl.hardware.imu import Imu, to_matrices
 from rsl_rl.hardware.session import Request
 from rsl_rl.robots import ROBOTS
 from tests.deploy.test_ten_steps import free_port, stop
@@ -167,31 +171,122 @@ def test_robot_of_a_terminated_command_is_damped_and_switched_off(capsys, contra
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
-def test_commands_of_the_page_lead_from_bring_up_to_walking(root, tmp_path):
-    """Two processes with UDP between them, as they stand on the page; needs a machine that is not busy."""
+@pytest.fixture
+def exported(root, tmp_path):
+    """What `rsl-rl export` writes, beside where the commands run."""
     pytest.importorskip("onnxruntime")
-    exported, port, robot, told = tmp_path / "exported", free_port(), None, []
-    exported.mkdir()
+    folder = tmp_path / "exported"
+    folder.mkdir()
     for name in ("onnx_policy.py", "robot_loop.py", "udp_driver.py"):
-        shutil.copy(root / "deploy" / name, exported)
-    shutil.copy(root / "zoo" / "go2_flat" / "policy.onnx", exported)
-    try:
-        for command in commands(root / "docs" / "bring-up.md"):
-            words = shlex.split(command.replace("9870", port))
-            python = [sys.executable, "-m", "rsl_rl"] if words[0] == "rsl-rl" else [sys.executable]
-            if words[1] == "sim-robot":
-                robot = robot and stop(robot)
-                robot = subprocess.Popen([*python, *words[1:]], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-                assert robot.stdout.readline().endswith(f":{port}\n")
-                continue
-            done = subprocess.run(
-                [*python, *words[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False
-            )
-            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        shutil.copy(root / "deploy" / name, folder)
+    shutil.copy(root / "zoo" / "go2_flat" / "policy.onnx", folder)
+    return folder
+
+
+class Commands:
+    """Runs commands of the page in a folder, with one simulated robot at a time."""
+
+    def __init__(self, folder):
+        self.folder, self.port, self.robot = folder, free_port(), None
+
+    def begin(self, command):
+        """Begin a command, and return the process."""
+        words = shlex.split(command.replace("9870", self.port))
+        python = [sys.executable, "-m", "rsl_rl"] if words[0] == "rsl-rl" else [sys.executable]
+        return subprocess.Popen(
+            [*python, *words[1:]], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def run(self, command):
+        """Run a command; return what it did, None for that of a robot, which goes on."""
+        if command.startswith("rsl-rl sim-robot"):
+            self.end()
+            self.robot = self.begin(command)
+            assert self.robot.stdout.readline().endswith(f":{self.port}\n")
+            return None
+        with self.begin(command) as program:
+            try:
+                told, _ = program.communicate(timeout=400)
+            finally:
+                program.kill()
+        return SimpleNamespace(returncode=program.returncode, stdout=told)
+
+    def end(self):
+        self.robot = self.robot and stop(self.robot)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    terminal = Commands(tmp_path)
+    yield terminal
+    terminal.end()
+
+
+BUSY = ("missed deadline", "stale reading", "nothing was sent", "the loop ran once")
+
+
+def in_time(attempt):
+    """Return what a command did that runs in real time, once this machine is not too busy for it."""
+    for _ in range(3):
+        done = attempt()
+        if not any(text in done.stdout for text in BUSY):
+            return done
+    pytest.skip(f"too busy a machine: {done.stdout.splitlines()[-1]}")
+
+
+def wiring_of(root):
+    """Return a wiring of the policy's robot, and the robot.yaml of a bring-up without errors."""
+    description = json.loads((root / "zoo" / "go2_flat" / "policy.json").read_text())
+    names, wired = description["joint_names"], deployed("wired_robot")
+    wiring = wired.draw_wiring(names, description["torque_limits"], 3)
+    told = zip(names, wiring.joints, wiring.signs, wiring.zeros)
+    channels = [Channel(name, joint, int(sign), zero, 0.01) for name, joint, sign, zero in told]
+    imu = Imu("wxyz", to_matrices(np.array([wiring.imu_mounting]))[0], "rad/s", 0.01)
+    return wiring, robot_yaml(Found(channels, imu, dict(wiring.units)), "go2")
+
+
+def test_bring_up_over_udp_pushes_motors_until_it_is_interrupted(root, exported, terminal, tmp_path):
+    """The commands of the page, as far as the pushes of some joints."""
+    draw, bring_up, _, _ = commands(root / "docs" / "bring-up.md")
+
+    def attempt():
+        terminal.run(draw)
+        lines = []
+        with terminal.begin(bring_up) as program:
+            for line in program.stdout:
+                lines.append(line)
+                if line.startswith("pushing joint 3 of 12"):
+                    program.send_signal(signal.SIGINT)
+        return SimpleNamespace(returncode=program.returncode, stdout="".join(lines))
+
+    done = in_time(attempt)
+    assert done.returncode == 130, done.stdout
+    assert "interrupted; the joints were damped and the motors were switched off; nothing is written" in done.stdout
+    told = json.loads(terminal.robot.stdout.readline())  # when its motors are switched off
+    assert 0.02 < told["largest_torque_share"] <= 0.15 and not told["watchdog"]
+    assert not (tmp_path / "robot.yaml").exists()
+
+
+def test_robot_with_a_wiring_walks_over_udp(root, exported, terminal, tmp_path):
+    """The commands of the page after a bring-up."""
+    _, _, robot, walk = commands(root / "docs" / "bring-up.md")
+    wiring, found = wiring_of(root)
+    deployed("wired_robot").write_wiring(wiring, tmp_path / "wiring.json")
+    (tmp_path / "robot.yaml").write_bytes(found)
+    terminal.run(robot)
+    done = in_time(lambda: terminal.run(walk.replace("--seconds 10", "--seconds 2")))
+    assert done.returncode == 0 and "stopped: the time is over" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+def test_commands_of_the_page_lead_from_bring_up_to_walking(root, exported, terminal, tmp_path):
+    """Two processes with UDP between them, as they stand on the page; needs a machine that is not busy."""
+    told = []
+    for command in commands(root / "docs" / "bring-up.md"):
+        done = terminal.run(command)
+        if done is not None:
+            assert done.returncode == 0, f"{command}\n{done.stdout}"
             told.append(done.stdout)
-    finally:
-        robot = robot and stop(robot)
     assert "wiring: robot.yaml" in told[0] and "stopped: the time is over" in told[1]
     wiring = json.loads((tmp_path / "wiring.json").read_text())
     joints = json.loads((tmp_path / "robot.yaml").read_text())["joints"]
