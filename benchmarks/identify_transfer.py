@@ -75,8 +75,8 @@ def file_of(values, description, path):
     write_yaml(Identified(robot="go2", joint_names=tuple(names), parameters=parameters, model=model), path)
 
 
-def prepare(number, folder):
-    """Write the files of a robot: its truth, and what each variant trains with."""
+def prepare(number, folder, variants):
+    """Write the files of a robot: its truth, and what the variants train with."""
     description, network = open_onnx(POLICY)
     description = {**description, "robot": "go2"}
     hidden, rng = hidden_robot(number, description)
@@ -88,7 +88,7 @@ def prepare(number, folder):
     file_of(nominal, description, folder / "nominal.yaml")
     file_of(WIDE, description, folder / "wide.yaml")
     found = folder / f"identified_{number}.yaml"
-    if not found.is_file():
+    if "identified" in variants and not found.is_file():
         targets, period = excitation(description, folder)
         log_excitation(HiddenRobot(description, hidden, rng, True), targets, period, folder / "stand.csv")
         log_walk(HiddenRobot(description, hidden, rng, False), network, rng, folder / "walk.csv", 20.0)
@@ -122,6 +122,22 @@ def measure(number, seed, variant, folder, hours, more):
     return {"robot": number, "seed": seed, "variant": variant, "joystick": result.get("joystick", result)}
 
 
+def table(results):
+    """Return hours between failures, of all seeds together, and errors, as lines of Markdown."""
+    lines = [
+        "| robot | variant | seeds | failures | hours between failures | error of the velocity [m/s] |",
+        "|---|---|---|---|---|---|",
+    ]
+    for number, variant in sorted({(one["robot"], VARIANTS.index(one["variant"])) for one in results}):
+        name = VARIANTS[variant]
+        own = [one["joystick"]["without pushes"] for one in results if (one["robot"], one["variant"]) == (number, name)]
+        failures = sum(sum(times.values()) for one in own for times in one["failures"].values())
+        hours, error = sum(one["robot_hours"] for one in own), np.mean([one["lin_vel_error"] for one in own])
+        between = f"{hours / failures:.3g}" if failures else f"more than {hours:.3g}"
+        lines.append(f"| {number} | {name} | {len(own)} | {failures} | {between} | {error:.3f} |")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", type=int, nargs="+", default=[0, 1, 2])
@@ -136,14 +152,11 @@ def main():
     path = args.folder / "transfer.jsonl"
     there = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     if args.table:
-        print("| robot | seed | variant | failures per hour | error under the joystick [m/s] |\n|---|---|---|---|---|")
-        for one in sorted(there, key=lambda one: (one["robot"], one["seed"], VARIANTS.index(one["variant"]))):
-            numbers = [one["joystick"].get(name) for name in ("failures_per_hour", "joystick_lin_vel_error")]
-            print(f"| {one['robot']} | {one['seed']} | {one['variant']} | {numbers[0]} | {numbers[1]} |")
+        print("\n".join(table(there)))
         return
     done = {(one["robot"], one["seed"], one["variant"]) for one in there}
     for number in args.robots:
-        prepare(number, args.folder)
+        prepare(number, args.folder, args.variants)
         for seed in args.seeds:
             for variant in args.variants:
                 if (number, seed, variant) not in done:
