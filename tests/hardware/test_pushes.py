@@ -37,5 +37,5 @@ def test_swapped_motors_are_named():
 def test_limb_that_still_swings_in_weak_pushes_is_not_taken_for_the_motors_own():
     """A swing of a heavy limb in the weak pushes of another motor had been counted four times as much."""
     right = pushes([[0.06, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.2]])
-    swinging = [Push(1, sign, 0.15, 0, 25, sign * np.array([-0.2, 0.0, 0.0])) for sign in (1, -1)]
+    swinging = [Push(1, sign, 0.15, 0, 25, sign * np.array([-0.5, 0.0, 0.0])) for sign in (1, -1)]
     assert wrong_motors([*right[:2], *swinging, *right[2:]], NAMES) == []
