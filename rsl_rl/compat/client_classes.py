@@ -17,6 +17,7 @@ from rsl_rl.algorithms.algorithm import UpdateResult
 from rsl_rl.algorithms.ppo import PolicyStep, build_parts, draw_actions
 from rsl_rl.compat.algorithms import FORMER_NAMES, IN_ORDER, PPO, ClientResult, in_our_order
 from rsl_rl.compat.eras import Era
+from rsl_rl.compat.exact import ExactPPO
 from rsl_rl.compat.model_policy import networks_of
 from rsl_rl.compat.policies import ActorCritic, as_client_policy
 from rsl_rl.compat.storage import RolloutStorage
@@ -247,6 +248,18 @@ class BeforePPO(PPO):
         self._rollout_finished = True
 
 
+class BeforeExactPPO(BeforePPO, ExactPPO):
+    """:class:`BeforePPO` over networks that compute their distribution themselves."""
+
+    policy_step = ExactPPO.policy_step
+
+    def process_env_step(self, *args: Any, **kwargs: Any) -> None:
+        args = in_our_order(args)
+        if len(args) == 3 and "next_obs" not in kwargs:
+            args = (*args, self._next_obs)
+        ExactPPO.process_env_step(self, *args, **kwargs)
+
+
 def network_arguments(names: List[str], era: Era) -> Tuple[str, ...]:
     """Return which networks the constructor of an algorithm takes first, by the names of its arguments."""
     if names[:1] == ["actor"] or (not names and era.major >= 4):
@@ -254,13 +267,15 @@ def network_arguments(names: List[str], era: Era) -> Tuple[str, ...]:
     return ("policy", "storage") if names[1:2] == ["storage"] else ("policy",)
 
 
-def algorithm_class(cls: Any, section: Mapping[str, Any], era: Era) -> Type[PPO]:
-    """Return a class of algorithms that constructs and calls a client's class as its version does."""
+def algorithm_class(cls: Any, section: Mapping[str, Any], era: Era, plain: bool = False) -> Type[PPO]:
+    """Return a class of algorithms that constructs and calls a client's class as its version does; a ``plain`` one is
+    an ExactPPO."""
+    base: Any = BeforeExactPPO if plain else BeforePPO
     own = ("process_env_step", "compute_returns", "update")
     step, returns, update = (own_method(cls, PPO, name) for name in own)
     step_takes_obs = step is not None and argument_names(step)[:1] == ["obs"]
 
-    class Built(cls, BeforePPO):  # type: ignore[misc]
+    class Built(cls, base):  # type: ignore[misc]
         def process_env_step(self, *args: Any, **kwargs: Any) -> None:
             rewards, dones, extras, *rest = in_our_order(args)
             self._next_obs = next_obs = rest[0] if rest else kwargs.get("next_obs")
@@ -293,6 +308,10 @@ def algorithm_class(cls: Any, section: Mapping[str, Any], era: Era) -> Type[PPO]
 def _as_result(alg: Any, result: Any) -> ClientResult:
     """Return what a client's ``update`` returns, a tuple or dict of losses, as a result of an update."""
     if isinstance(result, ClientResult):
+        added = {name: value for name, value in result.items() if name not in result.metrics}
+        result.metrics.update(
+            {name: torch.as_tensor(value, device=alg.device).float() for name, value in added.items()}
+        )
         return result
     names = ("value_loss", "surrogate_loss", "entropy", "rnd_loss", "symmetry_loss")
     losses = dict(zip(names, result)) if isinstance(result, tuple) else dict(result.items())

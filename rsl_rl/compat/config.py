@@ -16,7 +16,7 @@ from rsl_rl.compat.config_networks import (
     Network,
     distribution_of,
     groups_of,
-    has_own_distribution,
+    needs_plain_ppo,
     policy_config,
     policy_of,
 )
@@ -37,8 +37,9 @@ _RUNNER_KEYS = ("num_steps_per_env", "save_interval", "max_iterations", "experim
 _WITHOUT_EFFECT = (
     "seed", "device", "class_name", "runner_class_name", "policy_class_name", "algorithm_class_name",
     "init_member_classes", "empirical_normalization", "resume", "resume_path", "load_run", "load_checkpoint",
-    "checkpoint", "clip_actions", "wandb_project", "wandb_tags", "neptune_project", "upload_model", "log_interval",
-    "record_interval", "check_for_nan", "torch_compile_mode", "multi_gpu", "verbose", "compat",
+    "checkpoint", "clip_actions", "init_at_random_ep_len", "wandb_project", "wandb_tags", "neptune_project",
+    "upload_model", "log_interval", "record_interval", "check_for_nan", "torch_compile_mode", "multi_gpu", "verbose",
+    "compat",
 )  # fmt: skip
 """Settings that are read by clients alone, or that ask for what is done anyway."""
 _PPO_ELSEWHERE = ("class_name", "rnd_cfg", "symmetry_cfg", "grad_reduce_bucket_mb")
@@ -96,7 +97,7 @@ def _settings_of(given: Given) -> LearnConfig:
     """Return a configuration in our form; it is not changed."""
     cfg, era = given.cfg, given.era
     exact = is_exact(cfg)
-    plain = exact or (era.major >= 4 and has_own_distribution(cfg))
+    plain = exact or needs_plain_ppo(given)
     if exact and (era.major < 4 or _is_distillation(cfg)):
         this = "a distillation" if era.major >= 4 else f"for version {era.major}"
         raise ValueError(
@@ -162,19 +163,17 @@ def _algorithm_of(given: Given) -> AlgorithmConfig:
     for key, default in _HARMLESS_VALUES.items():
         if section.get(key, default) not in (default, None):
             unused.append(f"algorithm.{key}={section[key]}")
+    plain = needs_plain_ppo(given)
     if is_exact(cfg):
+        plain = True
         _require_plain(cls, section, "compat='exact' reproduces")
-        cls = ExactPPO
-    elif era.major >= 4 and has_own_distribution(cfg):
-        _require_plain(cls, section, "a distribution of your own goes with")
-        cls = ExactPPO
-    if cls in (PPO, ppo.PPO):
-        known = {*names, *_PPO_ELSEWHERE, *_HARMLESS_VALUES}
-        unused += [f"algorithm.{key}" for key in section if key not in known]
-        return PPOConfig(**own)  # for which the runner builds PPO
-    if cls is not ExactPPO:
-        cls = algorithm_class(cls, section, era)
-    return settings_for(PPOConfig, cls)(**own)
+    elif plain:
+        _require_plain(PPO, section, "a distribution or forward() of your own goes with")
+    if cls not in (PPO, ppo.PPO):
+        return settings_for(PPOConfig, algorithm_class(cls, section, era, plain))(**own)
+    known = {*names, *_PPO_ELSEWHERE, *_HARMLESS_VALUES}
+    unused += [f"algorithm.{key}" for key in section if key not in known]
+    return settings_for(PPOConfig, ExactPPO)(**own) if plain else PPOConfig(**own)  # for which the runner builds PPO
 
 
 def _require_plain(cls: Any, section: Mapping[str, Any], wish: str) -> None:

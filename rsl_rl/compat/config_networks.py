@@ -111,6 +111,17 @@ def has_own_distribution(cfg: Mapping[str, Any]) -> bool:
     return distribution_class(distribution_of(filled(cfg.get("actor")))) not in OURS
 
 
+def needs_plain_ppo(given: Given) -> bool:
+    """Return whether networks of a configuration of version 4 or 5 compute their distribution, or all of their outputs,
+    themselves."""
+    if given.era.major < 4:
+        return False
+    sections = [filled(given.cfg.get(role)) for role in ROLES]
+    classes = [resolve_class(section["class_name"], given.near) for section in sections if section.get("class_name")]
+    own = any(isinstance(cls, type) and issubclass(cls, MLPModel) and cls.has_own_forward() for cls in classes)
+    return own or has_own_distribution(given.cfg)
+
+
 def distribution_of(section: Mapping[str, Any]) -> Dict[str, Any]:
     """Return the settings of the distribution of a network of version 4 or 5."""
     if is_filled(section.get("distribution_cfg")):

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Normal
 from torch.nn import functional as F
 
 from rsl_rl.modules import distributions as native
@@ -62,29 +63,54 @@ class Distribution(nn.Module):
         return ModuleFamily(self)
 
     def noise_std(self) -> Optional[Tensor]:
-        """Return the standard deviation [A] that is a parameter; None where the outputs determine it."""
+        """Return the standard deviation [A] that is a parameter; None where the outputs or a client determine it."""
         return None
+
+    def free_graph(self) -> None:
+        """Keep the latest distribution without its gradient."""
 
 
 class _OfFamily(Distribution):
-    """A distribution of one of this version's families."""
+    """A distribution of one of this version's families; a client's subclass is called as it is."""
 
     latest: Optional[native.Distribution] = None
     _family: DistributionFamily
 
-    family = property(lambda self: self._family)
+    @property
+    def is_ours(self) -> bool:
+        """Whether the class is this package's."""
+        return type(self).__module__.partition(".")[0] == "rsl_rl"
+
+    @property
+    def family(self) -> DistributionFamily:
+        return self._family if self.is_ours else ModuleFamily(self)
 
     @property
     def as_native(self) -> native.Distribution:
+        return self._now if self.is_ours else ModuleDistribution(self)
+
+    @property
+    def _now(self) -> native.Distribution:
         if self.latest is None:  # an AttributeError, because torch.jit reads every property
             raise AttributeError(f"{type(self).__name__} has no outputs yet; call update() first")
         return self.latest
 
     def update(self, mlp_output: Tensor) -> None:
-        self.latest = self._family(self._flat(mlp_output), self.noise_std())
+        self.latest = self._family(self._flat(mlp_output), self._std())
+
+    def _std(self) -> Optional[Tensor]:
+        """Return the standard deviation [A] that is a parameter; None where the outputs determine it."""
+        return None
+
+    def noise_std(self) -> Optional[Tensor]:
+        return self._std() if self.is_ours else None
+
+    def free_graph(self) -> None:
+        if self.latest is not None:
+            self.latest = self.latest.detach()
 
     def sample(self) -> Tensor:
-        return self.as_native.sample()
+        return self._now.sample()
 
     def deterministic_output(self, mlp_output: Tensor) -> Tensor:
         return self._family.mode(self._flat(mlp_output))
@@ -93,22 +119,22 @@ class _OfFamily(Distribution):
         """Return a module that computes :meth:`deterministic_output`."""
         return nn.Identity()
 
-    mean = property(lambda self: self.as_native.mode)
-    std = property(lambda self: self.as_native.std.expand_as(self.mean))
+    mean = property(lambda self: self._now.mode)
+    std = property(lambda self: self._now.std.expand_as(self.mean))
 
     @property
     def entropy(self) -> Tensor:
         """Entropy [...] in nats."""
-        return self.as_native.entropy().squeeze(-1).expand(self.mean.shape[:-1])
+        return self._now.entropy().squeeze(-1).expand(self.mean.shape[:-1])
 
     @property
     def params(self) -> Tuple[Tensor, ...]:
         """Parameters of the latest distribution, each [..., A]."""
-        return tuple(parameter.expand_as(self.mean) for parameter in self.as_native.parameters.values())
+        return tuple(parameter.expand_as(self.mean) for parameter in self._now.parameters.values())
 
     def log_prob(self, outputs: Tensor) -> Tensor:
         """Return the log density [...] of actions [..., A]."""
-        return self.as_native.log_prob(outputs).squeeze(-1)
+        return self._now.log_prob(outputs).squeeze(-1)
 
     def kl_divergence(self, old_params: Tuple[Tensor, ...], new_params: Tuple[Tensor, ...]) -> Tensor:
         """Return KL(old || new) [...] in nats of distributions with these ``params``."""
@@ -147,10 +173,19 @@ class GaussianDistribution(_OfFamily):
         self.init_std, self.std_type = init_std, std_type
         self.std_range = [max(std_range[0], _STD_RANGE[0]), std_range[1]]
 
-    def noise_std(self) -> Optional[Tensor]:
+    def _std(self) -> Optional[Tensor]:
         if self.std_type == "log":
             return self.log_std_param.clamp(*map(math.log, self.std_range)).exp()
         return self.std_param.clamp(*self.std_range)
+
+    @property
+    def _distribution(self) -> Optional[Normal]:
+        """The latest distribution as one of torch, under the name by which a client's ``update`` sets it."""
+        return None if self.latest is None else Normal(self.mean, self.std, validate_args=False)
+
+    @_distribution.setter
+    def _distribution(self, value: Optional[Normal]) -> None:
+        self.latest = None if value is None else DiagonalGaussian(value.mean, value.stddev)
 
 
 class HeteroscedasticGaussianDistribution(GaussianDistribution):
@@ -172,7 +207,7 @@ class HeteroscedasticGaussianDistribution(GaussianDistribution):
     def input_dim(self) -> List[int]:
         return [2, self.output_dim]
 
-    def noise_std(self) -> Optional[Tensor]:
+    def _std(self) -> Optional[Tensor]:
         return None
 
     @torch.no_grad()
@@ -289,6 +324,32 @@ class ModuleDistribution(native.Distribution):
 
     def detach(self) -> native.Distribution:
         return self
+
+
+class ForwardFamily(DistributionFamily):
+    """The distribution of a client's network whose ``forward`` computes the actions without exploration and updates it.
+
+    ``network`` has drawn actions once, so that the parameters are known.
+    """
+
+    def __init__(self, network: Any):
+        latest = network.latest_distribution
+        super().__init__(latest.mode.shape[-1])
+        self._network = network
+        self._shapes = {name: tuple(parameter.shape[1:]) for name, parameter in latest.parameters.items()}
+
+    num_outputs = property(lambda self: self.num_actions)  # type: ignore[assignment]
+    parameter_shapes = property(lambda self: self._shapes)  # type: ignore[assignment]
+
+    def __call__(self, outputs: Tensor, std: Optional[Tensor]) -> native.Distribution:
+        return self._network.latest_distribution
+
+    def of_parameters(self, parameters: native.Parameters) -> native.Distribution:
+        """Return the latest distribution of the network, whose parameters these are."""
+        return self._network.latest_distribution
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        return outputs
 
 
 class ModuleFamily(DistributionFamily):

@@ -182,8 +182,8 @@ class ExactPPO(PPO):
             loss = surrogate + cfg.value_loss_coef * value - cfg.entropy_coef * mean_entropy
             self.optimizer.zero_grad()
             loss.backward()
-        if isinstance(actor.distribution, GaussianDistribution):
-            actor.distribution.latest = new.detach()  # which frees the graph
+        assert actor.distribution is not None  # every actor has one
+        actor.distribution.free_graph()
         self.policy.distribution = new.detach()
         limit = self.optimizer.max_grad_norm
         norms = [nn.utils.clip_grad_norm_(network.parameters(), limit) for network in (actor, critic)]

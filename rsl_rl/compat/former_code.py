@@ -88,28 +88,63 @@ class CNN(nn.Sequential, metaclass=Facade):
         output_channels: Sequence[int],
         kernel_size: Union[int, Sequence[int]],
         stride: Union[int, Sequence[int]] = 1,
+        dilation: Union[int, Sequence[int]] = 1,
         padding: str = "none",
+        norm: Union[str, Sequence[str]] = "none",
         activation: str = "elu",
+        max_pool: Union[bool, Sequence[bool]] = False,
+        global_pool: str = "none",
         flatten: bool = True,
-        **others: Any,
     ):
-        if {"global_pool": "none", **others} != {"global_pool": "none"}:
-            raise ValueError(f"CNN has no {', '.join(others)} here; give stride, padding, activation or flatten")
         layers: List[nn.Module] = []
-        channels = input_channels
+        images = torch.zeros(1, input_channels, *input_dim)  # whose shape behind each layer sets the next one's size
         for i, out in enumerate(output_channels):
-            kernel = get_param(kernel_size, i)
+            kernel, step, spread = (get_param(value, i) for value in (kernel_size, stride, dilation))
             mode = "zeros" if padding == "none" else padding
-            size = 0 if padding == "none" else kernel // 2
-            layers.append(nn.Conv2d(channels, out, kernel, get_param(stride, i), size, padding_mode=cast(Any, mode)))
-            layers.append(resolve_nn_activation(activation))
-            channels = out
-        layers += [nn.Flatten()] * flatten
-        super().__init__(*layers)
-        with torch.no_grad():
-            shape = super().forward(torch.zeros(1, input_channels, *input_dim)).shape[1:]
+            size = tuple(0 if padding == "none" else same_padding(n, kernel, step, spread) for n in images.shape[2:])
+            convolution = nn.Conv2d(
+                images.shape[1], out, kernel, step, cast(Any, size), spread, padding_mode=cast(Any, mode)
+            )
+            with torch.no_grad():
+                images = convolution(images)
+            layers += [convolution, *_norm(get_param(norm, i), images), resolve_nn_activation(activation)]
+            if get_param(max_pool, i):
+                layers.append(nn.MaxPool2d(kernel_size=3, stride=2, padding=1))
+                images = layers[-1](images)
+        if global_pool not in _GLOBAL_POOLS:
+            raise ValueError(f"unknown global_pool '{global_pool}'; allowed: {', '.join(_GLOBAL_POOLS)}")
+        pools: List[nn.Module] = [pool((1, 1)) for pool in _GLOBAL_POOLS[global_pool]]
+        for pool in pools:
+            images = pool(images)
+        super().__init__(*layers, *pools, *[nn.Flatten()] * flatten)
+        channels, shape = images.shape[1], tuple(images.shape[2:])
         self.output_channels = None if flatten else channels
-        self.output_dim = shape[0] if flatten else tuple(shape[1:])
+        self.output_dim = channels * math.prod(shape) if flatten else shape
+
+    def init_weights(self) -> None:
+        """Draw the weights of the convolutions by Kaiming's rule, and make their biases zero."""
+        for layer in self:
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight)
+                nn.init.zeros_(cast(Tensor, layer.bias))
+
+
+_GLOBAL_POOLS: Dict[str, List[Any]] = {"none": [], "max": [nn.AdaptiveMaxPool2d], "avg": [nn.AdaptiveAvgPool2d]}
+
+
+def _norm(kind: str, images: Tensor) -> List[nn.Module]:
+    """Return the layer that normalises images [N, C, H, W], if there is one."""
+    if kind not in ("none", "batch", "layer"):
+        raise ValueError(f"unknown norm '{kind}'; allowed: none, batch, layer")
+    if kind == "none":
+        return []
+    return [nn.BatchNorm2d(images.shape[1]) if kind == "batch" else nn.LayerNorm(list(images.shape[1:]))]
+
+
+def same_padding(size: int, kernel: int, stride: int, dilation: int) -> int:
+    """Return the padding with which a convolution over ``size`` pixels has size // stride outputs."""
+    missing = stride * (size // stride - 1) + dilation * (kernel - 1) + 1 - size
+    return max(0, math.ceil(missing / 2))
 
 
 class RNN(nn.Module):

@@ -12,15 +12,17 @@ from torch import Tensor, nn
 
 from rsl_rl.compat.batches import trajectory_states
 from rsl_rl.compat.checkpoints import Version, from_native, shift_std
+from rsl_rl.compat.distributions import ForwardFamily
 from rsl_rl.compat.former_code import detached
-from rsl_rl.compat.models import ExportedModel, MLPModel, RNNModel, scriptable
+from rsl_rl.compat.models import ExportedModel, MLPModel, RNNModel, scriptable, with_graph
 from rsl_rl.compat.policies import ActorCritic
 from rsl_rl.compat.storage import dones_of
 from rsl_rl.config.policy import ActorCriticConfig
 from rsl_rl.distributed import Collective
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules import policy as native
-from rsl_rl.modules.memory import reset_states
+from rsl_rl.modules.distributions import Distribution
+from rsl_rl.modules.memory import Memory, reset_states
 from rsl_rl.modules.model import Model, Observation
 from rsl_rl.utils.trajectories import HiddenState, ResetMasks, as_states, split_and_pad_trajectories
 
@@ -37,7 +39,8 @@ class ClientModel(Model):
     """
 
     def __init__(self, groups: Sequence[str], network: MLPModel):
-        super().__init__(groups, network.obs_normalizer, {}, None, network.mlp)  # type: ignore[arg-type]
+        head = getattr(network, "mlp", nn.Identity())  # a network with a forward of its own may have none
+        super().__init__(groups, network.obs_normalizer, {}, None, head)  # type: ignore[arg-type]
         images = getattr(network, "obs_groups_2d", ())
         self.network, self._num_dims = network, {group: 3 if group in images else 1 for group in groups}
         self.has_statistics = True  # the network knows whether it has some
@@ -52,7 +55,8 @@ class ClientModel(Model):
             return self._trajectories(x, masks, state)
         flat, leading = self._flattened(x)
         before = self.network.get_hidden_state()
-        outputs = self.network.mlp(self.network.get_latent(flat))
+        own = self.network.has_own_forward()
+        outputs = self.network(flat) if own else self.network.mlp(self.network.get_latent(flat))
         if not advance:
             self.network.reset(hidden_state=before)
         return outputs.reshape(*leading, -1)
@@ -137,7 +141,7 @@ class ModelPolicy(ActorCritic):
         built = []
         for role, (cls, own), size in zip(sets, networks, (num_actions, 1)):
             built.append(cls(obs, {name: list(names) for name, names in sets.items()}, role, size, **own))
-        self._join(built[0], built[1], cfg, num_actions)
+        self._join(built[0], built[1], cfg, num_actions, obs)
 
     @classmethod
     def of_networks(cls, actor: MLPModel, critic: MLPModel) -> ModelPolicy:
@@ -148,17 +152,31 @@ class ModelPolicy(ActorCritic):
         groups: Dict[str, Any] = {
             f"{role}_groups": tuple(model.read_groups) for role, model in (("actor", actor), ("critic", critic))
         }
-        policy._join(actor, critic, ActorCriticConfig(**groups), actor.distribution.output_dim)
+        sizes = zip(actor.obs_groups, actor.group_sizes)
+        obs = {group: torch.zeros(1, size, device=next(actor.parameters()).device) for group, size in sizes}
+        policy._join(actor, critic, ActorCriticConfig(**groups), actor.distribution.output_dim, obs)
         return policy
 
-    def _join(self, actor: MLPModel, critic: MLPModel, cfg: ActorCriticConfig, num_actions: int) -> None:
+    def _join(
+        self,
+        actor: MLPModel,
+        critic: MLPModel,
+        cfg: ActorCriticConfig,
+        num_actions: int,
+        obs: Mapping[str, Tensor],
+    ) -> None:
         nn.Module.__init__(self)
         self.cfg, self.num_actor_obs, self.actor, self.critic = cfg, actor.obs_dim, actor, critic
         groups = (cfg.actor_groups, cfg.critic_groups or cfg.actor_groups)
         models = [ClientModel(names, network) for names, network in zip(groups, (actor, critic))]
         self._set_models(models[0], models[1])
         assert self.actor.distribution is not None  # every actor's settings have one
-        self.family = self.actor.distribution.family
+        if self.actor.has_own_forward():
+            with torch.no_grad(), torch.random.fork_rng():
+                self.actor(obs, stochastic_output=True)
+            self.family = ForwardFamily(self.actor)
+        else:
+            self.family = self.actor.distribution.family
         # not registered a second time: they are parts of the networks
         vars(self).update(
             actor_obs_normalizer=self.actor.obs_normalizer, critic_obs_normalizer=self.critic.obs_normalizer
@@ -167,6 +185,16 @@ class ModelPolicy(ActorCritic):
         noise = torch.full((num_actions,), float(cfg.init_noise_std))
         self.distribution = self.family(torch.zeros(self.family.num_outputs), noise)
 
+    def update_distribution(self, obs: Any, masks: Any = None, state: HiddenState = None) -> Distribution:  # type: ignore[override]
+        if not self.actor.has_own_forward():
+            return super().update_distribution(obs, masks, state)
+        self.actor(obs, masks, state, stochastic_output=True)
+        self.distribution = self.actor.latest_distribution
+        return self.distribution
+
+    def snapshot(self, memo: Optional[Dict[int, Any]] = None) -> native.ActorCritic:
+        return super().snapshot({**with_graph(self.actor), **(memo or {})})
+
     def noise_std(self) -> Tensor:
         assert self.actor.distribution is not None
         std = self.actor.distribution.noise_std()
@@ -174,6 +202,32 @@ class ModelPolicy(ActorCritic):
 
 
 # Networks of any policy
+
+
+class MemoryView(nn.Module):
+    """The memory of a policy with the names of an ``RNN`` of rsl_rl 4 and 5: the layer ``rnn`` and ``hidden_state``."""
+
+    def __init__(self, memory: Memory):
+        super().__init__()
+        self.rnn = memory.rnn
+        vars(self)["_memory"] = memory  # not registered: the layer is
+
+    @property
+    def hidden_state(self) -> HiddenState:
+        """State [L, N, H], of an LSTM two; None for zeros."""
+        return vars(self)["_memory"].hidden_states
+
+    @hidden_state.setter
+    def hidden_state(self, state: HiddenState) -> None:
+        vars(self)["_memory"].hidden_states = state
+
+    def reset(self, dones: Optional[Tensor] = None, hidden_state: HiddenState = None) -> None:
+        """Zero the state of the environments marked in dones [N], or set all of it."""
+        self.hidden_state = hidden_state if dones is None else reset_states(self.hidden_state, dones)
+
+    def detach_hidden_state(self, dones: Optional[Tensor] = None) -> None:
+        """Keep the state without its gradient, of the environments marked in dones [N] or of all."""
+        self.hidden_state = detached(self.hidden_state, dones)
 
 
 class ModelView(nn.Module):
@@ -189,7 +243,7 @@ class ModelView(nn.Module):
         vars(self).update(_policy=policy, _role=role, _model=model)  # not registered: the parts below are
         self.obs_normalizer, self.mlp = model.normalizer, model.head
         if model.memory is not None:
-            self.rnn = model.memory
+            self.rnn = MemoryView(model.memory)
         if model.image_encoders:
             self.cnns = model.image_encoders
         self.is_recurrent = model.memory is not None
@@ -214,9 +268,8 @@ class ModelView(nn.Module):
 
     def reset(self, dones: Optional[Tensor] = None, hidden_state: HiddenState = None) -> None:
         """Zero the recurrent states of the environments marked in dones [N], or set all of them."""
-        memory = self._model.memory
-        if memory is not None:
-            memory.hidden_states = hidden_state if dones is None else reset_states(memory.hidden_states, dones)
+        if self.is_recurrent:
+            self.rnn.reset(dones, hidden_state)
 
     def get_hidden_state(self) -> HiddenState:
         """Return the recurrent state; None without memory."""
@@ -224,9 +277,8 @@ class ModelView(nn.Module):
 
     def detach_hidden_state(self, dones: Optional[Tensor] = None) -> None:
         """Keep the recurrent state without its gradient, of the environments marked in dones [N] or of all."""
-        memory = self._model.memory
-        if memory is not None:
-            memory.hidden_states = detached(memory.hidden_states, dones)
+        if self.is_recurrent:
+            self.rnn.detach_hidden_state(dones)
 
     @property
     def output_distribution_params(self) -> Tuple[Tensor, ...]:

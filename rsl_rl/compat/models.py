@@ -117,6 +117,11 @@ class MLPModel(nn.Module):
         if self.distribution is not None:
             self.distribution.init_mlp_weights(self.mlp)
 
+    @classmethod
+    def has_own_forward(cls) -> bool:
+        """Return whether a client's class computes its outputs itself, and not from ``get_latent`` and ``mlp``."""
+        return cls.forward is not MLPModel.forward
+
     def forward(
         self,
         obs: Groups,
@@ -212,14 +217,22 @@ class RNNModel(MLPModel):
 
     def __init__(
         self,
-        *args: Any,
+        obs: Groups,
+        obs_groups: Mapping[str, Sequence[str]],
+        obs_set: str,
+        output_dim: int,
+        hidden_dims: Sequence[int] = (256, 256, 256),
+        activation: str = "elu",
+        obs_normalization: bool = False,
+        distribution_cfg: Optional[Mapping[str, Any]] = None,
         rnn_type: str = "lstm",
         rnn_hidden_dim: int = 256,
         rnn_num_layers: int = 1,
-        **kwargs: Any,
     ):
         self.latent_dim = rnn_hidden_dim
-        super().__init__(*args, **kwargs)
+        super().__init__(
+            obs, obs_groups, obs_set, output_dim, hidden_dims, activation, obs_normalization, distribution_cfg
+        )
         self.rnn = RNN(self.obs_dim, rnn_hidden_dim, rnn_num_layers, rnn_type)
 
     def get_latent(self, obs: Groups, masks: Optional[Tensor] = None, hidden_state: HiddenState = None) -> Tensor:
@@ -282,7 +295,7 @@ class CNNModel(MLPModel):
         self.obs_dims_2d = [tuple(obs[group].shape[2:]) for group in images]
         self.obs_channels_2d = [obs[group].shape[1] for group in images]
         vectors = [group for group in obs_groups[obs_set] if group not in images]
-        return super()._get_obs_dim(obs, {obs_set: vectors}, obs_set)
+        return MLPModel._get_obs_dim(self, obs, {obs_set: vectors}, obs_set)  # a client's other class may borrow this
 
     def _get_latent_dim(self) -> int:
         return self.obs_dim + self.cnn_latent_dim
@@ -299,7 +312,7 @@ class ExportedModel(ImagePolicy):
 
     def __init__(self, network: Any, verbose: bool = False):
         nn.Module.__init__(self)
-        self.network = copy.deepcopy(network, _with_graph(network)).cpu().eval().requires_grad_(False)
+        self.network = copy.deepcopy(network, with_graph(network)).cpu().eval().requires_grad_(False)
         self.network.reset()
         given = network.distribution
         self.layers = nn.ModuleList([] if given is None else [given.as_deterministic_output_module()])
@@ -318,9 +331,12 @@ class ExportedModel(ImagePolicy):
         states = others[num_images:]
         if states:
             network.reset(hidden_state=states[0] if len(states) == 1 else tuple(states))
-        x = network.mlp(network.get_latent(groups))
-        for layer in self.layers:
-            x = layer(x)
+        if network.has_own_forward():
+            x = network(groups)
+        else:
+            x = network.mlp(network.get_latent(groups))
+            for layer in self.layers:
+                x = layer(x)
         after = as_states(network.get_hidden_state()) if states else ()
         network.reset()
         return (x, *after) if states else x  # type: ignore[return-value]
@@ -330,7 +346,7 @@ class ExportedModel(ImagePolicy):
         return tuple(example_inputs(self).values())
 
 
-def _with_graph(network: Any) -> Dict[int, Any]:
+def with_graph(network: Any) -> Dict[int, Any]:
     """Return what a copy of a network cannot take along, with what it has instead, for ``copy.deepcopy``: tensors that
     are part of a graph."""
     memo: Dict[int, Any] = {}

@@ -21,6 +21,7 @@ from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.learn import LearnConfig
 from rsl_rl.distributed import Collective
 from rsl_rl.env.vec_env import VecEnv
+from rsl_rl.exporters.policy_module import write_torchscript
 from rsl_rl.loggers import Record
 from rsl_rl.runners.checkpoints import load_algorithm
 from rsl_rl.runners.inference import InferencePolicy
@@ -147,6 +148,14 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         """
         return ClientInferencePolicy(self.alg.inference_policy, device if device is not None else self.device)
 
+    def export_policy_to_jit(self, path: Union[str, Path], filename: str = "policy.pt") -> Path:
+        """Write the policy as TorchScript, see :meth:`Runner.export_policy_to_jit`; a network of the client's with an
+        ``as_jit`` of its own as that module."""
+        network = self._exporting_network("as_jit")
+        if network is None:
+            return super().export_policy_to_jit(path, filename)
+        return write_torchscript(network.as_jit().cpu(), Path(path) / filename)
+
     def export_policy_to_onnx(
         self,
         path: Union[str, Path],
@@ -155,8 +164,21 @@ class OnPolicyRunner(Runner, metaclass=Facade):
         verbose: bool = False,
     ) -> Path:
         """Write the policy as ONNX, see :meth:`Runner.export_policy_to_onnx`; ``verbose``, also in third place, changes
-        nothing."""
-        return super().export_policy_to_onnx(path, filename, None if isinstance(metadata, bool) else metadata)
+        nothing. A network of the client's with an ``as_onnx`` of its own is written as that module."""
+        metadata, network = None if isinstance(metadata, bool) else metadata, self._exporting_network("as_onnx")
+        if network is None:
+            return super().export_policy_to_onnx(path, filename, metadata)
+        from rsl_rl.exporters.onnx import export_module  # imports an optional package
+
+        module = network.as_onnx(verbose=verbose)
+        inputs = dict(zip(module.input_names, module.get_dummy_inputs()))
+        return export_module(module, inputs, module.output_names, Path(path) / filename, metadata)
+
+    def _exporting_network(self, method: str) -> Any:
+        """Return the actor if it is a client's that defines how it is exported; else None."""
+        actor = networks_of(self.alg.inference_policy)[0]
+        defined = next((cls for cls in type(actor).__mro__ if method in vars(cls)), None)
+        return actor if defined is not None and not defined.__module__.startswith("rsl_rl.") else None
 
 
 class DistillationRunner(OnPolicyRunner):

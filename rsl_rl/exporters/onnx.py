@@ -7,13 +7,14 @@ import json
 import logging
 import warnings
 from pathlib import Path
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 import onnx
 import torch
 from onnxscript import ir  # torch.onnx needs the package too
+from torch import Tensor, nn
 
-from rsl_rl.exporters.policy_module import FeedForwardPolicy, example_inputs, output_names, policy_module
+from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
 from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.utils.files import atomic_write, make_folder
 
@@ -39,7 +40,7 @@ class OnnxGraph:
 
     def __init__(self, policy: ActorCritic):
         module = policy_module(policy)
-        self._program = _trace(module)
+        self._program = _trace(module, example_inputs(module), output_names(module))
         self._traced = self._program.model_proto
 
     def write(self, policy: ActorCritic, path: Path, metadata: Optional[Mapping[str, Any]] = None) -> Path:
@@ -52,21 +53,36 @@ class OnnxGraph:
                 initializer.raw_data = weights[initializer.name].numpy().tobytes()
         program = self._program
         program.model = ir.from_proto(model)
-        program.optimize()
-        for node in program.model.graph:
-            node.metadata_props.clear()  # names of source files on this machine
-        network_sha256 = hashlib.sha256(program.model_proto.SerializeToString()).hexdigest()
-        for name, value in {**(metadata or {}), "network_sha256": network_sha256}.items():
-            program.model.metadata_props[name] = json.dumps(value)
-        content = program.model_proto.SerializeToString()
-        make_folder(path.parent)
-        atomic_write(path, content + _checksum_entry(content))
-        return path
+        return _write(program, path, metadata)
 
 
-def _trace(module: FeedForwardPolicy) -> Any:
-    """Return the ONNX program of a policy module, with the names of its parameters, before constants are folded."""
-    inputs = example_inputs(module)
+def export_module(
+    module: nn.Module,
+    inputs: Mapping[str, Tensor],
+    outputs: Sequence[str],
+    path: Path,
+    metadata: Optional[Mapping[str, Any]] = None,
+) -> Path:
+    """Write any module as one ONNX file, see :func:`export_onnx`; ``inputs`` are examples by name, in order."""
+    return _write(_trace(module.cpu().eval(), inputs, outputs), path, metadata)
+
+
+def _write(program: Any, path: Path, metadata: Optional[Mapping[str, Any]]) -> Path:
+    """Fold the constants of a traced program, and write it with metadata and checksums."""
+    program.optimize()
+    for node in program.model.graph:
+        node.metadata_props.clear()  # names of source files on this machine
+    network_sha256 = hashlib.sha256(program.model_proto.SerializeToString()).hexdigest()
+    for name, value in {**(metadata or {}), "network_sha256": network_sha256}.items():
+        program.model.metadata_props[name] = json.dumps(value)
+    content = program.model_proto.SerializeToString()
+    make_folder(path.parent)
+    atomic_write(path, content + _checksum_entry(content))
+    return path
+
+
+def _trace(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str]) -> Any:
+    """Return the ONNX program of a module, with the names of its parameters, before constants are folded."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     try:
@@ -77,7 +93,7 @@ def _trace(module: FeedForwardPolicy) -> Any:
                 module,
                 tuple(inputs.values()),
                 input_names=list(inputs),
-                output_names=list(output_names(module)),
+                output_names=list(outputs),
                 opset_version=OPSET,
                 dynamo=True,
                 optimize=False,

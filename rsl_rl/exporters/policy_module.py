@@ -172,16 +172,18 @@ def describe_module(module: FeedForwardPolicy) -> Dict[str, Dict[str, List[int]]
 
 def export_torchscript(policy: ActorCritic, path: Path) -> Path:
     """Write a policy as a TorchScript file that needs no Python; inputs and outputs are those of its policy module."""
+    module = policy_module(policy)
+    return write_torchscript(module, path, tuple(example_inputs(module).values()) * isinstance(module, ImagePolicy))
+
+
+def write_torchscript(module: nn.Module, path: Path, traced_with: Tuple[Tensor, ...] = ()) -> Path:
+    """Write a module as a TorchScript file, scripted, or traced with inputs."""
     make_folder(path.parent)
     content = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit.*", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # of torch.nn.GRU's own checks
-        module = policy_module(policy)
-        inputs = tuple(example_inputs(module).values())
-        if isinstance(module, ImagePolicy):
-            torch.jit.save(torch.jit.trace(module, inputs), content)
-        else:
-            torch.jit.save(torch.jit.script(module), content)
+        scripted = torch.jit.trace(module, traced_with) if traced_with else torch.jit.script(module)
+        torch.jit.save(scripted, content)
     atomic_write(path, content.getvalue())
     return path

@@ -200,11 +200,12 @@ class ActorCritic(nn.Module):
         self.clear_cache()
         return super().load_state_dict(*args, **kwargs)
 
-    def snapshot(self) -> ActorCritic:
-        """Return a copy that shares nothing with this policy, with empty memories and in evaluation mode."""
+    def snapshot(self, memo: Optional[Dict[int, Any]] = None) -> ActorCritic:
+        """Return a copy that shares nothing with this policy, with empty memories and in evaluation mode; ``memo`` are
+        objects in place of others, by their id."""
         memories = [s for state in self.get_hidden_states() for s in as_states(state)]
-        memo = {id(self.distribution): self.distribution.detach(), **{id(s): s.detach() for s in memories}}
-        policy = copy.deepcopy(self, memo).eval().requires_grad_(False)
+        own = {id(self.distribution): self.distribution.detach(), **{id(s): s.detach() for s in memories}}
+        policy = copy.deepcopy(self, {**(memo or {}), **own}).eval().requires_grad_(False)
         policy.clear_cache()
         policy.reset()
         return policy

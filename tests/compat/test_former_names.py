@@ -70,7 +70,7 @@ def test_mlp_and_cnn_stand_for_ours_too():
 def test_cnn_by_sizes(padding, size):
     from rsl_rl.modules import CNN
 
-    cnn = CNN((8, 8), 1, [4, 8], 3, [1, 2], padding)
+    cnn = CNN((8, 8), 1, [4, 8], 3, [1, 2], 1, padding)
     assert cnn.output_dim == size and cnn.output_channels is None
     assert cnn(torch.zeros(3, 1, 8, 8)).shape == (3, size)
     image = CNN((8, 8), 1, [4], 3, flatten=False)
