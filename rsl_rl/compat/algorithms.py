@@ -15,7 +15,14 @@ from rsl_rl.algorithms.algorithm import Algorithm, UpdateResult
 from rsl_rl.algorithms.build import build_storage
 from rsl_rl.algorithms.extension import Extension
 from rsl_rl.algorithms.teacher import actor_state
-from rsl_rl.compat.checkpoints import models_to_native, parts_of_models, shift_std, student_and_teacher, to_native
+from rsl_rl.compat.checkpoints import (
+    models_to_native,
+    parts_of_models,
+    rejoined,
+    shift_std,
+    student_and_teacher,
+    to_native,
+)
 from rsl_rl.compat.former_names import Facade
 from rsl_rl.compat.model_policy import ModelPolicy, ModelView, as_version_5, networks_of
 from rsl_rl.compat.policies import as_client_policy
@@ -487,7 +494,7 @@ def fitted(state: Any, alg: Algorithm, load_cfg: Optional[Mapping[str, bool]] = 
     Of networks that ``load_cfg`` leaves out, and without ``strict`` of tensors that the file lacks, the present values
     are taken.
     """
-    of_models = isinstance(alg.policy, ModelPolicy)
+    of_models, state = isinstance(alg.policy, ModelPolicy), rejoined(state)
     native = models_to_native(state) if of_models else to_native(state)
     if not isinstance(native, dict) or "model_state_dict" not in native:
         return native

@@ -101,6 +101,19 @@ def to_native(state: Any) -> Any:
     return native
 
 
+def rejoined(state: Any) -> Any:
+    """Return a checkpoint of ours whose networks a client has parted, as mjlab 1.1 does, with all weights together;
+    others as they are."""
+    if not isinstance(state, dict) or "format" not in state or "actor_state_dict" not in state:
+        return state
+    parts = {role: f"{role}_state_dict" for role in ROLES}
+    weights: Dict[str, Any] = {}
+    for role, part in parts.items():
+        weights.update(_renamed(state[part], {"mlp.": f"{role}.", "obs_normalizer.": f"{role}_obs_normalizer."}))
+    others = {key: value for key, value in state.items() if key not in parts.values()}
+    return {**others, "model_state_dict": weights}
+
+
 _NORMALIZERS = (
     ("obs_norm_state_dict", "actor_obs_normalizer."),
     ("critic_obs_norm_state_dict", "critic_obs_normalizer."),

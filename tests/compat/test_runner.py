@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from rsl_rl.models import MLPModel
 
 from rsl_rl.compat import convert_checkpoint
 from rsl_rl.compat.checkpoints import Version
@@ -346,3 +347,34 @@ def test_a_client_of_a_later_version_runs_its_own_loop(major):
         losses["nothing"]
     assert not torch.equal(alg.policy.actor[0].weight, before["actor.0.weight"])
     runner.learn(1)
+
+
+def parted(file):
+    """Return the content of a file whose networks a client parts, as mjlab 1.1 does with files of rsl_rl 3."""
+    weights, parts = file.pop("model_state_dict"), {}
+    for role in ("actor", "critic"):
+        names = {f"{role}.": "mlp.", f"{role}_obs_normalizer.": "obs_normalizer."}
+        own = {
+            new + key[len(old) :]: x for old, new in names.items() for key, x in weights.items() if key.startswith(old)
+        }
+        parts[f"{role}_state_dict"] = own
+    parts["actor_state_dict"].update({key: weights[key] for key in ("std", "log_std") if key in weights})
+    return {**file, **parts}
+
+
+class Plain(MLPModel):
+    """A network of a client."""
+
+
+@pytest.mark.parametrize("network", ["MLPModel", Plain], ids=["ours", "client"])
+def test_a_client_that_parts_the_networks_of_a_file_loads_it(network, tmp_path):
+    cfg = v5()
+    cfg["actor"]["class_name"] = cfg["critic"]["class_name"] = network
+    one, other = (OnPolicyRunner(V5Env(), cfg, str(tmp_path / name)) for name in ("one", "other"))
+    one.learn(2)
+    one.save(str(tmp_path / "model.pt"))
+    assert other.alg.load(parted(torch.load(tmp_path / "model.pt", weights_only=True)), None, True)
+    for name, value in one.alg.policy.state_dict().items():
+        torch.testing.assert_close(other.alg.policy.state_dict()[name], value)
+    moments = [runner.alg.optimizer.state_dict()["state"][0]["exp_avg"] for runner in (one, other)]
+    torch.testing.assert_close(*moments)
