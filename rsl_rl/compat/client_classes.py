@@ -217,7 +217,7 @@ class BeforePPO(PPO):
         known = {"policy": policy, "actor": actor, "critic": critic, "storage": storage}
         names = argument_names(own)
         positional = [known[name] for name in network_arguments(names, self.era)]
-        others = {name: value for name, value in self.section.items() if name != "class_name"}
+        others = {name: x for name, x in self.section.items() if name not in ("class_name", "share_cnn_encoders")}
         others["device"] = str(device)
         if "multi_gpu_cfg" in names:
             others["multi_gpu_cfg"] = None

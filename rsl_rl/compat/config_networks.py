@@ -22,6 +22,17 @@ _OWN = (ActorCritic, ActorCriticRecurrent, ActorCritic.stands_for, ActorCriticRe
 _POLICIES = {"ActorCritic": False, "ActorCriticCNN": False, "ActorCriticRecurrent": True}
 
 
+_PLAIN_CNN = {
+    "dilation": 1,
+    "padding": "none",
+    "norm": "none",
+    "max_pool": False,
+    "global_pool": "none",
+    "flatten": True,
+}
+"""Settings of an image encoder that ours does not have, with the value that needs nothing."""
+
+
 class Network(NamedTuple):
     """One network of a policy."""
 
@@ -197,7 +208,8 @@ def _cnn_of(networks: Sequence[Network], given: Given) -> Dict[str, CNNConfig]:
             cnn = {"channels": own.get("output_channels"), "activation": activation_name(own.get("activation", "elu"))}
             cnn.update({key: get_param(own.get(key), 0) for key in ("kernel_size", "stride")})
             configs[group] = CNNConfig(**{key: value for key, value in cnn.items() if value is not None})
-            others = sorted(set(own) - {"output_channels", "activation", "kernel_size", "stride"})
+            taken = ("output_channels", "activation", "kernel_size", "stride")
+            others = sorted(key for key in own if key not in taken and own[key] != _PLAIN_CNN.get(key))
             unused += [f"cnn_cfg.{key}" for key in others if f"cnn_cfg.{key}" not in unused]
     return configs
 

@@ -171,7 +171,7 @@ def config(actor=None, critic=None, algorithm=None, **settings):
 
 def task_config(algorithm=TaskPPO, **settings):
     settings = {"names": ("first", "second"), **settings} if algorithm is TaskPPO else settings
-    cfg = config(ByTask, ByTask, algorithm, learning_rate=3e-3, **settings)
+    cfg = config(ByTask, ByTask, algorithm, learning_rate=3e-3, share_cnn_encoders=False, **settings)
     cfg["actor"]["distribution_cfg"] = {"class_name": TwoGaussians, "init_std": 0.5}
     cfg["obs_groups"] = {"actor": ["actor", "task"], "critic": ["critic", "task"]}
     return cfg
@@ -452,6 +452,9 @@ def test_a_recurrent_network_names_its_settings_in_its_signature():
 
 
 def test_settings_that_a_client_reads_itself_are_not_named(capsys):
-    cfg = {**v5(), "init_at_random_ep_len": True, "torch_compile_mode": None}
-    OnPolicyRunner(V5Env(), cfg)
+    cfg = {**config("CNNModel"), "init_at_random_ep_len": True, "torch_compile_mode": None}
+    defaults = {"dilation": 1, "padding": "none", "norm": "none", "max_pool": False, "global_pool": "none"}
+    cfg["actor"]["cnn_cfg"] = {"output_channels": [4], "kernel_size": 3, "flatten": True, **defaults}
+    cfg["obs_groups"]["actor"] = ["actor", "camera"]
+    OnPolicyRunner(Camera(), cfg)
     assert "without effect" not in capsys.readouterr().err
