@@ -23,6 +23,15 @@ def test_the_distribution_has_the_name_and_version_that_clients_ask_for():
         version("rsl-rl")  # Genesis refuses to run beside it
 
 
+def test_a_folder_in_front_names_the_version_that_a_script_asks_for(tmp_path, monkeypatch):
+    """As docs/migrating.md says for Genesis 0.3."""
+    folder = tmp_path / "rsl_rl_lib-2.2.4.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: rsl-rl-lib\nVersion: 2.2.4\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert version("rsl-rl-lib") == "2.2.4"
+
+
 def test_learning_asks_for_observations_once():
     """playground resets its environments when it is asked for observations."""
     env = V3Env()
