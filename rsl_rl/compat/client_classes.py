@@ -251,7 +251,8 @@ class BeforePPO(PPO):
 class BeforeExactPPO(BeforePPO, ExactPPO):
     """:class:`BeforePPO` over networks that compute their distribution themselves."""
 
-    policy_step = ExactPPO.policy_step
+    def policy_step(self, policy: Any, groups: Dict[str, Tensor], states: Any) -> PolicyStep:
+        return ExactPPO.policy_step(self, policy, groups, states)
 
     def process_env_step(self, *args: Any, **kwargs: Any) -> None:
         args = in_our_order(args)

@@ -34,7 +34,7 @@ _NAMES = {
     "HeteroscedasticGaussianDistribution": "gaussian",
     "BetaDistribution": "beta",
 }
-_LEAST_STD = 0.01
+_LEAST_STD, _TINY = 0.01, 1e-6
 
 
 def std_settings(given: Mapping[str, Any]) -> Dict[str, Any]:
@@ -43,14 +43,14 @@ def std_settings(given: Mapping[str, Any]) -> Dict[str, Any]:
     name = (name if isinstance(name, str) else name.__name__).replace(":", ".").rpartition(".")[2]
     if name not in _NAMES:
         raise ValueError(f"distribution_cfg.class_name={name} is not supported; allowed: {', '.join(_NAMES)}")
-    std = given.get("init_std", given.get("init_noise_std", 1.0))
+    std = max(given.get("init_std", given.get("init_noise_std", 1.0)), 2 * _TINY)  # 0 is that of a teacher
     least = (given.get("std_range") or (min(_LEAST_STD, 0.5 * std),))[0]
     return {
         "distribution": _NAMES[name],
         "init_noise_std": std,
         "noise_std_type": given.get("std_type", given.get("noise_std_type", "scalar")),
         "state_dependent_std": name.startswith("Hetero") or bool(given.get("state_dependent_std", False)),
-        "min_noise_std": max(least, 1e-6),
+        "min_noise_std": max(least, _TINY),
     }
 
 

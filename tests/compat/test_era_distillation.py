@@ -145,3 +145,15 @@ def test_a_student_may_be_recurrent(cfg, recurrent):
 def test_a_distillation_runner_with_another_algorithm_is_refused():
     with pytest.raises(ValueError, match="DistillationRunner got algorithm"):
         DistillationRunner(V5Env(), v5())
+
+
+def test_a_teacher_whose_deviation_is_zero_is_distilled(tmp_path):
+    """As tasks of Isaac Lab configure it."""
+    teacher = teacher_file(v5, tmp_path / "teacher.pt", as_client=True)
+    cfg = distil_v5()
+    cfg["teacher"]["distribution_cfg"] = {"class_name": "GaussianDistribution", "init_std": 0.0}
+    runner = DistillationRunner(V5Env(), cfg)
+    runner.load(str(tmp_path / "teacher.pt"))
+    obs = runner.env.get_observations()
+    torch.testing.assert_close(runner.alg.teacher.act_inference(obs), teacher.alg.policy.act_inference(obs))
+    runner.learn(2)
