@@ -1,6 +1,9 @@
+import contextlib
 import os
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import git
 import pytest
@@ -237,6 +240,16 @@ def test_filters_of_the_user_are_run(repo, tmp_path, monkeypatch):
     assert "+AFTER" in path.read_text() and lines == []
 
 
+def pids_in(folder):
+    """Return the processes that run in a folder."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):  # it has ended, or is somebody else's
+            if os.path.realpath(link) == str(folder.resolve()):
+                found.append(int(link.parent.name))
+    return found
+
+
 def test_git_that_hangs_is_stopped_with_one_line(repo, tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")  # nobody writes to it
     with open(os.path.join(repo.git_dir, "config"), "a") as file:
@@ -247,6 +260,9 @@ def test_git_that_hangs_is_stopped_with_one_line(repo, tmp_path, monkeypatch):
     path, lines = saved(repo, tmp_path)
     assert lines == ["warning: git/robot_repo.diff is incomplete: git has not finished within 0.5 s"]
     assert time.monotonic() - began < 20 and "commit none" in path.read_text()
+    if sys.platform == "linux":  # nothing of it goes on
+        running = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids_in(tmp_path / "robot_repo")]
+        assert [command for command in running if b"cat-file" not in command] == []  # those are the fixture's
 
 
 def test_git_that_another_git_has_started_reads_the_repository_of_the_file(repo, tmp_path, monkeypatch):
