@@ -62,7 +62,7 @@ class PageMeter(threading.Thread):
         with contextlib.suppress(OSError):  # the process has ended
             while True:
                 for child in Path(f"/proc/{self._training}/task/{self._training}/children").read_text().split():
-                    if b"rsl_rl.cli.training_page" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    if b"rsl_rl.cli.training_page_server" in Path(f"/proc/{child}/cmdline").read_bytes():
                         fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
                         self.seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
                 time.sleep(0.05)

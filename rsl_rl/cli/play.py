@@ -178,7 +178,7 @@ def write_page_of_file(file: "PolicyFile", args: Arguments, facts: Mapping[str, 
         )
     env = for_playback(on_terrain(cfg.env, flags.terrain, flags.level), 1, 10.0, None)
     built, description = env.build(cfg.sim_device, seed=cfg.seed), contract_json(file.contract)
-    robot = gather_robot(built, cfg.env, file.path, description, cfg.policy.actor_groups, facts)
+    robot = gather_robot(built, cfg.env, file.path.read_bytes(), description, cfg.policy.actor_groups, facts)
     path = expand_user(flags.page, "--page")
     size = write_page(path, robot, flags.page_add)
     return f"page: {path} ({size / 1e6:.1f} MB; open it in a browser)"
@@ -263,7 +263,9 @@ def write_page_of(loaded: "LoadedPolicy", env: "LeggedRobot", args: Arguments, o
     groups = loaded.runner.alg.policy.actor_model.groups
     facts = describe_training(args.existing_run, loaded.checkpoint, args.cfg, loaded.env_steps, flags.licence)
     description = contract_json(read_contract(onnx.with_suffix(".json")))
-    size = write_page(path, gather_robot(env, args.cfg.env, onnx, description, groups, facts), flags.page_add)
+    size = write_page(
+        path, gather_robot(env, args.cfg.env, onnx.read_bytes(), description, groups, facts), flags.page_add
+    )
     return f"page: {path} ({size / 1e6:.1f} MB; open it in a browser)"
 
 

@@ -131,8 +131,7 @@ def train(args: Arguments, own: Any, launch: Launch, collective: "Collective") -
     for line in lines if is_first else ():
         print_line(line)
     if page is not None:
-        with usage_errors():
-            page.start(run, describe_page(cfg, run, runner.current_learning_iteration))
+        page.start(run, describe_page(cfg, run, runner.current_learning_iteration))
     code, last_lines = learn(runner, cfg, launch, videos)
     if page is not None:
         page.end("; ".join(last_lines))

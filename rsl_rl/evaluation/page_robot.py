@@ -32,15 +32,15 @@ _LEVELS = 4  # rows of tiles in a page
 def gather_robot(
     env: LeggedRobot,
     trained: LeggedRobotConfig,
-    onnx: Path,
+    onnx: bytes,
     description: Mapping[str, Any],
     groups: Sequence[str],
     facts: Mapping[str, str],
 ) -> PageRobot:
     """Return the robot of a page; a policy or an actuator that a page cannot run is a ValueError.
 
-    ``trained`` is the task with the noise of the training. ``onnx`` is the exported policy, ``description`` its
-    contract; ``groups`` are the observation groups that it reads.
+    ``trained`` is the task with the noise of the training. ``onnx`` is the content of the exported policy,
+    ``description`` its contract; ``groups`` are the observation groups that it reads.
     """
     _check(description)
     cfg = env.cfg
@@ -53,7 +53,7 @@ def gather_robot(
         name=str(description["task"]),
         model=model,
         assets={name: pack(content) for name, content in assets.items()},
-        onnx=pack(onnx.read_bytes()),
+        onnx=pack(onnx),
         timestep=cfg.sim.dt,
         substeps=cfg.sim.decimation,
         contact_impedance=cfg.sim.contact_impedance,

@@ -9,12 +9,12 @@ import warnings
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
-import onnx
+import onnxscript  # noqa: F401  (torch.onnx needs it)
 import torch
-from onnxscript import ir  # torch.onnx needs the package too
 from torch import Tensor, nn
 
 from rsl_rl.exporters.policy_module import example_inputs, output_names, policy_module
+from rsl_rl.exporters.quick_onnx import metadata_entry
 from rsl_rl.modules.policy import ActorCritic
 from rsl_rl.utils.files import atomic_write, make_folder
 
@@ -31,29 +31,8 @@ def export_onnx(policy: ActorCritic, path: Path, metadata: Optional[Mapping[str,
     Each entry of ``metadata`` becomes a metadata property of the model, as JSON. Behind them are network_sha256, the
     checksum of the model without properties, and sha256, that of the file before it.
     """
-    return OnnxGraph(policy).write(policy, path, metadata)
-
-
-class OnnxGraph:
-    """The graph of a policy, for policies whose networks have the same shape: tracing takes a second of processor time,
-    and writing with other weights a few hundredths of one."""
-
-    def __init__(self, policy: ActorCritic):
-        module = policy_module(policy)
-        self._program = _trace(module, example_inputs(module), output_names(module))
-        self._traced = self._program.model_proto
-
-    def write(self, policy: ActorCritic, path: Path, metadata: Optional[Mapping[str, Any]] = None) -> Path:
-        """Write a policy with such networks; the bytes are those of :func:`export_onnx`."""
-        weights = policy_module(policy).state_dict()
-        model = onnx.ModelProto()
-        model.CopyFrom(self._traced)
-        for initializer in model.graph.initializer:
-            if initializer.name in weights:
-                initializer.raw_data = weights[initializer.name].numpy().tobytes()
-        program = self._program
-        program.model = ir.from_proto(model)
-        return _write(program, path, metadata)
+    module = policy_module(policy)
+    return export_module(module, example_inputs(module), output_names(module), path, metadata)
 
 
 def export_module(
@@ -64,11 +43,7 @@ def export_module(
     metadata: Optional[Mapping[str, Any]] = None,
 ) -> Path:
     """Write any module as one ONNX file, see :func:`export_onnx`; ``inputs`` are examples by name, in order."""
-    return _write(_trace(module.cpu().eval(), inputs, outputs), path, metadata)
-
-
-def _write(program: Any, path: Path, metadata: Optional[Mapping[str, Any]]) -> Path:
-    """Fold the constants of a traced program, and write it with metadata and checksums."""
+    program = _trace(module.cpu().eval(), inputs, outputs)
     program.optimize()
     for node in program.model.graph:
         node.metadata_props.clear()  # names of source files on this machine
@@ -77,7 +52,8 @@ def _write(program: Any, path: Path, metadata: Optional[Mapping[str, Any]]) -> P
         program.model.metadata_props[name] = json.dumps(value)
     content = program.model_proto.SerializeToString()
     make_folder(path.parent)
-    atomic_write(path, content + _checksum_entry(content))
+    checksum = hashlib.sha256(content).hexdigest()
+    atomic_write(path, content + metadata_entry("sha256", json.dumps(checksum)))
     return path
 
 
@@ -103,12 +79,3 @@ def _trace(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[st
         logger.setLevel(level)
     assert program is not None
     return program
-
-
-def _checksum_entry(content: bytes) -> bytes:
-    """Return the metadata property with the SHA-256 of a model, in the protobuf format.
-
-    ``metadata_props`` is field 14 of a model; key and value are its fields 1 and 2.
-    """
-    entry = b"\x0a\x06sha256\x12\x42" + json.dumps(hashlib.sha256(content).hexdigest()).encode()
-    return b"\x72" + bytes([len(entry)]) + entry

@@ -27,19 +27,24 @@ from rsl_rl.utils.files import atomic_write, make_folder
 class Mean(nn.Module):
     """The first half [..., A] of a mean and a standard deviation [..., 2A]."""
 
+    def __init__(self, num_actions: int):
+        super().__init__()
+        self.num_actions = num_actions
+
     def forward(self, x: Tensor) -> Tensor:
-        return x.chunk(2, dim=-1)[0]
+        return x[..., : self.num_actions]
 
 
 class BetaMean(nn.Module):
     """The mean [..., A] of beta distributions with outputs [..., 2A]."""
 
-    def __init__(self) -> None:
+    def __init__(self, num_actions: int) -> None:
         super().__init__()
+        self.num_actions = num_actions
         self.low, self.width = Beta.low, Beta.high - Beta.low
 
     def forward(self, x: Tensor) -> Tensor:
-        alpha, beta = (1.0 + F.softplus(x)).chunk(2, dim=-1)
+        alpha, beta = (1.0 + F.softplus(x)).split(self.num_actions, dim=-1)
         return self.low + self.width * alpha / (alpha + beta)
 
 
@@ -53,9 +58,9 @@ class Choice(nn.Module):
 def action_layers(family: DistributionFamily) -> List[nn.Module]:
     """Return the layers after an actor of a distribution family; none for a Gaussian whose mean are the outputs."""
     if isinstance(family, StateDependentGaussianFamily):
-        return [Mean()]
+        return [Mean(family.num_actions)]
     if isinstance(family, BetaFamily):
-        return [BetaMean()]
+        return [BetaMean(family.num_actions)]
     return [Choice()] if isinstance(family, CategoricalFamily) else []
 
 

@@ -21,7 +21,8 @@ from rsl_rl.modules import ActorCritic
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
-from rsl_rl.exporters.onnx import OnnxGraph, export_onnx  # noqa: E402
+from rsl_rl.exporters.onnx import export_onnx  # noqa: E402
+from rsl_rl.exporters.quick_onnx import quick_onnx  # noqa: E402
 
 NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (8,), "actor_obs_normalization": True}
 SYMMETRIC_NETS = {"actor_hidden_dims": (16, 8), "critic_hidden_dims": (8,)}
@@ -114,20 +115,18 @@ def test_files_act_like_the_policy_over_a_real_rollout_with_resets(name, tmp_pat
     assert resets > 0 and actions.abs().max() > 0.05
 
 
-def test_graph_of_another_policy_gives_the_same_bytes(tmp_path):
-    mirrors = {
-        "actor_mirror": ((1, 0, 2), (1.0, 1.0, -1.0)),
-        "critic_mirror": ((1, 0, 2), (1.0, 1.0, -1.0)),
-        "action_mirror": ((1, 0), (-1.0, -1.0)),
-    }
-    cfg = SymmetricActorCriticRecurrentConfig(rnn_type="gru", rnn_hidden_size=4, **SYMMETRIC_NETS, **mirrors)
-    first, second = (cfg.build(3, 3, 2) for _ in range(2))
-    written = OnnxGraph(first).write(second, tmp_path / "a.onnx", {"task": "t"}).read_bytes()
-    assert written == export_onnx(second, tmp_path / "b.onnx", {"task": "t"}).read_bytes()
+@pytest.mark.parametrize("length", [1, 127, 128, 20_000])
+def test_quick_file_holds_the_metadata_of_any_length(length, tmp_path):
+    policy = POLICIES["gru"].build(5, 5, 3)
+    metadata = {"task": "w" * length, "a name of more than one hundred and twenty seven bytes" * 3: [1.5, None]}
+    (tmp_path / "a.onnx").write_bytes(quick_onnx(policy, metadata))
+    session = onnxruntime.InferenceSession(str(tmp_path / "a.onnx"), providers=["CPUExecutionProvider"])
+    stored = session.get_modelmeta().custom_metadata_map
+    assert {name: json.loads(value) for name, value in stored.items()} == metadata
+    assert [x.name for x in session.get_inputs()] == ["obs", "h_in"]
 
 
 def test_file_names_no_place_of_this_machine(root, tmp_path):
-    from rsl_rl.exporters.onnx import export_onnx
 
     content = export_onnx(POLICIES["gru"].build(5, 5, 3), tmp_path / "policy.onnx").read_bytes()
     assert str(root).encode() not in content and b"site-packages" not in content and b"Linear" not in content
@@ -135,7 +134,7 @@ def test_file_names_no_place_of_this_machine(root, tmp_path):
 
 def test_inputs_outputs_and_metadata_are_in_the_file(tmp_path):
     policy = POLICIES["lstm of two layers"].build(5, 5, 3)
-    from rsl_rl.exporters.onnx import OPSET, export_onnx
+    from rsl_rl.exporters.onnx import OPSET
 
     metadata = {"task": "walk", "joint_names": ["hip", "knee"], "action_scale": 0.25}
     path = export_onnx(policy, tmp_path / "new" / "policy.onnx", metadata)

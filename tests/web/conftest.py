@@ -27,7 +27,7 @@ def go2():
 
     def gather(folder: Path):
         onnx = Path(shutil.copy(Path(__file__).with_name("go2_flat.onnx"), folder / "policy.onnx"))
-        return gather_robot(env, flat_task(), onnx, open_onnx(onnx)[0], ("policy",), {"Task": "go2_flat"})
+        return gather_robot(env, flat_task(), onnx.read_bytes(), open_onnx(onnx)[0], ("policy",), {"Task": "go2_flat"})
 
     return gather
 

@@ -84,10 +84,12 @@ def evaluate(tmp_path_factory):
 
 
 def compare(policies, evaluate, folder):
-    """Compare the evaluator with onnxruntime over some steps; weights are larger than at the start of a training."""
+    """Compare the evaluator with onnxruntime over some steps, for exported files and those of the page of a training;
+    weights are larger than at the start of a training."""
     import torch
 
     from rsl_rl.exporters.onnx import export_onnx
+    from rsl_rl.exporters.quick_onnx import quick_onnx
 
     obs = np.random.default_rng(0).normal(scale=2.0, size=(STEPS, NUM_OBS)).astype(np.float32)
     requests, expected = [], []
@@ -106,11 +108,14 @@ def compare(policies, evaluate, folder):
             action, *after = session.run(None, {"obs": row[None], **states})
             states = dict(zip(states, after))
             actions.append(action[0])
-        requests.append({"path": str(path), "steps": obs.tolist(), "states": list(shapes.values())})
-        expected.append(np.array(actions))
-    for name, actual, wanted in zip(policies, evaluate(requests), expected):
-        assert np.ptp(wanted, axis=0).max() > 0.05, name  # the actions depend on the observations
-        np.testing.assert_allclose(actual, wanted, atol=TOLERANCE, err_msg=name)
+        assert np.ptp(actions, axis=0).max() > 0.05, name  # the actions depend on the observations
+        quick = folder / f"{name}, quick.onnx"
+        quick.write_bytes(quick_onnx(policy, {}))
+        for file in (path, quick):
+            requests.append({"path": str(file), "steps": obs.tolist(), "states": list(shapes.values())})
+            expected.append(np.array(actions))
+    for request, actual, wanted in zip(requests, evaluate(requests), expected):
+        np.testing.assert_allclose(actual, wanted, atol=TOLERANCE, err_msg=request["path"])
 
 
 def test_network_of_every_kind_acts_like_onnxruntime(evaluate, tmp_path):
