@@ -144,7 +144,7 @@ def actuator(folder):
     model = ROOT / description["simulation"]["model"]
     log = folder / "backlash.csv"
     found = design(description, model, 24.0, limits=Limits(amplitude=0.5), candidates=2, seed=1)
-    log_excitation(BacklashRobot(description, rng), found.targets, found.period, log)
+    log_excitation(BacklashRobot(description, rng, True), found.targets, found.period, log)
     result = train_actuator([read_recording(log, description)], description, progress=print)
     print(json.dumps({"held_out": result.held_out, "ratio": result.held_out["PD"] / result.held_out["network"]}))
 

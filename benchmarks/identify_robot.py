@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -153,24 +154,43 @@ class HiddenRobot:
         return rotation[8] < math.cos(1.0)
 
 
+class Motors(NamedTuple):
+    """Motors with an inertia of their own, friction, and gears with backlash."""
+
+    backlash: float = 0.015  # [rad]
+    dry_friction: float = 0.03  # share of the torque limit
+    viscous_friction: float = 0.15  # [N m s/rad]
+    inertia: float = 0.012  # seen at the joint [kg m^2]
+    strength: float = 0.9  # torque per commanded torque
+    delay: float = 0.004  # of the targets [s]
+
+
+NEW = Motors()
+WORN = Motors(0.03, 0.06, 0.3, 0.02, 0.65, 0.015)
+"""Motors of a robot that walks badly with policies for perfect ones."""
+
+_GEAR = 400.0, 0.6
+"""Stiffness [N m/rad] and damping [N m s/rad] of a gear whose teeth touch."""
+
+
 class BacklashRobot(HiddenRobot):
-    """A robot on a stand whose motors have an inertia of their own, friction, and gears with backlash.
+    """A robot whose motors are of the class :class:`Motors`.
 
     The encoders are on the motors' side. The measured torque is the one that the link gets.
     """
 
-    def __init__(self, description, rng, backlash=0.015, stiffness=400.0, damping=0.6):
+    def __init__(self, description, rng, fixed, motors=NEW):
         joints = len(description["joint_names"])
         limit = np.array(description["torque_limits"])
         nothing = {
             name: np.zeros(joints) for name in ("armature", "viscous_friction", "joint_friction", "encoder_offset")
         }
-        own = {"motor_strength": np.full(joints, 0.9), "torque_limit": limit}
-        delays = {"action_delay": np.array([0.004]), "sensing_delay": np.zeros(1)}
+        own = {"motor_strength": np.full(joints, motors.strength), "torque_limit": limit}
+        delays = {"action_delay": np.array([motors.delay]), "sensing_delay": np.zeros(1)}
+        load = {"payload": np.zeros(1), "trunk_com": np.zeros(3), "friction": np.array([0.8])}
         self._motor = np.zeros((2, joints))
-        super().__init__(description, {**nothing, **own, **delays}, rng, True)
-        self.inertia, self.dry, self.viscous = 0.012, 0.03 * limit[self._order], 0.15
-        self._gear = backlash, stiffness, damping
+        super().__init__(description, {**nothing, **own, **delays, **load}, rng, fixed)
+        self._motors, self._dry = motors, motors.dry_friction * limit[self._order]
         self._gains = [np.array(description[name])[self._order] for name in ("stiffness", "damping")]
         self._limit = limit[self._order]
         self.model.actuator_gainprm[:, 0] = 1.0
@@ -186,19 +206,20 @@ class BacklashRobot(HiddenRobot):
 
     def step(self, targets, seconds):
         self._arriving.append((self.steps + round(self.hidden["action_delay"][0] / STEP), np.asarray(targets)))
-        backlash, stiffness, damping = self._gear
+        motors, (stiffness, damping) = self._motors, _GEAR
         for _ in range(round(seconds / STEP)):
             while self._arriving and self._arriving[0][0] <= self.steps:
                 self._held = self._arriving.pop(0)[1]
             angle, speed = self._motor
             twist = angle - self.data.qpos[self._pos]
-            beyond = twist - np.clip(twist, -backlash / 2, backlash / 2)
+            beyond = twist - np.clip(twist, -motors.backlash / 2, motors.backlash / 2)
             spring = stiffness * beyond + damping * (speed - self.data.qvel[self._vel]) * (beyond != 0)
             self._transmitted = spring
             asked = self._gains[0] * (self._held - angle) - self._gains[1] * speed
-            torque = 0.9 * np.clip(asked, -self._limit, self._limit) - self.viscous * speed - spring
-            new = speed + STEP * torque / self.inertia
-            slowing = STEP * self.dry / self.inertia
+            given = motors.strength * np.clip(asked, -self._limit, self._limit)
+            torque = given - motors.viscous_friction * speed - spring
+            new = speed + STEP * torque / motors.inertia
+            slowing = STEP * self._dry / motors.inertia
             new = np.sign(new) * np.maximum(0.0, np.abs(new) - slowing)
             self._motor = np.stack((angle + STEP * new, new))
             self.data.ctrl[:] = spring
