@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ _COARSE = 0.005  # physics step of the first iterations [s]
 _STAND_SECONDS, _FLOOR_SECONDS = 8.0, 0.2  # longest piece
 _FLOOR_PIECES, _MOST_STAND_SECONDS = 40, 40.0  # that are used
 _MOST_UNEXPLAINED = 0.35  # of the motion of the joints
+
+
+Sets = List[Tuple[Worlds, List[Piece]]]
 
 
 class Estimate(NamedTuple):
@@ -89,34 +92,41 @@ def identify(
     for recording, chosen in zip(recordings, supports):
         progress(f"{recording.name}: {recording.seconds:.1f} s on the {chosen}")
 
-    def sets_with(step: float, longest: float, x: Optional[np.ndarray]) -> List[Tuple[Worlds, List[Piece]]]:
+    on_floor = "floor" in supports
+
+    def sets_with(step: float, longest: float) -> Sets:
         sets = []
         for recording, chosen in zip(recordings, supports):
             worlds = Worlds(model_path, description, layout, chosen == "stand", step)
             if chosen == "stand":
                 worlds.with_gravity(_gravity_of(recording))
-            pieces = pieces_of(recording, chosen == "stand", longest)
-            sets.append((worlds, pieces if x is None else explained(worlds, pieces, x, _FLOOR_PIECES)))
+            sets.append((worlds, pieces_of(recording, chosen == "stand", longest)))
         return sets
 
     def tell(stage: str) -> Callable[[float], None]:
         return lambda error: progress(f"{stage}: residual {error:.2f} (1: the noise of a Go2's sensors)")
 
-    sets = sets_with(_COARSE, 0.5 * _FLOOR_SECONDS, None)
-    x = _with_delay(sets, layout)
-    fixed = [one for one in sets if one[0].on_stand]
-    if fixed and "floor" in supports:
-        x = fit(fixed, x, layout.least, 5, 0.03, tell("on the stand, coarse steps")).x
-    sets = [(worlds, explained(worlds, pieces, x, _FLOOR_PIECES)) for worlds, pieces in sets]
-    result = fit(sets, x, layout.least, 6, 0.03, tell("coarse steps"))
+    def repeated(every: Sets, x: np.ndarray, iterations: int, converged: float, stage: str) -> Tuple[Sets, Fit]:
+        for _ in range(2 if on_floor else 1):  # feet that land hold start states in wrong places: look for them again
+            chosen = [explained(worlds, pieces, x, _FLOOR_PIECES) for worlds, pieces in every]
+            sets = [(worlds, pieces) for (worlds, _), (pieces, _) in zip(every, chosen)]
+            result = fit(sets, x, layout.least, iterations, converged, [states for _, states in chosen], tell(stage))
+            x = result.x
+        return sets, result
+
+    every = sets_with(_COARSE, 0.5 * _FLOOR_SECONDS)
+    x = _with_delay(every, layout)
+    fixed = [one for one in every if one[0].on_stand]
+    if fixed and on_floor:
+        x = fit(fixed, x, layout.least, 5, 0.03, progress=tell("on the stand, coarse steps")).x
+    sets, result = repeated(every, x, 6, 0.005 if on_floor else 0.03, "coarse steps")
     _require_explained(sets, result, 1.5 * _MOST_UNEXPLAINED)
     x = _with_limits(sets, layout, result)
     if not np.array_equal(x, result.x):
-        result = fit(sets, x, layout.least, 4, 0.03, tell("with limits of the torque"))
+        result = fit(sets, x, layout.least, 4, 0.03, result.states, tell("with limits of the torque"))
         x = _without_idle_limits(sets, layout, result)
-    sets = sets_with(STEP, _FLOOR_SECONDS, x)
-    result = fit(sets, x, layout.least, 3, 0.002, tell("fine steps"))
-    moved = _moved(layout, result.x - x) if "floor" in supports else np.zeros(len(x))
+    sets, result = repeated(sets_with(STEP, _FLOOR_SECONDS), x, 5 if on_floor else 3, 0.002, "fine steps")
+    moved = _moved(layout, result.x - x) if on_floor else np.zeros(len(x))
     traces, errors = _traces(sets, result, layout)
     _require_explained(sets, result, _MOST_UNEXPLAINED)
     estimates = _estimates(layout, result, moved, recordings, supports, _peak(sets, layout, result.x))
@@ -136,7 +146,7 @@ def pieces_of(recording: Recording, on_stand: bool, longest: float = _FLOOR_SECO
         count = max(1, int(np.ceil(seconds / longest)) if on_stand else int(seconds / longest))
         edges = np.linspace(first, end - 1, count + 1).astype(int)
         pieces += [Piece(recording, int(a), int(b) + 1) for a, b in zip(edges[:-1], edges[1:]) if b - a >= 4]
-    most = max(1, int(_MOST_STAND_SECONDS / longest)) if on_stand else 2 * _FLOOR_PIECES
+    most = max(1, int(_MOST_STAND_SECONDS / longest)) if on_stand else 3 * _FLOOR_PIECES // 2
     if len(pieces) > most:
         pieces = [pieces[i] for i in np.linspace(0, len(pieces) - 1, most).astype(int)]
     return pieces
