@@ -5,6 +5,7 @@ import csv
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -15,9 +16,10 @@ from rsl_rl.config.identified import read_identified
 from rsl_rl.contracts import Contract, write_contract
 from rsl_rl.hardware.identification import identify, read_recording
 from rsl_rl.hardware.identification.excitation import Limits, design
+from rsl_rl.hardware.identification.fit import Fit, fit
 from rsl_rl.hardware.identification.parameters import layout_of
 from rsl_rl.hardware.identification.report import report_html
-from rsl_rl.hardware.identification.simulation import Piece, Worlds, on_stand_model
+from rsl_rl.hardware.identification.simulation import NOISE, Piece, Prediction, Worlds, on_stand_model
 
 LEG = """
 <body name="{0}_thigh" pos="0 {1} 0">
@@ -293,3 +295,59 @@ def test_stiffness_of_a_contract_with_other_gains_changes_what_is_found(robot):
     found = identify([recording], softer, folder / "robot.xml", support="stand")
     strengths = [one.value for one in found.of("motor_strength")]
     np.testing.assert_allclose(np.multiply(strengths, 0.8), HIDDEN["motor_strength"], rtol=0.06)
+
+
+def test_covariance_of_residuals_that_depend_on_each_other_is_the_spread_of_estimates_without_a_block():
+    rng = np.random.default_rng(1)
+    blocks = [rng.normal(size=(20, 3)) for _ in range(8)]
+    answers = [a @ [0.5, -0.3, 0.2] + rng.normal() + 0.1 * rng.normal(size=20) for a in blocks]
+
+    def solved(members):
+        whole = sum((blocks[i].T @ blocks[i] for i in members), start=np.eye(3))  # 1: the prior
+        return np.linalg.solve(whole, sum(blocks[i].T @ answers[i] for i in members))
+
+    x = solved(range(8))
+    shares = np.array([a.T @ a for a in blocks])
+    scores = np.array([a.T @ (a @ x - y) for a, y in zip(blocks, answers)])
+    without = np.array([solved([i for i in range(8) if i != left]) for left in range(8)])
+    expected = 7 / 8 * ((without - x) ** 2).sum(axis=0)
+    plain = np.diag(np.linalg.inv(shares.sum(axis=0) + np.eye(3)))
+    covariance = Fit(x, [], shares.sum(axis=0), scores, shares).covariance
+    np.testing.assert_allclose(np.diag(covariance), np.maximum(plain, expected), rtol=1e-9)
+    assert (expected > plain).any()
+
+
+class LinearWorlds:
+    """Pieces on the floor whose residuals are linear in two parameters and two numbers of the start state."""
+
+    on_stand = False
+
+    def __init__(self, rng, truth, pieces, wrong):
+        self.by_parameters, self.by_state = rng.normal(size=(2, pieces, 60, 2))
+        noise = np.where(np.arange(pieces) < wrong, 50.0, 1.0)[:, None] * rng.normal(size=(pieces, 60))
+        self.answers = self.by_parameters @ truth + self.by_state @ [0.3, -0.2] + 0.1 * noise
+
+    def start_states(self, pieces):
+        return [np.zeros(2) for _ in pieces]
+
+    def predict(self, pieces, x, states, by="all"):
+        for piece, state in zip(pieces, states):
+            i = piece.start // 10
+            residual = self.by_parameters[i] @ x + self.by_state[i] @ state - self.answers[i]
+            derivatives = self.by_parameters[i] if by == "all" else np.zeros((60, 0))
+            scale, rows = NOISE["joint_pos"], np.repeat(np.arange(10), 6)
+            yield Prediction(scale * residual, np.zeros(60, int), rows, scale * derivatives, scale * self.by_state[i])
+
+
+def test_fit_counts_pieces_that_are_not_explained_little_and_its_spread_is_honest():
+    recording = SimpleNamespace(time=0.02 * np.arange(200))
+    pieces = [Piece(recording, 10 * i, 10 * i + 10) for i in range(12)]  # type: ignore[arg-type]
+    truth, errors, deviations = np.array([0.7, -0.4]), [], []
+    for seed in range(20):
+        worlds = LinearWorlds(np.random.default_rng(seed), truth, len(pieces), wrong=3)
+        found = fit([(worlds, pieces)], np.zeros(2), np.full(2, -9.0))  # type: ignore[list-item]
+        errors.append(found.x - truth)
+        deviations.append(np.sqrt(np.diag(found.covariance)))
+    assert np.sqrt(np.mean(np.square(errors))) < 0.01
+    assert np.mean(np.abs(errors) < 1.645 * np.array(deviations)) > 0.8
+    assert np.mean(deviations) < 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ _COARSE = 0.005  # physics step of the first iterations [s]
 _STAND_SECONDS, _FLOOR_SECONDS = 8.0, 0.2  # longest piece
 _FLOOR_PIECES, _MOST_STAND_SECONDS = 40, 40.0  # that are used
 _MOST_UNEXPLAINED = 0.35  # of the motion of the joints
+
+
+Sets = List[Tuple[Worlds, List[Piece]]]
 
 
 class Estimate(NamedTuple):
@@ -72,8 +75,9 @@ def identify(
 ) -> Identification:
     """Return the parameters of the robot of a contract from its logs.
 
-    ``support``: whether the trunk was fixed to a "stand" or the robot stood on the "floor"; "auto" tells by which of
-    the two explains each log better. ``progress`` gets lines.
+    What logs on a stand determine is taken as known for those on the floor, which tell it less well. ``support``:
+    whether the trunk was fixed to a "stand" or the robot stood on the "floor"; "auto" tells by which of the two
+    explains each log better. ``progress`` gets lines.
     """
     if description.get("actuator", {"type": "pd"}).get("type", "pd") != "pd":
         raise ValueError(
@@ -81,48 +85,97 @@ def identify(
         )
     replay = Replay(model_path, description, description["joint_names"], 0.0025)
     layout = layout_of(Worlds.nominal_of(replay), dict(description), float(replay.model.body_mass.sum()), per)
-    notes = [note for recording in recordings for note in recording.notes]
     supports = [
         support if support != "auto" else _support_of(recording, model_path, description, layout)
         for recording in recordings
     ]
+    logs: Dict[str, List[Recording]] = {}
     for recording, chosen in zip(recordings, supports):
         progress(f"{recording.name}: {recording.seconds:.1f} s on the {chosen}")
+        logs.setdefault(chosen, []).append(recording)
 
-    def sets_with(step: float, longest: float, x: Optional[np.ndarray]) -> List[Tuple[Worlds, List[Piece]]]:
+    def found_on(chosen: str, layout: Layout) -> Identification:
+        return _identify(logs[chosen], description, model_path, chosen == "stand", layout, progress)
+
+    if len(logs) == 1:
+        return found_on(supports[0], layout)
+    stand = found_on("stand", layout)
+    known = {one.parameter: one.value for one in stand.estimates if one.is_determined}
+    return _joined(layout, stand, found_on("floor", layout.with_known(known)))
+
+
+def _joined(layout: Layout, stand: Identification, floor: Identification) -> Identification:
+    """Return what logs on a stand have determined, and the rest from logs on the floor."""
+    found = {one.parameter: one for one in (*stand.estimates, *floor.estimates)}
+    shares = np.array([len(stand.logs), len(floor.logs)]) / (len(stand.logs) + len(floor.logs))
+
+    def mean(name: str) -> float:
+        return float(np.sqrt(shares @ np.square([getattr(stand, name), getattr(floor, name)])))
+
+    return Identification(
+        stand.joint_names,
+        tuple(found[parameter] for parameter in layout.parameters),
+        stand.logs + floor.logs,
+        stand.supports + floor.supports,
+        mean("error_before"),
+        mean("error_after"),
+        stand.notes + floor.notes,
+        stand.traces + floor.traces,
+    )
+
+
+def _identify(
+    recordings: Sequence[Recording],
+    description: Mapping[str, Any],
+    model_path: Path,
+    on_stand: bool,
+    layout: Layout,
+    progress: Callable[[str], None],
+) -> Identification:
+    """Return the parameters of a layout from logs that are all of a stand or all of the floor."""
+
+    def sets_with(step: float, longest: float) -> Sets:
         sets = []
-        for recording, chosen in zip(recordings, supports):
-            worlds = Worlds(model_path, description, layout, chosen == "stand", step)
-            if chosen == "stand":
+        for recording in recordings:
+            worlds = Worlds(model_path, description, layout, on_stand, step)
+            if on_stand:
                 worlds.with_gravity(_gravity_of(recording))
-            pieces = pieces_of(recording, chosen == "stand", longest)
-            sets.append((worlds, pieces if x is None else explained(worlds, pieces, x, _FLOOR_PIECES)))
+            sets.append((worlds, pieces_of(recording, on_stand, longest)))
         return sets
 
     def tell(stage: str) -> Callable[[float], None]:
         return lambda error: progress(f"{stage}: residual {error:.2f} (1: the noise of a Go2's sensors)")
 
-    sets = sets_with(_COARSE, 0.5 * _FLOOR_SECONDS, None)
-    x = _with_delay(sets, layout)
-    fixed = [one for one in sets if one[0].on_stand]
-    if fixed and "floor" in supports:
-        x = fit(fixed, x, layout.least, 5, 0.03, tell("on the stand, coarse steps")).x
-    sets = [(worlds, explained(worlds, pieces, x, _FLOOR_PIECES)) for worlds, pieces in sets]
-    result = fit(sets, x, layout.least, 6, 0.03, tell("coarse steps"))
+    def repeated(every: Sets, x: np.ndarray, iterations: int, converged: float, stage: str) -> Tuple[Sets, Fit]:
+        for _ in range(1 if on_stand else 2):  # feet that land hold start states in wrong places: look for them again
+            chosen = [explained(worlds, pieces, x, _FLOOR_PIECES) for worlds, pieces in every]
+            sets = [(worlds, pieces) for (worlds, _), (pieces, _) in zip(every, chosen)]
+            result = fit(sets, x, layout.least, iterations, converged, [states for _, states in chosen], tell(stage))
+            x = result.x
+        return sets, result
+
+    where = "" if on_stand else "walking, "
+    every = sets_with(_COARSE, 0.5 * _FLOOR_SECONDS)
+    sets, result = repeated(every, _with_delay(every, layout), 6, 0.03 if on_stand else 0.005, f"{where}coarse steps")
     _require_explained(sets, result, 1.5 * _MOST_UNEXPLAINED)
     x = _with_limits(sets, layout, result)
     if not np.array_equal(x, result.x):
-        result = fit(sets, x, layout.least, 4, 0.03, tell("with limits of the torque"))
+        result = fit(sets, x, layout.least, 4, 0.03, result.states, tell(f"{where}with limits of the torque"))
         x = _without_idle_limits(sets, layout, result)
-    sets = sets_with(STEP, _FLOOR_SECONDS, x)
-    result = fit(sets, x, layout.least, 3, 0.002, tell("fine steps"))
-    moved = _moved(layout, result.x - x) if "floor" in supports else np.zeros(len(x))
+    sets, result = repeated(sets_with(STEP, _FLOOR_SECONDS), x, 3 if on_stand else 5, 0.002, f"{where}fine steps")
+    moved = np.zeros(len(x)) if on_stand else _moved(layout, result.x - x)
     traces, errors = _traces(sets, result, layout)
     _require_explained(sets, result, _MOST_UNEXPLAINED)
-    estimates = _estimates(layout, result, moved, recordings, supports, _peak(sets, layout, result.x))
-    logs = tuple(recording.name for recording in recordings)
-    names = tuple(description["joint_names"])
-    return Identification(names, estimates, logs, tuple(supports), *errors, tuple(notes), traces)
+    supports = ("stand" if on_stand else "floor",) * len(recordings)
+    return Identification(
+        tuple(description["joint_names"]),
+        _estimates(layout, result, moved, recordings, supports, _peak(sets, layout, result.x)),
+        tuple(recording.name for recording in recordings),
+        supports,
+        *errors,
+        tuple(note for recording in recordings for note in recording.notes),
+        traces,
+    )
 
 
 def pieces_of(recording: Recording, on_stand: bool, longest: float = _FLOOR_SECONDS) -> List[Piece]:
@@ -136,7 +189,7 @@ def pieces_of(recording: Recording, on_stand: bool, longest: float = _FLOOR_SECO
         count = max(1, int(np.ceil(seconds / longest)) if on_stand else int(seconds / longest))
         edges = np.linspace(first, end - 1, count + 1).astype(int)
         pieces += [Piece(recording, int(a), int(b) + 1) for a, b in zip(edges[:-1], edges[1:]) if b - a >= 4]
-    most = max(1, int(_MOST_STAND_SECONDS / longest)) if on_stand else 2 * _FLOOR_PIECES
+    most = max(1, int(_MOST_STAND_SECONDS / longest)) if on_stand else 3 * _FLOOR_PIECES // 2
     if len(pieces) > most:
         pieces = [pieces[i] for i in np.linspace(0, len(pieces) - 1, most).astype(int)]
     return pieces
@@ -171,8 +224,11 @@ def _some(sets: Sequence[Tuple[Worlds, List[Piece]]]) -> List[Tuple[Worlds, List
 
 def _with_delay(sets: Sequence[Tuple[Worlds, List[Piece]]], layout: Layout) -> np.ndarray:
     """Return nominal parameters with the delay that explains the joints best."""
-    delay = layout.indices("action_delay")[0]
-    x, spread = np.zeros(len(layout.parameters)), layout.parameters[delay].spread
+    x = np.zeros(len(layout.parameters))
+    if not layout.indices("action_delay"):  # it is known
+        return x
+    (delay,) = layout.indices("action_delay")
+    spread = layout.parameters[delay].spread
     tried = {seconds: _joint_errors(_some(sets), _with(x, [delay], seconds / spread)).sum() for seconds in _DELAYS}
     return _with(x, [delay], min(tried, key=lambda seconds: tried[seconds]) / spread)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -85,11 +85,23 @@ class Layout:
     """The parameters of a fit, and the numbers of the robot that they stand for."""
 
     parameters: Tuple[Parameter, ...]
-    sizes: Dict[str, int]
+    numbers: Dict[str, np.ndarray]
+    """Numbers of each kind [size]; those that no parameter stands for are known."""
+
+    def with_known(self, known: Mapping[Parameter, float]) -> Layout:
+        """Return the layout in which some parameters are known, so that they are not estimated."""
+        numbers = {kind: values.copy() for kind, values in self.numbers.items()}
+        for parameter, value in known.items():
+            numbers[parameter.kind][list(parameter.places)] = value
+        return Layout(tuple(one for one in self.parameters if one not in known), numbers)
+
+    @property
+    def sizes(self) -> Dict[str, int]:
+        return {kind: len(values) for kind, values in self.numbers.items()}
 
     def values(self, x: np.ndarray) -> Dict[str, np.ndarray]:
         """Return the numbers of each kind [size] of scaled parameters [P]; zero is nominal."""
-        out = {kind: np.zeros(size) for kind, size in self.sizes.items()}
+        out = {kind: values.copy() for kind, values in self.numbers.items()}
         for parameter, number in zip(self.parameters, x):
             value = max(parameter.least, parameter.nominal + parameter.spread * number)
             out[parameter.kind][list(parameter.places)] = value
@@ -144,4 +156,4 @@ def layout_of(nominal: Dict[str, np.ndarray], description: Dict[str, Any], mass:
             elif kind in ("motor_strength", "torque_limit", "friction"):
                 low = 0.05 * value
             parameters.append(Parameter(kind, name, value, float(spread), float(low), float(useful), tuple(own)))
-    return Layout(tuple(parameters), {kind: len(values) for kind, values in nominal.items()})
+    return Layout(tuple(parameters), dict(nominal))

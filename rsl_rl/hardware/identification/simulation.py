@@ -38,18 +38,19 @@ NOISE = {
     "base_ang_vel": 0.05,
     "rotation": 0.01,
     "base_lin_vel": 0.05,
-    "height": 0.006,
+    "height": 0.03,
 }
 """The channels that are compared, and standard deviations to begin with [rad, rad/s, m/s, m]. "rotation" is the
 rotation vector from the measured to the simulated orientation; "height" is that of the trunk at the start of a piece
-over the one with the lowest foot on the floor."""
+over the one with the lowest foot on the floor. It is a rough hint: all feet may be in the air, and the offsets of the
+encoders are in it."""
 
 CHANNELS = tuple(NOISE)
 
-_CHANGE = 0.02
-"""Change of a scaled parameter for a difference quotient."""
+_CHANGE = {"stand": 0.02, "floor": 0.2}
+"""Change of a scaled parameter for a difference quotient. Feet that land make the motion rough on a smaller scale."""
 
-_CHANGES = {"position": 1e-3, "velocity": 1e-2}
+_CHANGES = {"stand": (1e-3, 1e-2), "floor": (4e-3, 1e-1)}
 """Changes of a start state [rad, m], [rad/s, m/s]."""
 
 _CHUNK = 100_000_000
@@ -92,6 +93,7 @@ class Worlds:
     ):
         names = list(description["joint_names"])
         self.layout, self.on_stand, self.step = layout, on_stand, step
+        self._change = _CHANGE["stand" if on_stand else "floor"]
         self._replay = Replay(model_path, description, names, step)  # knows the floor, and checks the joints
         self.model = on_stand_model(model_path) if on_stand else mujoco.MjModel.from_xml_path(str(model_path))
         self.model.opt.timestep = step
@@ -200,7 +202,7 @@ class Worlds:
         changed = [x]
         for world in self._parameter_worlds if by == "all" else ():
             other = x.copy()
-            other[world] += _CHANGE
+            other[world] += self._change
             changed.append(other)
         values = [self.layout.values(one) for one in changed]
         models = [self._model(one) for one in values]
@@ -215,7 +217,7 @@ class Worlds:
             yield self._prediction(piece, self._simulate(piece, jobs), len(changed), by)
 
     def _state_changes(self) -> np.ndarray:
-        position, velocity = _CHANGES["position"], _CHANGES["velocity"]
+        position, velocity = _CHANGES["stand" if self.on_stand else "floor"]
         joints = [position] * self.num_joints + [velocity] * self.num_joints
         return np.array(joints + ([] if self.on_stand else [position] * 4 + [velocity] * 6))
 
@@ -234,7 +236,7 @@ class Worlds:
             of_joints = name.startswith("joint")
             jacobian = np.zeros((*value.shape, len(layout.parameters) if by == "all" else 0))
             for world, other in zip(self._parameter_worlds, simulated[1:num_models]):
-                change = (other - simulated[0]) / _CHANGE
+                change = (other - simulated[0]) / self._change
                 for i in world:
                     own = self._moved_by(i) if of_joints else slice(None)
                     jacobian[:, own, i] = change[:, own]
