@@ -4,10 +4,10 @@
     python -m benchmarks.actuator_transfer --table
 
 The robot has motors with an inertia and friction of their own, and gears with backlash (WORN in
-benchmarks/identify_robot.py). `rsl-rl train-actuator` trains the network from a log of 24 s on a stand. Policies are
-trained with the PD loops of the task and with the network, with equal samples; each walks on the robot with commands as
-JoystickCommands draws them. Failures are those of `rsl-rl evaluate --joystick`. Results are appended to --folder, and
-what is there is left out.
+benchmarks/identify_robot.py). `rsl-rl train-actuator` trains the network from a log of 24 s on a stand and one of 60 s
+of walking, for the legs of a robot on a stand carry nothing. Policies are trained with the PD loops of the task and
+with the network, with equal samples; each walks on the robot with commands as JoystickCommands draws them. Failures are
+those of `rsl-rl evaluate --joystick`. Results are appended to --folder, and what is there is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from benchmarks.identify import POLICY
-from benchmarks.identify_robot import ROOT, WORN, BacklashRobot, log_excitation
+from benchmarks.identify_robot import ROOT, WORN, BacklashRobot, log_excitation, log_loaded_walk
 from deploy.onnx_policy import Policy, PolicyStoppedError, open_onnx
 from rsl_rl.evaluation.endurance import FAILURES, FailureJudge
 from rsl_rl.hardware.identification.excitation import Limits, design
@@ -33,15 +33,17 @@ VARIANTS = ("PD", "network")
 
 
 def prepare(folder):
-    """Write the network of the robot's motors, trained from a log on a stand."""
+    """Write the network of the robot's motors, trained from a log on a stand and one of walking."""
     out = folder / "actuator.yaml"
     if not out.is_file():
-        description, _ = open_onnx(POLICY)
-        model, log = ROOT / description["simulation"]["model"], folder / "backlash.csv"
+        description, network = open_onnx(POLICY)
+        model, stand, walking = ROOT / description["simulation"]["model"], folder / "stand.csv", folder / "walk.csv"
         found = design(description, model, 24.0, limits=Limits(amplitude=0.5), candidates=2, seed=1)
-        robot = BacklashRobot(description, np.random.default_rng(40), True, WORN)
-        log_excitation(robot, found.targets, found.period, log)
-        rsl_rl("train-actuator", str(log), "--contract", str(POLICY.with_suffix(".json")), "--out", str(out))
+        rng = np.random.default_rng(40)
+        log_excitation(BacklashRobot(description, rng, True, WORN), found.targets, found.period, stand)
+        log_loaded_walk(BacklashRobot(description, rng, False, WORN), network, rng, walking, 60.0, found.period)
+        contract = str(POLICY.with_suffix(".json"))
+        rsl_rl("train-actuator", str(stand), str(walking), "--contract", contract, "--out", str(out))
     return out
 
 

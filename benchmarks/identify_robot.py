@@ -234,30 +234,71 @@ class BacklashRobot(HiddenRobot):
         return {**seen, "joint_torque": getattr(self, "_transmitted", np.zeros(len(self._pos))).copy()}
 
 
+COLUMNS = {"joint_pos": "rad", "joint_vel": "rad/s", "joint_torque": "N m", "target": "rad"}
+
+
+class TorqueLog:
+    """A log with measured torques, written row by row in the robot's order of the joints."""
+
+    def __init__(self, file, joint_names):
+        self._writer = csv.writer(file, lineterminator="\n")
+        header = ["time [s]", "episode", *(f"base_quat.{x}" for x in "wxyz")]
+        header += [f"base_ang_vel.{x} [rad/s]" for x in "xyz"]
+        header += [f"{kind}.{name} [{unit}]" for kind, unit in COLUMNS.items() for name in joint_names]
+        self._writer.writerow(header)
+
+    def write(self, now, episode, seen, targets):
+        names = ("base_quat", "base_ang_vel", "joint_pos", "joint_vel", "joint_torque")
+        parts = (*(seen[name] for name in names), targets)
+        self._writer.writerow([f"{now:.6f}", episode, *(f"{x:.9g}" for part in parts for x in part)])
+
+
 @without_log()
 def log_excitation(robot, targets, period, path):
     """Let a robot on a stand follow targets [T, J], in the policy's order, and write the log."""
-    names = robot.joint_names
-    header = ["time [s]", "episode", *(f"base_quat.{x}" for x in "wxyz"), *(f"base_ang_vel.{x} [rad/s]" for x in "xyz")]
-    header += [f"{kind}.{name} [{unit}]" for kind, unit in COLUMNS.items() for name in names]
     robot.reset()
     with Path(path).open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
+        log = TorqueLog(file, robot.joint_names)
         for row in targets[:, robot._order]:
-            now, seen = robot.steps * STEP, robot.readings()
-            parts = (
-                seen["base_quat"],
-                seen["base_ang_vel"],
-                seen["joint_pos"],
-                seen["joint_vel"],
-                seen["joint_torque"],
-            )
-            writer.writerow([f"{now:.6f}", 1, *(f"{x:.9g}" for part in (*parts, row) for x in part)])
+            log.write(robot.steps * STEP, 1, robot.readings(), row)
             robot.step(row, period)
 
 
-COLUMNS = {"joint_pos": "rad", "joint_vel": "rad/s", "joint_torque": "N m", "target": "rad"}
+def random_commands(rng, description):
+    """Yield velocity commands [3] of a walk, and how long each holds [s]; 15 % are stops."""
+    low, high = np.array(description["command_ranges"]).T
+    while True:
+        yield rng.uniform(low, high) * (rng.random() > 0.15), rng.uniform(1.0, 3.0)
+
+
+@without_log()
+def log_loaded_walk(robot, network, rng, path, seconds, period):
+    """Let a robot walk with random commands, and write its log with torques, a row in each ``period`` [s]."""
+    runner = Policy(robot.description, network, robot.joint_names)
+    now, until, episode = 0.0, 0.0, 1
+    runner.clock = lambda: 100.0 + now
+    commands, rows = random_commands(rng, robot.description), round(runner.control_period / period)
+    robot.reset()
+    with Path(path).open("w", newline="") as file:
+        log = TorqueLog(file, robot.joint_names)
+        while now < seconds:
+            if now >= until:
+                command, held = next(commands)
+                until = now + held
+            seen = robot.readings()
+            try:
+                targets = runner(command=command, **{name: seen[name] for name in seen if name != "joint_torque"})
+            except PolicyStoppedError:
+                targets = None
+            if targets is None or robot.fallen:
+                robot.reset()
+                runner.reset()
+                now, episode = now + 0.5, episode + 1
+                continue
+            for _ in range(rows):
+                log.write(now, episode, robot.readings(), targets)
+                robot.step(targets, period)
+                now += period
 
 
 @without_log()
@@ -266,11 +307,12 @@ def log_walk(robot, network, rng, path, seconds=20.0):
     runner = Policy(robot.description, network, robot.joint_names, log=path)
     runner.clock = lambda: 100.0 + robot_time[0]
     robot_time, falls, until, command = [0.0], 0, 0.0, np.zeros(3)
-    low, high = np.array(robot.description["command_ranges"]).T
+    commands = random_commands(rng, robot.description)
     robot.reset()
     while robot_time[0] < seconds:
         if robot_time[0] >= until:
-            command, until = rng.uniform(low, high) * (rng.random() > 0.15), robot_time[0] + rng.uniform(1.0, 3.0)
+            command, held = next(commands)
+            until = robot_time[0] + held
         seen = {name: value for name, value in robot.readings().items() if name != "joint_torque"}
         try:
             targets = runner(command=command, **seen)
