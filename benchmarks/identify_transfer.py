@@ -5,10 +5,10 @@
     python -m benchmarks.identify_transfer --table
 
 Each hidden robot (benchmarks/identify_robot.py) has weaker motors, friction, a delay and a payload. It is identified
-from a log on a stand and one of walking with the zoo's policy. Three policies are trained with equal samples: with the
-model's numbers ("nominal"), with wide ranges of all parameters ("wide"), and within the intervals found
-("identified"). Each is then evaluated under a joystick on the hidden robot. Results are appended to --folder; what is
-there is left out, so the parts can be run one by one.
+from a log on a stand and one of walking with the zoo's policy. A policy is trained with the model's numbers, and three
+go on from it with equal samples: with the same numbers ("nominal"), with wide ranges of all parameters ("wide"), and
+within the intervals found ("identified"). Each is then evaluated under a joystick on the hidden robot. Results are
+appended to --folder; what is there is left out, so the parts can be run one by one.
 """
 
 from __future__ import annotations
@@ -106,16 +106,23 @@ def rsl_rl(*words):
     return json.loads(last) if last.startswith("{") else {}
 
 
-def measure(number, seed, variant, folder, hours, more):
-    """Train a variant, evaluate it on the hidden robot, and return the numbers."""
-    file = folder / {"nominal": "nominal.yaml", "wide": "wide.yaml"}.get(variant, f"identified_{number}.yaml")
-    name = variant if variant != "identified" else f"identified_{number}"
+def trained(name, seed, file, folder, more):
+    """Return the folder of a training with a file of parameters, which is run if it is not there."""
     run = folder / "logs" / "go2_flat" / f"{name}_{seed}"
-    if not run.exists():  # nominal and wide serve for all robots
-        names = ["--log_root", str(folder / "logs"), "--run_name", f"{name}_{seed}"]
-        rsl_rl("train", "--task", "go2_flat", "--seed", str(seed), "--env.identified", str(file), *names, *more)
+    if not run.exists():
+        place = ["--log_root", str(folder / "logs"), "--run_name", f"{name}_{seed}"]
+        rsl_rl("train", "--task", "go2_flat", "--seed", str(seed), "--env.identified", str(file), *place, *more)
         (made,) = (folder / "logs" / "go2_flat").glob(f"????-??-??_*_{name}_{seed}")
         made.rename(run)
+    return run
+
+
+def measure(number, seed, variant, folder, hours, more):
+    """Train a variant, evaluate it on the hidden robot, and return the numbers."""
+    base = trained("base", seed, folder / "nominal.yaml", folder, more)
+    file = folder / {"nominal": "nominal.yaml", "wide": "wide.yaml"}.get(variant, f"identified_{number}.yaml")
+    name = variant if variant != "identified" else f"identified_{number}"  # nominal and wide serve for all robots
+    run = trained(name, seed, file, folder, ["--init_from", str(base), *more])
     truth = ["--env.identified", str(folder / f"truth_{number}.yaml")]
     place = ["--log_root", str(folder / "logs"), "--load_run", run.name]
     result = rsl_rl("evaluate", "--task", "go2_flat", *place, *truth, "--joystick", "--robot_hours", str(hours))
