@@ -125,7 +125,8 @@ def measure(number, seed, variant, folder, hours, more):
     run = trained(name, seed, file, folder, ["--init_from", str(base), *more])
     truth = ["--env.identified", str(folder / f"truth_{number}.yaml")]
     place = ["--log_root", str(folder / "logs"), "--load_run", run.name]
-    result = rsl_rl("evaluate", "--task", "go2_flat", *place, *truth, "--joystick", "--robot_hours", str(hours))
+    test = ["--joystick", "--robot_hours", str(hours), "--report", "none"]
+    result = rsl_rl("evaluate", "--task", "go2_flat", *place, *truth, *test)
     return {"robot": number, "seed": seed, "variant": variant, "joystick": result.get("joystick", result)}
 
 
