@@ -6,7 +6,7 @@ The task class, configuration, robot and motion are those of nv-tlabs/ASE 28952a
 status is the number of quantities outside their ranges.
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportMissingModuleSource=false
 from __future__ import annotations
 
 import argparse
