@@ -245,6 +245,7 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     "python benchmarks/gym_interface.py --num_envs 512 4096 --cones": "by hand",
     "python gymapi-mujoco/checks/physics.py": "gymapi-mujoco/tests/test_gymapi_physics.py",
     "python gymapi-mujoco/checks/isaacgymenvs.py PATH_OF_ISAACGYMENVS": "by hand",
+    "python gymapi-mujoco/checks/ase.py PATH_OF_ASE": "by hand",
     **{
         f"PYTHONPATH=PATH_OF_THIS_REPOSITORY python tests/compat/probes.py {version}": "tests/compat/test_probes.py"
         for version in (3, 5)

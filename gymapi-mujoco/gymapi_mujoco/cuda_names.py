@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -21,6 +22,8 @@ class _CudaAsCpu(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.Tensor.cuda:
             return args[0]
+        if func in (torch.abs, torch.Tensor.abs) and args and args[0].dtype == torch.bool:
+            return args[0].clone()  # CUDA takes it, the CPU does not
         named = {key: _replaced(value) for key, value in (kwargs or {}).items()}
         if func is torch.device:
             return torch.device(*map(_replaced, args), **named)
@@ -34,6 +37,12 @@ _entered = False
 def are_cpu() -> bool:
     """Return whether CUDA names stand for the CPU in this process."""
     return _entered
+
+
+def _host_memory(device: Any = None) -> Tuple[int, int]:
+    """Return the free and the total memory of the host [bytes]."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
 
 
 def treat_cuda_as_cpu() -> None:
@@ -55,3 +64,4 @@ def treat_cuda_as_cpu() -> None:
     torch.nn.Module.to = module_to  # type: ignore[method-assign]
     torch.nn.Module.cuda = lambda self, device=None: self  # type: ignore[method-assign,assignment]
     torch.load, torch.jit.load = load_to_cpu, jit_load_to_cpu
+    torch.cuda.mem_get_info = _host_memory

@@ -268,6 +268,8 @@ def test_launcher_takes_cuda_names_as_the_cpu_on_request_and_finds_the_repositor
         "assert importlib.util.find_spec('foreign') is None\n"
         "x = torch.zeros(2, device='cuda:0'); y = torch.ones(2).cuda().to('cuda')\n"
         "m = torch.nn.Linear(2, 2).to(torch.device('cuda:0')).cuda()\n"
+        "assert torch.abs(x < 1).all() and (x < 1).abs().dtype is torch.bool and not (x > 1).abs().any()\n"
+        "free, total = torch.cuda.mem_get_info('cuda:0')\nassert 0 < free <= total\n"
         "print(NAME, (m(x) + y).device, isaacgym.__engine__, sys.argv[1:])\n"
     )
     env = {**os.environ, "PYTHONPATH": str(PACKAGE)}

@@ -500,3 +500,48 @@ def test_rollout_of_inference_mode_is_learned_from_outside_of_it():
         loss = (torch.exp(policy.get_actions_log_prob(actions).unsqueeze(-1) - old) * advantages).mean()
         loss.backward()
     assert policy.actor[0].weight.grad.abs().sum() > 0
+
+
+class WithTable(nn.Module):
+    """A normaliser, an actor without noise and rows of a table, as a client that tracks motions exports them."""
+
+    def __init__(self, policy, normalizer, table):
+        super().__init__()
+        self.actor, self.normalizer, self.table = copy.deepcopy(policy.actor), copy.deepcopy(normalizer), table
+
+    def forward(self, obs, time):
+        return self.actor(self.normalizer(obs)), self.table[time.long().squeeze(-1).clamp(max=len(self.table) - 1)]
+
+
+class TableRunner(OnPolicyRunner):
+    """Takes an argument of its own, and writes an ONNX file beside every checkpoint, named for the run folder."""
+
+    def __init__(self, env, train_cfg, log_dir=None, device="cpu", table=None):
+        super().__init__(env, train_cfg, log_dir, device)
+        self.table = table
+
+    def save(self, path, infos=None):
+        super().save(path, infos)
+        if self.logger_type in ["tensorboard"] and self.table is not None:
+            folder = path.split("model")[0]
+            module = WithTable(self.alg.policy, self.obs_normalizer, self.table).to("cpu")
+            inputs = (torch.zeros(1, module.actor[0].in_features), torch.zeros(1, 1))
+            exported(module, inputs, folder + folder.split("/")[-2] + ".onnx")
+
+
+def test_runner_that_exports_in_save_writes_the_policy_of_the_last_file(tmp_path):
+    table, folder = torch.randn(5, 3), tmp_path / "run"
+    env = V2Env()
+    TableRunner(env, v2(), log_dir=str(folder), device="cpu", table=table).learn(3, init_at_random_ep_len=True)
+    player = TableRunner(env, v2(), log_dir=None, device="cpu")
+    player.load(str(folder / "model_2.pt"))
+    assert player.obs_normalizer.count > 0 and player.table is None
+    obs, _ = env.get_observations()
+    session = pytest.importorskip("onnxruntime").InferenceSession(str(folder / "run.onnx"))
+    names = [value.name for value in session.get_inputs()]
+    with torch.inference_mode():
+        want = player.get_inference_policy(device="cpu")(obs)[:1]
+    for time, row in ((1.0, 1), (9.0, 4)):
+        got = session.run(None, dict(zip(names, (obs[:1].numpy(), np.array([[time]], np.float32)))))
+        np.testing.assert_allclose(got[0], want.numpy(), atol=1e-6)
+        np.testing.assert_allclose(got[1], table[row : row + 1].numpy())
