@@ -2,8 +2,10 @@
 
 # pyright: reportAttributeAccessIssue=false
 import csv
+import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +22,8 @@ from rsl_rl.hardware.identification.fit import Fit, fit
 from rsl_rl.hardware.identification.parameters import layout_of
 from rsl_rl.hardware.identification.report import report_html
 from rsl_rl.hardware.identification.simulation import NOISE, Piece, Prediction, Worlds, on_stand_model
+
+identification = importlib.import_module("rsl_rl.hardware.identification.identify")  # the function has this name too
 
 LEG = """
 <body name="{0}_thigh" pos="0 {1} 0">
@@ -159,6 +163,37 @@ def test_identify_names_what_a_log_on_a_stand_cannot_tell(found):
     for label in ("payload", "trunk_com of x", "trunk_com of z", "friction"):
         assert why[label] == "the trunk is fixed in every log"
     assert why["torque_limit of L_hip"].startswith("at most")
+
+
+def test_what_a_stand_determines_is_known_for_the_log_of_a_walk(robot, found, monkeypatch):
+    """The walk estimates the rest only, with the numbers of the stand; the result has each parameter once, in order."""
+    folder, description, _, _ = robot
+    layouts = []
+
+    def found_by(recordings, description, model_path, on_stand, layout, progress):
+        layouts.append(layout)
+        if on_stand:
+            return found
+        rest = [one for one in found.estimates if not one.is_determined]
+        walked = tuple(one._replace(value=one.parameter.nominal + 1.0, is_determined=True, why="") for one in rest)
+        return replace(found, estimates=walked, logs=("walk",), supports=("floor",), error_after=0.3, error_before=0.4)
+
+    supports = iter(("floor", "stand"))
+    monkeypatch.setattr(identification, "_identify", found_by)
+    monkeypatch.setattr(identification, "_support_of", lambda *_: next(supports))
+    log = read_recording(folder / "stand.csv", description)
+    joined = identify([log, log], description, folder / "robot.xml")
+    whole, rest = layouts
+    known = {one.parameter: one.value for one in found.estimates if one.is_determined}
+    assert 0 < len(known) < len(whole.parameters)
+    assert rest.parameters == tuple(one for one in whole.parameters if one not in known)
+    values = rest.values(np.zeros(len(rest.parameters)))
+    for parameter in whole.parameters:
+        assert values[parameter.kind][list(parameter.places)] == known.get(parameter, parameter.nominal)
+    assert [one.parameter for one in joined.estimates] == list(whole.parameters)
+    assert all(one.value == known.get(one.parameter, one.parameter.nominal + 1.0) for one in joined.estimates)
+    assert (joined.logs, joined.supports) == (("stand.csv", "walk"), ("stand", "floor"))
+    assert joined.error_after == pytest.approx(np.sqrt((found.error_after**2 + 0.3**2) / 2))
 
 
 def test_prediction_with_steps_ten_times_as_long_follows_the_motion(robot):
