@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Callable
 
@@ -43,7 +43,7 @@ def main() -> None:
     started = time.time()
     settings = json.loads(line)
     run, training = Path(settings["run"]), PageTraining(**settings["training"])
-    source = cache(lambda: imported.result()(run))
+    source = lru_cache(maxsize=None)(lambda: imported.result()(run))
     server = PageServer(
         socket.socket(fileno=int(sys.argv[1])),
         RequestGuard(settings["token"]),
