@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -23,7 +21,8 @@ import numpy as np
 import torch
 
 from benchmarks.identify import POLICY
-from benchmarks.identify_robot import ROOT, WORN, BacklashRobot, log_excitation, log_loaded_walk
+from benchmarks.identify_robot import WORN, BacklashRobot, log_excitation, log_loaded_walk
+from benchmarks.runs import ROOT, add_result, read_results, rsl_rl, trained
 from deploy.onnx_policy import Policy, PolicyStoppedError, open_onnx
 from rsl_rl.evaluation.endurance import FAILURES, FailureJudge
 from rsl_rl.hardware.identification.excitation import Limits, design
@@ -47,22 +46,14 @@ def prepare(folder):
     return out
 
 
-def rsl_rl(*words):
-    subprocess.run([sys.executable, "-m", "rsl_rl", *words], stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
-
-
-def trained(variant, seed, folder, more):
-    """Return the exported policy of a variant."""
-    run = folder / "logs" / "go2_flat" / f"{variant}_{seed}"
-    if not run.exists():
-        motors = ["--env.identified", str(prepare(folder))] if variant == "network" else []
-        place = ["--log_root", str(folder / "logs"), "--run_name", f"{variant}_{seed}"]
-        rsl_rl("train", "--task", "go2_flat", "--seed", str(seed), *motors, *place, *more)
-        (made,) = (folder / "logs" / "go2_flat").glob(f"????-??-??_*_{variant}_{seed}")
-        made.rename(run)
-    if not (run / "exported" / "policy.onnx").is_file():
+def exported(variant, seed, folder, more):
+    """Return the exported policy of a variant, which is trained if it is not there."""
+    motors = ["--env.identified", str(prepare(folder))] if variant == "network" else []
+    run = trained(variant, seed, folder, *motors, *more)
+    policy = run / "exported" / "policy.onnx"
+    if not policy.is_file():
         rsl_rl("export", "--task", "go2_flat", "--log_root", str(folder / "logs"), "--load_run", run.name)
-    return run / "exported" / "policy.onnx"
+    return policy
 
 
 def draw_command(rng, last, low, high):
@@ -137,7 +128,7 @@ def main():
     args.folder = args.folder.resolve()
     args.folder.mkdir(parents=True, exist_ok=True)
     path = args.folder / "results.jsonl"
-    there = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    there = read_results(path)
     if args.table:
         print("\n".join(table(there)))
         return
@@ -146,12 +137,11 @@ def main():
         for variant in args.variants:
             if (seed, variant) in done:
                 continue
-            policy = trained(variant, seed, args.folder, args.more)
+            policy = exported(variant, seed, args.folder, args.more)
             failures, error = walk(policy, np.random.default_rng([seed, 42]), args.robot_hours)
             result = {"seed": seed, "variant": variant, "robot_hours": args.robot_hours}
             result.update(failures=failures, error=error)
-            with path.open("a") as file:
-                file.write(json.dumps(result) + "\n")
+            add_result(path, result)
             print(json.dumps(result), flush=True)
 
 

@@ -25,7 +25,8 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from benchmarks.identify_robot import ROOT, BacklashRobot, HiddenRobot, draw_hidden, log_excitation, log_walk
+from benchmarks.identify_robot import BacklashRobot, HiddenRobot, draw_hidden, log_excitation, log_walk
+from benchmarks.runs import ROOT, add_result, read_results
 from deploy.onnx_policy import open_onnx
 from rsl_rl.hardware.actuator_network import train_actuator
 from rsl_rl.hardware.identification import identify, read_recording
@@ -98,27 +99,21 @@ def measure(kind, number, description, network, folder):
     }  # fmt: skip
 
 
-def results_of(kind, folder):
-    path = folder / f"{kind}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
-
-
 def run(kind, robots, folder):
     """Measure robots that are not there yet."""
     description, network = open_onnx(POLICY)
-    there = {one["robot"] for one in results_of(kind, folder)}
+    there = {one["robot"] for one in read_results(folder / f"{kind}.jsonl")}
     for number in range(*robots):
         if number in there:
             continue
         result = measure(kind, number, description, network, folder)
-        with (folder / f"{kind}.jsonl").open("a") as file:
-            file.write(json.dumps(result) + "\n")
+        add_result(folder / f"{kind}.jsonl", result)
         print(f"{kind} {number}: {result['cpu_s']:.1f} s of CPU, {result['wall_s']:.1f} s", flush=True)
 
 
 def table(kind, folder):
     """Print coverage and errors by kind of parameter."""
-    results = results_of(kind, folder)
+    results = read_results(folder / f"{kind}.jsonl")
     rows = [(one["mass"], *row) for one in results for row in one["rows"]]
     print(f"\n{kind}: {len(results)} robots; {np.median([one['cpu_s'] for one in results]):.1f} s of CPU each (median)")
     print("| parameter | determined | in the 90 % interval | median error | limit |\n|---|---|---|---|---|")

@@ -17,11 +17,11 @@ import mujoco
 import numpy as np
 
 from benchmarks.doctor_robot import NOISE
+from benchmarks.runs import ROOT
 from deploy.onnx_policy import Policy, PolicyStoppedError
 from rsl_rl.hardware.identification.simulation import on_stand_model
 from rsl_rl.utils.mujoco_model import without_log
 
-ROOT = Path(__file__).resolve().parent.parent
 STEP = 0.00025
 """Physics step [s]."""
 

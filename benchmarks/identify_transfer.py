@@ -17,15 +17,14 @@ from __future__ import annotations
 # (the package mujoco fills its namespace at run time)
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import mujoco
 import numpy as np
 
 from benchmarks.identify import POLICY, excitation
-from benchmarks.identify_robot import ROOT, HiddenRobot, draw_hidden, log_excitation, log_walk
+from benchmarks.identify_robot import HiddenRobot, draw_hidden, log_excitation, log_walk
+from benchmarks.runs import ROOT, add_result, read_results, rsl_rl, trained
 from deploy.onnx_policy import open_onnx
 from rsl_rl.config.identified import ROBOT, Identified
 from rsl_rl.hardware.identification import identify, read_recording
@@ -97,32 +96,12 @@ def prepare(number, folder, variants):
         write_yaml(identified_of(result, description), found)
 
 
-def rsl_rl(*words):
-    """Run a command and return its last line as JSON, if it is."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rsl_rl", *words], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
-    )
-    last = done.stdout.splitlines()[-1]
-    return json.loads(last) if last.startswith("{") else {}
-
-
-def trained(name, seed, file, folder, more):
-    """Return the folder of a training with a file of parameters, which is run if it is not there."""
-    run = folder / "logs" / "go2_flat" / f"{name}_{seed}"
-    if not run.exists():
-        place = ["--log_root", str(folder / "logs"), "--run_name", f"{name}_{seed}"]
-        rsl_rl("train", "--task", "go2_flat", "--seed", str(seed), "--env.identified", str(file), *place, *more)
-        (made,) = (folder / "logs" / "go2_flat").glob(f"????-??-??_*_{name}_{seed}")
-        made.rename(run)
-    return run
-
-
 def measure(number, seed, variant, folder, hours, more):
     """Train a variant, evaluate it on the hidden robot, and return the numbers."""
-    base = trained("base", seed, folder / "nominal.yaml", folder, more)
+    base = trained("base", seed, folder, "--env.identified", str(folder / "nominal.yaml"), *more)
     file = folder / {"nominal": "nominal.yaml", "wide": "wide.yaml"}.get(variant, f"identified_{number}.yaml")
     name = variant if variant != "identified" else f"identified_{number}"  # nominal and wide serve for all robots
-    run = trained(name, seed, file, folder, ["--init_from", str(base), *more])
+    run = trained(name, seed, folder, "--env.identified", str(file), "--init_from", str(base), *more)
     truth = ["--env.identified", str(folder / f"truth_{number}.yaml")]
     place = ["--log_root", str(folder / "logs"), "--load_run", run.name]
     test = ["--joystick", "--robot_hours", str(hours), "--report", "none"]
@@ -158,7 +137,7 @@ def main():
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     path = args.folder / "transfer.jsonl"
-    there = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    there = read_results(path)
     if args.table:
         print("\n".join(table(there)))
         return
@@ -169,8 +148,7 @@ def main():
             for variant in args.variants:
                 if (number, seed, variant) not in done:
                     result = measure(number, seed, variant, args.folder, args.robot_hours, args.more)
-                    with path.open("a") as file:
-                        file.write(json.dumps(result) + "\n")
+                    add_result(path, result)
                     print(json.dumps(result), flush=True)
 
 
