@@ -50,6 +50,7 @@ class Drag:
         self._lowest = float(limits[:, 1].min()) if len(limits) else np.inf
         if self._on_cpu:  # NumPy has a third of torch's time per call
             self._speeds, self._turns = worlds.state("qvel").numpy(), _reach(model)
+            self._most_turns = self._turns.sum(axis=1).max(initial=0.0)
         self._spin: Optional[Tensor] = None
 
     def begin_step(self) -> None:
@@ -74,13 +75,12 @@ class Drag:
     def _acts(self) -> bool:
         """Return whether there is a force: not in a state that diverged, which the time step reports; and if only
         turning is limited, where the sum of the speeds above a body allows it and the last substep shows it."""
-        speed = np.abs(self._speeds)
+        fastest = max(self._speeds.max(initial=0.0), -self._speeds.min(initial=0.0))
         if not self._only_spin:
-            return bool((speed < _DIVERGED).all())
-        bound = self._turns @ speed.T  # [L, N]
-        if bound.max(initial=0.0) <= self._lowest:
+            return bool(fastest < _DIVERGED)
+        if fastest * self._most_turns <= self._lowest:
             return False
-        largest = bound.max(axis=0)
+        largest = (self._turns @ np.abs(self._speeds).T).max(axis=0, initial=0.0)  # [N]
         rows = torch.from_numpy(((largest > self._lowest) & (largest < _DIVERGED)).nonzero()[0])
         if not len(rows):
             return False
