@@ -19,7 +19,7 @@ from rsl_rl.contracts import Contract, write_contract
 from rsl_rl.hardware.identification import identify, read_recording
 from rsl_rl.hardware.identification.excitation import Limits, design
 from rsl_rl.hardware.identification.fit import Fit, fit
-from rsl_rl.hardware.identification.parameters import layout_of
+from rsl_rl.hardware.identification.parameters import KINDS, layout_of
 from rsl_rl.hardware.identification.report import report_html
 from rsl_rl.hardware.identification.simulation import NOISE, Piece, Prediction, Worlds, on_stand_model
 
@@ -194,6 +194,24 @@ def test_what_a_stand_determines_is_known_for_the_log_of_a_walk(robot, found, mo
     assert all(one.value == known.get(one.parameter, one.parameter.nominal + 1.0) for one in joined.estimates)
     assert (joined.logs, joined.supports) == (("stand.csv", "walk"), ("stand", "floor"))
     assert joined.error_after == pytest.approx(np.sqrt((found.error_after**2 + 0.3**2) / 2))
+
+
+def test_walk_claims_no_offset_or_payload_closer_than_its_steps_allow(robot):
+    """Offsets that explain a walk best are shifted by the steps of the simulation, whatever the last stages say, and so
+    is the payload, unless the strength is known."""
+    _, description, _, _ = robot
+    nominal = {kind: np.zeros(3 if one.size == "xyz" else 1) for kind, one in KINDS.items() if one.size != "joints"}
+    nominal.update({kind: np.ones(4) for kind, one in KINDS.items() if one.size == "joints"})
+    layout = layout_of(nominal, description, 3.0)
+    strengths = {one: 1.0 for one in layout.parameters if one.kind == "motor_strength"}
+    for known, least in (
+        ({}, {"encoder_offset": 0.015, "payload": 0.15}),
+        (strengths, {"encoder_offset": 0.015}),
+    ):
+        rest = layout.with_known(known)
+        moved = identification._moved(rest, np.zeros(len(rest.parameters)))
+        for parameter, deviation in zip(rest.parameters, moved):
+            assert parameter.spread * deviation == pytest.approx(least.get(parameter.kind, 0.0))
 
 
 def test_prediction_with_steps_ten_times_as_long_follows_the_motion(robot):
