@@ -39,12 +39,12 @@ KINDS: Dict[str, Kind] = {
         "N m", "joints", False, "largest torque that can be asked for", "targets so far away that the torque is limited"
     ),
     "encoder_offset": Kind(
-        "rad", "joints", False, "angle that the encoder adds", "slow motions over a larger range of the joint"
+        "rad", "joints", False, "angle that the encoder adds", "slow motions on a stand over a large range"
     ),
     "action_delay": Kind(
         "s", "", False, "time between a target and its torque, and between a motion and its reading", "faster motions"
     ),
-    "payload": Kind("kg", "", True, "mass added to the trunk", "a log of the robot walking on the floor"),
+    "payload": Kind("kg", "", True, "mass added to the trunk", "a log of walking and one on a stand"),
     "trunk_com": Kind(
         "m", "xyz", True, "displacement of the trunk's centre of mass", "a log of the robot walking on the floor"
     ),
