@@ -22,11 +22,6 @@ _STAND_SECONDS, _FLOOR_SECONDS = 8.0, 0.2  # longest piece
 _FLOOR_PIECES, _MOST_STAND_SECONDS = 40, 40.0  # that are used
 _MOST_UNEXPLAINED = 0.35  # of the motion of the joints
 
-_FLOOR_SHIFT = {"encoder_offset": 0.075, "payload": 0.25}
-"""Errors of logs on the floor that no residual shows, standard deviations in spreads of the parameters: 0.015 rad, and
-5 % of the mass. With steps of 2.5 ms the offsets that explain a walk best are about this far from the true ones, those
-of thighs and of calves together; the payload makes up for it, unless the strength of the motors is known."""
-
 
 Sets = List[Tuple[Worlds, List[Piece]]]
 
@@ -174,7 +169,7 @@ def _identify(
     supports = ("stand" if on_stand else "floor",) * len(recordings)
     return Identification(
         tuple(description["joint_names"]),
-        _estimates(layout, result, moved, recordings, supports, _peak(sets, layout, result.x)),
+        _estimates(layout, result, moved, recordings, _untold(layout, on_stand), _peak(sets, layout, result.x)),
         tuple(recording.name for recording in recordings),
         supports,
         *errors,
@@ -364,18 +359,31 @@ def _require_explained(sets: Sequence[Tuple[Worlds, List[Piece]]], result: Fit, 
 
 
 def _moved(layout: Layout, change: np.ndarray) -> np.ndarray:
-    """Return by how much the parameters of each kind differ between the last two stages, root mean square, with
-    ``_FLOOR_SHIFT`` [P].
+    """Return by how much the parameters of each kind differ between the last two stages, root mean square [P].
 
     The stages simulate other pieces of a walk. Contacts make the residual of a walk rough, and the derivatives do not
     know how far an estimate still is from its end, so that intervals without this are too narrow.
     """
-    out, kinds = np.zeros(len(change)), {one.kind for one in layout.parameters}
-    for kind in kinds:
+    out = np.zeros(len(change))
+    for kind in {one.kind for one in layout.parameters}:
         own = layout.indices(kind)
-        told = kind == "payload" and "motor_strength" not in kinds
-        out[own] = np.hypot(np.sqrt(np.mean(change[own] ** 2)), 0.0 if told else _FLOOR_SHIFT.get(kind, 0.0))
+        out[own] = np.sqrt(np.mean(change[own] ** 2))
     return out
+
+
+def _untold(layout: Layout, on_stand: bool) -> Dict[str, str]:
+    """Return why logs do not determine some kinds of parameters, however narrow their intervals are.
+
+    In steps of 2.5 ms the offsets that explain a walk best are about 0.015 rad from the true ones, those of thighs and
+    of calves together, and no residual shows it. The payload makes up for it, unless the strength of the motors is
+    known.
+    """
+    if on_stand:
+        return {kind: "the trunk is fixed in every log" for kind, one in KINDS.items() if one.floor_only}
+    why = {"encoder_offset": "a log of walking does not tell it"}
+    if layout.indices("motor_strength"):
+        why["payload"] = "the strength of the motors is not known from a log on a stand"
+    return why
 
 
 def _estimates(
@@ -383,10 +391,10 @@ def _estimates(
     result: Fit,
     moved: np.ndarray,
     recordings: Sequence[Recording],
-    supports: Sequence[str],
+    untold: Mapping[str, str],
     peak: np.ndarray,
 ) -> Tuple[Estimate, ...]:
-    """Return what is known of each parameter."""
+    """Return what is known of each parameter; ``untold`` are the kinds that are not determined, with the reason."""
     covariance = result.covariance
     deviation = np.sqrt(np.diag(covariance))
     alone = 1.0 / np.sqrt(np.diag(result.information) + 1.0)  # if all others were known
@@ -397,7 +405,7 @@ def _estimates(
     for i, one in enumerate(layout.parameters):
         value = one.nominal + one.spread * result.x[i]
         half = LEVEL * one.spread * deviation[i]
-        is_determined = one.is_determined(value, half)
+        is_determined = one.kind not in untold and one.is_determined(value, half)
         others = np.abs(correlation[i])
         others[i] = 0.0
         order = np.argsort(-others)[:2]
@@ -406,7 +414,7 @@ def _estimates(
         if not is_determined:
             could = one.is_determined(value, LEVEL * one.spread * alone[i])
             alike = alike or ((layout.parameters[order[0]].label,) if could else ())
-            why = _why(one, half, could, alike, supports, ranges, peak)
+            why = untold.get(one.kind) or _why(one, half, could, alike, ranges, peak)
         low = max(one.least, value - half)
         estimates.append(Estimate(one, float(value), float(low), float(value + half), is_determined, alike, why))
     return tuple(estimates)
@@ -417,14 +425,11 @@ def _why(
     half: float,
     could: bool,
     alike: Sequence[str],
-    supports: Sequence[str],
     ranges: np.ndarray,
     peak: np.ndarray,
 ) -> str:
-    """Return why a parameter is not determined."""
+    """Return why the interval of a parameter is too wide."""
     kind = KINDS[one.kind]
-    if kind.floor_only and "floor" not in supports:
-        return "the trunk is fixed in every log"
     if kind.size == "joints" and max(ranges[place] for place in one.places) < QUIET:
         return "the joint hardly moves"
     if one.kind == "torque_limit":
