@@ -7,7 +7,7 @@ from typing import Tuple
 
 from rsl_rl.config.extensions import AMPConfig, ExtensionConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import CommandTerm, ObservationGroupConfig, ObservationTerm
+from rsl_rl.config.mdp import CommandTerm, ObservationGroupConfig, ObservationTerm, RewardTerm
 from rsl_rl.config.task import LeggedRobotConfig
 
 from .go2_flat import Go2Flat, flat_task
@@ -35,36 +35,42 @@ STATE = {
 }
 """State of the discriminator. It has no velocity of the trunk, so that the style holds for other commands too."""
 
+RHYTHMS = {style: f"{style} speed=0.5" for style in MOTIONS}
+"""Clips that give the clock of the feet."""
 
-def style_task(styles: Tuple[str, ...] = ("pace", "bound")) -> LeggedRobotConfig:
-    """Return go2_flat without its own gait: no clock, and no reward of footfalls."""
+
+def style_task() -> LeggedRobotConfig:
+    """Return go2_flat with a clock of each foot, in the rhythm of the clips of the told style, in place of its trot."""
     task = flat_task()
-    style = {"style": ObservationTerm()}
-    groups = {}
-    for name, group in task.observations.items():
-        groups[name] = ObservationGroupConfig({**_without(group.terms, "gait_clock"), **style})
-    groups["style"] = ObservationGroupConfig({**STATE, **style})
-    own = (
-        "foot_timing",
-        "feet_air_time",
-        "abduction_deviation",
-        "base_height",
-        "orientation",
-        "lin_vel_z",
-        "ang_vel_xy",
-    )
+    told = {"foot_clock": ObservationTerm(), "style": ObservationTerm()}
+    groups = {
+        name: ObservationGroupConfig({**_without(group.terms, "gait_clock"), **told})
+        for name, group in task.observations.items()
+    }
+    groups["style"] = ObservationGroupConfig({**STATE, **told})
+    commands = {
+        "style": CommandTerm(
+            "rsl_rl.tasks.mdp.style:Style", {"styles": tuple(MOTIONS), "resampling_time": 5.0, "only": ""}
+        ),
+        "foot_clock": CommandTerm("rsl_rl.tasks.mdp.style:FootClock", {"clips": RHYTHMS}),
+    }
+    tracking = {"tracking_sigma": 0.25}
+    rewards = {
+        **_without(task.rewards.terms, "foot_timing"),
+        "track_lin_vel": RewardTerm(4.0, "rsl_rl.tasks.mdp.style:lin_vel_in_rhythm", tracking),
+        "track_yaw_rate": RewardTerm(2.0, "rsl_rl.tasks.mdp.style:yaw_rate_in_rhythm", tracking),
+        "foot_rhythm": RewardTerm(2.0, "rsl_rl.tasks.mdp.style:foot_rhythm"),
+        "feet_air_time": RewardTerm(1.0, params={"air_time_target": 0.2}),
+        # a pace sways, and a bound pitches and bounces
+        "lin_vel_z": RewardTerm(-0.5),
+        "ang_vel_xy": RewardTerm(-0.02),
+        "orientation": RewardTerm(-1.0),
+    }
     return replace(
         task,
         observations=groups,
-        commands=replace(
-            task.commands,
-            terms={
-                "style": CommandTerm(
-                    "rsl_rl.tasks.mdp.style:Style", {"styles": styles, "resampling_time": 5.0, "only": ""}
-                )
-            },
-        ),
-        rewards=replace(task.rewards, terms=_without(task.rewards.terms, *own)),
+        commands=replace(task.commands, terms=commands),
+        rewards=replace(task.rewards, terms=rewards),
         gate={"fall_rate": 0.02, "lin_vel_error": 0.2, "yaw_rate_error": 0.2},
     )
 
@@ -75,9 +81,9 @@ def _without(terms: dict, *names: str) -> dict:
 
 @dataclass(frozen=True)
 class Go2Style(Go2Flat):
-    """Unitree Go2 that should pace or bound, as clips do; an experiment, whose policy stands still so far."""
+    """Unitree Go2 that paces or bounds, as it is told, in the style of clips."""
 
     task: str = "go2_style"
     env: LeggedRobotConfig = field(default_factory=style_task)
-    extensions: Tuple[ExtensionConfig, ...] = (AMPConfig(MOTIONS, weight=0.05, style_size=len(MOTIONS)),)
-    runner: RunnerConfig = RunnerConfig(max_iterations=400, save_interval=50, experiment_name="go2_style")
+    extensions: Tuple[ExtensionConfig, ...] = (AMPConfig(MOTIONS, weight=0.02, style_size=len(MOTIONS)),)
+    runner: RunnerConfig = RunnerConfig(max_iterations=320, save_interval=50, experiment_name="go2_style")

@@ -58,7 +58,7 @@ _FLOAT_MAX = np.finfo(np.float32).max
 FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 FRAMES.update(reference_joint_pos="joint", reference_joint_vel="joint", reference_offset="base", reference_turn="base")
-FRAMES["style"] = "base"
+FRAMES.update(style="base", foot_clock="base")
 """The observation terms that a robot can provide, and the frame of each."""
 _SIZES = {"gait_clock": 2, "reference_turn": 6}
 _SOURCES = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
@@ -201,14 +201,15 @@ class Policy:
         reference_joint_pos: Vector = None,
         reference_joint_vel: Vector = None,
         style: Vector = None,
+        foot_clock: Vector = None,
     ) -> np.ndarray:
         """Return the next observation [D] of a state: command vx, vy [m/s] and yaw rate [rad/s]; orientation w x y z,
         base to world, and angular velocity in the base frame [rad/s], both as the IMU gives them; linear velocity in
         the base frame or the world frame [m/s]; joints [rad], [rad/s] in the order of ``joint_names``. Order and units
         may be others, by the description. Values that the policy does not use may be omitted. The clock is sine and
         cosine of the gait's phase; if omitted, it runs with the calls of the episode. References are what
-        references.py gives, and ``base_pos`` is the position of the base in their world. A style is 1 for one of
-        ``commands.style.styles`` of the description, and 0 for the others.
+        references.py gives, and ``base_pos`` is the position of the base in their world. Styles and the clocks of the
+        feet are what styles.py gives.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         The network reads the command within the range of the training, after the limits of its acceleration, which
@@ -229,6 +230,7 @@ class Policy:
             "action": self.last_action,
             "gait_clock": self._gait(limited, gait_clock),
             "style": style,
+            "foot_clock": foot_clock,
             "reference_joint_pos": reference_joint_pos,
             "reference_joint_vel": reference_joint_vel,
             "reference_offset": _offset(quat, base_pos, reference_base_pos),
@@ -658,7 +660,7 @@ def _terms(description: Mapping[str, Any]) -> List[Tuple[str, int, np.ndarray, i
     for name, term in zip(names, described):
         frame, history = FRAMES[name], term.get("history", 1)
         size = len(description["joint_names"]) if frame == "joint" else _SIZES.get(name, 3)
-        if name == "style" and _is_count(term.get("size")):
+        if name in ("style", "foot_clock") and _is_count(term.get("size")):
             size = term["size"]
         if name in ("reference_joint_pos", "reference_joint_vel") and _is_count(term.get("size")):
             size *= max(1, term["size"] // size)  # of several frames

@@ -87,8 +87,9 @@ def readings_of(description: Mapping[str, Any]) -> Dict[str, Tuple[Tuple[str, ..
     """Return the readings of a policy as those of READINGS, with its style and the references if it reads some; joints
     of several frames are numbered."""
     terms, readings = {term["name"]: term for term in description["observations"]}, dict(READINGS)
-    if "style" in terms:
-        readings["style"] = (tuple(f"{i}" for i in range(terms["style"]["size"])), "")
+    for name in ("style", "foot_clock"):
+        if name in terms:
+            readings[name] = (tuple(f"{i}" for i in range(terms[name]["size"])), "")
     if not any(name.startswith("reference_") for name in terms):
         return readings
     readings, joints = {**readings, **REFERENCES}, description["joint_names"]

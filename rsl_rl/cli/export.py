@@ -90,6 +90,9 @@ def export(loaded: LoadedPolicy, cfg: Any, folder: Path, further: str = "none") 
         print(f"references: {write_references(folder / 'references.npz', env.commands)} (the clips)")
     if isinstance(env, LeggedRobot):
         deploy = Path(str(runs.__file__)).parent
+        if "style" in content["commands"]:
+            atomic_write(folder / "styles.py", (deploy / "styles.py").read_bytes())
+            print(f"styles: {folder / 'styles.py'} (tells the policy its style, and the clocks of the feet)")
         for name in ON_THE_ROBOT:
             atomic_write(folder / name, (deploy / name).read_bytes())
         print(f"runner: {folder / ON_THE_ROBOT[0]} (runs policy.onnx on a robot; needs numpy and onnxruntime)")

@@ -13,9 +13,9 @@ from rsl_rl.motion.clip import ClipSet
 from rsl_rl.motion.library import find_clip
 from rsl_rl.sim.base import RobotPoseVel, make_sim
 from rsl_rl.tasks.legged_robot import LeggedRobot
-from rsl_rl.tasks.mdp.motion import of_trunk
+from rsl_rl.tasks.mdp.motion import of_trunk, planar_velocity
 from rsl_rl.tasks.mdp.observations import ObservationGroup, ObservationTable
-from rsl_rl.tasks.mdp.style import Style
+from rsl_rl.tasks.mdp.style import FootClock, Style
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.tensors import rotate_inverse
 
@@ -25,8 +25,9 @@ def states_of_clips(env: VecEnv, group: str, motions: Mapping[str, Sequence[str]
 
     The terms of the group are computed from a simulation of robots in the poses of the frames, with their velocities,
     by the functions of the task; it is MuJoCo's on the CPU, whatever the engine of the task. Terms that depend on
-    forces or on the time in an episode have no meaning there. If the task has a command source :class:`Style`, then its
-    command is the style of the clip. The rest of the commands is 0.
+    forces or on the time in an episode have no meaning there. The command of the velocity is the mean one of the clip,
+    that of a :class:`Style` is the style of the clip, and that of a :class:`FootClock` the clock of its feet. The rest
+    of the commands is 0.
     """
     if not isinstance(env, LeggedRobot):
         raise ValueError(f"{type(env).__name__} is not a legged robot; name a function of its own in AMPConfig.source")
@@ -45,7 +46,8 @@ def states_of_clips(env: VecEnv, group: str, motions: Mapping[str, Sequence[str]
 def _observed(env: LeggedRobot, group: str, name: str, style: str) -> Tensor:
     """Return what a group is in the frames of a clip [F, D]; with the command of a style if that is not empty."""
     cfg, device, dt = env.cfg, torch.device("cpu"), env.cfg.sim.control_dt
-    clips = ClipSet([of_trunk(find_clip(name, cfg.robot), env.sim.joint_names)], device)
+    clip = find_clip(name, cfg.robot)
+    clips = ClipSet([of_trunk(clip, env.sim.joint_names)], device)
     length, loops = float(clips.lengths[0]), bool(clips.loops[0])
     count = int(length / dt + 1e-3) + 1 + int(loops)  # a loop goes on into its next round
     if count < 2:
@@ -67,6 +69,10 @@ def _observed(env: LeggedRobot, group: str, name: str, style: str) -> Tensor:
         value = torch.zeros(count, len(source.ranges), device=device)
         if isinstance(source, Style):
             value[:, source.styles.index(style)] = 1.0
+        if isinstance(source, FootClock):
+            value = source.of_clip(clip, times)
+        if command == "velocity":
+            value[:, :3] = planar_velocity(pose_vel).mean(dim=0)
         state.commands[command] = value
     sim.reset(torch.ones(count, dtype=torch.bool, device=device), pose_vel)
     state.refresh_pose()

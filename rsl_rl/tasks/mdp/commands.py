@@ -20,7 +20,8 @@ from rsl_rl.tasks.mdp.context import Schedule, TaskContext
 from rsl_rl.utils.binding import bind_named, settings_of
 from rsl_rl.utils.tensors import Stored, Uniform, none_on_cpu, yaw_of
 
-_FOREVER = 1e9  # [s] a time that no episode reaches
+FOREVER = 1e9
+"""Time between two commands that no episode reaches [s]."""
 
 
 class CommandSource(Stored, ABC):
@@ -234,7 +235,7 @@ class GaitClock(CommandSource):
     stored = ("_age", "_phase")
 
     def __init__(self, task: TaskContext, *, period: float, dead_zone: float):
-        super().__init__(task, ((-1.0, 1.0), (-1.0, 1.0)), _FOREVER)
+        super().__init__(task, ((-1.0, 1.0), (-1.0, 1.0)), FOREVER)
         if period < 2 * task.control_dt:
             raise ValueError(f"the gait clock has period={period} s; give at least {2 * task.control_dt:g} s")
         self._period, self._dead_zone, self._step = period, dead_zone, task.control_dt / period

@@ -18,12 +18,10 @@ from rsl_rl.motion.clip import Clip, ClipSet, Frame
 from rsl_rl.motion.library import find_clip
 from rsl_rl.motion.rotations import from_vector, multiply, rotate
 from rsl_rl.sim.base import LinkStates, RobotPoseVel
-from rsl_rl.tasks.mdp.commands import CommandSource
+from rsl_rl.tasks.mdp.commands import FOREVER, CommandSource
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.tensors import Stored, Uniform, from_yaw, none_on_cpu, rotate_inverse
-
-_FOREVER = 1e9  # [s] a time that no episode reaches
 
 
 class StartSampler(Stored):
@@ -286,7 +284,7 @@ class Motion(CommandSource):
         sampler = {"bin_seconds": bin_seconds, "uniform_share": uniform_share, "memory": memory}
         self.reference = Reference(task, found, steps, sampler)
         task.state.add_part(self.reference)
-        super().__init__(task, ((-1e9, 1e9),) * (2 * len(task.sim.joint_names)), _FOREVER)
+        super().__init__(task, ((-1e9, 1e9),) * (2 * len(task.sim.joint_names)), FOREVER)
         self._task = task
 
     @property
@@ -350,7 +348,7 @@ class MotionVelocity(CommandSource):
     [m/s] and yaw rate [rad/s], for metrics, plots and films."""
 
     def __init__(self, task: TaskContext):
-        super().__init__(task, ((-1e9, 1e9),) * 3, _FOREVER)
+        super().__init__(task, ((-1e9, 1e9),) * 3, FOREVER)
         self._state = task.state
 
     @property

@@ -151,6 +151,7 @@ TERMS: Dict[str, Term] = {
     "reference_clip": Term(motion_terms.reference_clip, "scalar", "base"),
     "reference_feet": Term(motion_terms.reference_feet, "foot_vectors", "base"),
     "style": Term(style.style, "scalar", "base"),
+    "foot_clock": Term(style.foot_clock, "feet", "base"),
     **{
         name: Term(functools.partial(parameter, name=name), mirror_type, frame)
         for name, mirror_type, frame in (

@@ -1,16 +1,24 @@
-"""The style in which robots are to walk: a command source, and an observation, for a conditional discriminator."""
+"""The style in which robots are to walk, and the clock of their feet: command sources, observations and a reward."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+import math
+from typing import Any, Dict, Mapping, Tuple
 
 import torch
 from torch import Tensor
 
 from rsl_rl.config.mdp import Positive
-from rsl_rl.tasks.mdp.commands import CommandSource
+from rsl_rl.motion.clip import Clip
+from rsl_rl.motion.library import find_clip
+from rsl_rl.tasks.mdp.commands import FOREVER, CommandSource
 from rsl_rl.tasks.mdp.context import TaskContext
+from rsl_rl.tasks.mdp.rewards import track_lin_vel, track_yaw_rate
 from rsl_rl.tasks.robot_state import RobotState
+from rsl_rl.utils.registry import import_object
+from rsl_rl.utils.tensors import Uniform
+
+_RHYTHM = "rsl_rl.motion.rhythm:rhythm_of"  # by its name: it needs packages that tasks without clips do not need
 
 
 class Style(CommandSource):
@@ -41,6 +49,110 @@ class Style(CommandSource):
         return {"style": command}
 
 
+class FootClock(CommandSource):
+    """A clock for each foot in the rhythm of the style that the robot is told; the command is the sines and then the
+    cosines of the clocks [N, 2 F], see :func:`clock_of_feet`.
+
+    ``clips`` names a clip for each style, a loop of one cycle in which each foot lands once. The style is the command
+    of the term ``style``, a :class:`Style` that comes before this one. Each episode starts at a random phase.
+    """
+
+    stored = ("_age", "_phase")
+
+    def __init__(self, task: TaskContext, *, clips: Mapping[str, str], style: str = "style"):
+        super().__init__(task, ((-1.0, 1.0),) * (2 * len(task.sim.foot_names)), FOREVER)
+        self._robot, self._state, self._style = task.robot, task.state, style
+        if task.state.command_of(style).shape[1] != len(clips):
+            raise ValueError(f"clips has {', '.join(clips)}; give a clip for each style of '{style}', in their order")
+        self._rhythms = [import_object(_RHYTHM)(find_clip(clip, task.cfg.robot), task.robot) for clip in clips.values()]
+        rows = torch.tensor([one.touchdown + one.duty for one in self._rhythms], device=task.device)
+        self._touchdown, self._duty = rows.unflatten(1, (2, -1)).unbind(1)  # [styles, F] each
+        self._periods = torch.tensor([[one.period] for one in self._rhythms], device=task.device)  # [styles, 1] s
+        self._dt, self._dead_zone = task.control_dt, task.cfg.commands.dead_zone
+        self._random = Uniform(task.num_envs, ((0.0, 1.0),), task.generator)
+        self._phase = torch.zeros(task.num_envs, 1, device=task.device)  # in cycles
+
+    def of_clip(self, clip: Clip, times: Tensor) -> Tensor:
+        """Return the clocks of a clip at times [T] [s], [T, 2 F]; in a clip that does not loop they are 0."""
+        if not clip.loop:
+            return torch.zeros(len(times), len(self.ranges))
+        own = import_object(_RHYTHM)(clip, self._robot)
+        return clock_of_feet(times.unsqueeze(1) / own.period, torch.tensor(own.touchdown), torch.tensor(own.duty))
+
+    def sample(self) -> Tensor:
+        self._drawn = self._random()
+        return self._clock()
+
+    def draw(self, command: Tensor, mask: Tensor) -> None:
+        super().draw(command, mask)
+        self._phase = torch.where(mask.unsqueeze(1), self._drawn, self._phase)
+
+    def due(self) -> Tensor:
+        self._phase = (self._phase + self._dt / (self._state.commands[self._style] @ self._periods)) % 1.0
+        return super().due()
+
+    def follow(self, command: Tensor) -> None:
+        command.copy_(self._clock())
+
+    def _clock(self) -> Tensor:
+        style = self._state.commands[self._style]
+        return clock_of_feet(self._phase, style @ self._touchdown, style @ self._duty)
+
+    def describe(self) -> Dict[str, Any]:
+        rhythms = [{"period": one.period, "touchdown": one.touchdown, "duty": one.duty} for one in self._rhythms]
+        return {"rhythms": rhythms, "dead_zone": self._dead_zone}
+
+    def readings(self, command: Tensor) -> Dict[str, Tensor]:
+        return {"foot_clock": command * self._state.commands_motion().unsqueeze(1)}
+
+
+def clock_of_feet(phase: Tensor, touchdown: Tensor, duty: Tensor) -> Tensor:
+    """Return sines and then cosines of the clocks of the feet [..., 2 F], for phases in cycles [..., 1].
+
+    The clock of a foot runs from 0 to half a turn while the foot is to be on the floor, and on to a whole turn while it
+    is to be in the air, so that its sine is positive on the floor, whatever its duty.
+    """
+    since = (phase - touchdown) % 1.0
+    turns = torch.where(since < duty, 0.5 * since / duty, 0.5 + 0.5 * (since - duty) / (1 - duty))
+    angle = 2 * math.pi * turns
+    return torch.cat((angle.sin(), angle.cos()), dim=-1)
+
+
 def style(state: RobotState, *, name: str = "style") -> Tensor:
     """The command of the term ``name``: 1 for the style in which the robot is to walk, 0 for each other one."""
     return state.command_of(name)
+
+
+def foot_clock(state: RobotState, *, name: str = "foot_clock") -> Tensor:
+    """Sines and then cosines of the clocks of the feet, the command of the term ``name``; 0 while no motion is
+    commanded."""
+    return state.command_of(name) * state.commands_motion().unsqueeze(1)
+
+
+def foot_rhythm(state: RobotState, *, name: str = "foot_clock") -> Tensor:
+    """Share of the feet that are on the floor, or in the air, as the clocks of the term ``name`` ask; 0 while no motion
+    is commanded."""
+    return _share_in_rhythm(state, name) * state.moving
+
+
+def lin_vel_in_rhythm(state: RobotState, *, tracking_sigma: Positive = 0.25, name: str = "foot_clock") -> Tensor:
+    """The reward track_lin_vel times the square of the share of the feet that follow their clocks.
+
+    As a sum of both, either can be earned without the other: policies give up the rhythm for the velocity.
+    """
+    return track_lin_vel(state, tracking_sigma=tracking_sigma) * _factor(state, name)
+
+
+def yaw_rate_in_rhythm(state: RobotState, *, tracking_sigma: Positive = 0.25, name: str = "foot_clock") -> Tensor:
+    """The reward track_yaw_rate times the square of the share of the feet that follow their clocks."""
+    return track_yaw_rate(state, tracking_sigma=tracking_sigma) * _factor(state, name)
+
+
+def _factor(state: RobotState, name: str) -> Tensor:
+    """Return the square of the share of the feet in rhythm, 1 while no motion is commanded."""
+    return torch.where(state.moving > 0, _share_in_rhythm(state, name), 1.0).square()
+
+
+def _share_in_rhythm(state: RobotState, name: str) -> Tensor:
+    sines = state.command_of(name).chunk(2, dim=1)[0]
+    return (state.foot_contact == (sines > 0)).float().mean(dim=1)
