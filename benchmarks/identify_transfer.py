@@ -105,7 +105,7 @@ def measure(number, seed, variant, folder, hours, more):
     truth = ["--env.identified", str(folder / f"truth_{number}.yaml")]
     place = ["--log_root", str(folder / "logs"), "--load_run", run.name]
     test = ["--joystick", "--robot_hours", str(hours), "--report", "none"]
-    result = rsl_rl("evaluate", "--task", "go2_flat", *place, *truth, *test)
+    result = json.loads(rsl_rl("evaluate", "--task", "go2_flat", *place, *truth, *test))
     return {"robot": number, "seed": seed, "variant": variant, "joystick": result.get("joystick", result)}
 
 
@@ -135,6 +135,7 @@ def main():
     parser.add_argument("--table", action="store_true", help="print what was measured so far")
     parser.add_argument("--more", nargs=argparse.REMAINDER, default=[], help="further flags of the trainings")
     args = parser.parse_args()
+    args.folder = args.folder.resolve()
     args.folder.mkdir(parents=True, exist_ok=True)
     path = args.folder / "transfer.jsonl"
     there = read_results(path)

@@ -11,13 +11,12 @@ from typing import Any, Dict, List
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def rsl_rl(*words: str) -> Dict[str, Any]:
-    """Run a command and return its last line as JSON, if it is."""
+def rsl_rl(*words: str) -> str:
+    """Run a command and return its last line, for evaluate JSON; empty if it prints nothing."""
     done = subprocess.run(
         [sys.executable, "-m", "rsl_rl", *words], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
     )
-    last = done.stdout.splitlines()[-1]
-    return json.loads(last) if last.startswith("{") else {}
+    return (done.stdout.splitlines() or [""])[-1]
 
 
 def trained(name: str, seed: int, folder: Path, *flags: str) -> Path:
