@@ -18,6 +18,8 @@ SPEEDS = (0.2, 0.5, 0.8)
 MOTIONS = {
     style: (
         *(f"{style} speed={speed}" for speed in SPEEDS),
+        f"{style} speed=0 side=0.3",
+        f"{style} speed=0 side=-0.3",
         f"{style} speed=0 turn=0.6",
         f"{style} speed=-0.3",
         "stand",
@@ -86,4 +88,4 @@ class Go2Style(Go2Flat):
     task: str = "go2_style"
     env: LeggedRobotConfig = field(default_factory=style_task)
     extensions: Tuple[ExtensionConfig, ...] = (AMPConfig(MOTIONS, weight=0.02, style_size=len(MOTIONS)),)
-    runner: RunnerConfig = RunnerConfig(max_iterations=320, save_interval=50, experiment_name="go2_style")
+    runner: RunnerConfig = RunnerConfig(max_iterations=400, save_interval=50, experiment_name="go2_style")
