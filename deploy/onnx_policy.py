@@ -55,10 +55,10 @@ _MAX_SIZE = 1_000_000_000  # of a file [bytes]
 _LONGEST_PERIOD = 1.0  # between two actions [s]; a larger number is of another unit
 _FAR_BEYOND = 0.5  # distance from the range of a joint [rad] that no default pose has; one in degrees has more
 _FLOAT_MAX = np.finfo(np.float32).max
-FRAMES: Dict[str, str] = dict.fromkeys(("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock"), "base")
+_BASE = "base_lin_vel base_ang_vel gravity command gait_clock style foot_clock"
+FRAMES: Dict[str, str] = dict.fromkeys(_BASE.split(), "base")
 FRAMES.update(dict.fromkeys(("joint_pos", "joint_vel", "action"), "joint"))
 FRAMES.update(reference_joint_pos="joint", reference_joint_vel="joint", reference_offset="base", reference_turn="base")
-FRAMES.update(style="base", foot_clock="base")
 """The observation terms that a robot can provide, and the frame of each."""
 _SIZES = {"gait_clock": 2, "reference_turn": 6}
 _SOURCES = {"gravity": "base_quat", "base_lin_vel": "base_lin_vel, or base_lin_vel_world with base_quat"}
@@ -117,6 +117,7 @@ class Policy:
         self._command_range = _command_range(description)
         self._largest_change = _largest_change(description)  # of the command in a control step, [3]
         self._clock = _gait_clock(description)  # period [s] and the size of a command up to which the robot stands
+        self._dead_zone = _numbers(_section(_section(description, "commands"), "foot_clock").get("dead_zone"), ())
         self._target_limits = _target_limits(description)
         limits = [self._to_angles(x) for x in self._target_limits]
         self.target_limits = np.sort(np.stack(limits, axis=1), axis=1)  # [J, 2] of the robot's angles
@@ -208,8 +209,8 @@ class Policy:
         the base frame or the world frame [m/s]; joints [rad], [rad/s] in the order of ``joint_names``. Order and units
         may be others, by the description. Values that the policy does not use may be omitted. The clock is sine and
         cosine of the gait's phase; if omitted, it runs with the calls of the episode. References are what
-        references.py gives, and ``base_pos`` is the position of the base in their world. Styles and the clocks of the
-        feet are what styles.py gives.
+        references.py gives, and ``base_pos`` is the position of the base in their world. styles.py gives styles and
+        the clocks of the feet.
 
         A term with a history is several control steps, the oldest first; at the start of an episode all are this one.
         The network reads the command within the range of the training, after the limits of its acceleration, which
@@ -230,7 +231,7 @@ class Policy:
             "action": self.last_action,
             "gait_clock": self._gait(limited, gait_clock),
             "style": style,
-            "foot_clock": foot_clock,
+            "foot_clock": foot_clock if limited is None else self._while_moving(limited, foot_clock, self._dead_zone),
             "reference_joint_pos": reference_joint_pos,
             "reference_joint_vel": reference_joint_vel,
             "reference_offset": _offset(quat, base_pos, reference_base_pos),
@@ -279,8 +280,12 @@ class Policy:
         period, dead_zone = self._clock
         angle = 2 * np.pi * self._time / period
         phase = _numbers((np.sin(angle), np.cos(angle)) if clock is None else clock, (2,))
+        return clock if phase is None else self._while_moving(command, phase, dead_zone)
+
+    def _while_moving(self, command: np.ndarray, clock: Vector, dead_zone: Optional[float]) -> Any:
+        """Return a clock, or zeros for a command to stand; without a dead zone it always runs."""
         moves = dead_zone is None or float(np.square(command).sum()) > dead_zone**2
-        return clock if phase is None else phase * moves
+        return clock if moves or clock is None else np.zeros(np.shape(clock), np.float32)
 
     def _scaled(self, value: Any, name: str, size: int, scale: np.ndarray, clip: np.ndarray) -> np.ndarray:
         """Return a term of the observation; a value that is not finite, or larger than in training, is a ValueError."""

@@ -2,9 +2,9 @@
 
     python robot_loop.py policy.onnx --driver udp_driver --address 127.0.0.1:9870 --command 0.5 0 0 --seconds 10
 
-Needs onnx_policy.py beside it, with --log policy_records.py too, and a driver for the robot: a module with a function
-``connect(address)`` that returns an object with the five methods of :class:`Driver`, or such a class itself, named as
-"package.module:Class".
+Needs onnx_policy.py beside it, with --log policy_records.py too, and styles.py for a policy with several styles. It
+also needs a driver for the robot: a module with a function ``connect(address)`` that returns an object with the five
+methods of :class:`Driver`, or such a class itself, named as "package.module:Class".
 
 The robot goes to the policy's pose, walks, and ends as every run ends: damping, then motors off, and the reason in one
 line. A run ends at once when a reading is too old, a control step is not ready at its deadline, a target is beyond its
@@ -206,6 +206,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--address", default="", help="for the driver, such as 192.168.123.10:8007")
     parser.add_argument("--robot", help="robot.yaml of rsl-rl bring-up, if the wiring is not that of the policy")
     parser.add_argument("--command", type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=("VX", "VY", "YAW_RATE"))
+    parser.add_argument("--style", default="", help="for a policy with several styles, such as pace")
     parser.add_argument("--seconds", type=float, default=10.0, help="time to walk [s]")
     parser.add_argument("--stand_seconds", type=float, default=2.0, help="time to reach the policy's pose [s]")
     parser.add_argument("--log", help="CSV file to write while walking, for `rsl-rl doctor`; a file there is replaced")
@@ -227,7 +228,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
-def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
+def connect(args: argparse.Namespace) -> Tuple[Driver, Any]:
     """Return driver and policy; what is wrong with the arguments is an Exception, as of the driver's own module."""
     for name in ("seconds", "stand_seconds"):
         if not 0 <= getattr(args, name) < math.inf:
@@ -235,7 +236,10 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, OnnxPolicy]:
     driver = connect_driver(args.driver, args.address)
     try:
         names, files = driver.joint_names(), {"description": args.description, "robot": args.robot, "log": args.log}
-        return driver, OnnxPolicy(args.policy, names, **files)
+        policy = OnnxPolicy(args.policy, names, **files)
+        if args.style:
+            return driver, importlib.import_module("styles").StyledPolicy(policy, args.style)
+        return driver, policy
     except BaseException:
         with contextlib.suppress(BaseException):  # the first error is told
             driver.close()

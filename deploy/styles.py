@@ -1,49 +1,72 @@
-"""What a policy that walks in several styles is told in each control step: the style, and the clocks of the feet.
+"""Run a policy that walks in several styles: tell it the style, and the clocks of the feet.
 
-Needs numpy.
+Needs numpy, and onnx_policy.py for the policy.
 
-    policy = OnnxPolicy("policy.onnx", joint_names)
-    styles = Styles(policy)
-    while True:  # once in policy.control_period seconds
-        targets = policy(**styles.next("pace", command), command=command, base_quat=..., joint_pos=..., ...)
+    policy = StyledPolicy(OnnxPolicy("policy.onnx", joint_names), "pace")
+    targets = policy(command=command, base_quat=..., joint_pos=..., ...)  # once in policy.control_period seconds
+    policy.style = "bound"  # from the next call on
 """
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List
 
 import numpy as np
 
 
-class Styles:
-    """The styles of a policy with a ``description``; ``names`` are theirs."""
+class StyledPolicy:
+    """A policy in one of its styles; all else is that of the policy. An empty style is the first one.
 
-    def __init__(self, policy: Any):
+    ``phase`` is that of the gait in cycles; it goes on when the style changes.
+    """
+
+    def __init__(self, policy: Any, style: str = ""):
         commands = policy.description.get("commands", {})
-        self.names: List[str] = list(commands.get("style", {}).get("styles", ()))
-        if not self.names:
-            raise ValueError("the policy has no styles: commands.style.styles of its description is empty")
-        clock = commands.get("foot_clock", {})
-        self._rhythms, self._dead_zone = clock.get("rhythms", ()), clock.get("dead_zone", 0.0)
-        self._control_period = policy.control_period
-        self.phase = 0.0
-        """Phase of the gait [cycles]."""
+        self._policy, self._styles = policy, Styles(commands.get("style", {}), commands.get("foot_clock", {}))
+        self.style, self.phase = style or self._styles.names[0], 0.0
+        self._styles.number_of(self.style)
 
-    def next(self, name: str, command: Sequence[float]) -> Dict[str, np.ndarray]:
-        """Return the arguments of the policy for the next control step by name, for a style and a velocity command."""
+    def __call__(self, **readings: Any) -> np.ndarray:
+        """Return the joint targets of the policy for readings, which are those of its own call."""
+        return np.asarray(self._policy(**self.told(), **readings))
+
+    def told(self) -> Dict[str, np.ndarray]:
+        """Return the style and the clocks of the next control step, as arguments of the policy."""
+        chosen = self._styles.number_of(self.style)
+        self.phase = (self.phase + self._policy.control_period / self._styles.periods[chosen]) % 1.0
+        return self._styles.told(chosen, self.phase)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+
+class Styles:
+    """The styles of a policy's description, and the rhythm of each: ``commands.style`` and ``commands.foot_clock``."""
+
+    def __init__(self, style: Any, foot_clock: Any):
+        self.names: List[str] = list(style.get("styles", ()))
+        rhythms = foot_clock.get("rhythms", ())
+        if not self.names or len(rhythms) not in (0, len(self.names)):
+            have = f"{len(self.names)} styles and {len(rhythms)} rhythms"
+            raise ValueError(f"the policy has {have}; give the description of a policy with a rhythm for each style")
+        self.periods = [one.get("period", 0.0) for one in rhythms] or [1.0] * len(self.names)
+        self._feet = [(np.array(one.get("touchdown", ())), np.array(one.get("duty", ()))) for one in rhythms]
+        for name, period, (touchdown, duty) in zip(self.names, self.periods, self._feet):
+            if not period > 0 or touchdown.shape != duty.shape or not ((duty > 0) & (duty < 1)).all():
+                what = "a period above 0, and touchdown and duty of each foot, the latter from 0 to 1"
+                raise ValueError(f"the rhythm of the style {name} is unusable; give {what}")
+
+    def number_of(self, name: str) -> int:
+        """Return the number of a style."""
         if name not in self.names:
             raise ValueError(f"style={name}; the policy has {', '.join(self.names)}")
-        chosen = self.names.index(name)
-        told = {"style": np.eye(len(self.names), dtype=np.float32)[chosen]}
-        if not self._rhythms:
+        return self.names.index(name)
+
+    def told(self, number: int, phase: float) -> Dict[str, np.ndarray]:
+        """Return 1 for a style and 0 for the others, and sines and then cosines of the clocks of the feet [2 F]."""
+        told = {"style": np.eye(len(self.names), dtype=np.float32)[number]}
+        if not self._feet:
             return told
-        rhythm = self._rhythms[chosen]
-        self.phase = (self.phase + self._control_period / rhythm["period"]) % 1.0
-        moves = np.square(np.asarray(command, np.float32)).sum() > self._dead_zone**2
-        return {**told, "foot_clock": moves * _clock(self.phase, rhythm["touchdown"], rhythm["duty"])}
-
-
-def _clock(phase: float, touchdown: Sequence[float], duty: Sequence[float]) -> np.ndarray:
-    """Return sines and then cosines of the clocks [2 F]; half a turn is the time of a foot on the floor."""
-    since, stance = (phase - np.asarray(touchdown)) % 1.0, np.asarray(duty)
-    turns = np.where(since < stance, 0.5 * since / stance, 0.5 + 0.5 * (since - stance) / (1 - stance))
-    angle = 2 * np.pi * turns
-    return np.concatenate((np.sin(angle), np.cos(angle))).astype(np.float32)
+        touchdown, duty = self._feet[number]
+        since = (phase - touchdown) % 1.0  # half a turn of a clock is the time of the foot on the floor
+        turns = np.where(since < duty, 0.5 * since / duty, 0.5 + 0.5 * (since - duty) / (1 - duty))
+        angle = 2 * np.pi * turns
+        return {**told, "foot_clock": np.concatenate((np.sin(angle), np.cos(angle))).astype(np.float32)}

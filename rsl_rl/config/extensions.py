@@ -135,8 +135,8 @@ class AMPConfig(ExtensionConfig):
     motions: Dict[str, Tuple[str, ...]] = field(default_factory=dict)
     """Clips by style, files or names as in env.commands; with one style its name means nothing. Must be given."""
     group: str = "style"
-    """Observation group that is the state of the discriminator; its terms depend on pose and velocity only, and on the
-    requested style."""
+    """Observation group that is the state of the discriminator; its terms depend on pose and velocity only, on
+    the requested style, and on the clocks of its feet."""
     style_size: int = 0
     """Last numbers of the group that tell the requested style: a transition in which they change does not count."""
     source: str = "rsl_rl.tasks.demonstrations:states_of_clips"

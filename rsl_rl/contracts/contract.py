@@ -34,7 +34,7 @@ MEMORIES = ("none", "inputs", "internal")
 QUATERNION_ORDERS = ("wxyz", "xyzw")
 
 SENSED = ("base_lin_vel", "base_ang_vel", "gravity", "command", "gait_clock", "joint_pos", "joint_vel", "action")
-"""The observation terms that a robot can provide."""
+"""The observation terms that a robot can provide to a policy without styles and reference motions."""
 
 MAX_SIZE = 100_000_000
 """Largest file of a contract [bytes]."""
@@ -172,7 +172,9 @@ class Contract(Settings):
     """Lowest and highest vx, vy [m/s] and yaw rate [rad/s] of the training; null: not known."""
     commands: Mapping[str, Any] = field(default_factory=dict)
     """velocity: limits of the command's change, max_lin_acc [m/s^2] and max_yaw_acc [rad/s^2], 0 for none. gait_clock:
-    period [s] and dead_zone, the size of a command up to which the clock is zero; null: it never is."""
+    period [s] and dead_zone, the size of a command up to which the clock is zero; null: it never is. style: the names
+    of the styles. foot_clock: a rhythm of each style, period [s], touchdown and duty of each foot in periods, and
+    dead_zone."""
     actuator: Mapping[str, Any] = field(default_factory=lambda: {"type": "pd"})
     """Kind of the actuators, pd, dc_motor or network, with their numbers."""
     joint_limits: Optional[Tuple[Pair, ...]] = None
@@ -242,6 +244,25 @@ class Contract(Settings):
                 and all(x is None or (_is_number(x) and x >= 0) for x in (period, dead_zone))
             )
             require(fits, f"commands.gait_clock={short_repr(clock)}; give a positive period, and a dead_zone or null")
+        self._check_styles()
+
+    def _check_styles(self) -> None:
+        """Raise a ValueError for styles without the rhythms that the clocks of the feet need."""
+        sizes = {term.name: term.size for term in self.observations if term.name in ("style", "foot_clock")}
+        names = (self._section_of_commands("style") or {}).get("styles", ())
+        fits = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+        fits = fits and len(names) == sizes.get("style", len(names))
+        require(fits, f"commands.style.styles={short_repr(names)}; give a name for each number of the term style")
+        rhythms = (self._section_of_commands("foot_clock") or {}).get("rhythms", ())
+        if "foot_clock" not in sizes and not rhythms:
+            return
+        fits = isinstance(rhythms, (list, tuple)) and len(rhythms) == len(names)
+        fits = fits and all(_is_rhythm(one, sizes.get("foot_clock")) for one in rhythms)
+        require(
+            fits,
+            f"commands.foot_clock.rhythms={short_repr(rhythms)}; give for each style a positive period, and touchdown "
+            "and duty of each foot, the latter between 0 and 1",
+        )
 
     def _section_of_commands(self, name: str) -> Optional[Mapping[str, Any]]:
         section = self.commands.get(name)
@@ -268,6 +289,18 @@ class Contract(Settings):
         nominal = self.nominal_observation
         fits = nominal is None or len(nominal) == total
         require(fits, f"nominal_observation has {fits or len(nominal or ())} numbers; give {total}")
+
+
+def _is_rhythm(rhythm: Any, size: Optional[int]) -> bool:
+    """Return whether a rhythm can be followed; ``size`` is that of the term foot_clock, two numbers for each foot."""
+    if not isinstance(rhythm, Mapping):
+        return False
+    touchdown, duty = (rhythm.get(name) for name in ("touchdown", "duty"))
+    if not all(isinstance(x, (list, tuple)) and all(map(_is_number, x)) for x in (touchdown, duty)):
+        return False
+    period = rhythm.get("period")
+    feet = len(duty) if size is None else size / 2
+    return _is_number(period) and period > 0 and len(touchdown) == len(duty) == feet and all(0 < x < 1 for x in duty)
 
 
 def _is_number(value: Any) -> bool:

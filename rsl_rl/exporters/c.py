@@ -234,7 +234,7 @@ def _check_sizes(description: Mapping[str, Any], per_joint: Mapping[str, Sequenc
         name = term["name"]
         if name not in TERMS:
             raise ValueError(
-                f"no robot senses {' '.join(str(name).split())}; train a policy on some of {', '.join(TERMS)}"
+                f"C code does not read {' '.join(str(name).split())}, but {', '.join(TERMS)}; run policy.onnx"
             )
         size = joints if name in ("joint_pos", "joint_vel", "action") else 2 if name == "gait_clock" else 3
         if term["size"] != size or term["history"] < 1:

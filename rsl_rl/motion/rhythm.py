@@ -19,8 +19,8 @@ class Rhythm(NamedTuple):
 
 
 def rhythm_of(clip: Clip, robot: Robot) -> Rhythm:
-    """Return the rhythm of a robot's clip, a loop of one cycle in which each foot lands once; another is a
-    ValueError."""
+    """Return the rhythm of a robot's clip, a loop of one cycle in which each foot lands once; raise a ValueError for
+    other clips."""
     falls = footfalls(clip, legs_of(robot)) if clip.loop else {}
     if not falls or any(len(own) != 2 for own in falls.values()):
         counts = ", ".join(f"{name} {len(own) - 1} times" for name, own in falls.items())

@@ -419,7 +419,7 @@ SMALL = {
         ({"inputs": {"obs": [1, 4]}}, "the observations have 3 numbers"),
         ({"observations": [{**TERM, "size": 4}]}, "joint_pos has the size 4 and a history of 1; give 3 numbers"),
         ({"observations": [{**TERM, "scale": [1.0, 2.0]}]}, "joint_pos has 2 scales; give one number, or 3"),
-        ({"observations": [{**TERM, "name": "friction"}]}, "no robot senses friction"),
+        ({"observations": [{**TERM, "name": "friction"}]}, "C code does not read friction"),
         ({"observations": [5]}, "the description does not fit"),
         ({"torque_limits": [1.0, 1e39, 1.0]}, r"has the number 1e\+39; C needs finite ones"),
         ({"units": {**UNITS, "joint_vel": "*/ int x; /*"}}, "give rad/s or deg/s for velocities"),

@@ -36,6 +36,9 @@ PARTS: Dict[str, Tuple[str, ...]] = {
 }
 """Readings that are not of joints, and their numbers."""
 
+COMMANDED = ("command", "gait_clock", "style", "foot_clock")
+"""Readings that no sensor measures."""
+
 NOT_JUDGED = ("base_pos", "reference_")
 """Beginnings of the names of other columns of OnnxPolicy, of policies that follow a motion."""
 
@@ -51,6 +54,8 @@ _UNITS: Dict[str, Mapping[str, float]] = {
     "base_lin_vel": _SPEED,
     "base_lin_vel_world": _SPEED,
     "gait_clock": {},
+    "style": {},
+    "foot_clock": {},
     "joint_pos": _ANGLE,
     "joint_vel": _TURN_RATE,
     "joint_torque": {"N m": 1.0, "Nm": 1.0},
@@ -112,7 +117,10 @@ def read_log(path: Path, description: Mapping[str, Any], topics: Optional[Mappin
         values = table[:, [columns[one] for one in wanted]] if there else None
         return None if values is None or np.isnan(values).all() else values
 
-    readings = {name: group(name, parts) for name, parts in PARTS.items()}
+    described = description.get("observations", ())
+    told = {one["name"]: one["size"] for one in described if one["name"] in ("style", "foot_clock")}
+    numbered = {name: tuple(str(i) for i in range(size)) for name, size in told.items()}
+    readings = {name: group(name, parts) for name, parts in {**PARTS, **numbered}.items()}
     readings.update({name: group(name, joints) for name in ("joint_pos", "joint_vel", "joint_torque")})
     target = group("target", joints)
     if target is None and f"target.{joints[0]}" in columns:
@@ -285,7 +293,8 @@ def _check_time(path: Path, time: np.ndarray, episode: np.ndarray) -> None:
 
 def _parts_of(log: Log, name: str) -> np.ndarray:
     """Return the names of the numbers of a group."""
-    return np.array(PARTS.get(name, log.joint_names))
+    numbered = tuple(str(i) for i in range(log.readings[name].shape[1])) if name in ("style", "foot_clock") else ()
+    return np.array(PARTS.get(name, numbered or log.joint_names))
 
 
 def _notes(log: Log) -> List[str]:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Tuple
 import numpy as np
 
 from rsl_rl.evaluation.doctor.finding import Finding
-from rsl_rl.evaluation.doctor.log import Log
+from rsl_rl.evaluation.doctor.log import COMMANDED, Log
 from rsl_rl.evaluation.doctor.replay import multiply
 
 RATE_TOLERANCE = 0.06
@@ -91,7 +91,7 @@ def stale_rows(log: Log) -> Dict[str, np.ndarray]:
 
 def _sensors(log: Log) -> List[Tuple[str, np.ndarray]]:
     """Return each group of readings, and each joint's position and velocity, as a column."""
-    groups = [(name, x) for name, x in log.readings.items() if name not in ("command", "gait_clock")]
+    groups = [(name, x) for name, x in log.readings.items() if name not in COMMANDED]
     for name in ("joint_pos", "joint_vel"):
         if name in log.readings:
             groups += [(f"{name}.{one}", log.readings[name][:, i : i + 1]) for i, one in enumerate(log.joint_names)]
@@ -122,7 +122,7 @@ def judge_stale(log: Log, stale: Dict[str, np.ndarray]) -> Iterator[Finding]:
 def judge_clipped(log: Log) -> Iterator[Finding]:
     """Yield readings that are cut off at a number, and those that reach it often."""
     for name, values in log.readings.items():
-        if name in ("command", "base_quat", "gait_clock"):
+        if name in ("base_quat", *COMMANDED):
             continue
         size = np.abs(values)
         largest = np.nanmax(size)

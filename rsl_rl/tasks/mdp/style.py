@@ -1,4 +1,4 @@
-"""The style in which robots are to walk, and the clock of their feet: command sources, observations and a reward."""
+"""The style in which robots are to walk, and the clock of their feet: command sources, observations and rewards."""
 
 from __future__ import annotations
 
@@ -62,8 +62,12 @@ class FootClock(CommandSource):
     def __init__(self, task: TaskContext, *, clips: Mapping[str, str], style: str = "style"):
         super().__init__(task, ((-1.0, 1.0),) * (2 * len(task.sim.foot_names)), FOREVER)
         self._robot, self._state, self._style = task.robot, task.state, style
-        if task.state.command_of(style).shape[1] != len(clips):
-            raise ValueError(f"clips has {', '.join(clips)}; give a clip for each style of '{style}', in their order")
+        names = list(task.cfg.commands.all_terms)
+        if style not in task.state.commands:
+            raise ValueError(f"style={style}; name a command term that comes before this one: {', '.join(names)}")
+        styles = task.cfg.commands.all_terms[style].params.get("styles", ())
+        if list(clips) != list(styles):
+            raise ValueError(f"clips has {', '.join(clips)}; give a clip for each style, in order: {', '.join(styles)}")
         self._rhythms = [import_object(_RHYTHM)(find_clip(clip, task.cfg.robot), task.robot) for clip in clips.values()]
         rows = torch.tensor([one.touchdown + one.duty for one in self._rhythms], device=task.device)
         self._touchdown, self._duty = rows.unflatten(1, (2, -1)).unbind(1)  # [styles, F] each
@@ -103,7 +107,7 @@ class FootClock(CommandSource):
         return {"rhythms": rhythms, "dead_zone": self._dead_zone}
 
     def readings(self, command: Tensor) -> Dict[str, Tensor]:
-        return {"foot_clock": command * self._state.commands_motion().unsqueeze(1)}
+        return {"foot_clock": command}
 
 
 def clock_of_feet(phase: Tensor, touchdown: Tensor, duty: Tensor) -> Tensor:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from configs.go2_style import RHYTHMS, style_task
 from deploy.onnx_policy import Policy
-from deploy.styles import Styles
-from rsl_rl.contracts.contract import plain_mapping
-from rsl_rl.evaluation.export_parity import sensor_readings
+from deploy.styles import StyledPolicy
+from rsl_rl.contracts.contract import contract_of, plain_mapping
 from rsl_rl.motion.gaits import GAITS, QUADRUPED
 from rsl_rl.motion.library import find_clip
 from rsl_rl.motion.rhythm import rhythm_of
@@ -53,7 +52,7 @@ def env():
     return replace(style_task(), num_envs=6).build(seed=1)
 
 
-def told(env, name):
+def told(env):
     """The clock [N, F, 2] and the style [N] of robots."""
     return env.state.commands["foot_clock"].unflatten(1, (2, -1)).mT, env.state.commands["style"].argmax(dim=1)
 
@@ -63,7 +62,7 @@ def test_clock_repeats_after_the_period_of_the_told_style(env):
     rhythms = env.describe_interface(["policy"])["commands"]["foot_clock"]["rhythms"]
     clocks, styles = [], []
     for _ in range(60):
-        clock, style = told(env, "foot_clock")
+        clock, style = told(env)
         clocks.append(clock.clone())
         styles.append(style)
         env.step(torch.zeros(6, 12))
@@ -72,7 +71,6 @@ def test_clock_repeats_after_the_period_of_the_told_style(env):
         steps = round(rhythms[style]["period"] / env.cfg.sim.control_dt)
         own = torch.stack(clocks)[:, robot]
         torch.testing.assert_close(own[steps:], own[:-steps], atol=1e-4, rtol=0)
-        assert (own[steps // 2 : -steps] - own[steps + steps // 2 :]).abs().max() < 1e-4
         half = own[: -(steps // 2)] - own[steps // 2 :]
         assert half.abs().amax() > 1.0  # and not after half of it
 
@@ -119,42 +117,97 @@ def test_mirror_image_of_a_pace_is_half_a_cycle_later_and_that_of_a_bound_the_sa
     torch.testing.assert_close(mirrored["bound"], found["bound"][0][:, -10:], atol=1e-5, rtol=0)
 
 
-def test_helper_on_the_robot_tells_what_the_simulation_tells(env):
+def test_policy_on_the_robot_is_told_what_the_simulation_tells():
+    """Also while the command falls to zero within the limit of its change, and after a change of the style."""
+    task = style_task()
+    limit = replace(task.commands.limit, enabled=True)
+    env = replace(task, num_envs=6, commands=replace(task.commands, limit=limit)).build(seed=1)
     env.reset()
     terms, size = env.describe_interface(["policy"]), env.get_observations()["policy"].shape[1]
     whole = {**plain_mapping(12), **terms, "format": 2, "inputs": {"obs": [1, size]}, "outputs": {"actions": [1, 12]}}
-    policies = [Policy(whole, lambda obs: [np.zeros((1, 12), np.float32)]) for _ in range(6)]
-    helpers = [Styles(policy) for policy in policies]
-    source = env.commands.sources["foot_clock"]
-    for helper, phase in zip(helpers, source.state_dict()["phase"].flatten().tolist()):
-        helper.phase = phase
-    for _ in range(20):
-        env.step(torch.zeros(6, 12))
-        readings, told_style = sensor_readings(env), env.state.commands["style"].argmax(dim=1)
-        command = env.state.command
-        for robot, helper in enumerate(helpers):
-            own = helper.next(helper.names[told_style[robot]], command[robot].numpy())
-            for name in ("style", "foot_clock"):
-                np.testing.assert_allclose(own[name], readings[name][robot].numpy(), atol=1e-3)
-    given = {name: value[0].numpy() for name, value in readings.items()}
-    obs = policies[0].observe(**given)
-    np.testing.assert_allclose(obs[-10:], np.concatenate((own_clock(env), given["style"])), atol=1e-5)
-    with pytest.raises(ValueError, match="style=trot; the policy has pace, bound"):
-        helpers[0].next("trot", (0, 0, 0))
+    contract_of(whole)  # it is a valid one
+    policies = [StyledPolicy(Policy(whole, lambda obs: [np.zeros((1, 12), np.float32)])) for _ in range(6)]
+    phases = env.commands.sources["foot_clock"].state_dict()["phase"].flatten().tolist()
+    periods = [rhythm["period"] for rhythm in whole["commands"]["foot_clock"]["rhythms"]]
+    for robot, policy in enumerate(policies):  # the first step of an episode is the reset
+        style = int(env.state.commands["style"][robot].argmax())
+        policy.style, policy.phase = policy.description["commands"]["style"]["styles"][style], phases[robot]
+        policy.phase -= env.cfg.sim.control_dt / periods[style]
+        policy(command=env.state.requested_command[robot].numpy(), **STANDING)
+    seen = []
+    for step in range(60):
+        env.state.requested_command.copy_(torch.tensor([1.0, 0, 0] if step < 25 else [0.0, 0, 0]))
+        if step == 12:
+            env.state.commands["style"].copy_(env.state.commands["style"].flip(1))
+        obs = env.step(torch.zeros(6, 12)).obs["policy"][:, -10:]
+        style = env.state.commands["style"].argmax(dim=1).tolist()
+        requested = env.state.requested_command[0].numpy()
+        for robot, policy in enumerate(policies):
+            policy.style = ("pace", "bound")[style[robot]]
+            own = policy(command=requested, **STANDING)
+            assert own.shape == (12,)
+            np.testing.assert_allclose(policy.last_obs[-10:], obs[robot].numpy(), atol=1e-4)
+        seen.append(obs[:, :8].abs().amax() > 0)
+    assert seen[0] and seen[30] and not seen[-1]  # the clocks stop a while after the stick
 
 
-def own_clock(env):
-    return env.get_observations()["policy"][0, -10:-2].numpy()
+STANDING = {
+    "base_quat": (1.0, 0, 0, 0),
+    "base_lin_vel": (0.0, 0, 0),
+    "base_ang_vel": (0.0, 0, 0),
+    "joint_pos": (0.0,) * 12,
+    "joint_vel": (0.0,) * 12,
+}
 
 
-def test_style_without_clocks_has_a_helper_too_and_a_policy_without_styles_has_none():
-    plain = SimpleNamespace(control_period=0.02, description={"commands": {"style": {"styles": ["a", "b"]}}})
-    assert Styles(plain).next("b", (1, 0, 0))["style"].tolist() == [0.0, 1.0]
-    with pytest.raises(ValueError, match="the policy has no styles"):
-        Styles(SimpleNamespace(control_period=0.02, description={}))
+def description(styles=("a", "b"), rhythms=({"period": 0.5, "touchdown": [0.0], "duty": [0.5]},) * 2):
+    commands = {"style": {"styles": list(styles)}, "foot_clock": {"rhythms": list(rhythms)}}
+    return SimpleNamespace(control_period=0.02, description={"commands": commands})
 
 
-def test_clock_with_clips_of_other_styles_is_a_value_error():
+def test_policy_without_clocks_is_told_the_style_only():
+    policy = StyledPolicy(description(rhythms=()), "b")
+    assert {name: value.tolist() for name, value in policy.told().items()} == {"style": [0.0, 1.0]}
+    assert policy.control_period == 0.02
+
+
+@pytest.mark.parametrize(
+    ("policy", "style", "message"),
+    [
+        (description(), "trot", "style=trot; the policy has a, b"),
+        (description(styles=()), "", "the policy has 0 styles and 2 rhythms"),
+        (description(rhythms=({"period": 0.5},)), "", "2 styles and 1 rhythms; give"),
+        (description(rhythms=({"period": 0.0},) * 2), "", "the rhythm of the style a is unusable; give a period"),
+        (description(rhythms=({"period": 1.0, "touchdown": [0.0], "duty": [1.0]},) * 2), "", "a is unusable; give"),
+    ],
+)
+def test_styles_that_cannot_be_told_are_a_value_error(policy, style, message):
+    with pytest.raises(ValueError, match=message):
+        StyledPolicy(policy, style)
+
+
+@pytest.mark.parametrize("clips", ({"pace": "pace"}, {"bound": "bound", "pace": "pace"}))
+def test_clock_with_clips_of_other_styles_is_a_value_error(clips):
     task = style_task()
-    with pytest.raises(ValueError, match="give a clip for each style of 'style', in their order"):
-        replace(task, commands=task.commands.with_params("foot_clock", clips={"pace": "pace"}), num_envs=2).build()
+    with pytest.raises(ValueError, match="give a clip for each style, in order: pace, bound"):
+        replace(task, commands=task.commands.with_params("foot_clock", clips=clips), num_envs=2).build()
+
+
+def test_clock_before_its_style_is_a_value_error():
+    task = style_task()
+    terms = dict(reversed(task.commands.terms.items()))
+    with pytest.raises(ValueError, match="style=style; name a command term that comes before this one"):
+        replace(task, commands=replace(task.commands, terms=terms), num_envs=2).build()
+
+
+def test_clock_goes_on_after_its_state_is_restored(env):
+    env.reset()
+    env.step(torch.zeros(6, 12))
+    state, clocks = env.commands.state_dict(), []
+    for _ in range(2):
+        env.commands.load_state_dict(state)
+        for _ in range(5):
+            env.commands.step(torch.zeros(6, dtype=torch.bool))
+        clocks.append(env.state.commands["foot_clock"].clone())
+        env.reset()
+    torch.testing.assert_close(clocks[0], clocks[1], atol=0, rtol=0)
