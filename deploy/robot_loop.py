@@ -206,7 +206,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--address", default="", help="for the driver, such as 192.168.123.10:8007")
     parser.add_argument("--robot", help="robot.yaml of rsl-rl bring-up, if the wiring is not that of the policy")
     parser.add_argument("--command", type=float, nargs=3, default=(0.0, 0.0, 0.0), metavar=("VX", "VY", "YAW_RATE"))
-    parser.add_argument("--style", default="", help="for a policy with several styles, such as pace")
+    parser.add_argument("--style", default="", help="of a policy with several styles; its first one without it")
     parser.add_argument("--seconds", type=float, default=10.0, help="time to walk [s]")
     parser.add_argument("--stand_seconds", type=float, default=2.0, help="time to reach the policy's pose [s]")
     parser.add_argument("--log", help="CSV file to write while walking, for `rsl-rl doctor`; a file there is replaced")
@@ -237,7 +237,7 @@ def connect(args: argparse.Namespace) -> Tuple[Driver, Any]:
     try:
         names, files = driver.joint_names(), {"description": args.description, "robot": args.robot, "log": args.log}
         policy = OnnxPolicy(args.policy, names, **files)
-        if args.style:
+        if args.style or "style" in getattr(policy, "description", {}).get("commands", {}):
             return driver, importlib.import_module("styles").StyledPolicy(policy, args.style)
         return driver, policy
     except BaseException:

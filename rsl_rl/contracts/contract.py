@@ -295,12 +295,12 @@ def _is_rhythm(rhythm: Any, size: Optional[int]) -> bool:
     """Return whether a rhythm can be followed; ``size`` is that of the term foot_clock, two numbers for each foot."""
     if not isinstance(rhythm, Mapping):
         return False
-    touchdown, duty = (rhythm.get(name) for name in ("touchdown", "duty"))
-    if not all(isinstance(x, (list, tuple)) and all(map(_is_number, x)) for x in (touchdown, duty)):
+    period, touchdown, duty = rhythm.get("period"), rhythm.get("touchdown"), rhythm.get("duty")
+    if not isinstance(touchdown, (list, tuple)) or not isinstance(duty, (list, tuple)):
         return False
-    period = rhythm.get("period")
     feet = len(duty) if size is None else size / 2
-    return _is_number(period) and period > 0 and len(touchdown) == len(duty) == feet and all(0 < x < 1 for x in duty)
+    fits = len(touchdown) == len(duty) == feet and all(map(_is_number, (period, *touchdown, *duty)))
+    return fits and rhythm["period"] > 0 and all(0 < share < 1 for share in duty)
 
 
 def _is_number(value: Any) -> bool:

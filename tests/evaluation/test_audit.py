@@ -214,7 +214,7 @@ SHIPPED = [
     name
     for name in EXPERIMENTS.names()
     if name.startswith(("go2", "anymal", "g1", "h1"))
-    and not name.startswith(("go2_flat_mlp", "go2_style"))  # go2_style is an experiment, and standing does earn most
+    and not name.startswith("go2_flat_mlp")
     and not name.endswith("_track")  # without velocity commands
 ]
 

@@ -20,6 +20,7 @@ from rsl_rl.motion.legs import Legs, require_feet
 from rsl_rl.robots import ROBOTS
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.mdp.style import FootClock
 
 SIZES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 """Sizes of the commands [m/s, rad/s], up to the largest of the task."""
@@ -117,6 +118,8 @@ def for_audit(cfg: LeggedRobotConfig, num_envs: int) -> LeggedRobotConfig:
         schedule=replace(cfg.commands.schedule, steps=0),
         limit=replace(cfg.commands.limit, enabled=False),
     )
+    if "style" in commands.terms and commands.terms["style"].params.get("styles"):
+        commands = commands.with_params("style", only=commands.terms["style"].params["styles"][0])
     return replace(
         cfg,
         num_envs=num_envs,
@@ -154,8 +157,9 @@ def measure(cfg: LeggedRobotConfig, policy: Optional[ActingPolicy] = None) -> Li
         raise ValueError(
             "env.commands has no velocity command but zero; give ranges such as --env.commands.lin_vel_x -1 1"
         )
-    planner = make_planner(first, legs)
-    periods, heights = _steps(first, legs)
+    gait = gait_of(first, legs)
+    planner = make_planner(first, legs, gait)
+    periods, heights = _steps(first, legs, gait)
     fastest = max((abs(command[2]) for _, _, command in commands), default=0.0) or 0.5
     candidates = [
         (i, motion)
@@ -189,27 +193,32 @@ def _earned(income: Income, row: int, names: Sequence[str]) -> Earned:
     return Earned(float(income.total[row]), dict(zip(names, income.terms[:, row].tolist())), (vx, vy, rate))
 
 
-def make_planner(env: LeggedRobot, legs: Legs) -> Planner:
-    """Return the planner of motions in the gait that the task asks for, or in a trot."""
+def make_planner(env: LeggedRobot, legs: Legs, gait: Gait) -> Planner:
+    """Return the planner of motions in a gait."""
     terms = env.cfg.rewards.terms
     targets = [own.params["base_height_target"] for own in terms.values() if "base_height_target" in own.params]
     standing = env.robot.foot_radius - float(legs.default_position[:, 2].mean())
     height = targets[0] if targets and abs(targets[0] / standing - 1) < 0.2 else standing
-    gait = Gait(trot_offsets(legs.default_position), DUTY)
-    if "gait_clock" in env.commands.sources:
-        feet = len(env.sim.foot_names)
-        shares = [own.params.get("stance_share", DUTY) for name, own in terms.items() if (own.func or name) == "gait"]
-        period = env.commands.sources["gait_clock"].describe()["period"]
-        gait = Gait(tuple(i / feet for i in range(feet)), shares[0] if shares else DUTY, period)
     return Planner(legs, gait, env.cfg.sim.control_dt, env.robot.foot_radius, height)
 
 
-def _steps(env: LeggedRobot, legs: Legs) -> Tuple[Sequence[float], Sequence[float]]:
+def gait_of(env: LeggedRobot, legs: Legs) -> Gait:
+    """Return the gait that the task asks for by a clock, with several styles that of the first one, or a trot."""
+    for source in env.commands.sources.values():
+        if isinstance(source, FootClock):
+            rhythm = source.rhythms[0]
+            return Gait(tuple(rhythm.touchdown), rhythm.duty[0], rhythm.period)
+    if "gait_clock" not in env.commands.sources:
+        return Gait(trot_offsets(legs.default_position), DUTY)
+    feet, terms = len(env.sim.foot_names), env.cfg.rewards.terms
+    shares = [own.params.get("stance_share", DUTY) for name, own in terms.items() if (own.func or name) == "gait"]
+    period = env.commands.sources["gait_clock"].describe()["period"]
+    return Gait(tuple(i / feet for i in range(feet)), shares[0] if shares else DUTY, period)
+
+
+def _steps(env: LeggedRobot, legs: Legs, gait: Gait) -> Tuple[Sequence[float], Sequence[float]]:
     """Return the periods [s] and the heights [m] of steps to try: those that the task asks for, or several."""
-    clock = env.commands.sources.get("gait_clock")
-    periods = [period * math.sqrt(legs.length / 0.3) for period in _PERIODS]
-    if clock is not None:
-        periods = [clock.describe()["period"]]
+    periods = [gait.clock] if gait.clock else [period * math.sqrt(legs.length / 0.3) for period in _PERIODS]
     wanted = [own.params.get("foot_clearance_target") for own in env.cfg.rewards.terms.values()]
     heights = [target - env.robot.foot_radius for target in wanted if target and target > env.robot.foot_radius]
     return periods, heights[:1] or [share * legs.length for share in _SWING_HEIGHTS]

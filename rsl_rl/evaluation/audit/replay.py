@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rsl_rl.evaluation.audit.motions import Track
 from rsl_rl.tasks.legged_robot import LeggedRobot
+from rsl_rl.tasks.mdp.commands import Clock
 from rsl_rl.tasks.mdp.rewards import WeightedRewards
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.tensors import from_yaw, rotate_inverse
@@ -136,14 +137,13 @@ def replay(env: LeggedRobot, rows: Sequence[Tuple[Tensor, Track]], velocities: T
     env.actuator = tracks  # type: ignore[assignment]  # of the actuator, the step of an environment uses no more
     stiffness, damping = env.context.per_joint("stiffness"), env.context.per_joint("damping")
     meter = Meter(env)
-    clock = env.state.commands.get("gait_clock")
+    clocks = {name: source for name, source in env.commands.sources.items() if isinstance(source, Clock)}
     warm = torch.maximum(tracks.lengths, torch.tensor(3))
     for k in range(int((warm + cycles * tracks.lengths).max())):
         wanted = tracks.now("joint_pos") + (tracks.now("torque") + damping * tracks.now("joint_vel")) / stiffness
         actions = (wanted - env.state.default_joint_pos) / env.action_scale
-        if clock is not None:
-            angle = 2 * math.pi * tracks.now("phase")
-            clock.copy_(torch.stack((angle.sin(), angle.cos()), dim=1))
+        for name, source in clocks.items():
+            env.state.commands[name].copy_(source.at(tracks.now("phase")))
         meter.step(actions, commands, (k >= warm) & (k < warm + cycles * tracks.lengths))
     return meter.income()
 

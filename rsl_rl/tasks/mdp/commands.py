@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Dict, List, Mapping, Sequence, Tuple, Type
+from typing import Any, Dict, List, Mapping, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor
@@ -228,34 +228,56 @@ class JoystickCommands(VelocitySource):
         self._duration = torch.where(mask, self._drawn_duration, self._duration)
 
 
-class GaitClock(CommandSource):
-    """Sine and cosine of a phase that turns once in ``period`` [s], for the observation gait_clock and the reward gait.
-    Each episode starts at a random phase."""
+class Clock(CommandSource):
+    """Base class of clocks: the command follows from a phase in cycles, which is random at the start of each
+    episode."""
 
     stored = ("_age", "_phase")
 
-    def __init__(self, task: TaskContext, *, period: float, dead_zone: float):
-        super().__init__(task, ((-1.0, 1.0), (-1.0, 1.0)), FOREVER)
-        if period < 2 * task.control_dt:
-            raise ValueError(f"the gait clock has period={period} s; give at least {2 * task.control_dt:g} s")
-        self._period, self._dead_zone, self._step = period, dead_zone, task.control_dt / period
+    def __init__(self, task: TaskContext, numbers: int):
+        super().__init__(task, ((-1.0, 1.0),) * numbers, FOREVER)
         self._random = Uniform(task.num_envs, ((0.0, 1.0),), task.generator)
-        self._phase = torch.zeros(task.num_envs, device=task.device)  # [N] in turns
+        self._phase = torch.zeros(task.num_envs, device=task.device)  # [N] in cycles
+
+    @abstractmethod
+    def at(self, phase: Tensor) -> Tensor:
+        """Return the command [N, k] for phases [N]."""
+
+    @abstractmethod
+    def cycles_per_step(self) -> Union[float, Tensor]:
+        """Return by how much the phases grow in a control step, [N] or one number."""
 
     def sample(self) -> Tensor:
         self._drawn = self._random()[:, 0]
-        return _sine_and_cosine(self._drawn)
+        return self.at(self._drawn)
 
     def draw(self, command: Tensor, mask: Tensor) -> None:
         super().draw(command, mask)
         self._phase = torch.where(mask, self._drawn, self._phase)
 
     def due(self) -> Tensor:
-        self._phase = (self._phase + self._step) % 1.0
+        self._phase = (self._phase + self.cycles_per_step()) % 1.0
         return super().due()
 
     def follow(self, command: Tensor) -> None:
-        command.copy_(_sine_and_cosine(self._phase))
+        command.copy_(self.at(self._phase))
+
+
+class GaitClock(Clock):
+    """Sine and cosine of a phase that turns once in ``period`` [s], for the observation gait_clock and the reward
+    gait."""
+
+    def __init__(self, task: TaskContext, *, period: float, dead_zone: float):
+        super().__init__(task, 2)
+        if period < 2 * task.control_dt:
+            raise ValueError(f"the gait clock has period={period} s; give at least {2 * task.control_dt:g} s")
+        self._period, self._dead_zone, self._step = period, dead_zone, task.control_dt / period
+
+    def at(self, phase: Tensor) -> Tensor:
+        return _sine_and_cosine(phase)
+
+    def cycles_per_step(self) -> float:
+        return self._step
 
     def describe(self) -> Dict[str, float]:
         return {"period": self._period, "dead_zone": self._dead_zone}

@@ -11,12 +11,11 @@ from torch import Tensor
 from rsl_rl.config.mdp import Positive
 from rsl_rl.motion.clip import Clip
 from rsl_rl.motion.library import find_clip
-from rsl_rl.tasks.mdp.commands import FOREVER, CommandSource
+from rsl_rl.tasks.mdp.commands import Clock, CommandSource
 from rsl_rl.tasks.mdp.context import TaskContext
 from rsl_rl.tasks.mdp.rewards import track_lin_vel, track_yaw_rate
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.registry import import_object
-from rsl_rl.utils.tensors import Uniform
 
 _RHYTHM = "rsl_rl.motion.rhythm:rhythm_of"  # by its name: it needs packages that tasks without clips do not need
 
@@ -49,18 +48,16 @@ class Style(CommandSource):
         return {"style": command}
 
 
-class FootClock(CommandSource):
+class FootClock(Clock):
     """A clock for each foot in the rhythm of the style that the robot is told; the command is the sines and then the
     cosines of the clocks [N, 2 F], see :func:`clock_of_feet`.
 
     ``clips`` names a clip for each style, a loop of one cycle in which each foot lands once. The style is the command
-    of the term ``style``, a :class:`Style` that comes before this one. Each episode starts at a random phase.
+    of the term ``style``, a :class:`Style` that comes before this one.
     """
 
-    stored = ("_age", "_phase")
-
     def __init__(self, task: TaskContext, *, clips: Mapping[str, str], style: str = "style"):
-        super().__init__(task, ((-1.0, 1.0),) * (2 * len(task.sim.foot_names)), FOREVER)
+        super().__init__(task, 2 * len(task.sim.foot_names))
         self._robot, self._state, self._style = task.robot, task.state, style
         names = list(task.cfg.commands.all_terms)
         if style not in task.state.commands:
@@ -68,13 +65,18 @@ class FootClock(CommandSource):
         styles = task.cfg.commands.all_terms[style].params.get("styles", ())
         if list(clips) != list(styles):
             raise ValueError(f"clips has {', '.join(clips)}; give a clip for each style, in order: {', '.join(styles)}")
-        self._rhythms = [import_object(_RHYTHM)(find_clip(clip, task.cfg.robot), task.robot) for clip in clips.values()]
-        rows = torch.tensor([one.touchdown + one.duty for one in self._rhythms], device=task.device)
+        self.rhythms = [import_object(_RHYTHM)(find_clip(clip, task.cfg.robot), task.robot) for clip in clips.values()]
+        rows = torch.tensor([one.touchdown + one.duty for one in self.rhythms], device=task.device)
         self._touchdown, self._duty = rows.unflatten(1, (2, -1)).unbind(1)  # [styles, F] each
-        self._periods = torch.tensor([[one.period] for one in self._rhythms], device=task.device)  # [styles, 1] s
+        self._periods = torch.tensor([one.period for one in self.rhythms], device=task.device)  # [styles] s
         self._dt, self._dead_zone = task.control_dt, task.cfg.commands.dead_zone
-        self._random = Uniform(task.num_envs, ((0.0, 1.0),), task.generator)
-        self._phase = torch.zeros(task.num_envs, 1, device=task.device)  # in cycles
+
+    def at(self, phase: Tensor) -> Tensor:
+        style = self._state.commands[self._style]
+        return clock_of_feet(phase.unsqueeze(1), style @ self._touchdown, style @ self._duty)
+
+    def cycles_per_step(self) -> Tensor:
+        return self._dt / (self._state.commands[self._style] @ self._periods)
 
     def of_clip(self, clip: Clip, times: Tensor) -> Tensor:
         """Return the clocks of a clip at times [T] [s], [T, 2 F]; in a clip that does not loop they are 0."""
@@ -83,27 +85,8 @@ class FootClock(CommandSource):
         own = import_object(_RHYTHM)(clip, self._robot)
         return clock_of_feet(times.unsqueeze(1) / own.period, torch.tensor(own.touchdown), torch.tensor(own.duty))
 
-    def sample(self) -> Tensor:
-        self._drawn = self._random()
-        return self._clock()
-
-    def draw(self, command: Tensor, mask: Tensor) -> None:
-        super().draw(command, mask)
-        self._phase = torch.where(mask.unsqueeze(1), self._drawn, self._phase)
-
-    def due(self) -> Tensor:
-        self._phase = (self._phase + self._dt / (self._state.commands[self._style] @ self._periods)) % 1.0
-        return super().due()
-
-    def follow(self, command: Tensor) -> None:
-        command.copy_(self._clock())
-
-    def _clock(self) -> Tensor:
-        style = self._state.commands[self._style]
-        return clock_of_feet(self._phase, style @ self._touchdown, style @ self._duty)
-
     def describe(self) -> Dict[str, Any]:
-        rhythms = [{"period": one.period, "touchdown": one.touchdown, "duty": one.duty} for one in self._rhythms]
+        rhythms = [{"period": one.period, "touchdown": one.touchdown, "duty": one.duty} for one in self.rhythms]
         return {"rhythms": rhythms, "dead_zone": self._dead_zone}
 
     def readings(self, command: Tensor) -> Dict[str, Tensor]:
