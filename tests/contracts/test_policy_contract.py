@@ -25,6 +25,21 @@ TERMS = [
 CLOCK = {"name": "gait_clock", "size": 2, "scale": 1.0, "frame": "base"}
 
 
+def styled(**changes):
+    """Fields of a contract with two styles and the clocks of two feet, with changes of a rhythm or of its commands."""
+    terms = [{"name": name, "size": size, "scale": 1.0, "frame": "base"} for name, size in STYLED]
+    rhythm = {"period": 0.5, "touchdown": [0.0, 0.5], "duty": [0.5, 0.6], **changes}
+    commands = {"style": {"styles": ["a", "b"]}, "foot_clock": {"rhythms": [rhythm, rhythm]}}
+    return {
+        "observations": [*terms, *TERMS],
+        "inputs": {"obs": [1, 15 + 6]},
+        "commands": changes.get("commands", commands),
+    }
+
+
+STYLED = (("style", 2), ("foot_clock", 4))
+
+
 def plain(**changes):
     """A contract of a robot with two joints, as plain values."""
     return {
@@ -102,6 +117,13 @@ def test_contract_without_a_needed_field_names_it(name, tmp_path):
         ({"commands": {"gait_clock": 5}}, "commands.gait_clock=5; give names with values"),
         ({"commands": {"gait_clock": {"period": 0.0}}}, "commands.gait_clock=.*; give a positive period"),
         ({"observations": [CLOCK, *TERMS], "inputs": {"obs": [1, 17]}}, "commands.gait_clock=None; give a positive"),
+        ({"commands": {"style": {"styles": "pace"}}}, "commands.style.styles='pace'; give a name for each number"),
+        (styled(commands={}), "commands.style.styles=.*; give a name for each number of the term style"),
+        (styled(period=0.0), "commands.foot_clock.rhythms=.*; give for each style a positive period"),
+        (styled(duty=[0.5, 1.0]), "commands.foot_clock.rhythms=.*; give for each style"),
+        (styled(touchdown=[0.0]), "commands.foot_clock.rhythms=.*; give for each style"),
+        (styled(duty=None), "commands.foot_clock.rhythms=.*; give for each style"),
+        (styled(commands={"style": {"styles": ["a", "b"]}}), "commands.foot_clock.rhythms=.*; give for each style"),
     ],
 )
 def test_contract_that_contradicts_itself_names_the_field(changes, message):

@@ -1,5 +1,6 @@
 """Styles and the clocks of the feet: rhythms of clips, what robots are told, and the helper on the robot."""
 
+import itertools
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,6 +14,8 @@ from configs.go2_style import RHYTHMS, style_task
 from deploy.onnx_policy import Policy
 from deploy.styles import StyledPolicy
 from rsl_rl.contracts.contract import contract_of, plain_mapping
+from rsl_rl.evaluation.doctor.log import read_log
+from rsl_rl.evaluation.doctor.recompute import recompute
 from rsl_rl.motion.gaits import GAITS, QUADRUPED
 from rsl_rl.motion.library import find_clip
 from rsl_rl.motion.rhythm import rhythm_of
@@ -149,6 +152,23 @@ def test_policy_on_the_robot_is_told_what_the_simulation_tells():
             np.testing.assert_allclose(policy.last_obs[-10:], obs[robot].numpy(), atol=1e-4)
         seen.append(obs[:, :8].abs().amax() > 0)
     assert seen[0] and seen[30] and not seen[-1]  # the clocks stop a while after the stick
+
+
+def test_log_of_a_policy_with_styles_is_read_with_what_it_was_told(env, tmp_path):
+    terms, size = env.describe_interface(["policy"]), env.get_observations()["policy"].shape[1]
+    whole = {**plain_mapping(12), **terms, "format": 2, "inputs": {"obs": [1, size]}, "outputs": {"actions": [1, 12]}}
+    runner = Policy(whole, lambda obs: [np.zeros((1, 12), np.float32)], log=tmp_path / "log.csv")
+    policy, told, steps = StyledPolicy(runner, "bound"), [], itertools.count()
+    runner.clock = lambda: 0.02 * next(steps)
+    for _ in range(10):
+        policy(command=(0.5, 0.0, 0.0), **STANDING)
+        told.append(policy._styles.told(1, policy.phase))
+    log = read_log(tmp_path / "log.csv", whole)
+    assert log.notes == ()
+    for name in ("style", "foot_clock"):
+        np.testing.assert_allclose(log.readings[name], np.stack([one[name] for one in told]), atol=1e-5)
+    again = recompute(log, Policy(whole, runner._network), runner._network, whole)
+    np.testing.assert_allclose(again.observation, log.observation, atol=1e-4)
 
 
 STANDING = {
