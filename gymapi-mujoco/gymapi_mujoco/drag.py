@@ -74,7 +74,8 @@ class Drag:
 
     def _acts(self) -> bool:
         """Return whether there is a force: not in a state that diverged, which the time step reports; and if only
-        turning is limited, where the sum of the speeds above a body allows it and the last substep shows it."""
+        turning is limited, where the fastest speed times the most joints above a body, then the sum of the speeds above
+        a body, allow it, and the last substep shows it."""
         fastest = max(self._speeds.max(initial=0.0), -self._speeds.min(initial=0.0))
         if not self._only_spin:
             return bool(fastest < _DIVERGED)

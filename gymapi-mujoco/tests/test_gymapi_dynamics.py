@@ -315,3 +315,37 @@ def test_centre_of_mass_of_a_box_is_used(gymapi, box):
     bodies[0].com = gymapi.Vec3(0.05, 0, 0)
     with pytest.raises(ValueError, match="another centre of mass of 'box' after prepare_sim"):
         aligned.gym.set_actor_rigid_body_properties(aligned.envs[1], 0, bodies, recomputeInertia=True)
+
+
+def chain(tmp_path):
+    """Three links that hang at one another, with hinges about y."""
+    inertia = '<mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>'
+    link = '<link name="l{}"><inertial>' + inertia + "</inertial></link>"
+    joint = (
+        '<joint name="j{1}" type="revolute"><parent link="l{0}"/><child link="l{1}"/><axis xyz="0 1 0"/>'
+        '<limit lower="-9" upper="9" effort="50" velocity="100"/></joint>'
+    )
+    parts = [*(link.format(i) for i in range(4)), *(joint.format(i, i + 1) for i in range(3))]
+    (tmp_path / "chain.urdf").write_text(f'<robot name="chain">{"".join(parts)}</robot>')
+    return tmp_path / "chain.urdf"
+
+
+def test_limit_of_turning_holds_for_a_body_whose_joints_are_slower_each(gymapi, tmp_path):
+    """Joints of 6, 6 and 6 rad/s turn the last link with 18 rad/s, above its limit of 10 rad/s."""
+    spins = {}
+    for limit in (10.0, 20.0):
+        options = {"fix_base_link": True, "max_angular_velocity": limit}
+        world = World(gymapi, chain(tmp_path), 1, 3.0, setup=without_gravity(gymapi), **options).prepare()
+        world.dof[..., 1] = 6.0
+        world.gym.set_dof_state_tensor(world.sim, world.unwrap(world.dof.view(-1, 2)))
+        world.step(1)
+        spins[limit] = float(world.body[0, -1, 11])
+    assert spins[20.0] == pytest.approx(18.0, abs=0.1)
+    assert spins[10.0] < 15.0
+
+
+def without_gravity(gymapi):
+    def setup(params):
+        params.gravity = gymapi.Vec3(0.0, 0.0, 0.0)
+
+    return setup
