@@ -29,7 +29,7 @@ from .go2_flat import GROWING, without_noise
 _TERMS = "rsl_rl.tasks.mdp.motion_terms"
 _MOTION = "rsl_rl.tasks.mdp.motion"
 
-CLIPS = ("trot", "bound", "sit", "stand_up")
+CLIPS = ("trot speed=0.3", "trot speed=0.7", "bound", "sit", "stand_up")
 
 _LEGS = ("FL", "FR", "RL", "RR")
 KEY_BODIES = ("trunk", *(f"{leg}_{part}" for part in ("thigh", "calf", "foot") for leg in _LEGS))
@@ -135,4 +135,4 @@ class Go2Track(TrainConfig):
     algorithm: PPOConfig = PPOConfig(
         desired_kl=0.015, final_desired_kl=0.006, entropy_coef=0.003, final_entropy_coef=0.0005
     )
-    runner: RunnerConfig = RunnerConfig(max_iterations=400, save_interval=50, experiment_name="go2_track")
+    runner: RunnerConfig = RunnerConfig(max_iterations=480, save_interval=60, experiment_name="go2_track")

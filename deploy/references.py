@@ -3,7 +3,7 @@
 Needs numpy, and references.npz, which the export has written beside policy.onnx.
 
     policy = OnnxPolicy("policy.onnx", joint_names)
-    references = References("references.npz", policy, clip="trot")
+    references = References("references.npz", policy, clip="trot speed=0.3")
     references.start(base_quat=quat, base_pos=pos)  # the motion begins where the robot is
     while not references.is_over:  # once in policy.control_period seconds
         targets = policy(**references.next(), base_quat=quat, base_pos=pos, base_ang_vel=..., joint_pos=..., ...)

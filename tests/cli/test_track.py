@@ -12,6 +12,8 @@ SMALL = (
     "--policy.actor_hidden_dims", "16", "--policy.critic_hidden_dims", "16",
 )  # fmt: skip
 
+CLIPS = ["trot speed=0.3", "trot speed=0.7", "bound", "sit", "stand_up"]
+
 
 def train(rsl_rl_here, folder):
     """Return the flags of a task and the folder of a run of one iteration."""
@@ -27,26 +29,26 @@ def test_train_and_evaluate(rsl_rl_here, tmp_path, capsys):
     assert {"episode/Motion/failure_rate", "episode/termination_anchor_height"} <= json.loads(line).keys()
 
     capsys.readouterr()
-    assert rsl_rl_here("evaluate", *task, "--num_envs", "4", "--seconds", "0.1") == 0
+    assert rsl_rl_here("evaluate", *task, "--num_envs", "5", "--seconds", "0.1") == 0
     *lines, last = capsys.readouterr().out.splitlines()
     results = json.loads(last)
-    assert [clip["name"] for clip in results["clips"]] == ["trot", "bound", "sit", "stand_up"]
+    assert [clip["name"] for clip in results["clips"]] == CLIPS
     assert all(clip["episodes"] == 1 and len(clip["by_time"]["mpkpe"]) for clip in results["clips"])
-    assert results["tracking_failures"] == sum(clip["failures"] for clip in results["clips"]) / 4
+    assert results["tracking_failures"] == sum(clip["failures"] for clip in results["clips"]) / 5
     assert {"mpkpe", "root_relative_mpkpe", "joint_error", "turn_error"} <= results.keys()
     assert any("each clip from its first frame to its last, loops for 10 s" in line for line in lines)
     report = next(run.glob("evaluation_*.html")).read_text()
-    assert "Reference motions" in report and report.count("<polyline") == 4 * 4
+    assert "Reference motions" in report and report.count("<polyline") == 5 * 4
 
 
 def test_play_exports_policy_and_references(rsl_rl_here, tmp_path):
     task, run = train(rsl_rl_here, tmp_path)
     assert rsl_rl_here("play", *task, "--num_envs", "1", "--seconds", "0.1", "--no_video", "--no_plot") == 0
     with np.load(run / "exported" / "references.npz") as references:
-        assert references["clips"].tolist() == ["trot", "bound", "sit", "stand_up"]
-        assert references["0.joint_pos"].shape == (1001, 12) and references["3.base_quat"].shape == (151, 4)
+        assert references["clips"].tolist() == CLIPS
+        assert references["0.joint_pos"].shape == (1001, 12) and references["4.base_quat"].shape == (151, 4)
     contract = json.loads((run / "exported" / "policy.json").read_text())
-    assert contract["commands"]["motion"] == {"steps": [0, 5], "clips": ["trot", "bound", "sit", "stand_up"]}
+    assert contract["commands"]["motion"] == {"steps": [0, 5], "clips": CLIPS}
     assert all(-3 < low <= high < 3 for low, high in contract["command_ranges"])
     parity = json.loads((run / "exported" / "parity.json").read_text())
     assert all(one["mismatch"] is None for one in parity.values() if isinstance(one, dict) and "mismatch" in one)
