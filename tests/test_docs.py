@@ -254,7 +254,7 @@ ELSEWHERE = {  # command -> the test or the job that runs it
         f"rsl-rl {command} --task go2_track": "tests/cli/test_track.py, slow"
         for command in ("train", "evaluate", "play")
     },
-    "rsl-rl train --task go2_style": "tests/test_architecture.py",
+    **{f"rsl-rl {command} --task go2_style": "tests/cli/test_track.py, slow" for command in ("train", "evaluate")},
     "rsl-rl train --task go2_rough": "tests/cli/test_on_terrain.py",
     "rsl-rl evaluate --task go2_rough --terrain stairs_up --level 2": "tests/cli/test_on_terrain.py",
     "rsl-rl play --task go2_rough --terrain stairs_up --level 5": "tests/cli/test_on_terrain.py",

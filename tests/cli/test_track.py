@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from rsl_rl.contracts import read_contract
+
 pytestmark = pytest.mark.slow
 
 SMALL = (
@@ -50,5 +52,19 @@ def test_play_exports_policy_and_references(rsl_rl_here, tmp_path):
     contract = json.loads((run / "exported" / "policy.json").read_text())
     assert contract["commands"]["motion"] == {"steps": [0, 5], "clips": CLIPS}
     assert all(-3 < low <= high < 3 for low, high in contract["command_ranges"])
+    parity = json.loads((run / "exported" / "parity.json").read_text())
+    assert all(one["mismatch"] is None for one in parity.values() if isinstance(one, dict) and "mismatch" in one)
+
+
+def test_style_is_trained_evaluated_and_exported_with_its_clocks(rsl_rl_here, tmp_path):
+    task = ("--task", "go2_style", "--log_root", str(tmp_path))
+    assert rsl_rl_here("train", *task, *SMALL) == 0
+    assert rsl_rl_here("evaluate", *task, "--num_envs", "4", "--seconds", "0.1") == 0
+    assert rsl_rl_here("export", *task) == 0
+    (run,) = (tmp_path / "go2_style").iterdir()
+    contract = read_contract(run / "exported" / "policy.json")
+    assert contract.commands["style"] == {"styles": ["pace", "bound"]}
+    assert [len(one["duty"]) for one in contract.commands["foot_clock"]["rhythms"]] == [4, 4]
+    assert {"styles.py", "onnx_policy.py", "policy.onnx"} <= {path.name for path in (run / "exported").iterdir()}
     parity = json.loads((run / "exported" / "parity.json").read_text())
     assert all(one["mismatch"] is None for one in parity.values() if isinstance(one, dict) and "mismatch" in one)

@@ -30,7 +30,7 @@ from rsl_rl.tasks.mdp.rewards import bind_rewards
 
 CFG = Go2Flat().env
 CLOCK = {"gait_clock": CommandTerm(params={"period": 0.8})}
-OF_ANY_TASK = tuple(name for name in TERMS if name != "style" and not name.startswith("reference_"))
+OF_ANY_TASK = tuple(name for name in TERMS if not name.startswith(("style", "foot_clock", "reference_")))
 """Observations that need no command source of their own."""
 
 
