@@ -36,7 +36,10 @@ PARTS: Dict[str, Tuple[str, ...]] = {
 }
 """Readings that are not of joints, and their numbers."""
 
-COMMANDED = ("command", "gait_clock", "style", "foot_clock")
+NUMBERED = ("style", "foot_clock")
+"""Readings whose columns are numbered; the description tells how many they have."""
+
+COMMANDED = ("command", "gait_clock", *NUMBERED)
 """Readings that no sensor measures."""
 
 NOT_JUDGED = ("base_pos", "reference_")
@@ -54,8 +57,7 @@ _UNITS: Dict[str, Mapping[str, float]] = {
     "base_lin_vel": _SPEED,
     "base_lin_vel_world": _SPEED,
     "gait_clock": {},
-    "style": {},
-    "foot_clock": {},
+    **{name: {} for name in NUMBERED},
     "joint_pos": _ANGLE,
     "joint_vel": _TURN_RATE,
     "joint_torque": {"N m": 1.0, "Nm": 1.0},
@@ -118,8 +120,8 @@ def read_log(path: Path, description: Mapping[str, Any], topics: Optional[Mappin
         return None if values is None or np.isnan(values).all() else values
 
     described = description.get("observations", ())
-    told = {one["name"]: one["size"] for one in described if one["name"] in ("style", "foot_clock")}
-    numbered = {name: tuple(str(i) for i in range(size)) for name, size in told.items()}
+    told = {one["name"]: one["size"] for one in described if one["name"] in NUMBERED}
+    numbered = {name: _numbers_to(size) for name, size in told.items()}
     readings = {name: group(name, parts) for name, parts in {**PARTS, **numbered}.items()}
     readings.update({name: group(name, joints) for name in ("joint_pos", "joint_vel", "joint_torque")})
     target = group("target", joints)
@@ -293,8 +295,13 @@ def _check_time(path: Path, time: np.ndarray, episode: np.ndarray) -> None:
 
 def _parts_of(log: Log, name: str) -> np.ndarray:
     """Return the names of the numbers of a group."""
-    numbered = tuple(str(i) for i in range(log.readings[name].shape[1])) if name in ("style", "foot_clock") else ()
-    return np.array(PARTS.get(name, numbered or log.joint_names))
+    if name in NUMBERED:
+        return np.array(_numbers_to(log.readings[name].shape[1]))
+    return np.array(PARTS.get(name, log.joint_names))
+
+
+def _numbers_to(count: int) -> Tuple[str, ...]:
+    return tuple(str(i) for i in range(count))
 
 
 def _notes(log: Log) -> List[str]:

@@ -123,7 +123,7 @@ def _followers(description: Mapping[str, Any]) -> Tuple[np.ndarray, np.ndarray]:
     followers, last_action = [], []
     for term in description["observations"]:
         size, history, name = term["size"] * term.get("history", 1), term.get("history", 1), term["name"]
-        followers += [history > 1 or name == "gait_clock" or (name == "command" and limited)] * size
+        followers += [history > 1 or name == "gait_clock" or (name in ("command", "foot_clock") and limited)] * size
         last_action += [name == "action"] * size
     return np.array(followers), np.array(last_action)
 
