@@ -63,9 +63,9 @@ def apply() -> None:
     for name in collections.abc.__all__:
         _add(collections, name, getattr(collections.abc, name))
     _add(inspect, "getargspec", _getargspec)
-    if importlib.util.find_spec("imp") is None:
+    if _is_missing("imp"):
         _add_module("imp", _imp())
-    if importlib.util.find_spec("distutils") is None and importlib.util.find_spec("setuptools") is not None:
+    if _is_missing("distutils") and not _is_missing("setuptools"):
         _add_module("distutils", importlib.import_module("setuptools._distutils"))
     warnings.filterwarnings("ignore", message="torch.meshgrid: in an upcoming release")
 
@@ -86,10 +86,14 @@ def _add(owner: Any, name: str, value: Any) -> None:
         _applied.append((owner, name))
 
 
+def _is_missing(name: str) -> bool:
+    """Return whether a module can not be imported; one that was added by ``apply`` can be."""
+    return name not in sys.modules and importlib.util.find_spec(name) is None
+
+
 def _add_module(name: str, module: types.ModuleType) -> None:
-    if name not in sys.modules:
-        sys.modules[name] = module
-        _applied.append((sys, name))
+    sys.modules[name] = module
+    _applied.append((sys, name))
 
 
 def _getargspec(function: Any) -> Any:

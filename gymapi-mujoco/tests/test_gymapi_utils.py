@@ -140,6 +140,15 @@ assert np.product([2, 3]) == 6 and np.in1d([1, 2], [2]).tolist() == [False, True
 assert issubclass(dict, collections.Mapping) and inspect.getargspec(lambda a, b=1: 0).args == ["a", "b"]
 """
 
+TWICE = """
+import importlib.util
+find_spec = importlib.util.find_spec  # the module imp is missing since Python 3.12
+importlib.util.find_spec = lambda name: None if name == "imp" and name not in sys.modules else find_spec(name)
+from gymapi_mujoco import legacy
+legacy.apply()  # as the launcher does, before the script imports isaacgym
+import isaacgym
+"""
+
 
 def test_old_names_are_there_after_the_import_and_not_without_it():
     import gymapi_mujoco
@@ -149,6 +158,8 @@ def test_old_names_are_there_after_the_import_and_not_without_it():
     assert done.returncode == 0, done.stderr
     off = run(OLD.format(torch="", **names), GYMAPI_MUJOCO_LEGACY="0")
     assert off.returncode != 0 and "np.float" in off.stderr
+    twice = run(OLD.format(torch="", modules=names["modules"], first=TWICE))
+    assert twice.returncode == 0, twice.stderr
     plain = run(
         "import gymapi_mujoco, numpy as np, sys; assert not hasattr(np, 'product'); assert 'torch' not in sys.modules"
     )

@@ -105,7 +105,7 @@ def test_client_in_the_way_of_legged_gym_steps_and_resets(gymapi, warp, monkeypa
         obs, _, reward, reset, _ = env.step(0.5 * torch.randn(3, 12))
     assert torch.isfinite(obs).all() and torch.isfinite(reward).all() and reset.shape == (3,)
     assert env.contact_forces[:, env.feet, 2].max() > 5.0
-    env.reset_idx(torch.tensor([1]))
+    env.reset_idx(torch.tensor([1], device=env.device))
     env._refresh()
     torch.testing.assert_close(env.root_states[1], env.start[1], atol=1e-6, rtol=0)
 
