@@ -20,18 +20,19 @@ def g1_track_task() -> LeggedRobotConfig:
     """Return go2_track with the links, the gains and the sizes of a G1."""
     task, flat = with_key_bodies(track_task(), _KEY_BODIES), biped_task()
     sizes = {
-        "anchor_pos_near": {"sigma": 0.12},
         "link_pos": {"sigma": 0.08},
         "link_vel": {"sigma": 0.8},
     }
     for name, params in sizes.items():
         task = replace(task, rewards=task.rewards.with_params(name, **params))
+    # the place counts twice as much as for a Go2: a G1 that stands has to step to come back to it
+    weights = {"anchor_pos_near": 1.5, "torques": -5e-6}
     return replace(
         task,
         robot="g1",
         control=replace(flat.control, action_scale=0.3),
         commands=task.commands.with_params("motion", clips=CLIPS),
-        rewards=task.rewards.with_weights({"torques": -5e-6}),
+        rewards=task.rewards.with_weights(weights),
         terminations=task.terminations.with_params("anchor_height", largest=0.2),
         randomization=task.randomization.with_params("model_parameters", payload=(-1.0, 3.0)),
         gate={"mpkpe": 0.04, "fall_rate": 0.1},
@@ -54,4 +55,4 @@ class G1Track(Go2Track):
 
     task: str = "g1_track"
     env: LeggedRobotConfig = field(default_factory=g1_track_task)
-    runner: RunnerConfig = RunnerConfig(max_iterations=600, save_interval=50, experiment_name="g1_track")
+    runner: RunnerConfig = RunnerConfig(max_iterations=1200, save_interval=100, experiment_name="g1_track")

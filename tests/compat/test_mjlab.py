@@ -9,6 +9,7 @@ Needs a Python that has mjlab 1.6.0, with the rsl-rl-lib that it installs, in th
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -16,6 +17,8 @@ PYTHON = os.environ.get("MJLAB_PYTHON", "")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON, reason="MJLAB_PYTHON names no Python with mjlab")]
 
 TASKS = {"Mjlab-Cartpole-Balance": "cartpole", "Mjlab-Velocity-Flat-Unitree-Go1": "go1_velocity"}
+TRACKING = "Mjlab-Tracking-Flat-Unitree-G1"
+G1 = "from mjlab.asset_zoo.robots.unitree_g1 import g1_constants; print(g1_constants.G1_XML)"
 
 PLAY = """
 import sys
@@ -111,3 +114,15 @@ def test_mjlab_trains_plays_resumes_and_its_checkpoints_load_in_both_directions(
 
 def actions_of(output):
     return [float(x) for x in re.search(r"^ACTIONS (.*)$", output, flags=re.M).group(1).split()]
+
+
+def test_mjlab_tracks_a_clip_of_ours_in_its_format(run, tmp_path):
+    model = subprocess.run([PYTHON, "-c", G1], capture_output=True, text=True, check=True).stdout.split()[-1]
+    for arguments in (
+        ("generate", "--robot", "g1", "--gait", "walk", "--output", "walk.npz"),
+        ("export", "walk.npz", "--seconds", "4", "--model", model),
+    ):
+        command = [sys.executable, "-m", "rsl_rl", "motion", *arguments]
+        subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
+    train(run, TRACKING, 2, "--env.commands.motion.motion-file", str(tmp_path / "walk_mjlab.npz"))
+    assert list(tmp_path.glob("g1_tracking/*/model_1.pt"))
