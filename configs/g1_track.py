@@ -25,7 +25,7 @@ def g1_track_task() -> LeggedRobotConfig:
     }
     for name, params in sizes.items():
         task = replace(task, rewards=task.rewards.with_params(name, **params))
-    # the place counts twice as much as for a Go2: a G1 that stands has to step to come back to it
+    # twice that of a Go2: with less, robots kept away from the place of the reference
     weights = {"anchor_pos_near": 1.5, "torques": -5e-6}
     return replace(
         task,

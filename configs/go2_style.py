@@ -58,7 +58,7 @@ def style_task() -> LeggedRobotConfig:
     }
     rewards = {
         **_without(task.rewards.terms, "foot_timing"),
-        # narrower than that of go2_flat, because a pace sways: with 0.25 it keeps commands a fifth less exactly
+        # narrower than that of go2_flat: with 0.25 the error of the velocity is a fifth larger
         "track_lin_vel": RewardTerm(4.0, f"{_TERMS}:lin_vel_in_rhythm", {"tracking_sigma": 0.12}),
         "track_yaw_rate": RewardTerm(2.0, f"{_TERMS}:yaw_rate_in_rhythm", {"tracking_sigma": 0.25}),
         "foot_rhythm": RewardTerm(2.0, f"{_TERMS}:foot_rhythm"),
