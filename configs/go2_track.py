@@ -82,7 +82,7 @@ def track_task() -> LeggedRobotConfig:
         rewards=RewardConfig(
             {
                 "anchor_pos": RewardTerm(0.75, f"{_TERMS}:anchor_pos", {"sigma": 0.3}),
-                # the wide score leads back from any distance before the termination, and this one to centimetres
+                # anchor_pos is above 0 at any distance before the termination, and this one only within centimetres
                 "anchor_pos_near": RewardTerm(0.75, f"{_TERMS}:anchor_pos", {"sigma": 0.08}),
                 "anchor_turn": RewardTerm(0.5, f"{_TERMS}:anchor_turn", {"sigma": 0.3}),
                 "link_pos": RewardTerm(1.5, f"{_TERMS}:link_pos", {"links": KEY_BODIES, "sigma": 0.06}),

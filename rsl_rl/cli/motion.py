@@ -106,7 +106,7 @@ def _output(parser: argparse.ArgumentParser) -> None:
 
 
 def _mend(parser: argparse.ArgumentParser) -> None:
-    help_text = "faults to mend, with commas: nan,jump,limits,floor,floating,skating"
+    help_text = "faults to mend, with commas: nan,jump,limits,floor,floating,skating,loop"
     parser.add_argument("--mend", default="", metavar="KINDS", help=help_text)
 
 
@@ -146,9 +146,11 @@ def _import(flags: argparse.Namespace) -> int:
 
 
 def _check(flags: argparse.Namespace) -> int:
-    robot, clip = find_robot(flags.robot), _load(flags.clip)
-    _fits(clip, robot, flags.robot)
+    robot = find_robot(flags.robot)
+    clip = _clip_of(flags.clip, robot)
     if not flags.mend:
+        if flags.output:
+            raise ValueError("--output is the file for the mended clip; add --mend, or leave it out")
         return int(_report(clip, robot))
     return _finish(clip, robot, flags.output or flags.clip.with_name(f"{flags.clip.stem}_mended.npz"), flags.mend)
 
@@ -156,9 +158,8 @@ def _check(flags: argparse.Namespace) -> int:
 def _retarget(flags: argparse.Namespace) -> int:
     from rsl_rl.motion.retarget import retarget
 
-    source, target, clip = find_robot(flags.source), find_robot(flags.target), _load(flags.clip)
-    _fits(clip, source, flags.source)
-    made = retarget(clip, source, target)
+    source, target = find_robot(flags.source), find_robot(flags.target)
+    made = retarget(_clip_of(flags.clip, source), source, target)
     for note in made.notes:
         print(f"note: {note}")
     output = flags.output or flags.clip.with_name(f"{flags.clip.stem}_{_plain(flags.target)}.npz")
@@ -166,13 +167,14 @@ def _retarget(flags: argparse.Namespace) -> int:
 
 
 def _export(flags: argparse.Namespace) -> int:
+    from rsl_rl.motion import load_clip
     from rsl_rl.motion.edit import on_model, repeated
     from rsl_rl.motion.importers import mjlab_npz
     from rsl_rl.motion.kinematics import Kinematics
 
     if flags.format != "mjlab_npz":
         raise ValueError(f"clips are not written as '{flags.format}'; known: mjlab_npz")
-    clip = _load(flags.clip)
+    clip = load_clip(flags.clip)
     if flags.seconds is not None:
         if not clip.loop:
             raise ValueError(f"the clip '{clip.name}' does not loop; leave out --seconds")
@@ -194,8 +196,8 @@ def _show(flags: argparse.Namespace) -> int:
     from rsl_rl.motion import ClipSet
     from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_film, write_video
 
-    robot, clip = find_robot(flags.robot), _load(flags.clip)
-    _fits(clip, robot, flags.robot)
+    robot = find_robot(flags.robot)
+    clip = _clip_of(flags.clip, robot)
     seconds = flags.seconds if flags.seconds is not None else (SECONDS if clip.loop else clip.length)
     if not 0 < seconds <= 600:
         raise ValueError(f"--seconds is {seconds:g}; give up to 600")
@@ -222,21 +224,14 @@ def _show(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _load(path: Path) -> "Clip":
+def _clip_of(path: Path, robot: "Robot") -> "Clip":
+    """Return a clip from a file; one of another robot is a ValueError."""
     from rsl_rl.motion import load_clip
-
-    return load_clip(path)
-
-
-def _fits(clip: "Clip", robot: "Robot", name: str) -> None:
-    """Raise a ValueError if a clip is not of a robot."""
     from rsl_rl.motion.kinematics import Kinematics
 
-    kinematics = Kinematics(robot)
-    if (clip.joint_names, clip.link_names) != (kinematics.joint_names, kinematics.link_names):
-        raise ValueError(
-            f"the clip '{clip.name}' is not of the robot {name}: its joints are {', '.join(clip.joint_names)}"
-        )
+    clip = load_clip(path)
+    Kinematics(robot).require(clip)
+    return clip
 
 
 def _finish(clip: "Clip", robot: "Robot", output: Path, kinds: str) -> int:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rsl_rl.motion.clip import Clip
+from rsl_rl.motion.edit import close_loop, gap_of_loop, moved_to
 from rsl_rl.motion.kinematics import Kinematics, build_clip
 from rsl_rl.motion.legs import Legs
 from rsl_rl.motion.rotations import conjugate, multiply, rotate, slerp, to_vector
@@ -29,6 +30,12 @@ DEEP = 0.005
 BEYOND = 0.01
 """Angle beyond a joint limit that is reported [rad]."""
 
+UNIT = 0.01
+"""Difference between the length of a quaternion and 1 that is reported."""
+
+OPEN = 0.005
+"""Difference between the heights of the ends of a loop that is reported [m]."""
+
 FASTEST_JOINT, FASTEST_ROOT, FASTEST_TURN = 40.0, 10.0, 30.0
 """Rates between two frames that are reported as jumps [rad/s], [m/s] and [rad/s]."""
 
@@ -44,7 +51,7 @@ class Finding:
     """A fault of a clip."""
 
     kind: str
-    """nan, jump, limits, floor, skating or floating."""
+    """nan, jump, limits, loop, floor, skating or floating."""
     frames: Tuple[Tuple[int, int], ...]
     """First and last frame of each stretch, counted from 0."""
     sentence: str
@@ -71,10 +78,12 @@ def feet_of(clip: Clip, legs: Legs, near: float = NEAR) -> Feet:
 
 def check(clip: Clip, kinematics: Kinematics, legs: Legs) -> List[Finding]:
     """Return the faults of a clip, each with its frames; of one with numbers that are not finite, only that."""
-    values = torch.cat([x.flatten(1) for x in (clip.joint_pos, clip.link_pos, clip.link_quat)], dim=1)
-    bad = ~values.isfinite().all(dim=1)
+    bad = _without_pose(clip.link_pos, clip.link_quat, clip.joint_pos)
+    if not bool(bad.any()):
+        rates = (clip.joint_vel, clip.link_vel, clip.link_ang_vel)
+        bad = ~torch.cat([x.flatten(1) for x in rates], dim=1).isfinite().all(dim=1)
     if bool(bad.any()):
-        return [_finding("nan", bad, "numbers are not finite")]
+        return [_finding("nan", bad, "numbers are not finite, or quaternions do not have the length 1")]
     found = []
     fast = _fast_steps(clip.root_pos, clip.root_quat, clip.joint_pos, clip.fps)
     if bool(fast.any()):
@@ -92,6 +101,14 @@ def check(clip: Clip, kinematics: Kinematics, legs: Legs) -> List[Finding]:
         joints = [name for name, own in zip(clip.joint_names, (beyond > BEYOND).any(dim=0).tolist()) if own]
         what = f"{', '.join(joints)} up to {float(beyond.max()):.2f} rad beyond the limits"
         found.append(_finding("limits", (beyond > BEYOND).any(dim=1), what))
+    if clip.loop:
+        height, turn, away = gap_of_loop(clip.root_pos, clip.root_quat, clip.joint_pos)
+        angle = max(float(turn.norm()), float(away.abs().max()))
+        if abs(float(height)) > OPEN or angle > BEYOND:
+            ends = torch.zeros(clip.num_frames, dtype=torch.bool)
+            ends[-1] = True
+            what = f"the end of the loop is {100 * abs(float(height)):.1f} cm and {angle:.2f} rad from its start"
+            found.append(_finding("loop", ends, what))
     feet = feet_of(clip, legs)
     depth = legs.radius - feet.position[..., 2]
     if bool((depth > DEEP).any()):
@@ -110,6 +127,13 @@ def check(clip: Clip, kinematics: Kinematics, legs: Legs) -> List[Finding]:
     return found
 
 
+def _without_pose(pos: Tensor, quat: Tensor, joint_pos: Tensor) -> Tensor:
+    """Return which frames have numbers that are not finite, or quaternions [F, ..., 4] whose length is not 1."""
+    finite = torch.cat([x.flatten(1) for x in (pos, quat, joint_pos)], dim=1).isfinite().all(dim=1)
+    unit = ((quat.norm(dim=-1) - 1).abs() < UNIT).view(len(quat), -1).all(dim=1)
+    return ~(finite & unit)
+
+
 def _fast_steps(pos: Tensor, quat: Tensor, joint_pos: Tensor, fps: float) -> Tensor:
     """Return whether the step from each frame to the next one is a jump [F - 1]."""
     turn = to_vector(multiply(quat[1:], conjugate(quat[:-1]))).norm(dim=1)
@@ -118,16 +142,22 @@ def _fast_steps(pos: Tensor, quat: Tensor, joint_pos: Tensor, fps: float) -> Ten
 
 
 def mend(clip: Clip, kinematics: Kinematics, legs: Legs, kinds: Sequence[str]) -> Clip:
-    """Return a clip with faults of some kinds mended, in the order of the module's text.
+    """Return a clip with faults of some kinds mended, in the order of MENDABLE.
 
     nan and jump: the frames are replaced by interpolation; a jump without a way back within LONGEST_JUMP becomes a
     slope. limits: angles are clamped. floor and floating: the whole clip is moved up or down until its lowest foot is
     on the floor. skating: a standing foot stays at its mean place by inverse kinematics, with a transition of 0.1 s.
+    loop: the difference between the ends of a loop is spread over its frames, which every mended loop gets.
+
+    A clip with frames without numbers is a ValueError unless nan or jump is mended.
     """
     unknown = set(kinds) - set(MENDABLE)
     if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))} cannot be mended; known: {', '.join(MENDABLE)}")
     pos, quat, joint_pos = clip.root_pos.double(), clip.root_quat.double(), clip.joint_pos.double()
+    bad = _without_pose(pos, quat, joint_pos)
+    if bool(bad.any()) and not {"nan", "jump"} & set(kinds):
+        raise ValueError(f"{_finding('nan', bad, 'numbers are not finite').sentence}; mend nan too")
     if "nan" in kinds or "jump" in kinds:
         pos, quat, joint_pos = _interpolate(pos, quat, joint_pos, clip, "jump" in kinds)
     if "limits" in kinds:
@@ -137,12 +167,17 @@ def mend(clip: Clip, kinematics: Kinematics, legs: Legs, kinds: Sequence[str]) -
         local = legs.feet(joint_pos).position
         height = (pos.unsqueeze(1) + rotate(quat.unsqueeze(1), local))[..., 2].min() - legs.radius
         pos = pos - height * torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-    if "skating" in kinds:
+    if "skating" in kinds and clip.loop:
+        rounds = _three_rounds(pos, quat, joint_pos)
+        joint_pos = _hold_feet(*rounds, clip.fps, legs)[len(pos) - 1 : 2 * len(pos) - 1]
+    elif "skating" in kinds:
         joint_pos = _hold_feet(pos, quat, joint_pos, clip.fps, legs)
+    if clip.loop:
+        pos, quat, joint_pos = close_loop(pos, quat, joint_pos)
     return build_clip(kinematics, pos, quat, joint_pos, clip.fps, clip.name, clip.loop)
 
 
-MENDABLE = ("nan", "jump", "limits", "floor", "floating", "skating")
+MENDABLE = ("nan", "jump", "limits", "floor", "floating", "skating", "loop")
 """Kinds of faults that :func:`mend` mends."""
 
 
@@ -150,7 +185,7 @@ def _interpolate(
     pos: Tensor, quat: Tensor, joint_pos: Tensor, clip: Clip, jumps: bool
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Replace frames that are not finite, and with ``jumps`` those that the motion jumps to and back from."""
-    good = torch.cat((pos, quat, joint_pos), dim=1).isfinite().all(dim=1)
+    good = ~_without_pose(pos, quat, joint_pos)
     if jumps:
         last = good[-1].clone()
         fast = _fast_steps(pos, quat, joint_pos, clip.fps).nonzero().squeeze(1).tolist()
@@ -170,6 +205,15 @@ def _interpolate(
     share = ((frames - a).double() / (b - a).double()).clamp(0.0, 1.0)
     values = torch.lerp(torch.cat((pos, joint_pos), dim=1)[a], torch.cat((pos, joint_pos), dim=1)[b], share[:, None])
     return values[:, :3], slerp(quat[a], quat[b], share), values[:, 3:]
+
+
+def _three_rounds(pos: Tensor, quat: Tensor, joint_pos: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    """Return three rounds of a loop, one after the other; the middle one has neighbours on both sides."""
+    all_pos, all_quat = pos, quat
+    for _ in range(2):
+        next_pos, next_quat = moved_to(pos, quat, all_pos[-1], all_quat[-1])
+        all_pos, all_quat = torch.cat((all_pos, next_pos[1:])), torch.cat((all_quat, next_quat[1:]))
+    return all_pos, all_quat, torch.cat((joint_pos, joint_pos[1:], joint_pos[1:]))
 
 
 def _hold_feet(pos: Tensor, quat: Tensor, joint_pos: Tensor, fps: float, legs: Legs) -> Tensor:

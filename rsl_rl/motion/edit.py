@@ -77,6 +77,8 @@ def join(clips: Sequence[Clip], kinematics: Kinematics, blend: float = 0.2) -> C
     A clip that loops begins at the phase whose pose is nearest to the end of the one before. In the first ``blend``
     seconds of each clip the difference to that end fades.
     """
+    if not clips:
+        raise ValueError("no clip is given; name at least one")
     if len({clip.fps for clip in clips}) != 1:
         raise ValueError("clips of different frame rates cannot be joined; resample them to one")
     fps, width = clips[0].fps, max(1, round(blend * clips[0].fps))
@@ -84,7 +86,7 @@ def join(clips: Sequence[Clip], kinematics: Kinematics, blend: float = 0.2) -> C
     for clip in clips[1:]:
         own = _from_phase(clip, joints[-1]) if clip.loop else (*_moving(clip), clip.root_quat)
         own_pos, own_joints, own_quat = (x.double() for x in own)
-        own_pos, own_quat = _moved(own_pos, own_quat, pos[-1], quat[-1])
+        own_pos, own_quat = moved_to(own_pos, own_quat, pos[-1], quat[-1])
         fade = (1 - torch.arange(len(own_pos), dtype=torch.float64) / width).clamp(min=0.0)
         fade = (fade**2 * (3 - 2 * fade)).unsqueeze(1)
         own_joints = own_joints + fade * (joints[-1] - own_joints[0])
@@ -113,13 +115,24 @@ def make_loop(clip: Clip, kinematics: Kinematics, shortest: float = 0.4, longest
     _, start, count = best
     rows = slice(start, start + count + 1)
     pos, quat, joints = clip.root_pos[rows].double(), clip.root_quat[rows].double(), clip.joint_pos[rows].double()
-    share = torch.linspace(0, 1, count + 1, dtype=torch.float64).unsqueeze(1)
-    joints = joints - share * (joints[-1] - joints[0])
-    pos = pos - share * (pos[-1] - pos[0]) * torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-    turn = from_yaw(turn_between(quat[0], quat[-1]))
-    apart = to_vector(multiply(multiply(turn, quat[0]), conjugate(quat[-1])))
-    quat = multiply(from_vector(share * apart), quat)
+    pos, quat, joints = close_loop(pos, quat, joints)
     return build_clip(kinematics, pos, quat, joints, clip.fps, clip.name, loop=True)
+
+
+def gap_of_loop(pos: Tensor, quat: Tensor, joint_pos: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    """Return what the last frame lacks to be the first one, moved over the floor and turned about the vertical: height
+    [m], rotation vector [3] rad in the world, and joint angles [J] rad."""
+    turn = from_yaw(turn_between(quat[0], quat[-1]))
+    rotation = to_vector(multiply(multiply(turn, quat[0]), conjugate(quat[-1])))
+    return pos[0, 2] - pos[-1, 2], rotation, joint_pos[0] - joint_pos[-1]
+
+
+def close_loop(pos: Tensor, quat: Tensor, joint_pos: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    """Return positions [F, 3], rotations [F, 4] and joint angles [F, J] with the gap of the loop spread evenly."""
+    height, rotation, joints = gap_of_loop(pos, quat, joint_pos)
+    share = torch.linspace(0, 1, len(pos), dtype=pos.dtype).unsqueeze(1)
+    pos = pos + share * height * torch.tensor([0.0, 0.0, 1.0], dtype=pos.dtype)
+    return pos, multiply(from_vector(share * rotation), quat), joint_pos + share * joints
 
 
 def _moving(clip: Clip) -> Tuple[Tensor, Tensor]:
@@ -139,7 +152,7 @@ def _from_phase(clip: Clip, joint_pos: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
     return frame.link_pos[:, 0], frame.joint_pos, frame.link_quat[:, 0]
 
 
-def _moved(pos: Tensor, quat: Tensor, start: Tensor, heading: Tensor) -> Tuple[Tensor, Tensor]:
+def moved_to(pos: Tensor, quat: Tensor, start: Tensor, heading: Tensor) -> Tuple[Tensor, Tensor]:
     """Return a motion moved over the floor and turned so that it starts at a place [3] with a heading of [4]."""
     turn = from_yaw(turn_between(quat[0], heading))
     level = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)

@@ -69,7 +69,7 @@ def model_of(robot: Robot) -> Model:
     inertia = float(full[4, 4]) / mass - float(arm[0] ** 2 + arm[2] ** 2)  # about the centre of mass
     own = [i for i in range(model.ngeom) if model.geom_bodyid[i] == trunk and _collides(model, i)]
     below = min((_lowest(model, data, i) - height for i in own), default=0.0)
-    gaits.places_of(home)  # says what is missing
+    gaits.places_of(home)  # a ValueError if the feet are not where gaits need them
     return Model(robot, kinematics, legs, Body(home, legs.length, inertia), height, below)
 
 
@@ -126,8 +126,8 @@ def generate(
         raise ValueError(f"fps is {fps:g}; give 10 to 1000 frames per second")
     if known[motion] == "gait":
         return _gait(own, motion, (speed, side, turn), seconds, fps, name)
-    if any(value is not None for value in (speed, side, turn)):
-        raise ValueError(f"'{motion}' stays on the spot; leave out speed, side and turn")
+    if any(value is not None for value in (speed, side, turn)) or seconds:
+        raise ValueError(f"'{motion}' stays on the spot for a time of its own; leave out speed, side, turn and seconds")
     return _posture(own, motion, fps, name or motion)
 
 

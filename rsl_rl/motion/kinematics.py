@@ -92,6 +92,14 @@ class Kinematics:
         self.limits = torch.as_tensor(model.jnt_range[self.joints])
         """Joint limits [J, 2] rad, float64."""
 
+    def require(self, clip: Clip) -> None:
+        """Raise a ValueError if a clip does not have the joints and bodies of this robot."""
+        if (clip.joint_names, clip.link_names) != (self.joint_names, self.link_names):
+            raise ValueError(
+                f"the clip '{clip.name}' is of another robot: it has the joints {', '.join(clip.joint_names)}, and the "
+                f"robot {', '.join(self.joint_names)}; give the robot of the clip, or use rsl-rl motion retarget"
+            )
+
     def links(self, joint_pos: Tensor) -> Tuple[Tensor, Tensor]:
         """Return positions [S, L, 3] and rotations [S, L, 3, 3] of the links in the trunk's frame for angles [S, J]."""
         frames = BodyFrames(self.model, self.joints, joint_pos.double())

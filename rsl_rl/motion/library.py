@@ -16,12 +16,16 @@ _NUMBERS = ("speed", "side", "turn", "seconds")
 """Parameters of a generated motion: velocities [m/s], yaw rate [rad/s], length [s]."""
 
 
-@functools.lru_cache(maxsize=64)
 def find_clip(name: str, robot: str) -> Clip:
     """Return the clip of a name for a robot: a file "walk.npz", or a motion that ``rsl-rl motion generate`` knows with
     its parameters, such as "trot" and "trot speed=0.5 turn=0.2". Anything else is a ValueError."""
     if name.endswith(".npz"):
         return load_clip(Path(name).expanduser())
+    return _generated(name, robot)
+
+
+@functools.lru_cache(maxsize=64)
+def _generated(name: str, robot: str) -> Clip:
     motion, *settings = name.split() or [""]
     numbers: Dict[str, Any] = {}
     for setting in settings:

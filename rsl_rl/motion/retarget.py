@@ -46,7 +46,7 @@ def retarget(clip: Clip, source: Robot, target: Robot) -> Retargeted:
     pos, quat = whole.root_pos.double(), whole.root_quat.double()
     feet = a.legs.feet(whole.joint_pos.double())
     world = pos.unsqueeze(1) + rotate(quat.unsqueeze(1), feet.position)  # [F, feet, 3]
-    heading = _heading(quat)
+    heading = turn_between(torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64).expand_as(quat), quat)
     home_a, home_b = _home(a, heading)[:, order], _home(b, heading)
     level = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
     start = pos[0] * level
@@ -71,12 +71,6 @@ def retarget(clip: Clip, source: Robot, target: Robot) -> Retargeted:
     rows = slice(clip.num_frames - 1, 2 * clip.num_frames - 1) if clip.loop else slice(None)
     made = build_clip(b.kinematics, root[rows], quat[rows], joint_pos[rows], clip.fps, clip.name, clip.loop)
     return Retargeted(made, tuple(notes))
-
-
-def _heading(quat: Tensor) -> Tensor:
-    """Return the headings [F] of rotations [F, 4]."""
-    level = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    return torch.stack([turn_between(level, own) for own in quat])
 
 
 def _home(model: Model, heading: Tensor) -> Tensor:

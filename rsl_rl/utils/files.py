@@ -36,6 +36,8 @@ def expand_user(text: str, where: str) -> Path:
 def read_file(path: Path, largest: int = 100_000_000) -> bytes:
     """Return the content of a file that a user names; a device, a pipe, a folder, or a file above a size [bytes] is a
     ValueError, a missing one an OSError."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}; check the path")
     status = os.stat(str(path))
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path} is not a file; give a file")

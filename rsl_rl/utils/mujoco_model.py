@@ -51,10 +51,14 @@ def file_to_draw(path: Union[str, os.PathLike]) -> Path:
 def load_model(path: Union[str, os.PathLike], ground: Optional[HeightField] = None) -> mujoco.MjModel:
     """Return the model of an MJCF file, whose geom "floor" becomes the given height field.
 
-    The geom keeps its name and its material, so that contact pairs and sensors refer to it as before.
+    The geom keeps its name and its material, so that contact pairs and sensors refer to it as before. A file that
+    MuJoCo cannot load is a ValueError.
     """
     if ground is None:
-        return mujoco.MjModel.from_xml_path(str(path))
+        try:
+            return mujoco.MjModel.from_xml_path(str(path))
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be loaded: {error}") from error
     spec = mujoco.MjSpec.from_file(str(path))
     floor = spec.geom(FLOOR)
     if floor is None:

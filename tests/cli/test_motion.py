@@ -106,18 +106,25 @@ def test_film_is_rendered(here):
         (["import", "walk.csv", "--robot", "go2", "--format", "c3d"], "unknown format 'c3d'"),
         (["import", "walk.csv", "--robot", "go2", "--up", "north"], "up is 'north'"),
         (["show", "walk.csv", "--robot", "go2"], "not a .npz"),
-        (["show", "sit.npz", "--robot", "g1"], "not of the robot g1"),
+        (["show", "sit.npz", "--robot", "g1"], "is of another robot"),
+        (["import", "sit.npz", "--robot", "g1"], "is of another robot"),
+        (["check", "sit.npz", "--robot", "go2", "--output", "a.npz"], "add --mend"),
+        (["check", "none.npz", "--robot", "go2"], "there is no file none.npz; check the path"),
         (["show", "sit.npz", "--robot", "go2", "--output", "sit.gif"], "give .mp4 or .webp"),
         (["check", "sit.npz", "--robot", "go2", "--mend", "wobble"], "cannot be mended"),
         (["retarget", "sit.npz", "--from", "go2", "--to", "g1"], "robots of one kind"),
         (["export", "sit.npz", "--seconds", "3"], "does not loop; leave out --seconds"),
         (["export", "sit.npz", "--format", "bvh"], "not written as 'bvh'"),
+        (["export", "sit.npz", "--model", "bad.xml"], "bad.xml cannot be loaded: XML Error"),
         (["dance"], "invalid choice"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(here, capsys, sit, words, message):
     shutil.copy(sit, "sit.npz")
-    np.savetxt("walk.csv", np.full((5, 19), 0.1), delimiter=",")
+    rows = np.full((5, 19), 0.1)
+    rows[:, 3:7] = 0.5  # a quaternion
+    np.savetxt("walk.csv", rows, delimiter=",")
+    Path("bad.xml").write_text("<mujoco><bad/></mujoco>")
     assert run(*words) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1, error

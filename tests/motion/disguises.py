@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from rsl_rl.motion.generate import generate
-from rsl_rl.motion.importers.source import Given
+from rsl_rl.motion.importers.source import EULER, Given
 from rsl_rl.motion.kinematics import Kinematics, build_clip
 from rsl_rl.motion.rotations import conjugate, from_vector, multiply, rotate, turn_between
 from rsl_rl.robots import ROBOTS
@@ -83,7 +83,7 @@ def write_unitree_csv(path, clip, rng):
 def write_bones_csv(path, clip, rng):
     own = Disguise(rng, len(clip.joint_names), 1, ("z", "y"))
     pos, quat = placed(clip, rng)
-    order = str(rng.choice(["xyz", "zyx", "yxz"]))
+    order = str(rng.choice(EULER))
     euler = euler_of(own.rotation(quat), order) * ANGLE[own.angles]
     names = [f"{clip.joint_names[i]}_dof" for i in own.order]
     header = ["Frame", *(f"root_translate{x}" for x in "XYZ"), *(f"root_rotate{x}" for x in "XYZ"), *names]
@@ -206,7 +206,7 @@ def write_bvh(path, clip, rng):
     rows = "\n".join(" ".join(f"{x:.9g}" for x in row) for row in np.hstack(angles))
     frames = f"MOTION\nFrames: {clip.num_frames}\nFrame Time: {1 / clip.fps:.8f}\n"
     path.write_text("HIERARCHY\n" + "\n".join(lines) + "\n" + frames + rows + "\n")
-    return own, Given(), lambda kinematics: Given(length=own.length)
+    return own, Given(), lambda kinematics: Given(length=own.length, up=own.up)
 
 
 def euler_of(quat, order):

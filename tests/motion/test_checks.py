@@ -1,5 +1,7 @@
 """Faults that are put into a clip are reported with their frames, and mended."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -65,6 +67,38 @@ def test_fault_is_reported_with_its_frames_and_mended(parts, kind):
     if kind == "skating":
         feet = feet_of(good, legs)
         assert float((feet.speed * feet.standing).max()) < 0.1
+
+
+@pytest.mark.parametrize("kinds", [["skating"], ["loop"], ["floor"], ["nan"]])
+def test_mended_loop_is_a_loop(parts, kinds):
+    """A trot whose steps are too long for its feet, and in which the first frame has no numbers or another pose."""
+    kinematics, legs, _ = parts
+    clip = generate(ROBOT, "trot", 0.5)
+    pos, quat, joints = clip.root_pos.clone(), clip.root_quat.clone(), clip.joint_pos.clone()
+    if kinds == ["skating"]:
+        pos[:, 0] *= 1.5
+    else:
+        joints[0] = torch.nan if kinds == ["nan"] else joints[0] + 0.1
+    bad = build_clip(kinematics, pos, quat, joints, clip.fps, clip.name, loop=True)
+    assert kinds == ["floor"] or kinds[0] in {finding.kind for finding in check(bad, kinematics, legs)}
+    good = mend(bad, kinematics, legs, kinds)
+    assert good.loop and not {"loop", *kinds} & {finding.kind for finding in check(good, kinematics, legs)}
+    torch.testing.assert_close(good.joint_pos[0], good.joint_pos[-1])
+
+
+def test_frames_without_numbers_are_not_mended_without_being_named(parts):
+    kinematics, legs, _ = parts
+    with pytest.raises(ValueError, match="frames 40 to 44: numbers are not finite; mend nan too"):
+        mend(changed(parts, "nan")[0], kinematics, legs, ["floor"])
+
+
+@pytest.mark.parametrize("name", ["joint_vel", "link_quat"])
+def test_rates_without_numbers_and_quaternions_of_length_0_are_reported(parts, name):
+    kinematics, legs, clip = parts
+    values = getattr(clip, name).clone()
+    values[7] = torch.nan if name == "joint_vel" else 0.0
+    (found,) = check(replace(clip, **{name: values}), kinematics, legs)
+    assert found.kind == "nan" and found.frames == ((7, 7),)
 
 
 def test_mending_names_what_it_cannot_and_needs_good_frames(parts):

@@ -134,6 +134,7 @@ def test_seconds_are_whole_cycles_and_postures_start_and_end_as_named():
         (("trott",), "Did you mean 'trot'"),
         (("trot", 30.0), "too fast"),
         (("sit", 1.0), "stays on the spot"),
+        (("sit", None, None, None, 9.0), "leave out speed, side, turn and seconds"),
         (("trot", float("nan")), "give a number"),
         (("trot", 0.5, 0.0, 0.0, 0.0, 1.0), "10 to 1000"),
         (("trot", 0.5, 0.0, 0.0, 1e9), "give up to 600"),

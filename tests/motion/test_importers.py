@@ -2,6 +2,7 @@
 files that are damaged or malicious are an error of one line."""
 
 import base64
+import codecs
 import collections
 import io
 import os
@@ -11,12 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from rsl_rl.motion.clip import save_clip
 from rsl_rl.motion.generate import generate
-from rsl_rl.motion.importers import read_motion
+from rsl_rl.motion.importers import mjlab_npz, read_motion
 from rsl_rl.motion.importers.orders import PUBLIC
 from rsl_rl.motion.importers.safe_pickle import load
 from rsl_rl.motion.importers.source import ConventionError, Given, plain_name
+from rsl_rl.motion.kinematics import Kinematics, build_clip
+from rsl_rl.motion.rotations import from_vector, multiply, rotate
 from rsl_rl.robots import ROBOTS
 from tests.motion import disguises
 
@@ -136,6 +141,7 @@ def test_file_with_other_frames_of_bodies_is_read_by_its_root_and_its_joints(tmp
     rng = np.random.default_rng(0)
     bodies = len(clip.link_names)
     quat = rng.normal(size=(clip.num_frames, bodies + 17, 4))
+    quat /= np.linalg.norm(quat, axis=2, keepdims=True)
     quat[:, 0] = clip.root_quat
     joints = np.zeros((clip.num_frames, 29))
     names = [plain_name(name) for name in PUBLIC["g1_29_breadth"]]
@@ -157,6 +163,60 @@ def test_frames_that_are_not_finite_stay_in_the_clip(pool, tmp_path):
     np.savez(tmp_path / "motion.npz", qpos=qpos, fps=50.0, joint_names=np.array(clip.joint_names))
     bad = read_motion(tmp_path / "motion.npz", robot, Given()).clip
     assert not bad.joint_pos[10:12].isfinite().any() and bad.joint_pos[:10].isfinite().all()
+
+
+def test_frames_with_quaternions_of_length_0_have_no_numbers(pool, tmp_path):
+    _, robot, _, clip = pool[0]
+    qpos = np.hstack((clip.root_pos, clip.root_quat, clip.joint_pos))
+    qpos[10:12, 3:7] = 0.0
+    np.savez(tmp_path / "motion.npz", qpos=qpos, fps=50.0, joint_names=np.array(clip.joint_names))
+    bad = read_motion(tmp_path / "motion.npz", robot, Given()).clip
+    assert not bad.root_quat[10:12].isfinite().any() and bad.root_quat[:10].isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["mjlab_npz", "qpos"])
+def test_robot_that_lies_is_not_read_as_one_that_stands(kind, tmp_path):
+    """A squat on the back is, with another axis upwards, a squat on the feet."""
+    robot = ROBOTS.load("g1")
+    squat = generate(robot, "squat")
+    back = from_vector(torch.tensor([0.0, -np.pi / 2, 0.0], dtype=torch.float64))
+    pos = rotate(back, squat.root_pos.double()) + torch.tensor([0.0, 0.0, 0.1], dtype=torch.float64)
+    quat = multiply(back.expand(squat.num_frames, 4), squat.root_quat.double())
+    clip = build_clip(Kinematics(robot), pos, quat, squat.joint_pos, squat.fps, "squat")
+    path, given = tmp_path / "motion.npz", Given()
+    if kind == "qpos":
+        qpos = np.hstack((clip.root_pos, clip.root_quat, clip.joint_pos))
+        np.savez(path, qpos=qpos, fps=clip.fps, joint_names=np.array(clip.joint_names))
+        given = Given(quaternion="wxyz", length="m", angles="rad")
+    else:
+        mjlab_npz.write(clip, path)
+    with pytest.raises(ConventionError, match="--up"):
+        read_motion(path, robot, given)
+    read = read_motion(path, robot, replace(given, up="z")).clip
+    torch.testing.assert_close(read.root_pos, clip.root_pos, atol=1e-4, rtol=0)
+
+
+def test_legs_in_another_order_than_the_user_says_are_doubtful(tmp_path):
+    robot = ROBOTS.load("go2")
+    clip = generate(robot, "trot", 0.5, seconds=2.0)
+    words = {
+        (0, 1, 2, 3): "",
+        (0, 1, 3, 2): "doubtful: the motion fits far better with the columns of ",
+        (0, 3, 2, 1): "the order of the legs is that of --joints; the columns of ",  # a trot half a cycle later
+    }
+    for order, word in words.items():
+        columns = [3 * leg + j for leg in order for j in range(3)]
+        np.save(tmp_path / "motion.npy", np.hstack((clip.root_pos, clip.root_quat, clip.joint_pos[:, columns])))
+        notes = read_motion(tmp_path / "motion.npy", robot, Given(fps=50.0, joints="model")).notes
+        assert any(note.startswith(word) for note in notes)
+        assert word[:8] == "doubtful" or not any("doubtful" in note for note in notes)
+
+
+def test_clip_of_another_robot_is_an_error(tmp_path):
+    save_clip(generate(ROBOTS.load("go2"), "stand"), tmp_path / "stand.npz")
+    for name in ("g1", "h1"):
+        with pytest.raises(ValueError, match="is of another robot"):
+            read_motion(tmp_path / "stand.npz", ROBOTS.load(name), Given())
 
 
 # Pickles ----------------------------------------------------------------------------------------------------------
@@ -231,7 +291,11 @@ def nested(depth):
         (pickle.dumps({"root_pos": np.zeros((5, 2)), "root_rot": np.zeros((5, 4)), "dof": np.zeros((5, 2))}), "shape"),
         (pickle.dumps({"a": {}, "b": {}}), "2 motions"),
         (pickle.dumps({"fps": 30}), "root_pos"),
-        (pickle.dumps(nested(18)), "dict"),
+        (pickle.dumps(nested(18)), "more than 20,000,000 items"),
+        (pickle.dumps({"root_pos": nested(9), "dof": nested(9)}), "more than 20,000,000 items"),
+        (pickle.dumps({"root_pos": Bomb(codecs.encode, nested(9), "latin1")}), "not a text"),
+        (pickle.dumps({((1.0,) * 10,): 1}), "a tuple as a key"),
+        (pickle.dumps({1, 2}), "a set"),
         (b"cnumpy\ndtype\n(dV__doc__\nVx\nsb.", "not an array"),
     ],
 )

@@ -12,7 +12,7 @@ import torch
 
 from rsl_rl.motion.clip import Clip, load_clip, read_arrays
 from rsl_rl.motion.importers.bodies import Posed, match_places, match_poses
-from rsl_rl.motion.importers.evidence import decide
+from rsl_rl.motion.importers.evidence import decide, note_on_legs
 from rsl_rl.motion.importers.orders import ask_for_joints, columns_of
 from rsl_rl.motion.importers.source import ConventionError, Given, OtherBodiesError, Source
 from rsl_rl.motion.kinematics import Kinematics, build_clip
@@ -54,7 +54,9 @@ def read_motion(path: Path, robot: Robot, given: Given, kind: str = "") -> Impor
     """
     kind = kind or format_of(path)
     if kind == "clip":
-        return Imported(load_clip(path), ())
+        clip = load_clip(path)
+        Kinematics(robot).require(clip)
+        return Imported(clip, ())
     if kind not in FORMATS:
         raise ValueError(f"unknown format '{kind}'; known: {', '.join(FORMATS)}.{suggest(kind, FORMATS)}")
     source = importlib.import_module(f"rsl_rl.motion.importers.{kind}").read(path, given)
@@ -109,9 +111,10 @@ def interpret(source: Source, robot: Robot, given: Given) -> Imported:
         signed = [f"{'-' if sign < 0 else ''}{index}" for index, sign in zip(columns.index, columns.sign)]
         if signed != [str(i) for i in range(len(signed))]:
             notes.append(f"columns of the joints in the order of the model: {', '.join(signed)}")
-        for kind, value in reading.faults.items():
-            if value > 1:
-                notes.append(f"doubtful: {_DOUBTS[kind]}")
+        notes += [f"doubtful: {_DOUBTS[kind]}" for kind, value in reading.faults.items() if value > 1]
+        if given.joints:
+            note = note_on_legs(whole, columns, reading, given, kinematics, legs, fps)
+            notes += [note] if note else []
     if fps is None:
         raise _ask_for_rate(source)
     gaps = torch.as_tensor(bad)
@@ -142,7 +145,10 @@ def _ask_for_rate(source: Source) -> ConventionError:
 
 
 def _without_gaps(source: Source) -> Tuple[Source, np.ndarray]:
-    """Return a source with frames that are not finite replaced by the ones before them, and a mask [F] of these."""
+    """Return a source with frames without numbers replaced by the ones before them, and a mask [F] of these.
+
+    A frame has none if a value is not finite, or the length of a quaternion is far from 1.
+    """
     arrays: List[str] = [
         name
         for name in ("root_pos", "root_quat", "root_euler", "joints", "body_pos", "body_quat")
@@ -151,11 +157,17 @@ def _without_gaps(source: Source) -> Tuple[Source, np.ndarray]:
     count = len(getattr(source, arrays[0]))
     good = np.ones(count, dtype=bool)
     for name in arrays:
-        good &= np.isfinite(getattr(source, name).reshape(count, -1)).all(axis=1)
+        values = getattr(source, name)
+        good &= np.isfinite(values.reshape(count, -1)).all(axis=1)
+        if name.endswith("quat"):
+            length = np.linalg.norm(np.nan_to_num(values), axis=-1)
+            good &= (np.abs(length - 1) < 0.1).reshape(count, -1).all(axis=1)
     if good.all():
         return source, ~good
     rows = np.flatnonzero(good)
     if len(rows) < 2:
-        raise ValueError(f"{source.name} has {len(rows)} frames with finite numbers; give at least 2")
+        raise ValueError(
+            f"{source.name} has {len(rows)} frames with finite numbers and quaternions of length 1; give at least 2"
+        )
     nearest = rows[np.clip(np.searchsorted(rows, np.arange(count), side="right") - 1, 0, len(rows) - 1)]
     return replace(source, **{name: getattr(source, name)[nearest] for name in arrays}), ~good

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rsl_rl.motion.importers.evidence import Columns, euler_quat, up_quat
+from rsl_rl.motion.importers.evidence import Columns, euler_quat, refuse_lying, up_quat
 from rsl_rl.motion.importers.source import (
     ANGLES,
     LENGTHS,
@@ -62,6 +62,17 @@ class Posed(NamedTuple):
     notes: Tuple[str, ...]
 
 
+class Match(NamedTuple):
+    """A reading of a file with poses of bodies that fits a robot."""
+
+    quaternion: str
+    length: str
+    bodies: Tuple[int, ...]  # of the file, of each link
+    root_pos: Tensor  # [F, 3] m
+    root_quat: Tensor  # [F, 4] w x y z
+    joint_pos: Tensor  # [F, J] rad
+
+
 def links_of(kinematics: Kinematics) -> List[Link]:
     """Return the links of a model in its order."""
     model, frames = kinematics.model, BodyFrames(kinematics.model, kinematics.joints, _zeros(kinematics))
@@ -95,7 +106,7 @@ def match_poses(source: Source, kinematics: Kinematics, legs: Legs, given: Given
     if place.shape[1] < len(links):
         raise OtherBodiesError(f"{source.name} has {place.shape[1]} bodies, and the robot {len(links)}; check --robot")
     worlds: List[Optional[Tensor]] = [None, *(_axes_turns() if source.rest_aligned else ())]
-    found: List[Tuple[Dict[str, str], Tensor, Tensor, Tensor]] = []
+    found: List[Match] = []
     options: List[Tuple[str, List[int], str, Optional[Tensor]]] = []
     orders = ["wxyz"] if source.rest_aligned else [given.quaternion] if given.quaternion else QUATERNIONS
     for length in [given.length] if given.length else LENGTHS:
@@ -115,8 +126,7 @@ def match_poses(source: Source, kinematics: Kinematics, legs: Legs, given: Given
             if aligned:
                 own = multiply(own, torch.stack([link.rest for link in links]).expand_as(own))
             joint_pos = _angles(links, own, kinematics)
-            conventions = {"quaternion": order, "length": length, "bodies": ",".join(map(str, bodies))}
-            new = (conventions, pos[:, bodies[0]], own[:, 0], joint_pos)
+            new = Match(order, length, tuple(bodies), pos[:, bodies[0]], own[:, 0], joint_pos)
             if not any(_equal(new, old) for old in found):
                 found.append(new)
     if not found:
@@ -125,20 +135,20 @@ def match_poses(source: Source, kinematics: Kinematics, legs: Legs, given: Given
             "links of this robot; check --robot, or give --joints to read only its first body and its joints"
         )
     low, high = kinematics.limits.unbind(1)
-    possible = [x for x in found if ((low - x[3]).clamp(min=0) + (x[3] - high).clamp(min=0)).mean() < _BEYOND]
+    beyond = [((low - x.joint_pos).clamp(min=0) + (x.joint_pos - high).clamp(min=0)).mean() for x in found]
+    possible = [x for x, angle in zip(found, beyond) if angle < _BEYOND]
     found = possible or found  # a robot turned round has other angles
     if len(found) > 1:
-        names = [key for key in ("quaternion", "length") if len({x[0][key] for x in found}) > 1]
-        flags = " and ".join(f"--{name} {' or '.join(sorted({x[0][name] for x in found}))}" for name in names)
+        values = {name: sorted({getattr(x, name) for x in found}) for name in ("quaternion", "length")}
+        flags = " and ".join(f"--{name} {' or '.join(own)}" for name, own in values.items() if len(own) > 1)
         raise ConventionError(
             f"{source.name} fits {len(found)} orders of bodies; add {flags or 'more motion to the clip'}"
         )
-    conventions, pos, quat, joint_pos = found[0]
+    order, length, bodies, pos, quat, joint_pos = found[0]
     turn, up = _upwards(source, pos, quat, joint_pos, legs, given)
     pos, quat = rotate(turn, pos), multiply(turn.expand_as(quat), quat)
-    notes = [f"quaternions {conventions['quaternion']}, lengths in {conventions['length']}, {up} up"]
-    bodies = [int(x) for x in conventions["bodies"].split(",")]
-    if bodies != list(range(len(links))):
+    notes = [f"quaternions {order}, lengths in {length}, {up} up"]
+    if bodies != tuple(range(len(links))):
         notes.append(f"bodies of the file in the order of the model: {', '.join(map(str, bodies))}")
     if source.joints is not None:
         notes += _columns(source, joint_pos, kinematics)
@@ -223,10 +233,15 @@ def _angles(links: Sequence[Link], quat: Tensor, kinematics: Kinematics) -> Tens
     return found
 
 
-def _equal(a: Tuple[Dict[str, str], Tensor, Tensor, Tensor], b: Tuple[Dict[str, str], Tensor, Tensor, Tensor]) -> bool:
-    apart = multiply(conjugate(a[2][:1]).expand_as(a[2]), a[2]) - multiply(conjugate(b[2][:1]).expand_as(b[2]), b[2])
-    moved = rotate(conjugate(a[2][0]), a[1] - a[1][0]) - rotate(conjugate(b[2][0]), b[1] - b[1][0])
-    return bool((a[3] - b[3]).abs().max() < _ANGLE and apart.abs().max() < _ANGLE and moved.abs().max() < _PLACE)
+def _equal(a: Match, b: Match) -> bool:
+    """Return whether two readings are the same motion, seen from their first poses."""
+    (pos_a, quat_a), (pos_b, quat_b) = (_from_first_pose(x.root_pos, x.root_quat) for x in (a, b))
+    angles = torch.cat(((a.joint_pos - b.joint_pos).flatten(), (quat_a - quat_b).flatten()))
+    return bool(angles.abs().max() < _ANGLE and (pos_a - pos_b).abs().max() < _PLACE)
+
+
+def _from_first_pose(pos: Tensor, quat: Tensor) -> Tuple[Tensor, Tensor]:
+    return rotate(conjugate(quat[0]), pos - pos[0]), multiply(conjugate(quat[:1]).expand_as(quat), quat)
 
 
 def _upwards(
@@ -241,6 +256,8 @@ def _upwards(
     up = given.up or max(shares, key=lambda name: sum(shares[name]))
     if not given.up and not (shares[up][0] > 0.85 and shares[up][1] > 0.5):
         raise ConventionError(f"{source.name} does not show which axis points up: add --up z or --up y")
+    if not given.up and up != "z":
+        refuse_lying(source, (pos, quat, joint_pos), up, legs)
     return up_quat(up), up
 
 

@@ -51,6 +51,5 @@ def read(path: Path, given: Given) -> Source:
         float(motion.fps),
         body_pos=torch.stack([places[name] for name in names], dim=1).numpy(),
         body_quat=torch.stack([turns[name] for name in names], dim=1).numpy(),
-        body_names=tuple(names),
         rest_aligned=True,
     )

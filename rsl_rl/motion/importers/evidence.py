@@ -4,6 +4,7 @@ they rest while they stand, its trunk is upright, and its joints keep their limi
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
@@ -27,6 +28,10 @@ MOST = 3.0
 
 _FACTOR, _MARGIN = 3.0, 0.2
 """Readings with less than the faults of the best one times the factor, plus the margin, fit too."""
+
+_UNDER, _LOW = 0.1, 0.6
+"""Trunk and feet of a robot that lies are not deeper than the first and not higher than the second number, as shares of
+the legs' length."""
 
 _SAME_PLACE, _SAME_ANGLE = 2e-3, 4e-3
 """Readings that differ by less are the same motion [m] and [rad]."""
@@ -113,7 +118,63 @@ def decide(
         )
         usual = f" ({source.usual} is usual for this format)" if source.usual else ""
         raise ConventionError(f"{source.name} does not show all of its conventions: add {listed}{usual}")
+    up = best.conventions["up"]
+    if not given.up and up != "z":
+        level = next(x for x in readings if x.conventions == {**best.conventions, "up": "z"})
+        refuse_lying(source, (level.root_pos, level.root_quat, level.joint_pos), up.split(",")[0], legs)
     return best
+
+
+def refuse_lying(source: Source, motion: Tuple[Tensor, Tensor, Tensor], up: str, legs: Legs) -> None:
+    """Raise a ConventionError if a robot that stands with the axis ``up`` upwards lies on the floor with z upwards.
+
+    ``motion`` has the positions [F, 3], rotations [F, 4] and joint angles [F, J] with z upwards.
+    """
+    pos, quat, joint_pos = motion
+    feet = pos.unsqueeze(1) + rotate(quat.unsqueeze(1), legs.feet(joint_pos).position)
+    heights = torch.cat((pos.unsqueeze(1), feet), dim=1)[..., 2] / legs.length
+    if bool((heights > -_UNDER).all() and (heights < _LOW).all()):
+        raise ConventionError(
+            f"{source.name} shows a robot that stands if {up} points up, and one that lies on the floor if z does: add "
+            f"--up {up} or --up z"
+        )
+
+
+def note_on_legs(
+    source: Source,
+    columns: Columns,
+    reading: Reading,
+    given: Given,
+    kinematics: Kinematics,
+    legs: Legs,
+    fps: float,
+) -> str:
+    """Return a note if the motion fits the robot with the columns of a leg given to another leg, else "".
+
+    It says which order, and whether that has far fewer faults than the one of ``columns``.
+    """
+    moved = legs.feet(legs.default.unsqueeze(0)).jacobian[0].abs().sum(dim=1) > 0  # [F, J]
+    own = [row.nonzero().squeeze(1).tolist() for row in moved]
+    if len({len(joints) for joints in own}) > 1 or bool((moved.sum(dim=0) > 1).any()):
+        return ""
+    orders, feet = [], []
+    for places in list(itertools.permutations(range(len(own))))[1:]:  # the first one is the given order
+        index, sign = list(columns.index), list(columns.sign)
+        for joints, place in zip(own, places):
+            for joint, other in zip(joints, own[place]):
+                index[joint], sign[joint] = columns.index[other], columns.sign[other]
+        orders.append(Columns(tuple(index), tuple(sign)))
+        feet.append([legs.foot_names[place] for place in places])
+    known = {flag: value.split(",")[0] for flag, value in reading.conventions.items() if flag != "joints"}
+    found = _readings(source, orders, replace(given, **known), kinematics, legs, fps)
+    best = min((one for one in found if not _same(one, reading)), key=lambda one: one.cost, default=reading)
+    if best is reading or best.cost > _FACTOR * reading.cost + _MARGIN:
+        return ""
+    names = feet[int(best.conventions["joints"])]
+    order = f"the columns of {', '.join(names)} at {', '.join(legs.foot_names)}"
+    if _FACTOR * best.cost + _MARGIN < reading.cost:
+        return f"doubtful: the motion fits far better with {order}; check --joints"
+    return f"the order of the legs is that of --joints; {order} would fit too"
 
 
 def _readings(

@@ -46,8 +46,6 @@ def read(path: Path, given: Given) -> Source:
         found["joints"],
         _names(motion, ("dof_names", "joint_names")),
         body_pos=pos,
-        body_names=_names(motion, ("link_body_list", "body_names")),
-        local=True,
         usual=USUAL,
     )
 

@@ -18,6 +18,11 @@ import numpy as np
 from rsl_rl.motion.clip import LARGEST
 from rsl_rl.utils.files import read_file
 
+MOST_ITEMS = 20_000_000
+"""Items of the lists of a pickle that is read."""
+
+_DEEPEST = 20
+
 
 class _Dtype:
     """A type of numbers, as a pickle builds it."""
@@ -78,7 +83,20 @@ def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any, axes: Any = None
 
 
 def _encode(text: Any, *encoding: Any) -> bytes:
-    return str(text).encode("latin1")
+    if not isinstance(text, str):
+        raise pickle.UnpicklingError("it encodes something that is not a text")
+    return text.encode("latin1")
+
+
+def _ordered_dict(items: Any = ()) -> Dict[Any, Any]:
+    return {_key(key): value for key, value in items}
+
+
+def _key(key: Any) -> Any:
+    """Return a key of a dict; one of nested tuples, whose hash may take for ever, is an UnpicklingError."""
+    if not isinstance(key, (str, bytes, int, float, type(None))):
+        raise pickle.UnpicklingError(f"a dict has a {type(key).__name__} as a key, and only numbers and texts are read")
+    return key
 
 
 _ALLOWED: Dict[Tuple[str, str], Callable[..., Any]] = {
@@ -92,7 +110,7 @@ _ALLOWED: Dict[Tuple[str, str], Callable[..., Any]] = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
     ("_codecs", "encode"): _encode,
-    ("collections", "OrderedDict"): dict,
+    ("collections", "OrderedDict"): _ordered_dict,
     ("joblib.numpy_pickle", "NumpyArrayWrapper"): _Between,
 }
 
@@ -117,6 +135,21 @@ class _Reader(pickle._Unpickler):  # type: ignore[name-defined]  # the one in Py
         if isinstance(self.stack[-1], _Between):  # type: ignore[attr-defined]
             self.stack[-1] = self._array_between(self.stack[-1])  # type: ignore[attr-defined]
 
+    def _set_items(self) -> None:
+        items = self.pop_mark()  # type: ignore[attr-defined]
+        self.stack[-1].update(_ordered_dict(zip(items[::2], items[1::2])))  # type: ignore[attr-defined]
+
+    def _set_item(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()  # type: ignore[attr-defined]
+        self.stack[-1][_key(key)] = value  # type: ignore[attr-defined]
+
+    def _dict(self) -> None:
+        items = self.pop_mark()  # type: ignore[attr-defined]
+        self.append(_ordered_dict(zip(items[::2], items[1::2])))  # type: ignore[attr-defined]
+
+    def _no_set(self) -> None:
+        raise pickle.UnpicklingError("it holds a set, and only numbers, texts and arrays are read")
+
     def _array_between(self, own: _Between) -> np.ndarray:
         dtype = own.dtype.build() if isinstance(own.dtype, _Dtype) else np.dtype(own.dtype)
         if getattr(own, "numpy_array_alignment_bytes", None) is not None:
@@ -128,7 +161,15 @@ class _Reader(pickle._Unpickler):  # type: ignore[name-defined]  # the one in Py
             raise pickle.UnpicklingError(f"an array of {size / 1e6:.0f} MB is too large")
         return _shaped(self._source.read(size), dtype, own.shape, own.order)
 
-    dispatch = {**pickle._Unpickler.dispatch, pickle.BUILD[0]: _build}  # type: ignore[attr-defined]  # noqa: RUF012
+    dispatch = {  # noqa: RUF012
+        **pickle._Unpickler.dispatch,  # type: ignore[attr-defined]
+        pickle.BUILD[0]: _build,
+        pickle.SETITEMS[0]: _set_items,
+        pickle.SETITEM[0]: _set_item,
+        pickle.DICT[0]: _dict,
+        pickle.EMPTY_SET[0]: _no_set,
+        pickle.FROZENSET[0]: _no_set,
+    }
 
 
 def load(path: Path) -> Any:
@@ -140,25 +181,39 @@ def load(path: Path) -> Any:
             content = unpacked.decompress(content, LARGEST)
             if unpacked.unconsumed_tail:
                 raise ValueError(f"it unpacks to more than {LARGEST / 1e6:.0f} MB")
-        return _plain(_Reader(io.BytesIO(content)).load(), 0, {})
+        found = _Reader(io.BytesIO(content)).load()
+        if _size(found, 0, {}) > MOST_ITEMS:
+            raise ValueError(f"its lists have more than {MOST_ITEMS:,} items")
+        return _plain(found, {})
     except Exception as error:  # whatever a damaged pickle makes the reader do
         raise ValueError(f"{path} cannot be read as a pickle: {error or type(error).__name__}") from error
 
 
-def _plain(value: Any, depth: int, done: Dict[int, Any]) -> Any:
+def _size(value: Any, depth: int, done: Dict[int, int]) -> int:
+    """Return the number of items of nested lists and dicts. A list that occurs several times counts each time, because
+    an array of it does; ``done`` has the sizes by identity."""
+    if depth > _DEEPEST:
+        raise ValueError("it is nested too deeply")
+    if not isinstance(value, (dict, list, tuple)):
+        return 1
+    if id(value) not in done:
+        items = value.values() if isinstance(value, dict) else value
+        done[id(value)] = 1 + sum(_size(item, depth + 1, done) for item in items)
+    return done[id(value)]
+
+
+def _plain(value: Any, done: Dict[int, Any]) -> Any:
     """Return a value with the arrays in place of what stands for them; ``done`` has the results by identity, for
     objects that occur several times."""
-    if depth > 20:
-        raise ValueError("it is nested too deeply")
     if id(value) in done:
         return done[id(value)]
     if isinstance(value, _Array):
         return value.array
     if isinstance(value, dict):
-        done[id(value)] = {key: _plain(item, depth + 1, done) for key, item in value.items()}
+        done[id(value)] = {key: _plain(item, done) for key, item in value.items()}
         return done[id(value)]
     if isinstance(value, (list, tuple)):
-        done[id(value)] = [_plain(item, depth + 1, done) for item in value]
+        done[id(value)] = [_plain(item, done) for item in value]
         return done[id(value)]
     if isinstance(value, (np.ndarray, np.generic, str, bytes, int, float, bool, type(None))):
         return value

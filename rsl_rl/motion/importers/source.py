@@ -84,11 +84,9 @@ class Source:
     """[F, K]"""
     joint_names: Tuple[str, ...] = ()
     body_pos: Optional[np.ndarray] = None
-    """[F, B, 3] in the world, or in the frame of the root with ``local``."""
+    """[F, B, 3] in the world; without ``body_quat``, in the frame of the root."""
     body_quat: Optional[np.ndarray] = None
     """[F, B, 4] in an unknown order."""
-    body_names: Tuple[str, ...] = ()
-    local: bool = False
     rest_aligned: bool = False
     """Whether frames of bodies may be parallel to the world in the zero pose, whatever they are in the model."""
     usual: str = ""

@@ -250,7 +250,8 @@ def of_trunk(clip: Clip, joint_names: Sequence[str]) -> Clip:
             f"the clip '{clip.name}' has the joints {', '.join(clip.joint_names)}, and the robot "
             f"{', '.join(joint_names)}; take a clip of this robot, or retarget it: rsl-rl motion retarget"
         )
-    if not all(getattr(clip, name).isfinite().all() for name in ("joint_pos", "link_pos", "link_quat")):
+    poses, rates = ("joint_pos", "link_pos", "link_quat"), ("joint_vel", "link_vel", "link_ang_vel")
+    if not all(getattr(clip, name).isfinite().all() for name in poses + rates):
         raise ValueError(
             f"the clip '{clip.name}' has numbers that are not finite; mend it: rsl-rl motion check FILE --mend nan"
         )

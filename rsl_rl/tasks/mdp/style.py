@@ -125,7 +125,7 @@ def foot_rhythm(state: RobotState, *, name: str = "foot_clock") -> Tensor:
 def lin_vel_in_rhythm(state: RobotState, *, tracking_sigma: Positive = 0.25, name: str = "foot_clock") -> Tensor:
     """The reward track_lin_vel times the square of the share of the feet that follow their clocks.
 
-    As a sum of both, either can be earned without the other: policies give up the rhythm for the velocity.
+    It is a product because with a sum of both, policies followed either the velocity or the clocks.
     """
     return track_lin_vel(state, tracking_sigma=tracking_sigma) * _factor(state, name)
 

@@ -19,8 +19,10 @@ from rsl_rl.evaluation.export_parity import sensor_readings
 from rsl_rl.evaluation.motion_tracking import for_tracking, measure_tracking, tracks_motions
 from rsl_rl.evaluation.playback import make_clip, run_playback
 from rsl_rl.motion.clip import ClipSet, load_clip, save_clip
+from rsl_rl.motion.generate import generate
 from rsl_rl.motion.library import find_clip
 from rsl_rl.motion.rotations import multiply, rotate
+from rsl_rl.robots import ROBOTS
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.demonstrations import states_of_clips
 from rsl_rl.tasks.mdp import motion_terms
@@ -414,6 +416,13 @@ def test_clips_are_measured_from_their_first_frame_to_their_last(clips):
     for one in measure_tracking(strict, sinks, loop_time=1.0):
         assert one.failures == one.episodes == 2 and one.success_rate == 0.0
         assert sum(not math.isnan(value) for value in one.by_time["mpkpe"]) <= 3
+
+
+def test_clip_whose_file_has_changed_is_read_again(tmp_path):
+    path, go2 = tmp_path / "own.npz", ROBOTS.load("go2")
+    for motion in ("sit", "bow"):
+        save_clip(generate(go2, motion), path)
+        assert find_clip(str(path), "go2").name == motion
 
 
 def test_clip_of_another_robot_and_unknown_names_say_what_to_give(clips, tmp_path):
