@@ -2,7 +2,7 @@
 
     rsl-rl motion generate --robot go2 --gait trot --speed 0.8
     rsl-rl motion import walk.csv --robot g1 --joints model --fps 30
-    rsl-rl motion show trot.npz --robot go2
+    rsl-rl motion show trot.npz --robot go2 --output trot.html
     rsl-rl motion check walk.npz --robot g1 --mend floor,skating
     rsl-rl motion retarget trot.npz --from go2 --to anymal_c
     rsl-rl motion export trot.npz --format mjlab_npz
@@ -14,7 +14,7 @@ A clip is a .npz file with the poses and velocities of all bodies. --robot is th
 import argparse
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence
 
 from rsl_rl.cli.errors import FlagParser, program, usage_errors
 from rsl_rl.cli.experiments import Experiments
@@ -66,11 +66,12 @@ def _parser() -> FlagParser:
     _output(own)
     own.set_defaults(run=_import)
 
-    own = commands.add_parser("show", help="render a clip to a film")
+    own = commands.add_parser("show", help="render a clip to a film, or write a web page that plays it")
     own.add_argument("clip", type=Path)
     _robot(own)
     own.add_argument("--seconds", type=float, help=f"length of the film (default: the clip; {SECONDS:g} s of a loop)")
-    own.add_argument("--output", type=Path, metavar="FILE", help=".mp4, or .webp (default: the clip's name with .mp4)")
+    help_text = "film .mp4 or .webp, or web page .html (default: the clip's name with .mp4)"
+    own.add_argument("--output", type=Path, metavar="FILE", help=help_text)
     own.set_defaults(run=_show)
 
     own = commands.add_parser("check", help="report frames with faults; exit code 1 if there are any")
@@ -190,20 +191,38 @@ def _export(flags: argparse.Namespace) -> int:
 
 
 def _show(flags: argparse.Namespace) -> int:
+    robot = find_robot(flags.robot)
+    clip = _clip_of(flags.clip, robot)
+    output = _writable(flags.output or flags.clip.with_suffix(".mp4"))
+    if output.suffix not in (".mp4", ".webp", ".html"):
+        raise ValueError(f"{output} has the suffix '{output.suffix}'; give .mp4, .webp or .html")
+    if output.suffix != ".html":
+        return _write_film(output, clip, robot, flags.seconds)
+    if flags.seconds is not None:
+        raise ValueError("--seconds is the length of a film; leave it out for a web page, which plays the whole clip")
+    return _write_page(output, clip, robot, flags.robot)
+
+
+def _write_page(output: Path, clip: "Clip", robot: "Robot", robot_name: str) -> int:
+    from rsl_rl.motion.page import gather_motion
+    from rsl_rl.viz.page import write_motion_page
+
+    size = write_motion_page(output, gather_motion(clip, robot, robot_name))
+    print(f"page: {output} ({size / 1e6:.1f} MB; open it in a browser)")
+    return 0
+
+
+def _write_film(output: Path, clip: "Clip", robot: "Robot", seconds: Optional[float]) -> int:
     import numpy as np
     import torch
 
     from rsl_rl.motion import ClipSet
     from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_film, write_video
 
-    robot = find_robot(flags.robot)
-    clip = _clip_of(flags.clip, robot)
-    seconds = flags.seconds if flags.seconds is not None else (SECONDS if clip.loop else clip.length)
+    if seconds is None:
+        seconds = SECONDS if clip.loop else clip.length
     if not 0 < seconds <= 600:
         raise ValueError(f"--seconds is {seconds:g}; give up to 600")
-    output = _writable(flags.output or flags.clip.with_suffix(".mp4"))
-    if output.suffix not in (".mp4", ".webp"):
-        raise ValueError(f"{output} has the suffix '{output.suffix}'; give .mp4 or .webp")
     fps = min(25.0, clip.fps)
     time = torch.arange(max(2, math.floor(seconds * fps))) / fps
     frame = ClipSet([clip], "cpu").at(torch.zeros(len(time), dtype=torch.long), time)

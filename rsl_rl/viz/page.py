@@ -1,5 +1,5 @@
 """Write a web page in which exported policies walk: physics, networks and robots in one file. The same page shows a
-training while it runs.
+training while it runs, or plays a reference motion.
 
 ``make page`` builds the page without robots from ``web/``. The dataclasses here are what a page is given. The page's
 own types, ``web/src/page_data.ts``, are generated from them.
@@ -108,6 +108,27 @@ class PageTraining:
 
 
 @dataclass(frozen=True)
+class PageMotion:
+    """A reference motion of a robot; bytes are packed by :func:`pack`."""
+
+    name: str
+    """Shown to the user."""
+    model: str
+    """MJCF without references to files other than ``assets``."""
+    assets: Dict[str, str]
+    """Packed files of the model by name."""
+    poses: str
+    """Coordinates ``qpos`` of the model in each frame [frames, nq] in row-major order: float32, packed."""
+    fps: float
+    """Frames per second [Hz]."""
+    loop: bool
+    """Whether the last frame is the first one, moved over the floor and turned about the vertical."""
+    standing_height: float
+    """Height of the trunk of the standing robot [m]."""
+    card: List[PageFact]
+
+
+@dataclass(frozen=True)
 class PageData:
     """What a page is given."""
 
@@ -115,6 +136,8 @@ class PageData:
     robots: List[PageRobot]
     training: Optional[PageTraining]
     """None: a page that is a file of its own."""
+    motion: Optional[PageMotion]
+    """None: a page of policies. A page with a motion has no robots."""
 
 
 @dataclass(frozen=True)
@@ -164,12 +187,12 @@ def write_page(path: Path, robot: PageRobot, added: bool = False) -> int:
     A robot of the same name in the page is replaced.
     """
     others = [other for other in (read_robots(path) if added else []) if other.get("name") != robot.name]
-    data = {**asdict(PageData(FORMAT, [], None)), "robots": [*others, asdict(robot)]}
-    before, _, after = _split(read_template())
-    make_folder(path.parent)
-    content = before + _to_script(data) + after
-    atomic_write(path, content)
-    return len(content)
+    return _write(path, {**asdict(PageData(FORMAT, [], None, None)), "robots": [*others, asdict(robot)]})
+
+
+def write_motion_page(path: Path, motion: PageMotion) -> int:
+    """Write a page that plays a motion; return the size of the file [bytes]."""
+    return _write(path, asdict(PageData(FORMAT, [], None, motion)))
 
 
 def page_of_training(training: PageTraining) -> bytes:
@@ -178,19 +201,19 @@ def page_of_training(training: PageTraining) -> bytes:
     if before.count(_NO_CONNECTION) != 1:
         raise ValueError(f"{TEMPLATE.name} is of another version; build it again with: make page (needs Node.js)")
     before = before.replace(_NO_CONNECTION, _NO_CONNECTION + b"; connect-src 'self'")
-    return before + _to_script(asdict(PageData(FORMAT, [], training))) + after
+    return before + _to_script(asdict(PageData(FORMAT, [], training, None))) + after
 
 
 def read_robots(path: Path) -> List[Mapping[str, object]]:
-    """Return the robots of a page; another file is a ValueError."""
+    """Return the robots of a page; another file, or a page of a motion, is a ValueError."""
     content = read_file(path)
     try:
         data = json.loads(_split(content)[1])
-        robots = data["robots"] if data["format"] == FORMAT else None
+        robots = data["robots"] if data["format"] == FORMAT and not data.get("motion") else None
     except (ValueError, KeyError, TypeError, RecursionError):
         robots = None
     if not isinstance(robots, list) or not all(isinstance(robot, dict) for robot in robots):
-        raise ValueError(f"{path} is not a page of this version of rsl_rl; write a new one without --page_add")
+        raise ValueError(f"{path} is not a page of policies of this version of rsl_rl; write a new one without --page_add")
     return robots
 
 
@@ -199,6 +222,15 @@ def read_template() -> bytes:
     if not TEMPLATE.is_file():
         raise ValueError(f"this checkout has no {TEMPLATE.name} of the page; build it with: make page (needs Node.js)")
     return TEMPLATE.read_bytes()
+
+
+def _write(path: Path, data: Mapping[str, object]) -> int:
+    """Write a page with data; return the size of the file [bytes]."""
+    before, _, after = _split(read_template())
+    make_folder(path.parent)
+    content = before + _to_script(data) + after
+    atomic_write(path, content)
+    return len(content)
 
 
 def _split(page: bytes) -> Tuple[bytes, bytes, bytes]:

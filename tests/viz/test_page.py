@@ -79,7 +79,7 @@ def test_page_add_keeps_others_and_replaces_the_same(template, tmp_path):
 def test_page_add_to_another_file_is_one_error(content, template, tmp_path):
     path = tmp_path / "other.html"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is not a page of this version"):
+    with pytest.raises(ValueError, match="is not a page of policies of this version"):
         write_page(path, ROBOT, added=True)
     assert path.read_bytes() == content
 

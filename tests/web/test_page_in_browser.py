@@ -253,7 +253,7 @@ def test_page_draws_the_meshes_of_a_robot_where_mujoco_has_them(page_file, visit
         const {model, data} = robotPage.current;
         robotPage.act('pause');
         robotPage.mujoco.mj_forward(model, data); // a step ends with the places of its start
-        robotPage.scene.draw(robotPage.current, null, null);
+        robotPage.scene.draw(robotPage.current, []);
         const meshes = robotPage.scene.shapes.filter(({geom}) => model.geom_type[geom] === 7);
         return {pose: [...data.qpos], boxes: meshes.map(({mesh, geom}) => {
             const points = mesh.geometry.getAttribute('position'), vector = mesh.position.clone(), all = [];

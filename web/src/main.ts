@@ -1,6 +1,8 @@
 // The page: what a user sees and does, and the loop that runs the simulation in real time.
 
+import { element, message, showCard, Slider, watchSections, type SliderOptions } from "./controls";
 import { Input } from "./input";
+import { MotionPage } from "./motion";
 import { loadMujoco, type Mujoco } from "./mujoco";
 import type { PageData, PageRobot } from "./page_data";
 import { Plots } from "./plots";
@@ -12,16 +14,9 @@ import { Simulation, type Conditions } from "./simulation";
 const FORMAT = 1;
 const MAX_LAG = 0.25; // of real time, that is made up [s]
 const PLOT_PERIOD = 50; // [ms]
-const PHONE = 760; // largest width of a page whose sections can be closed [px]
+const LIVE_WIDTH = 290; // of the section with the plots, with its margin [px]
 const PUSH = 1.0; // change of velocity [m/s]
 const LINK_DELAY = 300; // after a change of a slider, until it is in the address [ms]
-
-interface SliderOptions {
-  label: string;
-  unit: string;
-  range: number[];
-  step: number;
-}
 
 const CONDITIONS: Record<keyof Conditions, SliderOptions> = {
   friction: { label: "Friction", unit: "", range: [0.05, 1.5], step: 0.05 },
@@ -37,70 +32,6 @@ const COMMANDS = [
   { label: "Turn left", unit: "rad/s" },
 ];
 
-const element = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
-
-function message(text: string, isError = false): void {
-  element("message").textContent = text;
-  element("message").classList.toggle("error", isError);
-}
-
-/** A slider with its label and its value. */
-class Slider {
-  private input = document.createElement("input");
-  private output = document.createElement("output");
-  private row = document.createElement("div");
-  private nominal = 0;
-
-  constructor(
-    container: HTMLElement,
-    private options: SliderOptions,
-    private changed: () => void,
-  ) {
-    const label = document.createElement("label");
-    label.textContent = options.label;
-    label.htmlFor = this.input.id = `${container.id}-${container.childElementCount}`;
-    this.row.className = "slider";
-    this.row.append(label, this.output, this.input);
-    this.input.type = "range";
-    this.input.addEventListener("input", () => {
-      this.show();
-      this.changed();
-    });
-    this.output.setAttribute("aria-live", "off");
-    container.append(this.row);
-    this.setRange(options.range);
-  }
-
-  setRange([low, high]: number[]): void {
-    this.row.hidden = low === high;
-    Object.assign(this.input, { min: `${low}`, max: `${high}`, step: `${this.options.step}` });
-  }
-
-  setNominal(value: number): void {
-    this.nominal = value;
-    this.value = value;
-  }
-
-  get value(): number {
-    return Number(this.input.value);
-  }
-
-  set value(value: number) {
-    this.input.value = `${value}`;
-    this.show();
-  }
-
-  get isChanged(): boolean {
-    return Math.abs(this.value - this.nominal) > this.options.step / 2;
-  }
-
-  private show(): void {
-    const { step, unit } = this.options;
-    this.output.value = `${this.value.toFixed(step < 1 ? 2 : 0)} ${unit}`.trim();
-    this.row.classList.toggle("changed", this.isChanged);
-  }
-}
-
 const robotName = (data: PageData, select: HTMLSelectElement) => data.robots[Number(select.value)].name;
 
 class Page {
@@ -108,7 +39,7 @@ class Page {
   private command: Slider[];
   private conditions: Record<keyof Conditions, Slider>;
   private input: Input;
-  private scene = new Scene(element("view"), element("panel"));
+  private scene = new Scene(element("view"), element("panel"), LIVE_WIDTH);
   private plots = new Plots(element("velocities"), element("feet"), element("torques"));
   private isPaused = false;
   private speed = 1;
@@ -142,7 +73,7 @@ class Page {
     }
     element("speed").addEventListener("change", () => (this.speed = Number(element<HTMLSelectElement>("speed").value)));
     this.offerRobots();
-    this.watchSections();
+    watchSections();
     this.watchPointer();
     addEventListener("hashchange", () => this.readLink());
   }
@@ -201,12 +132,7 @@ class Page {
     const starts = element<HTMLSelectElement>("start");
     starts.replaceChildren(...(robot.ground?.starts ?? []).map((each, i) => new Option(each.name, `${i}`)));
     element("start-choice").hidden = starts.length === 0;
-    const card = robot.card.map(({ name, value }) => {
-      const [term, text] = [document.createElement("dt"), document.createElement("dd")];
-      [term.textContent, text.textContent] = [name, value];
-      return [term, text];
-    });
-    element("card").replaceChildren(...card.flat());
+    showCard(robot.card);
     this.plots.clear();
     this.falls = 0;
     this.computing = 0;
@@ -313,20 +239,6 @@ class Page {
     this.changeConditions();
   }
 
-  private watchSections(): void {
-    const buttons = [...document.querySelectorAll<HTMLButtonElement>("#panel nav button")];
-    for (const button of buttons) {
-      button.addEventListener("click", () => {
-        for (const each of buttons) {
-          const closes = innerWidth <= PHONE && each.getAttribute("aria-expanded") === "true";
-          const isOpen = each === button && !closes;
-          each.setAttribute("aria-expanded", `${isOpen}`);
-          element(each.dataset.section!).classList.toggle("open", isOpen);
-        }
-      });
-    }
-  }
-
   private watchPointer(): void {
     const view = element("view");
     view.addEventListener(
@@ -358,6 +270,12 @@ class Page {
     this.scene.turnsCamera = true;
   }
 
+  /** Ends of the rope that pulls the robot; none if nobody pulls it. */
+  private rope(): number[][] {
+    if (!this.grip || !this.pointer) return [];
+    return [this.simulation.pointOf(this.grip.body, this.grip.point), this.pointer];
+  }
+
   /** The command of the sliders, and what keys, gamepad and touch add to it. */
   private wantedCommand(): Command {
     const ranges = this.simulation.policy.commandRange;
@@ -387,7 +305,7 @@ class Page {
       this.lag = Math.min(this.lag + this.speed * elapsed, MAX_LAG * Math.max(1, this.speed));
       for (; this.lag >= this.simulation.controlPeriod; this.lag -= this.simulation.controlPeriod) this.advance();
     }
-    this.scene.draw(this.simulation, this.grip, this.pointer);
+    this.scene.draw(this.simulation, this.rope());
     if (now - this.lastPlots < PLOT_PERIOD) return;
     this.lastPlots = now;
     this.plots.draw(this.simulation);
@@ -426,13 +344,22 @@ class Page {
   }
 }
 
-async function open(): Promise<void> {
-  const data: PageData = JSON.parse(element("page-data").textContent!);
-  if (data.format !== FORMAT || !(data.robots.length || data.training)) throw new Error("this page has no robot; write it with rsl-rl play --page");
-  const page = new Page(await loadMujoco(element("mujoco-wasm").textContent!), data);
-  element("mujoco-wasm").remove();
+async function openPage(mujoco: Mujoco, data: PageData): Promise<Page | MotionPage> {
+  if (data.motion) return MotionPage.open(mujoco, data.motion);
+  const page = new Page(mujoco, data);
   if (data.training) new Training(data.training, (robot) => page.replace(robot), (text) => page.say(text));
   else await page.readLink();
+  return page;
+}
+
+async function open(): Promise<void> {
+  const data: PageData = JSON.parse(element("page-data").textContent!);
+  if (data.format !== FORMAT || !(data.robots.length || data.training || data.motion)) {
+    throw new Error("this page has no robot; write it with rsl-rl play --page");
+  }
+  const mujoco = await loadMujoco(element("mujoco-wasm").textContent!);
+  element("mujoco-wasm").remove();
+  const page = await openPage(mujoco, data);
   requestAnimationFrame((now) => page.frame(now));
   Object.assign(window, { robotPage: page }); // for programs that drive the page
 }

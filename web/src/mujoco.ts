@@ -17,6 +17,18 @@ export async function unpack(text: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** Compile a model and its packed files. */
+export async function loadModel(
+  mujoco: MainModule,
+  source: { model: string; assets: Record<string, string> },
+): Promise<MjModel> {
+  const files = new mujoco.MjVFS();
+  for (const [name, content] of Object.entries(source.assets)) files.addBuffer(name, await unpack(content));
+  const model = mujoco.MjModel.from_xml_string(source.model, files);
+  files.delete();
+  return model;
+}
+
 export async function loadMujoco(wasm: string): Promise<MainModule> {
   const quiet = () => {}; // MuJoCo warns of each simulation that diverges, which the page counts
   return load({ wasmBinary: await unpack(wasm), print: quiet, printErr: quiet });

@@ -44,10 +44,22 @@ export interface PageTraining {
   has_robot: boolean;
 }
 
+export interface PageMotion {
+  name: string;
+  model: string;
+  assets: Record<string, string>;
+  poses: string;
+  fps: number;
+  loop: boolean;
+  standing_height: number;
+  card: PageFact[];
+}
+
 export interface PageData {
   format: number;
   robots: PageRobot[];
   training: PageTraining | null;
+  motion: PageMotion | null;
 }
 
 export interface TrainingNews {

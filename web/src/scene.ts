@@ -2,13 +2,26 @@
 
 import * as THREE from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
-import type { MjModel } from "./mujoco";
-import type { Ground, Simulation } from "./simulation";
+import type { MjData, MjModel } from "./mujoco";
+import type { Ground } from "./simulation";
 
 const VISIBLE_GROUPS = 2; // geoms of higher groups are hidden in MuJoCo's viewers too
 const PLANE = 60; // size of the plane, which moves with the robot [m]
 const SLOW_RATIO = 0.6; // pixels that the processor draws for a pixel of the screen, along each side
 const PATCH = 60; // cells along each side of the patches in which a ground is drawn
+
+/** A robot that is drawn. */
+export interface Drawn {
+  readonly model: MjModel;
+  readonly data: MjData;
+  readonly ground: Ground | null; // null: a plane
+  readonly slope: number; // of the ground, uphill along x [deg]
+  readonly standingHeight: number; // of the trunk [m]
+  readonly command: number[]; // vx, vy [m/s]
+  readonly scanned: number[][]; // points of the height scan; none for a robot without it
+  height(): number; // of the trunk above the ground [m]
+  measured(): number[]; // vx, vy [m/s]
+}
 
 /** A point of a body that a user has grabbed. */
 export interface Grip {
@@ -56,6 +69,7 @@ export class Scene {
   constructor(
     private canvas: HTMLCanvasElement,
     private panel: HTMLElement,
+    private left: number, // width of what is at the left in a wide window [px]
   ) {
     this.renderer = new THREE.WebGLRenderer({ canvas, antialias: !drawsSlowly });
     this.renderer.setPixelRatio(drawsSlowly ? SLOW_RATIO : Math.min(devicePixelRatio, 2));
@@ -77,12 +91,12 @@ export class Scene {
   }
 
   /** Show another robot on its ground, from where the camera is or from beside the robot. */
-  show(simulation: Simulation, keepsCamera: boolean): void {
+  show(robot: Drawn, keepsCamera: boolean): void {
     const isFirst = !this.floor;
     for (const { mesh } of this.shapes) this.remove(mesh);
     if (this.floor) this.remove(this.floor);
     this.shapes = [];
-    const { model } = simulation;
+    const { model } = robot;
     for (let geom = 0; geom < model.ngeom; geom++) {
       const body = model.geom_bodyid[geom];
       if (model.geom_group[geom] > VISIBLE_GROUPS || model.body_rootid[body] === 0) continue;
@@ -97,36 +111,36 @@ export class Scene {
       this.shapes.push({ mesh, geom, body });
       this.world.add(mesh);
     }
-    this.floor = simulation.ground ? groundMesh(simulation.ground) : planeMesh();
+    this.floor = robot.ground ? groundMesh(robot.ground) : planeMesh();
     this.world.add(this.floor);
-    this.size = Math.max(0.4, simulation.policy.description.simulation.standing_height);
+    this.size = Math.max(0.4, robot.standingHeight);
     const reach = 3 * this.size;
     Object.assign(this.sun.shadow.camera, { left: -reach, right: reach, top: reach, bottom: -reach, far: 12 * this.size });
     this.sun.shadow.camera.updateProjectionMatrix();
     this.colorScene();
-    if (isFirst || !keepsCamera) this.lookAt(simulation);
+    if (isFirst || !keepsCamera) this.lookAt(robot);
   }
 
   /** Put the camera beside the robot. */
-  lookAt(simulation: Simulation): void {
-    this.draw(simulation, null, null);
-    const place = this.placeOf(simulation);
+  lookAt(robot: Drawn): void {
+    this.draw(robot, []);
+    const place = this.placeOf(robot);
     this.controls.target.copy(place);
     const reach = (1.3 * this.size + 0.35) * Math.max(1, 0.85 / this.camera.aspect); // farther on a phone
     this.camera.position.copy(place).add(new THREE.Vector3(-1.1, -2.0, 0.75).multiplyScalar(reach));
     this.lastPlace.copy(place);
   }
 
-  private placeOf(simulation: Simulation): THREE.Vector3 {
-    const [x, y, z] = simulation.data.qpos;
-    const height = z - simulation.height() + 0.75 * simulation.policy.description.simulation.standing_height;
+  private placeOf(robot: Drawn): THREE.Vector3 {
+    const [x, y, z] = robot.data.qpos;
+    const height = z - robot.height() + 0.75 * robot.standingHeight;
     return this.world.localToWorld(new THREE.Vector3(x, y, height));
   }
 
-  /** Draw one frame; a rope shows what pulls the robot. */
-  draw(simulation: Simulation, grip: Grip | null, pointer: number[] | null): void {
-    const { data } = simulation;
-    this.world.rotation.y = (-simulation.conditions.slope * Math.PI) / 180;
+  /** Draw one frame; a rope with two ends shows what pulls the robot. */
+  draw(robot: Drawn, rope: number[][]): void {
+    const { data } = robot;
+    this.world.rotation.y = (-robot.slope * Math.PI) / 180;
     this.world.updateMatrixWorld();
     const { geom_xpos: xpos, geom_xmat: xmat } = data;
     for (const { mesh, geom } of this.shapes) {
@@ -139,25 +153,20 @@ export class Scene {
       );
     }
     const [x, y, z, w, qx, qy, qz] = data.qpos;
-    if (this.floor && !simulation.ground) this.floor.position.set(Math.round(x / 2) * 2, Math.round(y / 2) * 2, 0);
-    const ground = z - simulation.height();
+    if (this.floor && !robot.ground) this.floor.position.set(Math.round(x / 2) * 2, Math.round(y / 2) * 2, 0);
+    const ground = z - robot.height();
     this.sun.position.set(x - 2 * this.size, y - 1.6 * this.size, ground + 5 * this.size);
     this.sun.target.position.set(x, y, ground);
     const yaw = Math.atan2(2 * (qx * qy + w * qz), 1 - 2 * (qy * qy + qz * qz));
     const top = z + 0.8 * this.size;
-    this.point(this.commanded, simulation.policy.command, yaw, [x, y, top + 0.03]);
-    this.point(this.measured, simulation.measured(), yaw, [x, y, top]);
-    this.rope.visible = grip !== null && pointer !== null;
-    if (grip && pointer) {
-      const ends = [simulation.pointOf(grip.body, grip.point), pointer].map((end) => new THREE.Vector3(...end));
-      this.rope.geometry.setFromPoints(ends);
-    }
-    this.scan.visible = simulation.robot.scan_height !== null;
-    if (this.scan.visible) {
-      const points = simulation.scan().map(([px, py, pz]) => new THREE.Vector3(px, py, pz + 0.01));
-      this.scan.geometry.setFromPoints(points);
-    }
-    const place = this.placeOf(simulation);
+    this.point(this.commanded, robot.command, yaw, [x, y, top + 0.03]);
+    this.point(this.measured, robot.measured(), yaw, [x, y, top]);
+    this.rope.visible = rope.length > 0;
+    if (this.rope.visible) this.rope.geometry.setFromPoints(rope.map((end) => new THREE.Vector3(...end)));
+    const points = robot.scanned.map(([px, py, pz]) => new THREE.Vector3(px, py, pz + 0.01));
+    this.scan.visible = points.length > 0;
+    if (this.scan.visible) this.scan.geometry.setFromPoints(points);
+    const place = this.placeOf(robot);
     if (this.follows) {
       const moved = place.clone().sub(this.lastPlace);
       this.camera.position.add(moved);
@@ -183,12 +192,12 @@ export class Scene {
   }
 
   /** Return what is grabbed at a point of the canvas; null beside the robot. */
-  grab(simulation: Simulation, clientX: number, clientY: number): Grip | null {
+  grab(robot: Drawn, clientX: number, clientY: number): Grip | null {
     const hit = this.ray(clientX, clientY).intersectObjects(this.shapes.map(({ mesh }) => mesh))[0];
     const shape = hit && this.shapes.find(({ mesh }) => mesh === hit.object);
     if (!shape) return null;
     const { x, y, z } = this.world.worldToLocal(hit.point.clone());
-    const { xpos, xmat } = simulation.data;
+    const { xpos, xmat } = robot.data;
     const offset = [x, y, z].map((each, i) => each - xpos[3 * shape.body + i]);
     const point = [0, 1, 2].map((j) => offset.reduce((sum, each, i) => sum + xmat[9 * shape.body + 3 * i + j] * each, 0));
     return { body: shape.body, point, distance: hit.distance };
@@ -222,7 +231,7 @@ export class Scene {
     }
     // the robot is in the middle of what the panels leave free
     const beside = this.panel.clientWidth;
-    const across = width >= 1080 ? (beside - 290) / 2 : width > 760 ? beside / 2 : 0;
+    const across = width >= 1080 ? (beside - this.left) / 2 : width > 760 ? beside / 2 : 0;
     const down = width > 760 ? 0 : Math.max(0, this.panel.clientHeight - 60) / 2;
     this.camera.aspect = width / height;
     this.camera.setViewOffset(width, height, across, down, width, height);

@@ -1,8 +1,9 @@
 // Simulate one robot with its policy, under the conditions that a user chooses.
 
-import { unpack, type MjData, type MjModel, type Mujoco } from "./mujoco";
+import { loadModel, unpack, type MjData, type MjModel, type Mujoco } from "./mujoco";
 import type { PageGround, PageRobot } from "./page_data";
 import { Policy, toBase, type Command, type Readings } from "./policy";
+import type { Drawn } from "./scene";
 
 /** What a user can change. */
 export interface Conditions {
@@ -58,7 +59,7 @@ export class Ground {
 }
 
 /** A robot in MuJoCo, moved by a policy. */
-export class Simulation {
+export class Simulation implements Drawn {
   readonly model: MjModel;
   readonly data: MjData;
   readonly ground: Ground | null;
@@ -85,13 +86,9 @@ export class Simulation {
 
   static async load(mujoco: Mujoco, robot: PageRobot): Promise<Simulation> {
     const policy = new Policy(await unpack(robot.onnx));
-    const files = new mujoco.MjVFS();
-    for (const [name, content] of Object.entries(robot.assets)) files.addBuffer(name, await unpack(content));
     let ground: Ground | null = null;
     if (robot.ground) ground = new Ground(robot.ground, new Float32Array((await unpack(robot.ground.heights)).buffer));
-    const model = mujoco.MjModel.from_xml_string(robot.model, files);
-    files.delete();
-    return new Simulation(mujoco, robot, policy, model, ground);
+    return new Simulation(mujoco, robot, policy, await loadModel(mujoco, robot), ground);
   }
 
   private constructor(
@@ -167,6 +164,22 @@ export class Simulation {
     return this.policy.description.control_period;
   }
 
+  get slope(): number {
+    return this.conditions.slope;
+  }
+
+  get standingHeight(): number {
+    return this.policy.description.simulation.standing_height;
+  }
+
+  get command(): number[] {
+    return this.policy.command;
+  }
+
+  get scanned(): number[][] {
+    return this.robot.scan_height === null ? [] : this.scan();
+  }
+
   /** Change some of the conditions. */
   setConditions(changes: Partial<Conditions>): void {
     this.conditions = { ...this.conditions, ...changes };
@@ -209,9 +222,8 @@ export class Simulation {
   reset(): void {
     const { mujoco, model, data, policy } = this;
     mujoco.mj_resetData(model, data);
-    const { standing_height } = policy.description.simulation;
     const [x, y, z] = this.robot.ground?.starts[this.start]?.position ?? [0, 0, 0];
-    data.qpos.set([x, y, z + standing_height], 0);
+    data.qpos.set([x, y, z + this.standingHeight], 0);
     this.positions.forEach((at, i) => (data.qpos[at] = policy.description.default_joint_pos[i]));
     this.fallen = this.sinceFall = 0;
     this.writeDrives();

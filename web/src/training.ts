@@ -1,5 +1,6 @@
 // A training that the page shows while it runs: progress, curves, evaluation, times, faults, and the newest policy.
 
+import { element } from "./controls";
 import type { PagePolicy, PageRobot, PageTraining, TrainingNews } from "./page_data";
 import { startCanvas } from "./plots";
 
@@ -16,8 +17,6 @@ interface Curve {
   names: { name: string; kind: "training" | "evaluation" }[];
   limit: number | null;
 }
-
-const element = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
 
 const words = (name: string) => name.replaceAll("_", " ");
 
