@@ -287,6 +287,7 @@ ELSEWHERE = {  # command -> the test or the job that runs it
             "generate --robot go2 --gait trot --speed 0.8 --output trot.npz",
             "generate --robot g1 --motion squat --output squat.npz",
             "show trot.npz --robot go2",
+            "show trot.npz --robot go2 --output trot.html",
             "check trot.npz --robot go2",
             "import walk.csv --robot g1 --joints g1_29 --fps 30",
             "retarget trot.npz --from go2 --to anymal_c",

@@ -213,7 +213,9 @@ def read_robots(path: Path) -> List[Mapping[str, object]]:
     except (ValueError, KeyError, TypeError, RecursionError):
         robots = None
     if not isinstance(robots, list) or not all(isinstance(robot, dict) for robot in robots):
-        raise ValueError(f"{path} is not a page of policies of this version of rsl_rl; write a new one without --page_add")
+        raise ValueError(
+            f"{path} is not a page of policies of this version of rsl_rl; write a new one without --page_add"
+        )
     return robots
 
 

@@ -17,7 +17,7 @@ from rsl_rl.robots import ROBOTS
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import load_model
 from rsl_rl.viz import page
-from rsl_rl.viz.page import PageData, PageFact, PageGround, PageRobot, PageStart, read_robots, write_page
+from rsl_rl.viz.page import PageData, PageFact, PageGround, PageMotion, PageRobot, PageStart, read_robots, write_page
 from rsl_rl.viz.page_model import read_model
 
 ROBOT = PageRobot(
@@ -25,6 +25,8 @@ ROBOT = PageRobot(
     ground=PageGround("", 2, 2, 0.1, (0.0, 0.0), [PageStart("here", (0.0, 0.0, 0.0))]),
     card=[PageFact("Task", "dog")],
 )
+
+PAGE_TYPES = (PageData, PageRobot, PageGround, PageStart, PageFact, PageMotion)
 
 
 @pytest.fixture
@@ -101,7 +103,7 @@ def test_page_types_of_typescript_are_those_of_python(root):
         [sys.executable, "web/page_types.py"], cwd=root, capture_output=True, text=True, check=True, timeout=60
     )
     assert (root / "web" / "src" / "page_data.ts").read_text() == done.stdout
-    names = [field.name for cls in (PageData, PageRobot, PageGround, PageStart, PageFact) for field in fields(cls)]
+    names = [field.name for cls in PAGE_TYPES for field in fields(cls)]
     assert all(f"  {name}: " in done.stdout for name in names)
 
 
