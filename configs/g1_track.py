@@ -34,7 +34,9 @@ def g1_track_task() -> LeggedRobotConfig:
         commands=task.commands.with_params("motion", clips=CLIPS),
         rewards=task.rewards.with_weights(weights),
         terminations=task.terminations.with_params("anchor_height", largest=0.2),
-        randomization=task.randomization.with_params("model_parameters", payload=(-1.0, 3.0)),
+        randomization=task.randomization.with_params("model_parameters", payload=(-1.0, 3.0)).with_params(
+            "start_state", joint_error=0.07, turn_error=0.07, velocity_error=0.2
+        ),
         gate={"mpkpe": 0.04, "fall_rate": 0.1},
     )
 
@@ -55,4 +57,4 @@ class G1Track(Go2Track):
 
     task: str = "g1_track"
     env: LeggedRobotConfig = field(default_factory=g1_track_task)
-    runner: RunnerConfig = RunnerConfig(max_iterations=1200, save_interval=100, experiment_name="g1_track")
+    runner: RunnerConfig = RunnerConfig(max_iterations=1400, save_interval=100, experiment_name="g1_track")
