@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.task import LeggedRobotConfig
@@ -18,8 +18,7 @@ _KEY_BODIES = ("trunk", *(f"{side}_{part}" for part in ("thigh", "shin", "foot")
 
 def g1_track_task() -> LeggedRobotConfig:
     """Return the task."""
-    flat = biped_task()
-    return biped_tracking_task(replace(flat, control=replace(flat.control, action_scale=0.3)), _KEY_BODIES, CLIPS)
+    return biped_tracking_task(biped_task(), _KEY_BODIES, CLIPS)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ KEY_BODIES = ("trunk", *(f"{leg}_{part}" for part in ("thigh", "calf", "foot") f
 
 def track_task() -> LeggedRobotConfig:
     """Return the task; others replace its clips."""
-    control = ControlConfig(stiffness=40.0, damping=1.0, action_scale=0.4)
-    return replace(tracking_task(flat_task(), KEY_BODIES, CLIPS), control=control)
+    flat = replace(flat_task(), control=ControlConfig(stiffness=40.0, damping=1.0))
+    return tracking_task(flat, KEY_BODIES, CLIPS)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def tracking_task(
 
     ``links`` are the key bodies: names of links and feet that are compared with the reference. ``size`` is the length
     of the legs divided by that of the Go2's; lengths are in proportion to it, and velocities to its root. Robot,
-    simulation, control and randomised parameters are those of the flat task. Torques cost a fifth of what they cost
+    simulation, gains and randomised parameters are those of the flat task. Torques cost a fifth of what they cost
     there.
     """
     speed = math.sqrt(size)
@@ -70,6 +70,8 @@ def tracking_task(
             "policy": ObservationGroupConfig(_SENSED),
             "critic": ObservationGroupConfig({**without_noise(_SENSED), **_PRIVILEGED}),
         },
+        # [rad] more than for walking: a robot that lies or sits is far from the default pose
+        control=replace(flat.control, action_scale=0.4),
         commands=CommandConfig(
             terms={
                 "velocity": CommandTerm(f"{_MOTION}:MotionVelocity"),
@@ -116,7 +118,7 @@ def tracking_task(
             "joint_error": MetricTerm(f"{_TERMS}:joint_error"),
             "turn_error": MetricTerm(f"{_TERMS}:turn_error"),
         },
-        gate={"mpkpe": 0.03 * size, "fall_rate": 0.05},
+        gate={"mpkpe": round(0.03 * size, 3), "fall_rate": 0.05},
     )
 
 
@@ -139,8 +141,9 @@ def biped_tracking_task(
     errors = {"joint_error": 0.07, "turn_error": 0.07, "velocity_error": 0.2}
     return replace(
         task,
+        control=replace(flat.control, action_scale=0.3),
         rewards=rewards.with_params("link_vel", sigma=0.8 * math.sqrt(size)),
         terminations=task.terminations.with_params("anchor_height", largest=0.2 * size),
         randomization=task.randomization.with_params("start_state", **errors),
-        gate={"mpkpe": 0.04 * size, "fall_rate": 0.1},
+        gate={"mpkpe": round(0.04 * size, 3), "fall_rate": 0.1},
     )

@@ -19,6 +19,7 @@ from rsl_rl.config.learn import LearnConfig
 from rsl_rl.config.task import ObservationGroupConfig, ToyConfig
 from rsl_rl.evaluation.conditions import for_evaluation
 from rsl_rl.evaluation.evaluate import evaluate
+from rsl_rl.robots import ROBOTS
 from rsl_rl.runners import OnPolicyRunner
 from tests.docs_blocks import blocks, commands, pages, without_code
 
@@ -106,6 +107,8 @@ OWN_CODE = {  # command of a page whose files it needs -> what makes it small; t
     "rsl-rl train --task toy --logger csv_logger:CsvLogger": ("--max_iterations", "1"),
     "rsl-rl train --task limited_ppo:LimitedToy --algorithm.advantage_limit 2.0": ("--max_iterations", "1"),
     "rsl-rl train --task near:NearTask": ("--max_iterations", "1"),
+    'rsl-rl train --task go2_track --env.commands.terms.motion.params.clips "trot speed=0.4" bow': ONCE,
+    "rsl-rl train --task anymal_track:AnymalTrack": ONCE,
     "rsl-rl train --task gym_hopper": ("--max_iterations", "1"),
     "rsl-rl evaluate --task gym_hopper --episodes 100": ("--episodes", "2"),
     **{
@@ -252,6 +255,10 @@ ELSEWHERE = {  # command -> the test or the job that runs it
     },
     **{
         f"rsl-rl {command} --task go2_track": "tests/cli/test_track.py, slow"
+        for command in ("train", "evaluate", "play")
+    },
+    **{
+        f"rsl-rl {command} --task my_dog.track:MyDogTrack": "tests/cli/test_adopt.py, slow"
         for command in ("train", "evaluate", "play")
     },
     **{f"rsl-rl {command} --task go2_style": "tests/cli/test_track.py, slow" for command in ("train", "evaluate")},
@@ -501,7 +508,7 @@ def test_every_program_is_run(root):
         *("steep_walk.py", "rail.py", "small_start.py", "csv_logger.py", "own_loop.py", "named_joints.py", "near.py"),
         *("reward_term.py", "observation_term.py", "termination_term.py", "command_term.py", "event_term.py"),
         *("motors.py", "randomised_task.py", "limited_ppo.py", "own_metric.py", "audit_go2.py"),
-        *("my_track.py", "my_style.py"),
+        *("my_track.py", "anymal_track.py", "my_style.py"),
     }
 
 
@@ -509,6 +516,9 @@ def test_programs_of_tracking_give_a_task_of_clips_and_one_with_a_style(saved_pr
     task = importlib.import_module("my_track").MyTrack().env
     env = dataclasses.replace(task, num_envs=2).build()
     assert env.commands.sources["motion"].reference.names == ("trot speed=0.3", "trot speed=0.7", "bow")
+    task = importlib.import_module("anymal_track").AnymalTrack().env
+    env = dataclasses.replace(task, num_envs=2).build()
+    assert env.step(torch.zeros(2, 12)).reward.isfinite().all() and env.state.robot is ROBOTS.load("anymal_c")
     cfg = importlib.import_module("my_style").MyStyle()
     env = dataclasses.replace(cfg.env, num_envs=2).build()
     style = cfg.extensions[0].build(env, None, "cpu")

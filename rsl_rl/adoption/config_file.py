@@ -25,9 +25,9 @@ GO2 = {"mass": 15.0, "reach": 0.40, "torque_scale": 14.8}
 length [m], torque scale [N m]."""
 
 
-def class_name(name: str) -> str:
-    """Return the name of the experiment's class, such as MyRobotFlat for my_robot."""
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Flat"
+def class_name(name: str, ending: str = "Flat") -> str:
+    """Return the name of an experiment's class, such as MyRobotFlat for my_robot."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + ending
 
 
 def write_config(robot: AdoptedRobot) -> str:

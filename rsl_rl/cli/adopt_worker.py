@@ -9,15 +9,18 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, List, Sequence, Tuple
 
-from rsl_rl.adoption.adopt import adopt_model
+from rsl_rl.adoption.adopt import AdoptedRobot, adopt_model
 from rsl_rl.adoption.config_file import class_name, write_config
 from rsl_rl.adoption.standing import SECONDS
 from rsl_rl.adoption.structure import Hints
+from rsl_rl.adoption.track_file import track_clips, write_track_config
 from rsl_rl.adoption.visuals import find_meshes, write_visuals
 from rsl_rl.cli.errors import UsageError, print_error, print_line, usage_errors
+from rsl_rl.cli.experiments import import_shipped
 from rsl_rl.evaluation.adoption_report import write_report
+from rsl_rl.motion.library import find_clip
 from rsl_rl.utils.host import end_with_parent, limit_memory
 
 MEMORY_LIMIT = 8e9
@@ -36,17 +39,44 @@ def write_package(model: Path, folder: Path, pictures: bool, hints: Hints) -> Se
     if meshes:
         write_visuals(robot.mjcf, meshes, folder / f"{name}.xml")
     require_task(folder)
-    return [*summary(robot), *write_report(robot, folder, pictures)]
+    return [*summary(robot), *write_track_task(robot, folder), *write_report(robot, folder, pictures)]
 
 
-def require_task(folder: Path) -> None:
-    """Import the package in a folder, build its task and let two robots make a step; otherwise raise a ValueError."""
+def write_track_task(robot: AdoptedRobot, folder: Path) -> Sequence[str]:
+    """Write the task of reference motions beside the task on flat ground, which :func:`require_task` has imported;
+    return lines on it. Without a motion that the joints of the robot allow, nothing is written."""
+    clips, notes = possible_clips(track_clips(robot), f"{robot.name}.flat:ROBOT")
+    if not clips:
+        return [*notes, "motions: none, so track.py is not written"]
+    (folder / "track.py").write_text(write_track_config(robot, clips), encoding="utf-8")
+    import_shipped("rsl_rl_configs")
+    require_task(folder, "Track")
+    task = f"{robot.name}.track:{class_name(robot.name, 'Track')}"
+    return [*notes, f"motions: {', '.join(clips)}, for the task {task}"]
+
+
+def possible_clips(names: Sequence[str], robot: str) -> Tuple[List[str], List[str]]:
+    """Return the motions that can be generated for a robot, and a line on each of the others."""
+    clips, notes = [], []
+    for name in names:
+        try:
+            find_clip(name, robot)
+            clips.append(name)
+        except ValueError as error:
+            notes.append(f"note: no motion {name}: {error}")
+    return clips, notes
+
+
+def require_task(folder: Path, kind: str = "Flat") -> None:
+    """Import the package in a folder, build one of its tasks and let two robots make a step; otherwise raise a
+    ValueError."""
     import torch
 
     sys.path.insert(0, str(folder.parent))
     sys.dont_write_bytecode = True
     try:
-        task = getattr(importlib.import_module(f"{folder.name}.flat"), class_name(folder.name))()
+        module = importlib.import_module(f"{folder.name}.{kind.lower()}")
+        task = getattr(module, class_name(folder.name, kind))()
         env = replace(task.env, num_envs=2).build()
         step = env.step(torch.zeros(2, env.num_actions))
         numbers = [step.reward, *step.obs.values()]

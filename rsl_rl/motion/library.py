@@ -20,7 +20,10 @@ def find_clip(name: str, robot: str) -> Clip:
     """Return the clip of a name for a robot: a file "walk.npz", or a motion that ``rsl-rl motion generate`` knows with
     its parameters, such as "trot" and "trot speed=0.5 turn=0.2". Anything else is a ValueError."""
     if name.endswith(".npz"):
-        return load_clip(Path(name).expanduser())
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise ValueError(f"the clip '{name}' is not a file; give the path of one, or a motion such as 'trot'")
+        return load_clip(path)
     return _generated(name, robot)
 
 

@@ -17,11 +17,14 @@ import pytest
 import torch
 
 from rsl_rl.cli import adopt as command
-from rsl_rl.cli.adopt_worker import require_task
+from rsl_rl.cli.adopt_worker import possible_clips, require_task
+from rsl_rl.cli.experiments import Experiments
 from rsl_rl.cli.main import main
 from rsl_rl.config.mdp import CommandLimitConfig, RandomizationConfig
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.run_folder import run_lock
+from rsl_rl.tasks.mdp import motion_terms
+from rsl_rl.tasks.mdp.motion import Reference
 from tests.docs_blocks import commands
 from tests.models_of_others import BIPED_DEFAULTS, biped_mjcf, quadruped_urdf, wheeled_urdf
 
@@ -81,6 +84,7 @@ def test_adopted_quadruped_trains_and_mirrors(here, capsys, small_cfg):
         "dog.xml",
         "flat.py",
         "report.html",
+        "track.py",
     ]
     assert "LF_KFE" in (here / "dog" / "report.html").read_text()
     assert max(map(len, (here / "dog" / "flat.py").read_text().splitlines())) <= 120
@@ -101,11 +105,57 @@ def test_adopted_quadruped_trains_and_mirrors(here, capsys, small_cfg):
     OnPolicyRunner(env, small_cfg).learn(1)
 
 
+def test_adopted_quadruped_follows_reference_motions(here, capsys, small_cfg):
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    assert adopt("dog.urdf") == 0
+    printed = capsys.readouterr().out
+    assert "motions: trot speed=0.31, trot speed=0.72, sit, stand_up, for the task dog.track:DogTrack" in printed
+    assert max(map(len, (here / "dog" / "track.py").read_text().splitlines())) <= 120
+
+    cfg = Experiments().load("dog.track:DogTrack")()
+    links = cfg.env.metrics["mpkpe"].params["links"]
+    assert links[:4] == ("root", "LF_THIGH", "LF_SHANK", "FL_foot") and len(links) == 13
+    flat = importlib.import_module("dog.flat").flat_task()
+    assert cfg.env.control == replace(flat.control, action_scale=cfg.env.control.action_scale)
+    exact = {"joint_error": 0.0, "turn_error": 0.0, "velocity_error": 0.0, "height": 0.0}
+    randomization = cfg.env.randomization.with_params("start_state", **exact)
+    env = replace(cfg.env, num_envs=8, randomization=randomization).build(seed=1)
+    reference = env.state.part(Reference)
+    sit = torch.full((8,), reference.names.index("sit"))
+    reference.start_at(sit, torch.zeros(8))  # a pose without a velocity, so that one control step changes nothing
+    env.reset()
+    assert motion_terms.mpkpe(env.state, links=links).max() < 1e-4
+    assert (env.state.foot_height - env.state.robot.foot_radius).abs().max() < 2e-3  # the reference stands on the floor
+    reference.start_at(sit, torch.full((8,), float("nan")))
+    OnPolicyRunner(env, small_cfg).learn(2)
+
+
+def test_adopted_biped_follows_reference_motions(here, root, capsys):
+    assert adopt(root / "rsl_rl" / "robots" / "g1" / "g1.xml", "--name", "walker") == 0
+    printed = capsys.readouterr().out
+    assert "motions: walk speed=0.4, squat, side_step, for the task walker.track:WalkerTrack" in printed
+    cfg = Experiments().load("walker.track:WalkerTrack")()
+    shipped = Experiments().load("g1_track")()
+    assert cfg.runner == replace(shipped.runner, experiment_name="walker_track") and cfg.policy == shipped.policy
+    assert {name: term.weight for name, term in cfg.env.rewards.terms.items() if name != "torques"} == {
+        name: term.weight for name, term in shipped.env.rewards.terms.items() if name != "torques"
+    }
+
+
+def test_motion_that_a_robot_cannot_make_is_left_out_with_a_note():
+    clips, notes = possible_clips(("trot", "trot speed=9"), "go2")
+    assert clips == ["trot"] and len(notes) == 1
+    assert notes[0].startswith("note: no motion trot speed=9: a speed of 9.00 m/s is too fast")
+
+
 def test_adopted_biped_is_a_task(here, capsys):
     (here / "defaults.xml").write_text(BIPED_DEFAULTS)
     (here / "walker.xml").write_text(biped_mjcf())
     assert adopt("walker.xml") == 0
-    assert "2 joints locked" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "2 joints locked" in printed
+    assert printed.count("note: no motion ") == 3 and "motions: none, so track.py is not written" in printed
+    assert not (here / "walker" / "track.py").exists()  # the joints of this model turn by less than 3 degrees
     flat = importlib.import_module("walker.flat")
     env = replace(flat.flat_task(), num_envs=4).build()
     step = env.step(torch.zeros(4, 12))
@@ -319,15 +369,15 @@ def test_failure_of_the_process_leaves_one_line_and_nothing_else(here, capfd, mo
 
 @pytest.mark.slow
 def test_commands_of_the_page_run_as_written(here, root):
-    """docs/own-robot.md, from the model file to the film, with the pictures of the report."""
+    """docs/own-robot.md, from the model file to the film, with the pictures of the report, and docs/tracking.md."""
     small = {
         "train": ["--num_envs", "8", "--max_iterations", "1", "--log_root", "logs"],
         "evaluate": ["--num_envs", "2", "--seconds", "0.1", "--log_root", "logs"],
         "play": ["--num_envs", "1", "--seconds", "0.1", "--no_video", "--log_root", "logs"],
     }
-    written = [line.split() for line in commands(root / "docs" / "own-robot.md") if line.startswith("rsl-rl ")]
-    written = [words for words in written if any("my_dog" in word for word in words)]
-    assert [words[1] for words in written] == ["adopt", "train", "evaluate", "play"]
+    lines = [line for page in ("own-robot", "tracking") for line in commands(root / "docs" / f"{page}.md")]
+    written = [line.split() for line in lines if line.startswith("rsl-rl ") and "my_dog" in line]
+    assert [words[1] for words in written] == ["adopt", *("train", "evaluate", "play") * 2]
     shutil.copy(root / "rsl_rl" / "robots" / "go2" / "go2.urdf", here / "my_dog.urdf")
     for _, name, *words in written:
         assert main([name, *words, *small.get(name, [])]) == 0

@@ -430,6 +430,8 @@ def test_clip_of_another_robot_and_unknown_names_say_what_to_give(clips, tmp_pat
         replace(task_of(clips), robot="g1").build()
     with pytest.raises(ValueError, match="the clip 'trot pace=3' has 'pace=3'; give a number as speed=, side="):
         find_clip("trot pace=3", "go2")
+    with pytest.raises(ValueError, match=r"the clip 'bow\.npz' is not a file; give the path of one, or a motion"):
+        find_clip("bow.npz", "go2")
     with pytest.raises(ValueError, match=r"steps=.*in rising order, the first one 0"):
         task_of(clips, steps=(1, 0)).build()
     with pytest.raises(ValueError, match="a term needs a Reference; add the command source"):
