@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 from rsl_rl.adoption.adopt import AdoptedRobot
 from rsl_rl.adoption.config_file import GO2, class_name, number
@@ -31,7 +31,7 @@ def _size(robot: AdoptedRobot) -> float:
 
 def key_bodies(robot: AdoptedRobot) -> Tuple[Tuple[str, ...], ...]:
     """Return the trunk, and thigh, shin and foot of each leg: the links before and after the knee, and the foot."""
-    rows = [(robot.tree.links[0].name,)]
+    rows: List[Tuple[str, ...]] = [(robot.tree.links[0].name,)]
     for leg in robot.tree.legs:
         knee = knee_of(len(leg.joints))
         moved = {joint.name: link.name for link in robot.tree.links for joint in link.joints}

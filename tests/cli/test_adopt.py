@@ -372,7 +372,7 @@ def test_commands_of_the_page_run_as_written(here, root):
     """docs/own-robot.md, from the model file to the film, with the pictures of the report, and docs/tracking.md."""
     small = {
         "train": ["--num_envs", "8", "--max_iterations", "1", "--log_root", "logs"],
-        "evaluate": ["--num_envs", "2", "--seconds", "0.1", "--log_root", "logs"],
+        "evaluate": ["--num_envs", "4", "--seconds", "0.1", "--log_root", "logs"],
         "play": ["--num_envs", "1", "--seconds", "0.1", "--no_video", "--log_root", "logs"],
     }
     lines = [line for page in ("own-robot", "tracking") for line in commands(root / "docs" / f"{page}.md")]
