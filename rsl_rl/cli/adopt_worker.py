@@ -44,13 +44,18 @@ def write_package(model: Path, folder: Path, pictures: bool, hints: Hints) -> Se
 
 def write_track_task(robot: AdoptedRobot, folder: Path) -> Sequence[str]:
     """Write the task of reference motions beside the task on flat ground, which :func:`require_task` has imported;
-    return lines on it. Without a motion that the joints of the robot allow, nothing is written."""
+    return lines on it. Without a motion that the joints of the robot allow, and if the task does not run, there is no
+    such file."""
     clips, notes = possible_clips(track_clips(robot), f"{robot.name}.flat:ROBOT")
     if not clips:
         return [*notes, "motions: none, so track.py is not written"]
     (folder / "track.py").write_text(write_track_config(robot, clips), encoding="utf-8")
     import_shipped("rsl_rl_configs")
-    require_task(folder, "Track")
+    try:
+        require_task(folder, "Track")
+    except ValueError as error:  # the robot can walk all the same
+        (folder / "track.py").unlink()
+        return [*notes, f"motions: none, so track.py is not written: {error.__cause__ or error}"]
     task = f"{robot.name}.track:{class_name(robot.name, 'Track')}"
     return [*notes, f"motions: {', '.join(clips)}, for the task {task}"]
 

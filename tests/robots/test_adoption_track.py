@@ -4,8 +4,20 @@ import pytest
 
 from rsl_rl.adoption.adopt import adopt_model
 from rsl_rl.adoption.track_file import key_bodies, track_clips
+from rsl_rl.cli import adopt_worker
 from rsl_rl.robots import ROBOTS
 from rsl_rl.utils.registry import import_object
+
+
+def test_task_of_motions_that_does_not_run_is_left_out_with_its_reason(tmp_path, monkeypatch):
+    def fail(folder, kind):
+        raise ValueError("the task makes a step that is not finite")
+
+    monkeypatch.setattr(adopt_worker, "require_task", fail)
+    monkeypatch.setattr(adopt_worker, "possible_clips", lambda names, robot: (list(names), []))
+    lines = adopt_worker.write_track_task(adopt_model(ROBOTS.load("go2").model_path, "dog"), tmp_path)
+    assert lines == ["motions: none, so track.py is not written: the task makes a step that is not finite"]
+    assert not (tmp_path / "track.py").exists()
 
 
 @pytest.mark.parametrize(
