@@ -1,6 +1,7 @@
 """Write clips in the formats of others with joints and bodies in any order, and with any units and frames."""
 
 import pickle
+import warnings
 
 import numpy as np
 import torch
@@ -213,7 +214,9 @@ def euler_of(quat, order):
     """Return angles [F, 3] about x, y and z whose turns about fixed axes in an order are rotations [F, 4]."""
     from scipy.spatial.transform import Rotation
 
-    angles = Rotation.from_quat(quat.numpy()[:, [1, 2, 3, 0]]).as_euler(order)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # in gimbal lock one of the angles is 0, and the rotation is the same
+        angles = Rotation.from_quat(quat.numpy()[:, [1, 2, 3, 0]]).as_euler(order)
     return angles[:, [order.index(axis) for axis in "xyz"]]
 
 
