@@ -74,6 +74,7 @@ def flops_by_hand(policy, num_samples, ours=True):
     return 2 * num_samples * (3 * (actor + critic) - 2 * first + biases)
 
 
+@pytest.mark.slow
 def test_a_learner_is_timed_phase_by_phase(run_script):
     done = run_script("scripts/benchmark.py", "learner", "--num_envs", "8", *SMALL, "--policy", "gru")
     result = result_of(done)

@@ -150,6 +150,7 @@ def test_doctor_of_two_planted_faults_names_both(description, tmp_path, kinds):
     assert all(any(names(finding, one) for finding in result.findings) for one in both), lines(result)
 
 
+@pytest.mark.slow
 def test_doctor_names_one_fault_where_three_together_explain_as_much(root, tmp_path):
     pytest.importorskip("onnxruntime")
     description, network = open_onnx(root / "zoo" / "anymal_c_flat" / "policy.onnx")

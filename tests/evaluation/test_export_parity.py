@@ -92,7 +92,9 @@ def test_comparison_with_encoder_offsets_finds_no_mismatch(walker, tmp_path):
 
 
 @pytest.mark.parametrize("normalizer", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["normaliser", "plain"])
-@pytest.mark.parametrize(("name", "seconds"), [("mlp", 4.0), ("gru", 4.0), ("lstm", 20.0)])
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("mlp", 4.0), ("gru", 4.0), ("lstm", 4.0), pytest.param("lstm", 20.0, marks=pytest.mark.slow)]
+)
 def test_files_and_runner_act_like_the_policy_over_many_seconds_with_resets(name, seconds, normalizer, tmp_path):
     runner = lively_runner(replace(POLICIES[name], actor_obs_normalization=normalizer))
     description, rollout = walk(runner, seconds)
