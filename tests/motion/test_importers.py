@@ -270,6 +270,14 @@ def test_arrays_of_every_protocol_and_order_are_read(tmp_path):
             np.testing.assert_array_equal(content[name], value)
 
 
+def ladder(steps):
+    """Return lists, each of which holds the one before it, so that no path to a new one is long."""
+    lists = [[]]
+    for _ in range(steps):
+        lists.append([lists[-1]])
+    return {"root_pos": lists}
+
+
 def nested(depth):
     """Return a list with 10^depth places, all of the same few objects."""
     value = [1.0]
@@ -296,6 +304,7 @@ def nested(depth):
         (pickle.dumps({"root_pos": Bomb(codecs.encode, nested(9), "latin1")}), "not a text"),
         (pickle.dumps({((1.0,) * 10,): 1}), "a tuple as a key"),
         (pickle.dumps({1, 2}), "a set"),
+        (pickle.dumps(ladder(3000)), "nested too deeply"),
         (b"cnumpy\ndtype\n(dV__doc__\nVx\nsb.", "not an array"),
     ],
 )

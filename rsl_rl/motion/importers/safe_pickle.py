@@ -94,7 +94,7 @@ def _ordered_dict(items: Any = ()) -> Dict[Any, Any]:
 
 def _key(key: Any) -> Any:
     """Return a key of a dict; one of nested tuples, whose hash may take for ever, is an UnpicklingError."""
-    if not isinstance(key, (str, bytes, int, float, type(None))):
+    if not isinstance(key, (str, bytes, int, float, np.generic, type(None))):
         raise pickle.UnpicklingError(f"a dict has a {type(key).__name__} as a key, and only numbers and texts are read")
     return key
 
@@ -182,23 +182,27 @@ def load(path: Path) -> Any:
             if unpacked.unconsumed_tail:
                 raise ValueError(f"it unpacks to more than {LARGEST / 1e6:.0f} MB")
         found = _Reader(io.BytesIO(content)).load()
-        if _size(found, 0, {}) > MOST_ITEMS:
+        count, depth = _size(found, 0, {})
+        if depth > _DEEPEST:
+            raise ValueError("it is nested too deeply")
+        if count > MOST_ITEMS:
             raise ValueError(f"its lists have more than {MOST_ITEMS:,} items")
         return _plain(found, {})
     except Exception as error:  # whatever a damaged pickle makes the reader do
         raise ValueError(f"{path} cannot be read as a pickle: {error or type(error).__name__}") from error
 
 
-def _size(value: Any, depth: int, done: Dict[int, int]) -> int:
-    """Return the number of items of nested lists and dicts. A list that occurs several times counts each time, because
-    an array of it does; ``done`` has the sizes by identity."""
+def _size(value: Any, depth: int, done: Dict[int, Tuple[int, int]]) -> Tuple[int, int]:
+    """Return the number of items of nested lists and dicts, and how deeply they are nested. A list that occurs several
+    times counts each time, because an array of it does; ``done`` has the results by identity."""
     if depth > _DEEPEST:
         raise ValueError("it is nested too deeply")
     if not isinstance(value, (dict, list, tuple)):
-        return 1
+        return 1, 0
     if id(value) not in done:
         items = value.values() if isinstance(value, dict) else value
-        done[id(value)] = 1 + sum(_size(item, depth + 1, done) for item in items)
+        found = [_size(item, depth + 1, done) for item in items]
+        done[id(value)] = 1 + sum(count for count, _ in found), 1 + max((deep for _, deep in found), default=0)
     return done[id(value)]
 
 
