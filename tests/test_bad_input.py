@@ -116,6 +116,7 @@ GO2_VALUES = {
     "env.commands.yaw_rate nan 1": "env.commands.yaw_rate[0]=nan: give a finite number",
     "env.commands.resampling_time 0.001": "resampling_time=0.001 is less than one control step, env.sim.dt",
     "env.commands.standing_fraction 2": "env.commands.standing_fraction=2.0 must lie in [0, 1]",
+    "env.commands.slow_fraction -0.1": "env.commands.slow_fraction=-0.1 must lie in [0, 1]",
     "env.control.stiffness 0": "env.control.stiffness=0.0 must be positive",
     "env.rewards.terms.torques.weight inf": "env.rewards.terms.torques.weight=inf: give a finite number",
     "env.rewards.terms.track_lin_vel.params.tracking_sigma -1": "tracking_sigma=-1.0 must be positive",

@@ -272,6 +272,9 @@ class CommandConfig(Terms):
     """Time after which a new command is drawn [s]."""
     standing_fraction: float = 0.05
     """Fraction of commands with zero velocity."""
+    slow_fraction: float = 0.0
+    """Fraction of commands that are scaled by a random factor between 0 and 1. Without it, commands whose three numbers
+    are all small are rare."""
     standing_time: float = 0.0
     """Time after which a robot with a command of zero velocity gets a new one [s]; 0: resampling_time."""
     dead_zone: float = 0.1
@@ -292,7 +295,7 @@ class CommandConfig(Terms):
         super().__post_init__()
         require_ranges(self, "lin_vel_x", "lin_vel_y", "yaw_rate")
         require_positive(self, "resampling_time")
-        require_within(self, 0, 1, "standing_fraction", "heading_fraction")
+        require_within(self, 0, 1, "standing_fraction", "slow_fraction", "heading_fraction")
         require_not_negative(self, "standing_time", "dead_zone")
         require_positive(self, "heading_gain")
 

@@ -91,6 +91,7 @@ def for_evaluation(
     commands = replace(
         cfg.commands,
         standing_fraction=0.0,
+        slow_fraction=0.0,
         resampling_time=command_period,
         schedule=replace(cfg.commands.schedule, steps=0),
         limit=replace(cfg.commands.limit, enabled=True),

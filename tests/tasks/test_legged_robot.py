@@ -268,6 +268,21 @@ def test_commands_lie_in_their_ranges_and_change_in_time():
     assert standing == pytest.approx(0.25, abs=0.07)  # five standard errors
 
 
+def test_slow_commands_are_scaled_by_a_factor_from_0_to_1_and_the_others_are_not():
+    ranges = {"lin_vel_x": (1.0, 1.0), "lin_vel_y": (0.5, 0.5), "yaw_rate": (-1.0, -1.0)}
+    commands = replace(CFG.commands, **ranges, standing_fraction=0.2, slow_fraction=0.5)
+    command = make(2000, commands=commands).state.command
+    factor = command[:, 0]
+    torch.testing.assert_close(command, factor.unsqueeze(1) * torch.tensor([1.0, 0.5, -1.0]))
+    assert factor.min() == 0 and factor.max() == 1
+    slow = factor[(factor > 0) & (factor < 1)]
+    # five standard errors of a share of 2000, of a mean and of a standard deviation of 1000
+    assert len(slow) / 2000 == pytest.approx(0.5, abs=0.056)
+    assert (factor == 0).float().mean().item() == pytest.approx(0.2, abs=0.045)
+    assert slow.mean().item() == pytest.approx(0.5, abs=0.046)
+    assert slow.std().item() == pytest.approx(12**-0.5, abs=0.021)
+
+
 def test_standing_time_of_a_zero_command_is_longer_than_that_of_a_velocity():
     commands = replace(CFG.commands, resampling_time=0.04, standing_fraction=0.5, standing_time=0.1)
     env = make(200, commands=commands, episode_length=100.0, randomization=RandomizationConfig.none())

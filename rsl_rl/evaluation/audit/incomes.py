@@ -113,6 +113,7 @@ def for_audit(cfg: LeggedRobotConfig, num_envs: int) -> LeggedRobotConfig:
     commands = replace(
         cfg.commands,
         standing_fraction=0.0,
+        slow_fraction=0.0,
         heading_fraction=0.0,
         resampling_time=1e5,
         schedule=replace(cfg.commands.schedule, steps=0),

@@ -113,7 +113,8 @@ class VelocitySource(CommandSource):
 
 
 class VelocityCommands(VelocitySource):
-    """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero.
+    """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero, and some are scaled by
+    a random factor.
 
     Some are a heading: the yaw rate is a gain times the angle to it. A schedule scales the ranges.
     """
@@ -127,6 +128,7 @@ class VelocityCommands(VelocitySource):
         yaw_rate: Range,
         resampling_time: float,
         standing_fraction: float,
+        slow_fraction: float,
         standing_time: float,
         heading_fraction: float,
         heading_gain: float,
@@ -136,7 +138,8 @@ class VelocityCommands(VelocitySource):
         heading = ((-math.pi, math.pi), (0.0, 1.0)) if heading_fraction else ()
         self.stored = ("_age", "_heading", "_schedule") if heading_fraction else ("_age", "_schedule")
         self._draw = Uniform(task.num_envs, (*self.ranges, (0.0, 1.0), *heading), task.generator)
-        self._standing_fraction, self._heading_fraction, self._gain = standing_fraction, heading_fraction, heading_gain
+        self._standing_fraction, self._slow_fraction = standing_fraction, slow_fraction
+        self._heading_fraction, self._gain = heading_fraction, heading_gain
         self._standing_steps = max(1, round((standing_time or resampling_time) / task.control_dt))
         self._sim, self._state = task.sim, task.state
         self._heading = torch.full((task.num_envs,), math.nan, device=task.device)  # [rad]; NaN: a yaw rate
@@ -147,6 +150,8 @@ class VelocityCommands(VelocitySource):
         velocity, chance, *drawn = self._draw().tensor_split((3, 4, 5), dim=1)
         velocity = self._scaled(velocity)
         stands = chance < self._standing_fraction
+        if self._slow_fraction:  # the largest chances are of slow commands, and their rest is the factor
+            velocity = velocity * ((1 - chance) / self._slow_fraction).clamp(max=1.0)
         if self._heading_fraction:
             turns = (drawn[1] < self._heading_fraction) & ~stands
             self._drawn_heading = drawn[0].masked_fill(~turns, math.nan)[:, 0]
