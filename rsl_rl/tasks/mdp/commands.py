@@ -113,8 +113,8 @@ class VelocitySource(CommandSource):
 
 
 class VelocityCommands(VelocitySource):
-    """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero, and some are scaled by
-    a random factor.
+    """Draw vx, vy [m/s] and yaw rate [rad/s] uniformly from their ranges; some commands are zero, some are scaled by a
+    random factor.
 
     Some are a heading: the yaw rate is a gain times the angle to it. A schedule scales the ranges.
     """
