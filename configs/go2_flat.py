@@ -39,8 +39,8 @@ _SENSED = {
 """Observations that sensors of the robot provide, with scales and noise of legged_gym, and the phase of the gait."""
 
 GROWING = {"start": 0.0, "end": 1.0, "steps": 100 * 24}
-"""Schedule of a disturbance that grows during the first 100 iterations: a policy that cannot walk learns nothing from
-pushes."""
+"""Schedule of a disturbance that grows during the first 2,400 control steps: a policy that cannot walk learns nothing
+from pushes."""
 
 TROT = (0.0, 0.5, 0.5, 0.0)
 """Phases of the feet FL, FR, RL, RR in a trot, in turns of the gait clock."""
