@@ -102,7 +102,7 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "clock_import": "\n    CommandTerm," if _trots(robot) else "",
         "rewards": "\n".join(f"                {line}" for line in rewards),
         "clipping": "" if biped else ",\n            only_positive=False,  # a fall costs the reward of being alive",
-        "weights_of": "the Unitree G1 (configs/g1_flat.py)" if biped else "Go2",
+        "weights_of": "biped_task (configs/g1_flat.py)" if biped else "Go2",
         "base": python_text(tree.links[0].name),
         "payload": repr((round(payload[0], 2), round(payload[1], 2))),
         "start": repr((round(1 - start, 2), round(1 + start, 2))),
@@ -231,7 +231,7 @@ def _clock(size: float) -> str:
 
 
 def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
-    """Return the lines of the reward terms, with the weights of g1_flat."""
+    """Return the lines of the reward terms, with the weights of biped_task of configs/g1_flat.py."""
     hips = ", ".join(python_text(group) for group in ("abduction", "hip_yaw") if group in joint_groups(robot))
     deviation = f'"hip_deviation": RewardTerm(-1.0, "joint_deviation", {{"joints": ({hips},)}}),'
     clearance = number(0.14 * robot.reach + min(foot.height for foot in robot.tree.feet), 2)
