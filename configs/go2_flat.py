@@ -12,6 +12,7 @@ from rsl_rl.config.mdp import (
     CommandConfig,
     CommandLimitConfig,
     CommandTerm,
+    ControlConfig,
     EventTerm,
     ObservationGroupConfig,
     ObservationTerm,
@@ -77,6 +78,9 @@ def flat_task() -> LeggedRobotConfig:
             limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),
             terms={"gait_clock": CommandTerm(params={"period": 0.5})},
         ),
+        # the robot's own pose has the rear thighs at 1.0: the feet are so far behind that robots with a payload tip
+        # forward after a stop
+        control=ControlConfig(default_joint_pos={"F._thigh_joint": 0.7, "R._thigh_joint": 0.9}),
         rewards=RewardConfig(
             {
                 "track_lin_vel": RewardTerm(1.5, params={"tracking_sigma": 0.25}),

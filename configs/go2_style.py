@@ -7,7 +7,7 @@ from typing import Tuple
 
 from rsl_rl.config.extensions import AMPConfig, ExtensionConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import CommandTerm, ObservationGroupConfig, ObservationTerm, RewardTerm
+from rsl_rl.config.mdp import CommandTerm, ControlConfig, ObservationGroupConfig, ObservationTerm, RewardTerm
 from rsl_rl.config.task import LeggedRobotConfig
 
 from .go2_flat import Go2Flat, flat_task
@@ -71,6 +71,7 @@ def style_task() -> LeggedRobotConfig:
     }
     return replace(
         task,
+        control=ControlConfig(),  # the clips are in the robot's own pose
         observations=groups,
         commands=replace(task.commands, terms=commands),
         rewards=replace(task.rewards, terms=rewards),

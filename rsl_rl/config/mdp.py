@@ -311,6 +311,9 @@ class ControlConfig(Settings):
 
     section: ClassVar[str] = "env.control"
 
+    default_joint_pos: Optional[PerJoint] = None
+    """Default pose, in which episodes start: joint angles [rad]; a number, or numbers by name pattern. Joints without a
+    pattern have the angle of the robot's own pose, and so has every joint with None."""
     stiffness: PerJoint = 30.0
     """Proportional gain of the joints [N m/rad]; a number, or numbers by name pattern."""
     damping: PerJoint = 0.75
@@ -325,7 +328,7 @@ class ControlConfig(Settings):
     def __post_init__(self):
         super().__post_init__()
         require_positive(self, "stiffness", "damping", "action_scale", "action_clip")
-        for name in ("stiffness", "damping", "action_scale"):
+        for name in ("default_joint_pos", "stiffness", "damping", "action_scale"):
             require_patterns(getattr(self, name), f"env.control.{name}")
 
 

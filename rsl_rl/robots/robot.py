@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import List, Mapping, Sequence, Tuple, Union
 from xml.etree import ElementTree
@@ -42,6 +42,16 @@ class Robot:
             joints = read_joint_names(self.model_path)
             angles = values_by_name(self.default_joint_pos, joints, f"default_joint_pos of {self.model_path.name}")
             object.__setattr__(self, "default_joint_pos", angles)
+
+    def in_pose(self, pose: Union[float, Mapping[str, float], None], where: str = "pose") -> Robot:
+        """Return the robot with another standing pose [rad]: one angle, or angles by regular expressions of joint
+        names, of which a joint matches one, or none and keeps its own. ``where`` is the path in the config, for
+        messages."""
+        if pose is None:
+            return self
+        angles = values_by_name(pose, read_joint_names(self.model_path), where, others=None)
+        kept = zip(angles, self.default_joint_pos)
+        return replace(self, default_joint_pos=tuple(own if angle is None else angle for angle, own in kept))
 
     def joint_indices(self, names: Names, joint_names: Sequence[str]) -> List[int]:
         """Return the indices of joints among ``joint_names``; a name without a joint is a ValueError."""

@@ -98,7 +98,8 @@ class LeggedRobot(VecEnv):
 
     def __init__(self, cfg: LeggedRobotConfig, device: str = "cpu", seed: int = 0):
         self.cfg = cfg
-        self.robot: Robot = ROBOTS.load(cfg.robot)
+        own_robot: Robot = ROBOTS.load(cfg.robot)
+        self.robot = own_robot.in_pose(cfg.control.default_joint_pos, "env.control.default_joint_pos")
         self.terrain = build_terrain(cfg.terrain)  # None: a plane
         ground = None if self.terrain is None else self.terrain.ground
         self.sim = make_sim(self.robot.model_path, cfg.num_envs, cfg.sim, device, ground)

@@ -29,6 +29,10 @@ _STORED = (
 """Attributes that the next step depends on."""
 
 
+_BEYOND = 0.5
+"""How far beyond a limit, which is soft, a joint may be in the default pose [rad]."""
+
+
 class RobotState:
     """Quantities of N robots with J joints and F feet, refreshed once per control step.
 
@@ -47,6 +51,12 @@ class RobotState:
                 f"default_joint_pos has {len(angles)} angles, but {robot.model_path} has {num_joints} joints; give one "
                 f"for each of {', '.join(sim.joint_names)}"
             )
+        for name, angle, (low, high) in zip(sim.joint_names, angles, sim.joint_limits.tolist()):
+            if not low - _BEYOND <= angle <= high + _BEYOND:
+                raise ValueError(
+                    f"default_joint_pos of {name} is {angle:g} rad, which its limits of {low:.3g} to {high:.3g} rad do "
+                    "not allow; give an angle between them"
+                )
         self.default_joint_pos = torch.tensor(angles, device=sim.device)  # [J]
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -5,6 +5,8 @@ import math
 import operator
 from dataclasses import replace
 
+import mujoco
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +22,7 @@ from rsl_rl.config.mdp import (
     TerminationTerm,
 )
 from rsl_rl.config.task import LeggedRobotConfig
+from rsl_rl.robots.go2 import GO2
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks import faults, legged_robot
 from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -568,6 +571,35 @@ def test_gains_and_action_scale_by_pattern_reach_engine_targets_and_interface():
     assert (described["stiffness"], described["damping"], described["action_scale"]) == (stiffness, damping, scale)
     with pytest.raises(ValueError, match=r"env\.control\.damping: the name FL_thigh_joint matches none of"):
         make(2, control=replace(CFG.control, damping={".*_(hip|calf)_joint": 1.0}))
+
+
+def test_the_default_pose_of_a_task_replaces_that_of_the_robot():
+    own = make(2, control=replace(CFG.control, default_joint_pos=None)).state.default_joint_pos
+    control = replace(CFG.control, default_joint_pos={"R._thigh_joint": 0.9, "FL_calf_joint": -1.4})
+    env = make(2, control=control, randomization=CFG.randomization.none())
+    expected = own.clone()
+    expected[[7, 10]], expected[2] = 0.9, -1.4
+    torch.testing.assert_close(env.state.default_joint_pos, expected)
+    torch.testing.assert_close(env.sim.joint_pos, expected.expand(2, -1))  # the start without randomisation
+    env.step(torch.zeros(2, 12))
+    torch.testing.assert_close(env.joint_targets, expected.expand(2, -1))
+    assert env.describe_interface(["policy"])["default_joint_pos"] == pytest.approx(expected.tolist())
+    with pytest.raises(ValueError, match=r"env\.control\.default_joint_pos: 'R_.*' matches none of FL_hip_joint"):
+        make(2, control=replace(CFG.control, default_joint_pos={"R_.*": 0.9}))
+    with pytest.raises(ValueError, match=r"default_joint_pos of FL_calf_joint is 1 rad, which its limits of -2\.72 to"):
+        make(2, control=replace(CFG.control, default_joint_pos={"FL_calf_joint": 1.0}))
+
+
+def test_the_feet_of_go2_flat_carry_almost_equal_weights_in_the_default_pose():
+    pose = make(1).state.default_joint_pos
+    model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
+    data = mujoco.MjData(model)
+    data.qpos[7:] = pose
+    mujoco.mj_forward(model, data)
+    front, rear = (np.mean([data.geom(f"{end}{side}_foot").xpos for side in "LR"], axis=0) for end in "FR")
+    share = (data.subtree_com[1][0] - rear[0]) / (front[0] - rear[0])
+    assert 0.45 < share < 0.55  # 0.6 in the robot's own pose, in which policies tip over the front feet
+    assert abs(front[2] - rear[2]) < 0.005  # [m]: the trunk is level
 
 
 def never(state):
