@@ -73,6 +73,7 @@ def flat_task() -> LeggedRobotConfig:
         commands=CommandConfig(
             resampling_time=3.0,
             standing_fraction=0.06,
+            slow_fraction=0.3,
             standing_time=9.0,  # robots that stand badly tip over after some seconds
             dead_zone=0.04,
             limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),

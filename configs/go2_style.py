@@ -73,7 +73,7 @@ def style_task() -> LeggedRobotConfig:
         task,
         control=ControlConfig(),  # the clips are in the robot's own pose
         observations=groups,
-        commands=replace(task.commands, terms=commands),
+        commands=replace(task.commands, slow_fraction=0.0, terms=commands),
         rewards=replace(task.rewards, terms=rewards),
         gate={"fall_rate": 0.02, "lin_vel_error": 0.2, "yaw_rate_error": 0.2},
     )

@@ -97,6 +97,7 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "action_scale": number(float(np.clip(_ACTION_TORQUE * scale / motor.stiffness, 0.1, 0.3)), 2),
         "lin_vel_x": repr((-0.5, 1.0) if biped else (-speed, speed)),
         "lin_vel_y": repr((-0.3, 0.3) if biped else (-speed / 2, speed / 2)),
+        "slow_fraction": "0.0" if biped else "0.3",
         "clock": _clock(size) if _trots(robot) else "",
         "clock_sensed": '\n    "gait_clock": ObservationTerm(),' if _trots(robot) else "",
         "clock_import": "\n    CommandTerm," if _trots(robot) else "",
@@ -380,6 +381,7 @@ def flat_task() -> LeggedRobotConfig:
         commands=CommandConfig(
             resampling_time=3.0,
             standing_fraction=0.06,
+            slow_fraction={slow_fraction},
             standing_time=9.0,  # [s] robots that stand badly tip over after some seconds
             dead_zone=0.04,  # [m/s], [rad/s]
             lin_vel_x={lin_vel_x},  # [m/s] by the root of the leg length
