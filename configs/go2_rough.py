@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import EventTerm, ObservationTerm
+from rsl_rl.config.mdp import ControlConfig, EventTerm, ObservationTerm
 from rsl_rl.config.policy import SymmetricActorCriticConfig
 from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.config.terrain import TerrainConfig
@@ -43,15 +43,17 @@ _LEFT_OUT = ("base_height", "foot_slip", "alive")
 
 
 def rough_task() -> LeggedRobotConfig:
-    """Return go2_flat on rough ground, with a narrower reward for the velocity: slopes change it."""
-    task = on_rough_ground(flat_task(), trunk_height=0.3)
+    """Return go2_flat on rough ground, in the robot's own default pose, with a narrower reward for the velocity: slopes
+    change it."""
+    task = on_rough_ground(replace(flat_task(), control=ControlConfig()), trunk_height=0.3)
     return replace(task, rewards=task.rewards.with_params("track_lin_vel", tracking_sigma=0.1))
 
 
 def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobotConfig:
     """Return a task of a quadruped on rough ground, with a height scan for policy and critic.
 
-    The command stays the same during an episode and turns slowly, so that the robot has to leave its tile.
+    The command stays the same during an episode, turns slowly, and is seldom slow, so that the robot has to leave
+    its tile.
     ``trunk_height`` is that of a standing robot [m].
     """
     terms = {name: term for name, term in task.rewards.terms.items() if name not in _LEFT_OUT}
@@ -66,7 +68,7 @@ def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobot
             "policy": task.observations["policy"].with_terms({"height_scan": scan}),
             "critic": task.observations["critic"].with_terms({"height_scan": replace(scan, noise=0.0)}),
         },
-        commands=replace(task.commands, yaw_rate=(-0.4, 0.4), resampling_time=10.0),
+        commands=replace(task.commands, yaw_rate=(-0.4, 0.4), resampling_time=10.0, slow_fraction=0.0),
         rewards=replace(task.rewards, terms=terms, only_positive=True).with_weights(softer),
         randomization=task.randomization.with_terms(
             {"push": EventTerm("interval", 8.0), "scan_error": EventTerm("reset")}
