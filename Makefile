@@ -21,9 +21,10 @@ help:
 	touch $@
 
 # go2_flat with fewer samples: 16 steps in an iteration in place of 24, so that there are more updates for as many samples,
-# and a narrower and heavier reward of the velocity, for the fast commands, which are learned last. The training ends as soon as an evaluation, after iteration 240 and then after every twentieth, has at
-# most one failure in 3.3 robot-hours under a joystick (0.303 per hour) and each error is at most 0.95 of its limit.
-# Limits with pushes and for small commands are wider than those of the whole training.
+# and a narrower and heavier reward of the velocity, for the fast commands, which are learned last. The training ends as
+# soon as an evaluation, after iteration 240 and then after every twentieth, has at most one failure in 3.3 robot-hours
+# under a joystick (0.303 per hour) and each error is at most 0.95 of its limit. Limits with pushes and for small commands
+# are wider than those of the whole training.
 # make walk SEED=2 trains with another seed
 SEED ?= 1
 VELOCITY := --env.rewards.terms.track_lin_vel

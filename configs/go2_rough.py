@@ -43,8 +43,10 @@ _LEFT_OUT = ("base_height", "foot_slip", "alive")
 
 
 def rough_task() -> LeggedRobotConfig:
-    """Return go2_flat on rough ground, in the robot's own default pose, with a narrower reward for the velocity: slopes
-    change it."""
+    """Return go2_flat on rough ground, with a narrower reward for the velocity: slopes change it.
+
+    The default pose is the robot's own; others have not been tried there.
+    """
     task = on_rough_ground(replace(flat_task(), control=ControlConfig()), trunk_height=0.3)
     return replace(task, rewards=task.rewards.with_params("track_lin_vel", tracking_sigma=0.1))
 

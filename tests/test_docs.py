@@ -525,6 +525,12 @@ def test_programs_of_tracking_give_a_task_of_clips_and_one_with_a_style(saved_pr
     assert style.demonstrated.shape[1] == 2 * env.get_observations()["style"].shape[1]
 
 
+def test_program_of_a_robot_written_by_hand_keeps_the_pose_of_the_robot(saved_programs):
+    program = importlib.import_module("my_robot")
+    env = dataclasses.replace(program.MyRobotFlat().env, num_envs=1).build()
+    assert env.state.default_joint_pos.tolist() == pytest.approx(program.MY_ROBOT.default_joint_pos)
+
+
 def test_each_program_of_own_terms_gives_a_task_with_that_term(saved_programs):
     tasks = {kind: importlib.import_module(f"{kind}_term").my_task() for kind in TERM_KINDS}
     envs = {kind: dataclasses.replace(task, num_envs=4).build(seed=1) for kind, task in tasks.items()}

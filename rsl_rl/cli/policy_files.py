@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import re
 import shutil
 import tempfile
 from dataclasses import replace
@@ -264,12 +265,13 @@ def load_policy_file(
     description = {**contract_json(contract), **plain_mapping(len(contract.joint_names))}
     if reads_task(contract, cfg, groups):
         _check_sizes(network, description)
-        return PolicyFile(path, contract, cfg, TaskPolicy(network, groups))
-    task, robot = for_contract(cfg, description), ROBOTS.load(cfg.robot)
-    joint_names = read_joint_names(robot.model_path)
+        pose = {re.escape(name): angle for name, angle in zip(contract.joint_names, contract.default_joint_pos)}
+        own = replace(cfg, control=replace(cfg.control, default_joint_pos=pose))
+        return PolicyFile(path, contract, own, TaskPolicy(network, groups))
+    task, joint_names = for_contract(cfg, description), read_joint_names(ROBOTS.load(cfg.robot).model_path)
     deploy.Policy(description, network, joint_names)  # which says what a robot cannot run
     _check_sizes(network, description)
-    acting = ContractPolicy(description, network, network.reset, joint_names, robot.default_joint_pos)
+    acting = ContractPolicy(description, network, network.reset, joint_names)
     return PolicyFile(path, contract, task, acting)
 
 

@@ -312,8 +312,8 @@ class ControlConfig(Settings):
     section: ClassVar[str] = "env.control"
 
     default_joint_pos: Optional[PerJoint] = None
-    """Default pose, in which episodes start: joint angles [rad]; a number, or numbers by name pattern. Joints without a
-    pattern have the angle of the robot's own pose, and so has every joint with None."""
+    """Default pose, the joint targets of action 0 [rad]: a number, or numbers by name pattern. Other joints keep the
+    angle of the robot; None: all do. The trunk starts at the robot's standing height in any pose."""
     stiffness: PerJoint = 30.0
     """Proportional gain of the joints [N m/rad]; a number, or numbers by name pattern."""
     damping: PerJoint = 0.75

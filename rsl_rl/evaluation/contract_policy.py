@@ -48,7 +48,6 @@ class ContractPolicy:
         network: Callable[[Tensor], Tensor],
         reset_network: Callable[[Optional[Tensor]], None],
         joint_names: Sequence[str],
-        default_joint_pos: Sequence[float],
     ):
         self._network, self._reset_network = network, reset_network
         self._period = contract["control_period"]
@@ -56,10 +55,7 @@ class ContractPolicy:
         names = contract["joint_names"]
         self._from_task = torch.tensor([list(joint_names).index(name) for name in names])  # of each policy's joint
         self._to_task = torch.argsort(self._from_task)
-        own_default = torch.tensor(contract["default_joint_pos"])
-        self._default = own_default
-        self._offset = torch.tensor(default_joint_pos)[self._from_task] - own_default  # [J] of joint_pos [rad]
-        self._task_default = torch.tensor(default_joint_pos)
+        self._default = torch.tensor(contract["default_joint_pos"])  # that of the task too [rad]
         self._scale = torch.tensor(contract["action_scale"]).expand(len(names))
         self._clip = contract["action_clip"] or math.inf
         self._obs_clip = contract["observation_clip"] or math.inf
@@ -93,8 +89,8 @@ class ContractPolicy:
         self._action = actions
         self._time += self._period
         self._started.fill_(False)
-        offset = targets[:, self._to_task] - self._task_default
-        return (offset / self._scale[self._to_task]).to(obs["policy"].device)
+        offset = (targets - self._default) / self._scale
+        return offset[:, self._to_task].to(obs["policy"].device)
 
     def observe(self, readings: Tensor) -> Tensor:
         """Return the observations [N, D] of the network for the task's readings [N, 12 + 2 J]."""
@@ -109,7 +105,7 @@ class ContractPolicy:
             "gravity": gravity,
             "command": self._command,
             "gait_clock": self._phase(),
-            "joint_pos": joint_pos[:, self._from_task] + self._offset,
+            "joint_pos": joint_pos[:, self._from_task],
             "joint_vel": joint_vel[:, self._from_task],
             "action": self._action,
         }
@@ -145,8 +141,8 @@ class ContractPolicy:
 
 
 def for_contract(cfg: LeggedRobotConfig, contract: Mapping[str, Any]) -> LeggedRobotConfig:
-    """Return a task with the rate, gains, torque limits, delay and commands of a contract, and raw readings as its
-    observations. It rewards nothing but time. A contract of other joints is a ValueError."""
+    """Return a task with the rate, default pose, gains, torque limits, delay and commands of a contract, and raw
+    readings as its observations. It rewards nothing but time. A contract of other joints is a ValueError."""
     names = contract["joint_names"]
     own = read_joint_names(ROBOTS.load(cfg.robot).model_path)
     if sorted(names) != sorted(own):
@@ -163,6 +159,7 @@ def for_contract(cfg: LeggedRobotConfig, contract: Mapping[str, Any]) -> LeggedR
 
     scale = contract["action_scale"]
     control = ControlConfig(
+        default_joint_pos=by_joint("default_joint_pos"),
         stiffness=by_joint("stiffness"),
         damping=by_joint("damping"),
         action_scale=by_joint("action_scale") if isinstance(scale, (list, tuple)) else scale,

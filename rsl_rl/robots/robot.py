@@ -44,9 +44,8 @@ class Robot:
             object.__setattr__(self, "default_joint_pos", angles)
 
     def in_pose(self, pose: Union[float, Mapping[str, float], None], where: str = "pose") -> Robot:
-        """Return the robot with another standing pose [rad]: one angle, or angles by regular expressions of joint
-        names, of which a joint matches one, or none and keeps its own. ``where`` is the path in the config, for
-        messages."""
+        """Return the robot with another default pose [rad]: one angle, or angles by regular expressions of joint names.
+        A joint that matches none keeps its own. ``where`` is the path in the config, for messages."""
         if pose is None:
             return self
         angles = values_by_name(pose, read_joint_names(self.model_path), where, others=None)

@@ -29,8 +29,8 @@ _STORED = (
 """Attributes that the next step depends on."""
 
 
-_BEYOND = 0.5
-"""How far beyond a limit, which is soft, a joint may be in the default pose [rad]."""
+_FAR_BEYOND = 0.5
+"""Distance beyond a joint's range [rad] that no default pose has; one in degrees has more."""
 
 
 class RobotState:
@@ -52,10 +52,10 @@ class RobotState:
                 f"for each of {', '.join(sim.joint_names)}"
             )
         for name, angle, (low, high) in zip(sim.joint_names, angles, sim.joint_limits.tolist()):
-            if not low - _BEYOND <= angle <= high + _BEYOND:
+            if not low - _FAR_BEYOND <= angle <= high + _FAR_BEYOND:
                 raise ValueError(
-                    f"default_joint_pos of {name} is {angle:g} rad, which its limits of {low:.3g} to {high:.3g} rad do "
-                    "not allow; give an angle between them"
+                    f"default_joint_pos of {name} is {angle:g} rad, outside its range of {low:.3g} to {high:.3g} rad; "
+                    "correct env.control.default_joint_pos, or default_joint_pos of the robot, and give radians"
                 )
         self.default_joint_pos = torch.tensor(angles, device=sim.device)  # [J]
 

@@ -91,6 +91,7 @@ def test_adopted_quadruped_trains_and_mirrors(here, capsys, small_cfg):
 
     task = importlib.import_module("dog.flat").DogFlat().env
     assert task.commands.limit == CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0)
+    assert task.commands.slow_fraction == 0.3
     assert task.commands.standing_fraction > 0 and task.commands.standing_time > 0  # it learns to stand still:
     assert all(task.rewards.terms[name].weight < 0 for name in ("stand_still", "standing_steps"))
     assert "gait_clock" in task.commands.terms and task.gate["stop_drift"] <= 0.1

@@ -62,7 +62,7 @@ def test_policy_through_its_contract_moves_the_robots_as_in_its_own_task():
         return torch.from_numpy(act(straight)[:, ::-1].copy())
 
     env = for_contract(cfg, description).build(seed=5)
-    robots = ContractPolicy(description, network, lambda marked: None, env.sim.joint_names, env.robot.default_joint_pos)
+    robots = ContractPolicy(description, network, lambda marked: None, env.sim.joint_names)
     obs, raw = own.reset(), env.reset()
     limits = own.target_limits.unbind(dim=1)
     for _ in range(40):
@@ -77,13 +77,15 @@ def test_policy_through_its_contract_moves_the_robots_as_in_its_own_task():
 def test_task_of_a_contract_has_its_rate_gains_torques_delay_and_commands():
     description = describe(task().build())
     description.update(
-        control_period=0.03, stiffness=[40.0] * 12, damping=[2.0] * 12, torque_limits=[15.0] * 12,
+        control_period=0.03, default_joint_pos=[0.0, 0.6, -1.2] * 4, stiffness=[40.0] * 12, damping=[2.0] * 12,
+        torque_limits=[15.0] * 12,
         action_delay=[0.01, 0.02], command_ranges=[[0.0, 0.7], [0.0, 0.0], [-0.2, 0.2]], action_scale=[0.5] * 12,
     )  # fmt: skip
     env = for_contract(task(), description).build(seed=0)
     assert env.cfg.sim.control_dt == pytest.approx(0.03) and env.cfg.sim.dt <= 0.005
     assert env.sim.torque_limits.tolist() == [15.0] * 12 and env.actuator.delay_steps == (2, 4)
     assert env.commands.sources["velocity"].ranges == ((0.0, 0.7), (0.0, 0.0), (-0.2, 0.2))
+    assert env.state.default_joint_pos.tolist() == pytest.approx([0.0, 0.6, -1.2] * 4)
     assert env.context.per_joint("stiffness").tolist() == [40.0] * 12 and env.action_scale.tolist() == [0.5] * 12
 
 
@@ -136,8 +138,8 @@ def test_contract_policy_gives_the_targets_of_the_runner_on_a_robot(seed, by_ste
     def network(obs):
         return torch.tanh(obs @ torch.from_numpy(weights))
 
-    default = [0.3, -0.2, 0.1]
-    batch = ContractPolicy(contract, network, lambda marked: None, joints, default)
+    default = [contract["default_joint_pos"][order.index(name)] for name in joints]  # of the task's joints
+    batch = ContractPolicy(contract, network, lambda marked: None, joints)
     single = [Policy(contract, lambda obs: [network(torch.from_numpy(obs)).numpy()], joints) for _ in range(2)]
     scale = torch.tensor([0.5, 1.0, 0.2])  # of the task's joints
     for step in range(6):

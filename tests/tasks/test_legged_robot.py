@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat, without_noise
 from rsl_rl.config.mdp import (
     CommandTerm,
@@ -586,7 +587,9 @@ def test_the_default_pose_of_a_task_replaces_that_of_the_robot():
     assert env.describe_interface(["policy"])["default_joint_pos"] == pytest.approx(expected.tolist())
     with pytest.raises(ValueError, match=r"env\.control\.default_joint_pos: 'R_.*' matches none of FL_hip_joint"):
         make(2, control=replace(CFG.control, default_joint_pos={"R_.*": 0.9}))
-    with pytest.raises(ValueError, match=r"default_joint_pos of FL_calf_joint is 1 rad, which its limits of -2\.72 to"):
+    with pytest.raises(
+        ValueError, match=r"default_joint_pos of FL_calf_joint is 1 rad, outside its range of -2\.72 to"
+    ):
         make(2, control=replace(CFG.control, default_joint_pos={"FL_calf_joint": 1.0}))
 
 
@@ -600,6 +603,18 @@ def test_the_feet_of_go2_flat_carry_almost_equal_weights_in_the_default_pose():
     share = (data.subtree_com[1][0] - rear[0]) / (front[0] - rear[0])
     assert 0.45 < share < 0.55  # 0.6 in the robot's own pose, in which policies tip over the front feet
     assert abs(front[2] - rear[2]) < 0.005  # [m]: the trunk is level
+
+
+def test_which_tasks_have_the_pose_of_go2_flat_and_slow_commands():
+    tasks = {name: EXPERIMENTS.load(name)().env for name in EXPERIMENTS.names()}
+    robots = {name: env for name, env in tasks.items() if isinstance(env, LeggedRobotConfig)}
+    of_go2_flat = {name for name in robots if name.startswith("go2_flat")}
+    assert {name for name, env in robots.items() if env.control.default_joint_pos is not None} == of_go2_flat
+    assert {name for name, env in robots.items() if env.commands.slow_fraction} == {
+        *of_go2_flat,
+        "anymal_c_flat",
+        "g1_flat",
+    }
 
 
 def never(state):
