@@ -20,7 +20,7 @@ def anymal_task() -> LeggedRobotConfig:
     return replace(
         task,
         robot="anymal_c",
-        commands=replace(task.commands, terms={"gait_clock": CommandTerm(params={"period": 0.6})}),
+        commands=replace(task.commands, slow_fraction=0.3, terms={"gait_clock": CommandTerm(params={"period": 0.6})}),
         control=ControlConfig(stiffness=80.0, damping=2.0, action_scale=0.5),
         rewards=task.rewards.with_weights({"torques": -1e-5})
         .with_params("base_height", base_height_target=0.5)

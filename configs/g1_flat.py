@@ -40,7 +40,6 @@ def biped_task() -> LeggedRobotConfig:
             lin_vel_x=(-0.5, 1.0),
             lin_vel_y=(-0.3, 0.3),
             yaw_rate=(-0.8, 0.8),
-            slow_fraction=0.0,
             terms={"gait_clock": CommandTerm(params={"period": 0.8})},
         ),
         rewards=RewardConfig(

@@ -62,7 +62,8 @@ def without_noise(terms: Mapping[str, ObservationTerm]) -> Dict[str, Observation
 
 
 def flat_task() -> LeggedRobotConfig:
-    """Return the task: robot, observations, rewards, terminations and randomisation."""
+    """Return what tasks on flat ground have in common: observations, rewards, terminations and randomisation, with the
+    sizes of a Go2 in its own default pose."""
     return LeggedRobotConfig(
         robot="go2",
         num_envs=512,
@@ -73,15 +74,11 @@ def flat_task() -> LeggedRobotConfig:
         commands=CommandConfig(
             resampling_time=3.0,
             standing_fraction=0.06,
-            slow_fraction=0.3,
             standing_time=9.0,  # robots that stand badly tip over after some seconds
             dead_zone=0.04,
             limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),
             terms={"gait_clock": CommandTerm(params={"period": 0.5})},
         ),
-        # the robot's own pose has the rear thighs at 1.0: the feet are so far behind that robots with a payload tip
-        # forward after a stop
-        control=ControlConfig(default_joint_pos={"F._thigh_joint": 0.7, "R._thigh_joint": 0.9}),
         rewards=RewardConfig(
             {
                 "track_lin_vel": RewardTerm(1.5, params={"tracking_sigma": 0.25}),
@@ -124,12 +121,26 @@ def flat_task() -> LeggedRobotConfig:
     )
 
 
+def go2_task() -> LeggedRobotConfig:
+    """Return flat_task with slow commands, and with a default pose in which the feet carry almost equal weights.
+
+    In the robot's own pose, with the rear thighs at 1.0 rad, the rear feet are so far back that robots with a payload
+    tip forward after a stop.
+    """
+    task = flat_task()
+    return replace(
+        task,
+        commands=replace(task.commands, slow_fraction=0.3),
+        control=ControlConfig(default_joint_pos={"F._thigh_joint": 0.7, "R._thigh_joint": 0.9}),
+    )
+
+
 @dataclass(frozen=True)
 class Go2Flat(TrainConfig):
     """Unitree Go2 on flat ground, following velocity commands."""
 
     task: str = "go2_flat"
-    env: LeggedRobotConfig = field(default_factory=flat_task)
+    env: LeggedRobotConfig = field(default_factory=go2_task)
     policy: SymmetricActorCriticConfig = SymmetricActorCriticConfig(
         actor_hidden_dims=(128, 64, 32), critic_hidden_dims=(128, 64, 32)
     )

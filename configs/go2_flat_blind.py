@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from rsl_rl.config.algorithm import PPOConfig
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import ControlConfig, ObservationGroupConfig
+from rsl_rl.config.mdp import ObservationGroupConfig
 from rsl_rl.config.policy import SymmetricActorCriticConfig, SymmetricActorCriticRecurrentConfig
 from rsl_rl.config.task import LeggedRobotConfig
 
@@ -15,12 +15,12 @@ from .go2_flat import flat_task
 
 
 def blind_task() -> LeggedRobotConfig:
-    """Return go2_flat with gravity, joint angles, the command and the gait clock as the only observations of the
+    """Return flat_task with gravity, joint angles, the command and the gait clock as the only observations of the
     policy, and with more randomisation. The observations of the critic are the same.
 
     The weights of stepping and of tracking are larger than in go2_flat, because otherwise policies learn to stand still
-    before they can infer their velocity. The default pose is the robot's own, and no commands are made slow: with the
-    pose and the slow commands of go2_flat a policy followed fast commands less well.
+    before they can infer their velocity. With the default pose and the slow commands of go2_flat a policy followed
+    fast commands less well.
     """
     task = flat_task()
     sensed = {
@@ -29,8 +29,6 @@ def blind_task() -> LeggedRobotConfig:
     return replace(
         task,
         observations={**task.observations, "policy": ObservationGroupConfig(sensed)},
-        control=ControlConfig(),
-        commands=replace(task.commands, slow_fraction=0.0),
         rewards=task.rewards.with_weights({"track_lin_vel": 2.25, "track_yaw_rate": 1.5, "foot_timing": 1.5}),
         randomization=task.randomization.with_params(
             "model_parameters",

@@ -9,13 +9,13 @@ from rsl_rl.config.learn import RunnerConfig
 from rsl_rl.config.mdp import EventTerm, ObservationTerm
 from rsl_rl.config.task import LeggedRobotConfig
 
-from .go2_flat import GROWING, Go2Flat, flat_task
+from .go2_flat import GROWING, Go2Flat, go2_task
 
 
 def robust_task() -> LeggedRobotConfig:
     """Return go2_flat with delays, weaker and stronger motors, forces and more randomisation; contacts hold standing
     feet."""
-    task = flat_task()
+    task = go2_task()
     policy, critic = task.observations["policy"], task.observations["critic"]
     biases = {"base_lin_vel": 0.05, "base_ang_vel": 0.05, "gravity": 0.02}
     privileged = ("motor_strength", "action_delay", "trunk_com", "trunk_force")

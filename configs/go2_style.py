@@ -7,7 +7,7 @@ from typing import Tuple
 
 from rsl_rl.config.extensions import AMPConfig, ExtensionConfig
 from rsl_rl.config.learn import RunnerConfig
-from rsl_rl.config.mdp import CommandTerm, ControlConfig, ObservationGroupConfig, ObservationTerm, RewardTerm
+from rsl_rl.config.mdp import CommandTerm, ObservationGroupConfig, ObservationTerm, RewardTerm
 from rsl_rl.config.task import LeggedRobotConfig
 
 from .go2_flat import Go2Flat, flat_task
@@ -44,7 +44,7 @@ RHYTHMS = {style: f"{style} speed=0.5" for style in MOTIONS}
 
 
 def style_task() -> LeggedRobotConfig:
-    """Return go2_flat with a clock of each foot, in the rhythm of the clips of the told style, in place of its trot."""
+    """Return flat_task with a clock of each foot in place of its trot, in the rhythm of the clips of the told style."""
     task = flat_task()
     told = {"foot_clock": ObservationTerm(), "style": ObservationTerm()}
     groups = {
@@ -71,9 +71,8 @@ def style_task() -> LeggedRobotConfig:
     }
     return replace(
         task,
-        control=ControlConfig(),  # the clips are in the robot's own pose
         observations=groups,
-        commands=replace(task.commands, slow_fraction=0.0, terms=commands),
+        commands=replace(task.commands, terms=commands),
         rewards=replace(task.rewards, terms=rewards),
         gate={"fall_rate": 0.02, "lin_vel_error": 0.2, "yaw_rate_error": 0.2},
     )

@@ -59,8 +59,8 @@ def tracking_task(
 
     ``links`` are the key bodies: names of links and feet that are compared with the reference. ``size`` is the length
     of the legs divided by that of the Go2's; lengths are in proportion to it, and velocities to its root. Robot,
-    simulation, default pose, gains and randomised parameters are those of the flat task. Torques cost a fifth of what
-    they cost there.
+    simulation, gains and randomised parameters are those of the flat task. Torques cost a fifth of what they cost
+    there.
     """
     speed = math.sqrt(size)
     return replace(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import re
 import shutil
 import tempfile
 from dataclasses import replace
@@ -22,7 +21,7 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.contracts.contract import SENSED, Contract, Term, contract_json, plain_mapping
 from rsl_rl.contracts.formats import read_draft
 from rsl_rl.evaluation.conditions import ActingPolicy
-from rsl_rl.evaluation.contract_policy import ContractPolicy, for_contract
+from rsl_rl.evaluation.contract_policy import ContractPolicy, by_joint, for_contract
 from rsl_rl.evaluation.export_parity import open_onnx_network
 from rsl_rl.robots.robot import ROBOTS, Robot, read_joint_names
 from rsl_rl.utils.config_io import from_dict
@@ -265,7 +264,7 @@ def load_policy_file(
     description = {**contract_json(contract), **plain_mapping(len(contract.joint_names))}
     if reads_task(contract, cfg, groups):
         _check_sizes(network, description)
-        pose = {re.escape(name): angle for name, angle in zip(contract.joint_names, contract.default_joint_pos)}
+        pose = by_joint(description, "default_joint_pos")
         own = replace(cfg, control=replace(cfg.control, default_joint_pos=pose))
         return PolicyFile(path, contract, own, TaskPolicy(network, groups))
     task, joint_names = for_contract(cfg, description), read_joint_names(ROBOTS.load(cfg.robot).model_path)

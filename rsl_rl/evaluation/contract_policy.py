@@ -140,6 +140,11 @@ class ContractPolicy:
             self._reset_network(marked)
 
 
+def by_joint(contract: Mapping[str, Any], field: str) -> Dict[str, float]:
+    """Return the numbers of a field of a contract as a config has them, by patterns of the joints' names."""
+    return {re.escape(name): value for name, value in zip(contract["joint_names"], contract[field])}
+
+
 def for_contract(cfg: LeggedRobotConfig, contract: Mapping[str, Any]) -> LeggedRobotConfig:
     """Return a task with the rate, default pose, gains, torque limits, delay and commands of a contract, and raw
     readings as its observations. It rewards nothing but time. A contract of other joints is a ValueError."""
@@ -154,17 +159,14 @@ def for_contract(cfg: LeggedRobotConfig, contract: Mapping[str, Any]) -> LeggedR
     period = contract["control_period"]
     decimation = math.ceil(period / SIM_DT - 1e-6)
 
-    def by_joint(field: str) -> Dict[str, float]:
-        return {re.escape(name): value for name, value in zip(names, contract[field])}
-
     scale = contract["action_scale"]
     control = ControlConfig(
-        default_joint_pos=by_joint("default_joint_pos"),
-        stiffness=by_joint("stiffness"),
-        damping=by_joint("damping"),
-        action_scale=by_joint("action_scale") if isinstance(scale, (list, tuple)) else scale,
+        default_joint_pos=by_joint(contract, "default_joint_pos"),
+        stiffness=by_joint(contract, "stiffness"),
+        damping=by_joint(contract, "damping"),
+        action_scale=by_joint(contract, "action_scale") if isinstance(scale, (list, tuple)) else scale,
         action_clip=1e6,
-        actuator=_actuator(cfg.control.actuator, by_joint("torque_limits")),
+        actuator=_actuator(cfg.control.actuator, by_joint(contract, "torque_limits")),
     )
     sim = replace(cfg.sim, dt=period / decimation, decimation=decimation)
     delays = tuple(round(late / sim.dt) for late in contract["action_delay"])
