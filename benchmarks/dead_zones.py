@@ -21,7 +21,8 @@ from rich.table import Table
 from benchmarks.training import as_arguments
 
 _TERM = "env.rewards.terms"
-_NO_CLOCK = (f"{_TERM}.foot_timing.weight=0", f"{_TERM}.feet_air_time.weight=0")
+_NO_GAIT = (f"{_TERM}.foot_timing.weight=0", f"{_TERM}.feet_air_time.weight=0")
+_EFFORT = (f"{_TERM}.torques.weight=-5e-4", f"{_TERM}.action_rate.weight=-0.05")
 
 
 def _sigma(value: float) -> Tuple[str, ...]:
@@ -30,14 +31,15 @@ def _sigma(value: float) -> Tuple[str, ...]:
 
 VARIANTS: Dict[str, Tuple[str, ...]] = {
     "as shipped": (),
-    "no terms of the gait": _NO_CLOCK,
-    "no terms of the gait, sigma 0.05": (*_NO_CLOCK, *_sigma(0.05)),
-    "no terms of the gait, sigma 1": (*_NO_CLOCK, *_sigma(1.0)),
-    "no terms of the gait, torques and action_rate times 5": (
-        *_NO_CLOCK,
-        f"{_TERM}.torques.weight=-5e-4",
-        f"{_TERM}.action_rate.weight=-0.05",
-    ),
+    "sigma 0.05": _sigma(0.05),
+    "sigma 1": _sigma(1.0),
+    "foot_timing 0.3": (f"{_TERM}.foot_timing.weight=0.3",),
+    "no feet_air_time": (f"{_TERM}.feet_air_time.weight=0",),
+    "torques and action_rate times 5": _EFFORT,
+    "no terms of the gait": _NO_GAIT,
+    "no terms of the gait, sigma 0.05": (*_NO_GAIT, *_sigma(0.05)),
+    "no terms of the gait, sigma 1": (*_NO_GAIT, *_sigma(1.0)),
+    "no terms of the gait, torques and action_rate times 5": (*_NO_GAIT, *_EFFORT),
 }
 """Settings of each variant for train.py, as FIELD=VALUE."""
 

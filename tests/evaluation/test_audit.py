@@ -132,7 +132,8 @@ def test_audit_of_a_policy_that_stands_agrees_with_the_sham_and_measures_its_dea
 @pytest.mark.parametrize(
     ("margins", "size"),
     [
-        ([(0.1, 1.0), (0.2, 2.0)], 0.0),
+        ([(0.1, 1.0), (0.2, 2.0)], 0.05),  # smaller commands than 0.1 are not measured, but are to be stood at
+        ([(0.05, 1.0), (0.2, 2.0)], 0.0),
         ([(0.1, -1.0), (0.2, 1.0)], 0.15),
         ([(0.1, 1.0), (0.2, -1.0), (0.4, 3.0)], 0.25),
         ([(0.1, -1.0), (0.2, -1.0)], math.inf),

@@ -10,9 +10,6 @@ from rsl_rl.config.task import LeggedRobotConfig
 from rsl_rl.evaluation.audit.incomes import FOLLOWING, POLICY, SHAMS, CommandRow, Earned, best_walk, measure
 from rsl_rl.evaluation.conditions import ActingPolicy
 
-SHORTFALL = 0.1
-"""What a trained walk earns less than the reference, as a share of the most that walking adds to standing."""
-
 TOLERANCE = 0.05
 """Size of commands [m/s, rad/s] beyond env.commands.dead_zone that may be ignored without a complaint."""
 
@@ -20,7 +17,11 @@ ALMOST = 0.9
 """Share of the income of walking, over all commands, from which on a sham is a complaint."""
 
 _STILL = ("stand", "lean", "one leg up")
-"""Shams without steps, which do not have the shortfall of a walk."""
+"""Shams without steps."""
+
+_HABIT = 2.0
+"""How many times walking has to make up for what it earns less than a sham without steps at the smallest command. If it
+earns less there, a policy learns to stand before it tries to walk. Chosen by trainings, see docs/audit.md."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +85,16 @@ def judge(cfg: LeggedRobotConfig, rows: Sequence[CommandRow]) -> Audit:
 def dead_zones(rows: Sequence[CommandRow], standing: float) -> Dict[str, float]:
     """Return the dead zone of each sham that does not follow the command; ``rows`` are those of one direction.
 
-    Shams without steps are compared with a walk that earns less than the reference by SHORTFALL; others have that
-    shortfall too. ``standing`` is the size of commands up to which the task wants the robot to stand.
+    Shams without steps are compared with a walk that earns less than the reference by _HABIT times the loss at the
+    smallest command. ``standing`` is the size of commands up to which the task wants the robot to stand.
     """
-    gain = max(0.0, max(_walk(row).total - row.earned["stand"].total for row in rows if "stand" in row.earned))
+    smallest = next((row for row in rows if row.size > standing), rows[-1])
     found: Dict[str, float] = {}
     for sham in SHAMS:
         if sham in FOLLOWING or not all(sham in row.earned for row in rows):
             continue
-        less = SHORTFALL * gain if sham in _STILL and POLICY not in rows[0].earned else 0.0
+        learned = sham in _STILL and POLICY not in smallest.earned
+        less = _HABIT * max(0.0, smallest.earned[sham].total - _walk(smallest).total) if learned else 0.0
         margins = [(row.size, _walk(row).total - less - row.earned[sham].total) for row in rows]
         found[sham] = last_crossing(margins, standing)
     return found
@@ -100,10 +102,10 @@ def dead_zones(rows: Sequence[CommandRow], standing: float) -> Dict[str, float]:
 
 def last_crossing(margins: Sequence[Tuple[float, float]], standing: float) -> float:
     """Return the size up to which margins (size, margin) are not positive, interpolated; a change at the size
-    ``standing`` is a jump."""
+    ``standing``, up to which the task wants the robot to stand, is a jump."""
     last = max((i for i, (_, margin) in enumerate(margins) if margin <= 0), default=-1)
     if last < 0:
-        return 0.0
+        return standing if standing < margins[0][0] else 0.0
     if last == len(margins) - 1:
         return math.inf
     (size, margin), (next_size, next_margin) = margins[last], margins[last + 1]
