@@ -114,5 +114,5 @@ class G1Flat(TrainConfig):
         desired_kl=0.02, final_desired_kl=0.008, entropy_coef=0.005, final_entropy_coef=0.001
     )
     runner: RunnerConfig = RunnerConfig(
-        num_steps_per_env=16, max_iterations=1500, save_interval=100, experiment_name="g1_flat"
+        num_steps_per_env=16, max_iterations=2500, save_interval=100, experiment_name="g1_flat"
     )
