@@ -21,7 +21,12 @@ from rich.table import Table
 from benchmarks.training import as_arguments
 
 _TERM = "env.rewards.terms"
-_NO_GAIT = (f"{_TERM}.foot_timing.weight=0", f"{_TERM}.feet_air_time.weight=0")
+_NO_GAIT = (
+    f"{_TERM}.foot_timing.weight=0",
+    f"{_TERM}.feet_air_time.weight=0",
+    "env.control.default_joint_pos=None",
+    "env.commands.slow_fraction=0",
+)
 _EFFORT = (f"{_TERM}.torques.weight=-5e-4", f"{_TERM}.action_rate.weight=-0.05")
 
 

@@ -15,8 +15,8 @@ from rsl_rl.cli.main import main
 from rsl_rl.config.mdp import RewardTerm
 from rsl_rl.config.task import LeggedRobotConfig, ToyConfig
 from rsl_rl.evaluation.audit import audit, report_html
-from rsl_rl.evaluation.audit.findings import last_crossing
-from rsl_rl.evaluation.audit.incomes import commands_of
+from rsl_rl.evaluation.audit.findings import dead_zones, last_crossing
+from rsl_rl.evaluation.audit.incomes import CommandRow, Earned, commands_of
 from rsl_rl.robots import ROBOTS
 from tests.evaluation.rewards_of_others import paid_steps_task, wide_tracking_task, with_ranges
 
@@ -130,18 +130,35 @@ def test_audit_of_a_policy_that_stands_agrees_with_the_sham_and_measures_its_dea
 
 
 @pytest.mark.parametrize(
-    ("margins", "size"),
+    ("margins", "standing", "size"),
     [
-        ([(0.1, 1.0), (0.2, 2.0)], 0.05),  # smaller commands than 0.1 are not measured, but are to be stood at
-        ([(0.05, 1.0), (0.2, 2.0)], 0.0),
-        ([(0.1, -1.0), (0.2, 1.0)], 0.15),
-        ([(0.1, 1.0), (0.2, -1.0), (0.4, 3.0)], 0.25),
-        ([(0.1, -1.0), (0.2, -1.0)], math.inf),
-        ([(0.01, -1.0), (0.1, 1.0)], 0.05),  # the task wants the robot to stand up to there
+        ([(0.1, 1.0), (0.2, 2.0)], 0.05, 0.05),
+        ([(0.1, 1.0), (0.2, 2.0)], 0.0, 0.0),
+        ([(0.1, -1.0), (0.2, 1.0)], 0.05, 0.15),
+        ([(0.1, 1.0), (0.2, -1.0), (0.4, 3.0)], 0.05, 0.25),
+        ([(0.1, -1.0), (0.2, -1.0)], 0.05, math.inf),
+        ([(0.01, -1.0), (0.1, 1.0)], 0.05, 0.05),
+        ([(0.05, 1.0), (0.1, 1.0)], 0.1, 0.1),
+        ([(0.05, -1.0), (0.1, 1.0), (0.15, 1.0)], 0.2, 0.2),
+        ([(0.05, -1.0), (0.1, -1.0), (0.15, 1.0)], 0.1, 0.1),
+        ([(0.05, -1.0)], 0.1, 0.1),
     ],
 )
-def test_dead_zone_is_where_the_margin_becomes_positive_for_good(margins, size):
-    assert last_crossing(margins, standing=0.05) == pytest.approx(size)
+def test_dead_zone_is_where_the_margin_becomes_positive_for_good_beyond_commands_to_stand(margins, standing, size):
+    assert last_crossing(margins, standing) == pytest.approx(size)
+
+
+@pytest.mark.parametrize(("motion", "stand"), [("walk", 0.25), ("policy", 0.15)])
+def test_dead_zone_of_standing_subtracts_twice_the_loss_at_the_smallest_command(motion, stand):
+    def earned(total):
+        return Earned(total, {}, (0.0, 0.0, 0.0))
+
+    walks = {0.05: 0.5, 0.1: 0.9, 0.2: 1.1, 0.3: 1.3, 0.4: 1.5}  # 0.05 is to be stood at
+    shams = {"stand": earned(1.0), "march": earned(1.0)}
+    rows = [
+        CommandRow("forward", size, (size, 0.0, 0.0), {motion: earned(total), **shams}) for size, total in walks.items()
+    ]
+    assert dead_zones(rows, standing=0.05) == pytest.approx({"stand": stand, "march": 0.15})
 
 
 def test_commands_of_an_audit_end_at_the_ranges():

@@ -19,9 +19,9 @@ ALMOST = 0.9
 _STILL = ("stand", "lean", "one leg up")
 """Shams without steps."""
 
-_HABIT = 2.0
-"""How many times walking has to make up for what it earns less than a sham without steps at the smallest command. If it
-earns less there, a policy learns to stand before it tries to walk. Chosen by trainings, see docs/audit.md."""
+_LOSS_FACTOR = 2.0
+"""Multiple of what walking loses at the smallest command to walk, which is subtracted from walking at every command:
+with such a loss policies often learn to stand before they try to walk. Chosen by trainings, see docs/audit.md."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Audit:
 
     rows: Tuple[CommandRow, ...]
     dead_zones: Dict[str, Dict[str, float]]
-    """Largest command [m/s, rad/s] by direction and by sham at which the sham earns at least as much as walking;
-    infinite if it does so at the largest command too."""
+    """Largest command [m/s, rad/s] by direction and by sham that a policy is predicted to ignore because of what the
+    sham earns; at least env.commands.dead_zone, and infinite if it includes the largest command."""
     measured: Dict[str, float]
     """Largest command by direction at which the policy moves at less than half of it; empty without a policy."""
     findings: Tuple[Finding, ...]
@@ -85,8 +85,8 @@ def judge(cfg: LeggedRobotConfig, rows: Sequence[CommandRow]) -> Audit:
 def dead_zones(rows: Sequence[CommandRow], standing: float) -> Dict[str, float]:
     """Return the dead zone of each sham that does not follow the command; ``rows`` are those of one direction.
 
-    Shams without steps are compared with a walk that earns less than the reference by _HABIT times the loss at the
-    smallest command. ``standing`` is the size of commands up to which the task wants the robot to stand.
+    Shams without steps are compared with a walk that earns less than the reference by _LOSS_FACTOR times its loss at
+    the smallest command. ``standing`` is the size of commands up to which the task wants the robot to stand.
     """
     smallest = next((row for row in rows if row.size > standing), rows[-1])
     found: Dict[str, float] = {}
@@ -94,23 +94,22 @@ def dead_zones(rows: Sequence[CommandRow], standing: float) -> Dict[str, float]:
         if sham in FOLLOWING or not all(sham in row.earned for row in rows):
             continue
         learned = sham in _STILL and POLICY not in smallest.earned
-        less = _HABIT * max(0.0, smallest.earned[sham].total - _walk(smallest).total) if learned else 0.0
+        less = _LOSS_FACTOR * max(0.0, smallest.earned[sham].total - _walk(smallest).total) if learned else 0.0
         margins = [(row.size, _walk(row).total - less - row.earned[sham].total) for row in rows]
         found[sham] = last_crossing(margins, standing)
     return found
 
 
 def last_crossing(margins: Sequence[Tuple[float, float]], standing: float) -> float:
-    """Return the size up to which margins (size, margin) are not positive, interpolated; a change at the size
-    ``standing``, up to which the task wants the robot to stand, is a jump."""
-    last = max((i for i, (_, margin) in enumerate(margins) if margin <= 0), default=-1)
+    """Return the size up to which margins (size, margin) are not positive, interpolated; at least ``standing``, the
+    size up to which the task wants the robot to stand."""
+    moving = [(size, margin) for size, margin in margins if size > standing]
+    last = max((i for i, (_, margin) in enumerate(moving) if margin <= 0), default=-1)
     if last < 0:
-        return standing if standing < margins[0][0] else 0.0
-    if last == len(margins) - 1:
-        return math.inf
-    (size, margin), (next_size, next_margin) = margins[last], margins[last + 1]
-    if size < standing <= next_size:
         return standing
+    if last == len(moving) - 1:
+        return math.inf
+    (size, margin), (next_size, next_margin) = moving[last], moving[last + 1]
     return size + (next_size - size) * -margin / (next_margin - margin)
 
 
@@ -136,7 +135,7 @@ def _ignored(
         if size <= cfg.commands.dead_zone + TOLERANCE:
             continue
         row = min(rows[direction], key=lambda row: abs(row.size - size)) if math.isfinite(size) else rows[direction][-1]
-        until = "at every command" if math.isinf(size) else f"up to {size:.2f} {unit(direction)}"
+        until = "of every size" if math.isinf(size) else f"up to {size:.2f} {unit(direction)}"
         term, reason = explain(cfg, row, sham)
         findings.append(
             Finding(
@@ -144,8 +143,9 @@ def _ignored(
                 direction,
                 sham,
                 term,
-                f"{direction}: a robot that {SHAMS[sham]} earns as much as one that walks {until} "
-                f"(env.commands.dead_zone is {cfg.commands.dead_zone:g}); at {row.size:g} {unit(direction)} {reason}",
+                f"{direction}: a policy is predicted to ignore commands {until} (env.commands.dead_zone is "
+                f"{cfg.commands.dead_zone:g}), as a robot that {SHAMS[sham]} earns too much; at {row.size:g} "
+                f"{unit(direction)} {reason}",
             )
         )
     return findings

@@ -57,7 +57,7 @@ def report_html(task: str, result: Audit) -> str:
         "<h2>Complaints</h2>",
         f"<ul>{''.join(found)}</ul>" if found else "<p>None.</p>",
         "<h2>Dead zones</h2>",
-        "<p>Commands up to this size earn as much without walking.</p>",
+        "<p>A policy is predicted to ignore commands up to this size.</p>",
         table_html(zones),
     ]
     for direction in dict.fromkeys(row.direction for row in result.rows):
