@@ -16,6 +16,7 @@ from typing import Any, Dict, Mapping, Sequence
 import yaml
 
 from rsl_rl.adoption.config_file import class_name
+from rsl_rl.evaluation.endurance import SIZES
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -100,7 +101,8 @@ def row(name: str, found: Dict[str, Any]) -> str:
     shares = f"{100 * found['duty_factor']:.0f} | {100 * found['torque_saturation']:.1f}"
     gait = f"{100 * found['swing_height']:.1f} | {shares}"
     endurance = " | ".join(str(sum(failures.values())) for failures in found["joystick"].values())
-    small = f"{found['joystick_error']:.3f} | {found['dead_zone']:.3g} | {100 * found['stop_drift']:.1f}"
+    dead_zone = f"above {max(SIZES)}" if found["dead_zone"] is None else f"{found['dead_zone']:.3g}"
+    small = f"{found['joystick_error']:.3f} | {dead_zone} | {100 * found['stop_drift']:.1f}"
     return f"| {name} | {size} | {found['fall_rate']:.3f} | {gait} | {endurance} | {small} |"
 
 

@@ -85,7 +85,7 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
     rewards = biped_rewards(robot, size) if biped else quadruped_rewards(robot, size)
     speed = max(0.6, round(growth, 1))
     return {
-        "max_iterations": "800" if biped else "300",
+        "max_iterations": "800" if biped else "450",
         "noise": "init_noise_std=0.6, " if biped else "",
         "entropy": "0.005" if biped else "0.01",
         "final_entropy": "0.001" if biped else "0.002",
@@ -190,7 +190,8 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
     groups, base = joint_groups(robot), robot.tree.links[0].name
     by_torque = "by the square of the torque scale"
     return [
-        *_tracking_rewards(),
+        _term("track_lin_vel", "2.0", "large robots learn fast commands late", tracking_sigma="0.15"),
+        _term("track_yaw_rate", "0.75", tracking_sigma="0.25"),
         _term("alive", "1.0"),
         _term("lin_vel_z", "-2.0"),
         _term("ang_vel_xy", "-0.05"),
@@ -237,7 +238,8 @@ def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
     deviation = f'"hip_deviation": RewardTerm(-1.0, "joint_deviation", {{"joints": ({hips},)}}),'
     clearance = number(0.14 * robot.reach + min(foot.height for foot in robot.tree.feet), 2)
     return [
-        *_tracking_rewards(),
+        _term("track_lin_vel", "1.5", tracking_sigma="0.25"),
+        _term("track_yaw_rate", "0.75", tracking_sigma="0.25"),
         _term("alive", "0.2"),
         _term("lin_vel_z", "-0.5"),
         _term("ang_vel_xy", "-0.05"),
@@ -254,11 +256,6 @@ def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
         *([deviation] if hips else []),
         _term("stand_still", "-0.1"),
     ]
-
-
-def _tracking_rewards() -> List[str]:
-    weights = {"track_lin_vel": "1.5", "track_yaw_rate": "0.75"}
-    return [_term(name, weight, tracking_sigma="0.25") for name, weight in weights.items()]
 
 
 def _term(name: str, weight: str, comment: str = "", **params: str) -> str:
