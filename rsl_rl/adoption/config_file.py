@@ -103,7 +103,7 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "clock_import": "\n    CommandTerm," if _trots(robot) else "",
         "rewards": "\n".join(f"                {line}" for line in rewards),
         "clipping": "" if biped else ",\n            only_positive=False,  # a fall costs the reward of being alive",
-        "weights_of": "biped_task (configs/g1_flat.py)" if biped else "Go2",
+        "weights_of": "biped_task (configs/g1_flat.py)" if biped else "Go2 where nothing else is said",
         "base": python_text(tree.links[0].name),
         "payload": repr((round(payload[0], 2), round(payload[1], 2))),
         "start": repr((round(1 - start, 2), round(1 + start, 2))),
@@ -186,11 +186,11 @@ def joint_groups(robot: AdoptedRobot) -> Dict[str, List[str]]:
 
 
 def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
-    """Return the lines of the reward terms, with the weights of go2_flat."""
+    """Return the lines of the reward terms: weights of go2_flat, but a heavier and narrower reward of the velocity."""
     groups, base = joint_groups(robot), robot.tree.links[0].name
     by_torque = "by the square of the torque scale"
     return [
-        _term("track_lin_vel", "2.0", "large robots learn fast commands late", tracking_sigma="0.15"),
+        _term("track_lin_vel", "2.0", "Go2: 1.5, 0.25; large robots learn fast commands late", tracking_sigma="0.15"),
         _term("track_yaw_rate", "0.75", tracking_sigma="0.25"),
         _term("alive", "1.0"),
         _term("lin_vel_z", "-2.0"),

@@ -1,1 +1,1 @@
-"""Robots of other projects as `rsl-rl adopt` prepares them, each with the licence of its source."""
+"""Robots of other projects as `rsl-rl adopt` prepared them for their trainings, each with the licence of its source."""
