@@ -66,8 +66,9 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
     camera.distance, camera.elevation, camera.azimuth = 2.0 * scale_of(model), -16.0, 125.0
     if ground is not None:  # from higher, so that hills do not hide the robot
         camera.distance, camera.elevation = 1.5 * camera.distance, -30.0
-    else:  # shadows on a plane look the same with a small map, and a frame of Go2s takes three quarters of the time
-        model.vis.quality.shadowsize = min(model.vis.quality.shadowsize, 1024)
+    else:
+        model.vis.map.shadowclip *= 5  # beyond it, the floor has black dots
+        model.vis.quality.shadowsize = min(model.vis.quality.shadowsize, 2048)  # 4096 is slow on a CPU
     width, height = (int(x) for x in recorded["size"])
     text = min(18, height // 20)  # height of the caption [pixels]
     font, look_at = ImageFont.load_default(size=text), height_to_look_at(model)
