@@ -190,7 +190,7 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
     groups, base = joint_groups(robot), robot.tree.links[0].name
     by_torque = "by the square of the torque scale"
     return [
-        _term("track_lin_vel", "2.0", "Go2: 1.5, 0.25; large robots learn fast commands late", tracking_sigma="0.15"),
+        _term("track_lin_vel", "2.0", "Go2: 1.5, 0.25; for large robots", tracking_sigma="0.15"),
         _term("track_yaw_rate", "0.75", tracking_sigma="0.25"),
         _term("alive", "1.0"),
         _term("lin_vel_z", "-2.0"),
