@@ -49,13 +49,15 @@ def compare_engines(run_script, arguments):
 def test_make_walk_ends_with_a_policy_that_walks(run_script, root, seed):
     commands = subprocess.run(("make", "-n", "walk"), cwd=root, capture_output=True, text=True, check=True).stdout
     train, evaluate = (
-        next(shlex.split(line)[1:] for line in commands.splitlines() if script in line)
-        for script in ("scripts/train.py", "scripts/evaluate.py")
+        shlex.split(line)[1:]
+        for line in commands.splitlines()
+        if "scripts/train.py" in line or "scripts/evaluate.py" in line
     )
     experiment = f"walk-{uuid.uuid4().hex[:8]}"
     try:
         done = run_script(*train, "--experiment_name", experiment, "--seed", str(seed), timeout=1200)
         assert done.returncode == 0, done.stderr
+        assert "the policy passed the gate in an evaluation" in done.stdout
         done = run_script(*evaluate, "--experiment_name", experiment, "--num_seeds", "6", timeout=600)
         result = json.loads(done.stdout.strip().splitlines()[-1])
         print(json.dumps(result))
