@@ -8,12 +8,12 @@ episodes are measured instead.
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 from rsl_rl.cli.command_line import Arguments, RunFlags, parse, reject_changed_flags
 from rsl_rl.cli.errors import FlagParser, fail, usage_errors
 from rsl_rl.cli.policy_flags import names_policy, reject_policy_flags, with_task_of_robot
-from rsl_rl.cli.tables import print_table
+from rsl_rl.cli.tables import fits_terminal, print_table
 from rsl_rl.config.task import LeggedRobotConfig
 
 if TYPE_CHECKING:
@@ -288,28 +288,14 @@ def evaluate_candidate(candidate: Candidate, flags: Any, seed: int) -> "EvalResu
 
 def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
     from rsl_rl.evaluation.endurance_report import failure_rows, small_command_rows
-    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT, metric_names
     from rsl_rl.evaluation.motion_tracking import LOOP_TIME, clip_rows
 
-    names, limits = [one.name for one in eval_results], eval_results[0].env_cfg.gate
     spread = ", means over the seeds with 95 % intervals" if eval_results[0].intervals else ""
-    subject = eval_results[0].checkpoint if len(names) == 1 else "side by side"
-    whole, bins = [["", *(names if len(names) > 1 else ["mean"]), "gate"]], [["", *names]]
-    for number in metric_names(eval_results):
-        values = [f"{one.metrics[number]:.4f}" if number in one.metrics else "-" for one in eval_results]
-        for i, one in enumerate(eval_results):
-            values[i] += "\n{:.3f}..{:.3f}".format(*one.intervals[number]) if number in one.intervals else ""
-        warned = number == "torque_saturation" and any(one.warnings for one in eval_results)
-        note = f"<= {limits[number]}" if number in limits else f"warning: > {SATURATION_LIMIT:g}" if warned else ""
-        whole.append([number, *values, note])
-    for cause in (cause for cause in eval_results[0].falls if any(one.falls.get(cause) for one in eval_results)):
-        whole.append([f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), ""])
-    for rows in zip(*(one.tracking for one in eval_results)):
-        errors = [f"{row.lin_vel_error:.3f}, {row.yaw_rate_error:.3f}" for row in rows]
-        bins.append([f"{rows[0].axis} {rows[0].low:+.2f} to {rows[0].high:+.2f}", *errors])
-    print_table(f"{subject}: {conditions}{spread}", whole)
-    if len(bins) > 1:
-        print_table("Tracking errors by command: velocity in m/s, yaw rate in rad/s", bins)
+    subject = eval_results[0].checkpoint if len(eval_results) == 1 else "side by side"
+    _print_side_by_side(f"{subject}: {conditions}{spread}", eval_results, _metric_rows)
+    if all(one.tracking for one in eval_results):
+        title = "Tracking errors by command: velocity in m/s, yaw rate in rad/s"
+        _print_side_by_side(title, eval_results, _tracking_rows)
     for one in (one for one in eval_results if one.clips):
         whose = f"{one.name}: " if len(eval_results) > 1 else ""
         print_table(
@@ -320,6 +306,51 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
         titles = ("endurance under a joystick", "smallest command that is followed [m/s, rad/s]")
         for title, cells in zip(titles, (failure_rows(one), small_command_rows(one))):
             print_table(whose + title, cells)
+
+
+def _print_side_by_side(
+    title: str, eval_results: Sequence["EvalResult"], rows_of: Callable[[Sequence["EvalResult"]], List[List[str]]]
+) -> None:
+    """Print a table with a column for each result, or two tables with half of the results each if it is wider than the
+    terminal."""
+    rows, middle = rows_of(eval_results), len(eval_results) // 2
+    if middle and not fits_terminal(rows):
+        _print_side_by_side(title, eval_results[:middle], rows_of)
+        _print_side_by_side("", eval_results[middle:], rows_of)
+    else:
+        print_table(title, rows)
+
+
+def _metric_rows(eval_results: Sequence["EvalResult"]) -> List[List[str]]:
+    """Return the rows of a table of all metrics, with the limits of the gate."""
+    from rsl_rl.evaluation.evaluate import SATURATION_LIMIT, metric_names
+
+    limits = eval_results[0].env_cfg.gate
+    rows = [["", *_heads(eval_results), "gate"]]
+    for number in metric_names(eval_results):
+        values = [f"{one.metrics[number]:.4f}" if number in one.metrics else "-" for one in eval_results]
+        for i, one in enumerate(eval_results):
+            values[i] += "\n{:.3f}..{:.3f}".format(*one.intervals[number]) if number in one.intervals else ""
+        warned = number == "torque_saturation" and any(one.warnings for one in eval_results)
+        note = f"<= {limits[number]}" if number in limits else f"warning: > {SATURATION_LIMIT:g}" if warned else ""
+        rows.append([number, *values, note])
+    for cause in (cause for cause in eval_results[0].falls if any(one.falls.get(cause) for one in eval_results)):
+        rows.append([f"falls: {cause}", *(f"{one.falls.get(cause, 0.0):.4f}" for one in eval_results), ""])
+    return rows
+
+
+def _tracking_rows(eval_results: Sequence["EvalResult"]) -> List[List[str]]:
+    """Return the rows of a table of the errors by command."""
+    rows = [["", *_heads(eval_results)]]
+    for bins in zip(*(one.tracking for one in eval_results)):
+        errors = [f"{one.lin_vel_error:.3f}, {one.yaw_rate_error:.3f}" for one in bins]
+        rows.append([f"{bins[0].axis} {bins[0].low:+.2f} to {bins[0].high:+.2f}", *errors])
+    return rows
+
+
+def _heads(eval_results: Sequence["EvalResult"]) -> List[str]:
+    """Return the names of results, each word on its own line."""
+    return [one.name.replace(" ", "\n") for one in eval_results]
 
 
 def print_gate_results(eval_results: Sequence["EvalResult"]) -> None:

@@ -12,11 +12,34 @@ def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
     """Print rows of texts, the first of which is the head, as a table; nothing in them is markup. A table that is wider
     than the terminal has no lines between its columns."""
     console = Console()
+    table = _table(title, rows)
+    if _width(console, table) > console.width:
+        _narrow(table)
+    console.print(table)
+
+
+def fits_terminal(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether :func:`print_table` prints these rows without breaking a line."""
+    console = Console()
+    table = _table("", rows)
+    _narrow(table)
+    return _width(console, table) <= console.width
+
+
+def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
     table = Table(title=Text(title) if title else None)
     for i, head in enumerate(rows[0]):
         table.add_column(Text(head), justify="right" if i else "left", overflow="fold", no_wrap=not i)
     for row in rows[1:]:
         table.add_row(*map(Text, row))
-    if console.measure(table, options=console.options.update(max_width=10_000)).maximum > console.width:
-        table.box, table.padding, table.pad_edge = box.SIMPLE, (0, 0), False
-    console.print(table)
+    return table
+
+
+def _narrow(table: Table) -> None:
+    """Remove the lines between columns and the space beside them."""
+    table.box, table.padding, table.pad_edge = box.SIMPLE, (0, 0), False
+
+
+def _width(console: Console, table: Table) -> int:
+    """Return the width of a table without broken lines, in characters."""
+    return console.measure(table, options=console.options.update(max_width=10_000)).maximum

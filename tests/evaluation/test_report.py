@@ -113,6 +113,20 @@ def test_a_run_name_with_markup_of_any_kind_is_shown_as_it_is(capsys, monkeypatc
     assert all(name in out for name in names) and "/logs/run_[seed=3].pt" in out
 
 
+def test_comparison_that_is_wider_than_the_terminal_is_printed_in_several_tables(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [f"policy heavy_trunk+condition_{i}" for i in range(10)]
+    print_tables([eval_result(name, [0.1 + 0.01 * i]) for i, name in enumerate(names)], "a few robots")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    heads = [word for line in lines for word in re.findall(r"heavy_trunk\+condition_\d", line)]
+    assert heads == 2 * [name.split()[1] for name in names]  # of the metrics, then of the errors by command
+    errors = [word for line in lines if "lin_vel_error" in line for word in re.findall(r"\d\.\d{4}", line)]
+    assert errors == [f"{0.1 + 0.01 * i:.4f}" for i in range(10)]
+    gates = [line for line in lines if "lin_vel_error" in line and "<= 0.15" in line]
+    assert len(gates) == len([line for line in lines if "lin_vel_error" in line]) > 2
+
+
 def test_a_report_names_terminations_of_ones_own(monkeypatch):
     without_plots(monkeypatch)
     one = eval_result("own", [0.1])
