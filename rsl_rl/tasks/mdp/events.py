@@ -63,6 +63,9 @@ def _where(mask: Tensor, new: Tensor, old: Optional[Tensor]) -> Tensor:
 class StartState:
     """Set the start state: a random heading; a velocity of the trunk of at most ``initial_velocity`` [m/s] and [rad/s]
     per axis; the default joint angles times ``initial_joint_scale``; on a terrain also the place on the robot's tile.
+
+    On a height field a robot is lifted until no foot is in the ground: there, contacts push a foot whose centre is below
+    the surface to the side or down, so that it never comes out.
     """
 
     def __init__(self, task: TaskContext, *, initial_joint_scale: Range, initial_velocity: NotNegative):
@@ -73,7 +76,7 @@ class StartState:
         spread = ((-self._levels.spread, self._levels.spread),) * 2 if self._levels.spread else ()
         bounds = [(-math.pi, math.pi), *(velocity,) * 6, *joints, *spread]
         self.draw = Uniform(task.num_envs, bounds, task.generator)
-        self._sim = task.sim
+        self._sim, self._ground, self._foot_radius = task.sim, task.state.ground, task.robot.foot_radius
         self._above_ground = torch.tensor([0.0, 0.0, task.robot.standing_height], device=task.device)
         self._joint_vel = torch.zeros(task.num_envs, len(joints), device=task.device)
 
@@ -88,6 +91,10 @@ class StartState:
         pos[:, : offset.shape[1]] += offset
         pose_vel = RobotPoseVel(pos, from_yaw(heading[:, 0]), lin_vel, ang_vel, joint_pos, self._joint_vel)
         self._sim.reset(mask, pose_vel)
+        if self._sim.ground is not None:
+            depth = self._foot_radius - self._ground.height_above(self._sim.foot_pos)
+            pos[:, 2] += depth.amax(dim=1).clamp(min=0.0)
+            self._sim.reset(mask, pose_vel)
 
 
 class Push(Stored):
