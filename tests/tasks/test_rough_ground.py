@@ -151,7 +151,7 @@ def test_engines_start_a_task_alike():
 def test_one_type_at_one_level():
     cfg = on_terrain(rough_task(), "stairs_up", 5).terrain
     assert list(cfg.types) == ["stairs_up"] and cfg.level == 5 and not cfg.has_curriculum
-    assert len(on_terrain(rough_task(), "", 2).terrain.types) == 10
+    assert len(on_terrain(rough_task(), "", 2).terrain.types) == 8
     assert on_terrain(rough_task(), "", -1) == rough_task()
     for name, level, words in (
         ("stair_up", 1, "unknown type; known: .*Did you mean 'stairs_up'"),
