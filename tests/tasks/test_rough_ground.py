@@ -82,6 +82,23 @@ def test_robots_start_and_restart_on_their_own_tiles(make):
     assert (env.sim.root_pos - tiles)[:, :2].abs().max() <= 0.4
 
 
+def test_no_foot_starts_in_the_ground_or_is_trapped_there(make):
+    start = {"start_state": EventTerm("reset", params={"initial_joint_scale": (0.5, 1.5), "initial_velocity": 0.0})}
+    env = make(randomization=RandomizationConfig.none().with_terms(start))
+
+    def lowest():
+        return env.state.ground.height_above(env.sim.foot_pos).amin(dim=1) - env.robot.foot_radius
+
+    above = env.sim.root_pos[:, 2] - env.levels.origins[:, 2] - env.robot.standing_height
+    assert lowest().min() > -1e-5 and (above > 0.02).sum() >= 3
+    torch.testing.assert_close(lowest()[above > 1e-5], torch.zeros(int((above > 1e-5).sum())), rtol=0, atol=1e-5)
+    place(env, 0.0, 0.0, 1.0, upright=False)
+    assert env.step(torch.zeros(N, 12)).done.all() and lowest().min() > -1e-5  # after a fall too
+    for _ in range(50):
+        env.step(torch.zeros(N, 12))
+        assert lowest().min() > -0.02
+
+
 def test_edge_of_the_ground_is_a_time_out_and_no_fall(make):
     env = make()
     metrics = GaitMetrics(env.cfg, env.robot)
