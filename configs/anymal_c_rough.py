@@ -14,7 +14,7 @@ from .go2_rough import Go2Rough, on_rough_ground
 def anymal_rough_task() -> LeggedRobotConfig:
     """Return anymal_c_flat on the ground of go2_rough, with tiles and a height scan for its size."""
     task = on_rough_ground(anymal_task(), trunk_height=0.5)
-    return replace(task, terrain=replace(task.terrain, tile_size=8.0, platform_size=2.0, num_columns=16))
+    return replace(task, terrain=replace(task.terrain, tile_size=8.0, platform_size=2.0))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Unitree Go2 on rough ground: slopes, stairs, obstacles and waves, with a curriculum.
 
-The shipped size learns on two CPU cores in about 20 minutes: rsl-rl train --task go2_rough
+The shipped size learns on one CPU core in about 20 minutes: rsl-rl train --task go2_rough
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TERRAIN = TerrainConfig(
     num_levels=10,
     num_columns=14,
 )
-"""Tiles that a robot leaves within one episode."""
+"""Tiles that most robots leave within one episode."""
 
 _LEFT_OUT = ("base_height", "foot_slip")
 """Reward terms of go2_flat that ask for what rough ground does not allow."""
@@ -48,7 +48,8 @@ def rough_task() -> LeggedRobotConfig:
 def on_rough_ground(task: LeggedRobotConfig, trunk_height: float) -> LeggedRobotConfig:
     """Return a task of a quadruped on rough ground, with a height scan for policy and critic.
 
-    The command changes once in an episode, turns slowly, and is seldom slow, so that most robots leave their tiles.
+    The command changes once in an episode, except one to stand, turns slowly, and is seldom slow, so that most robots
+    leave their tiles.
     ``trunk_height`` is that of a standing robot [m].
     """
     terms = {name: term for name, term in task.rewards.terms.items() if name not in _LEFT_OUT}

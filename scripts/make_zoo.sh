@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Train the policies of zoo/ and write their entries: scripts/make_zoo.sh [NAME ...], by default all of them.
 #
-# The seed is that of the card; a policy without a card is trained with seed 1.
+# The flags are those of the card; a policy without a card is trained with seed 1.
 # All are trained first, because an entry that changes a file of the checkout is named in the cards of later trainings.
 # Environment: PYTHON (default: .venv/bin/python), LOGS, a folder for the runs (default: logs/zoo_trainings; a run that
 # has ended is not trained again), ROBOT_HOURS of each joystick test (default: 15), LICENCE (default: BSD-3-Clause).
@@ -22,17 +22,18 @@ task_of() {
   esac
 }
 
-seed_of() {
-  local seed
-  seed=$(sed -n 's/^    "seed": \([0-9]*\),$/\1/p' "zoo/$1/card.json" 2> /dev/null || true)
-  echo "${seed:-1}"
+flags_of() {
+  local flags
+  flags=$(sed -n 's/^    "command": "rsl-rl train --task [^ ]* \(.*\)",$/\1/p' "zoo/$1/card.json" 2> /dev/null || true)
+  echo "${flags:---seed 1}"
 }
 
 for name in "${names[@]}"; do
   if ! grep -qs '^done:' "$logs/$name.txt"; then
     mkdir -p "$logs"
     echo "training $name; its output is in $logs/$name.txt"
-    "$python" -m rsl_rl train --task "$(task_of "$name")" --seed "$(seed_of "$name")" --log_root "$logs" > "$logs/$name.txt" 2>&1
+    read -ra flags <<< "$(flags_of "$name")"
+    "$python" -m rsl_rl train --task "$(task_of "$name")" "${flags[@]}" --log_root "$logs" > "$logs/$name.txt" 2>&1
   fi
 done
 for name in "${names[@]}"; do

@@ -23,7 +23,7 @@ class Robot:
     """Joint angles of the standing pose [rad], the joint targets of action 0. A dict gives them by regular expressions
     of joint names; each joint must match exactly one."""
     standing_height: float
-    """Height of the trunk at the start of an episode [m]."""
+    """Height of the trunk at the start of an episode [m]; on rough ground it can be larger."""
     foot_radius: float
     """Distance of a standing foot's centre from the floor [m]."""
     mirrored_joints: Tuple[int, ...]

@@ -111,6 +111,7 @@ def test_a_run_name_with_markup_of_any_kind_is_shown_as_it_is(capsys, monkeypatc
     print_tables(results[1:2], "a few robots")
     out = capsys.readouterr().out
     assert all(name in out for name in names) and "/logs/run_[seed=3].pt" in out
+    assert out.count("lin_vel_error") == 2  # one table of four, and one of one
 
 
 def test_comparison_that_is_wider_than_the_terminal_is_printed_in_several_tables(capsys, monkeypatch):

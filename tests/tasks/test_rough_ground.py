@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from configs.anymal_c_rough import anymal_rough_task
+from configs.go2_flat import go2_task
 from configs.go2_rough import rough_task
+from configs.go2_rough_distilled import student_task, teacher_task
 from rsl_rl.config.mdp import EventTerm, RandomizationConfig
 from rsl_rl.config.terrain import TerrainConfig
 from rsl_rl.evaluation.conditions import on_terrain
@@ -16,6 +19,7 @@ from rsl_rl.evaluation.gait_metrics import GaitMetrics
 from rsl_rl.evaluation.playback import scan_points
 from rsl_rl.sim.base import RobotPoseVel
 from rsl_rl.tasks.mdp.observations import height_scan
+from rsl_rl.terrain.terrain import build_terrain
 
 N = 12
 SMALL = TerrainConfig(
@@ -178,3 +182,13 @@ def test_one_type_at_one_level():
             on_terrain(rough_task(), name, level)
     with pytest.raises(ValueError, match="the ground of this task is a plane"):
         on_terrain(replace(rough_task(), terrain=TerrainConfig()), "", 3)
+
+
+@pytest.mark.parametrize("task", [rough_task, teacher_task, student_task, anymal_rough_task])
+def test_columns_are_as_many_as_shares_and_falls_cost_a_reward(task):
+    cfg = task()
+    shares = {name: kind.share for name, kind in cfg.terrain.all_types.items()}
+    columns = build_terrain(cfg.terrain).column_types.tolist()
+    assert {name: columns.count(i) for i, name in enumerate(shares)} == shares
+    assert not cfg.rewards.only_positive and cfg.rewards.terms["alive"].weight == 1.0
+    assert (cfg.control.default_joint_pos == go2_task().control.default_joint_pos) == (task is not anymal_rough_task)

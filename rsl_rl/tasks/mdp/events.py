@@ -64,8 +64,8 @@ class StartState:
     """Set the start state: a random heading; a velocity of the trunk of at most ``initial_velocity`` [m/s] and [rad/s]
     per axis; the default joint angles times ``initial_joint_scale``; on a terrain also the place on the robot's tile.
 
-    On a height field a robot is lifted until no foot is in the ground, because contacts push a foot whose centre is
-    below the surface to the side or down, and it never comes out.
+    On a height field a robot is lifted until the centre of each foot is at least ``foot_radius`` above the ground
+    underneath. MuJoCo pushes a foot whose centre is below the surface to the side or down, so that it stays there.
     """
 
     def __init__(self, task: TaskContext, *, initial_joint_scale: Range, initial_velocity: NotNegative):
