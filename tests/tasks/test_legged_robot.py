@@ -608,10 +608,11 @@ def test_the_feet_of_go2_flat_carry_almost_equal_weights_in_the_default_pose():
 def test_which_tasks_have_the_pose_of_go2_flat_and_slow_commands():
     tasks = {name: EXPERIMENTS.load(name)().env for name in EXPERIMENTS.names()}
     robots = {name: env for name, env in tasks.items() if isinstance(env, LeggedRobotConfig)}
-    of_go2_flat = {"go2_flat", "go2_flat_robust", *(name for name in robots if name.startswith("go2_flat_mlp"))}
+    rough = {"go2_rough", "go2_rough_teacher", "go2_rough_student"}
+    of_go2_flat = {"go2_flat", "go2_flat_robust", *rough, *(name for name in robots if name.startswith("go2_flat_mlp"))}
     assert {name for name, env in robots.items() if env.control.default_joint_pos is not None} == of_go2_flat
     slow = {name for name, env in robots.items() if env.commands.slow_fraction}
-    assert slow == {*of_go2_flat, "anymal_c_flat", "g1_flat"}
+    assert slow == {*of_go2_flat, "anymal_c_flat", "anymal_c_rough", "g1_flat"}
 
 
 def never(state):

@@ -38,7 +38,7 @@ def cast(terrain):
 
 def test_scan_equals_ray_casting(terrain, cast):
     draw = torch.Generator().manual_seed(0)
-    position = torch.rand(20, 2, generator=draw) * torch.tensor([60.0, 96.0]) - torch.tensor([30.0, 48.0])
+    position = torch.rand(20, 2, generator=draw) * torch.tensor([60.0, 84.0]) - torch.tensor([30.0, 42.0])
     heading = torch.nn.functional.normalize(torch.randn(20, 2, generator=draw))
     x, y = ScanGrid(CPU)(position, heading)
     assert x.shape == (20, len(MIRROR))
