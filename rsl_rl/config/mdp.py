@@ -219,7 +219,8 @@ class EventTerm(Term):
 _IN_ORDER = Check(lambda pair: pair[0] <= pair[1], ": the first number must not exceed the second")
 
 Range = Annotated[Tuple[float, float], _IN_ORDER]
-"""Lowest and highest value of a uniform draw."""
+"""Lowest and highest value of a draw."""
+Distribution = Annotated[str, Check(lambda name: name in ("uniform", "log_uniform"), ": give uniform or log_uniform")]
 PositiveRange = Annotated[Tuple[float, float], _IN_ORDER, Check(lambda pair: pair[0] > 0, ": give positive numbers")]
 Positive = Annotated[float, Check(lambda number: number > 0, " must be positive")]
 NotNegative = Annotated[float, Check(lambda number: number >= 0, " must not be negative")]

@@ -1,8 +1,9 @@
 """Events that randomise parameters of the robots, push them, or disturb their height scan.
 
-Most randomise one parameter: they draw uniformly from ``range``, which is two numbers, or two numbers by pattern of
-names (joints, links, or x, y, z), whose other names keep the nominal value. ``same`` draws one number for all names of
-a robot. ``schedule`` lets the range grow from the nominal value, see :class:`rsl_rl.config.mdp.ScheduleConfig`. What
+Most randomise one parameter: they draw from ``range``, which is two numbers, or two numbers by pattern of names
+(joints, links, or x, y, z), whose other names keep the nominal value. ``distribution`` is "uniform", or "log_uniform":
+the logarithm is uniform, so that equal ratios are equally likely. ``same`` draws one number for all names of a robot.
+``schedule`` lets the range grow from the nominal value, see :class:`rsl_rl.config.mdp.ScheduleConfig`. What
 was drawn is in ``state.parameters`` under the name of the parameter, for observations, and in the log under
 "Randomization/".
 """
@@ -15,7 +16,7 @@ from typing import Any, Callable, ClassVar, Dict, List, Mapping, Optional, Seque
 import torch
 from torch import Tensor
 
-from rsl_rl.config.mdp import Range, ScheduleConfig
+from rsl_rl.config.mdp import Distribution, Range, ScheduleConfig
 from rsl_rl.sim.base import PARAMETERS, Sim
 from rsl_rl.tasks.mdp.context import Schedule, TaskContext
 from rsl_rl.tasks.robot_state import RobotState
@@ -43,10 +44,11 @@ class RandomParameter(Stored):
         task: TaskContext,
         *,
         range: Ranges,
+        distribution: Distribution = "uniform",
         same: bool = False,
         schedule: Optional[ScheduleConfig] = None,
     ):
-        self._task, self._same = task, same
+        self._task, self._log, self._same = task, distribution == "log_uniform", same
         where = f"the randomisation of {self.parameter}"
         if self.of_engine:
             task.sim.require_parameter(self.of_engine, where)
@@ -56,9 +58,12 @@ class RandomParameter(Stored):
             checked_range(pair, self.low, where) if pair is not None else (x, x) for pair, x in zip(pairs, neutral)
         ]
         self._neutral = torch.tensor(neutral, device=task.device)  # [k]
-        bounds = [(0.0, 1.0)] if same else self._drawn_bounds()
-        self._draw = Uniform(task.num_envs, bounds, task.generator)
-        low, high = torch.tensor(self._drawn_bounds(), device=task.device).unbind(dim=1)
+        drawn = self._drawn_bounds()
+        if self._log:
+            require_positive(self.bounds, where)
+            drawn = [(math.log(low), math.log(high)) for low, high in drawn]
+        self._draw = Uniform(task.num_envs, [(0.0, 1.0)] if same else drawn, task.generator)
+        low, high = torch.tensor(drawn, device=task.device).unbind(dim=1)
         self._low, self._width = low, high - low  # [k]
         self._schedule = Schedule(task, schedule) if schedule is not None else None
         self.prepare(task)
@@ -96,6 +101,8 @@ class RandomParameter(Stored):
             return
         if self._same:
             drawn = self._low + drawn * self._width
+        if self._log:
+            drawn = drawn.exp()
         if self._schedule is not None:
             drawn = self._neutral + self._schedule.factor * (drawn - self._neutral)
         value = torch.where(mask.unsqueeze(1), self.rounded(drawn), self._task.state.parameters[self.parameter])
@@ -122,6 +129,13 @@ def checked_range(pair: Range, least: float, where: str) -> Range:
     if pair[0] < least:
         raise ValueError(f"{where}: range={pair}; give numbers from {least:g}")
     return pair
+
+
+def require_positive(bounds: Sequence[Range], where: str) -> None:
+    """Raise a ValueError for ranges that have no logarithm."""
+    for pair in bounds:
+        if pair[0] <= 0:
+            raise ValueError(f"{where}: range={pair}; distribution='log_uniform' needs numbers above 0")
 
 
 class Friction(RandomParameter):

@@ -110,6 +110,18 @@ def test_friction_restitution_armature_and_joint_friction_reach_the_engine():
     torch.testing.assert_close(field(env, "dof_frictionloss")[:, 6:].float(), drawn["joint_friction"])
 
 
+@pytest.mark.parametrize("same", [False, True])
+def test_log_uniform_draws_equal_ratios_equally_often(same):
+    """Each of three decades has a third of the draws; of a uniform distribution the lowest would have 0.9 %."""
+    params = {"range": (0.002, 2.0), "distribution": "log_uniform", "same": same}
+    env = make({"armature": startup(**params)}, num_envs=512)
+    drawn = env.state.parameters["armature"][:, 0] if same else env.state.parameters["armature"].flatten()
+    assert drawn.min() >= 0.002 and drawn.max() <= 2.0 + 1e-6  # rounding of exp in single precision
+    shares = torch.histc(drawn.log10(), bins=3, min=math.log10(0.002), max=math.log10(2.0)) / len(drawn)
+    error = 4 * math.sqrt(2 / 9 / len(drawn))  # four standard deviations of a share of one third
+    assert shares.tolist() == pytest.approx([1 / 3] * 3, abs=error)
+
+
 def test_force_pushes_the_trunk_for_its_duration():
     env = make({"push_force": EventTerm("interval", 0.1, params={"force": 40.0, "duration": (0.06, 0.06)})})
     lengths, current = [], torch.zeros(16)
@@ -324,6 +336,8 @@ def test_restitution_is_the_ratio_of_speeds_of_a_fall():
     [
         ({"friction": startup(range=(1.0, 0.5))}, r"range=\(1.0, 0.5\): the first number must not exceed the sec"),
         ({"friction": startup(range=(-1.0, 0.5))}, "give numbers from 0"),
+        ({"friction": startup(range=(0, 1), distribution="log_uniform")}, "log_uniform' needs numbers above 0"),
+        ({"friction": startup(range=(0.1, 1), distribution="log")}, "distribution='log': give uniform or log_uniform"),
         ({"friction": startup(range=3)}, r"friction.params.range=3; give a list"),
         ({"motor_strength": startup(range={"knee": (1, 1)})}, "motor_strength: 'knee' matches none of FL_hip_joint"),
         ({"action_delay": startup(range=(0.5, 1))}, "give whole physics steps"),
