@@ -3,9 +3,9 @@
 Most randomise one parameter: they draw from ``range``, which is two numbers, or two numbers by pattern of names
 (joints, links, or x, y, z), whose other names keep the nominal value. ``distribution`` is "uniform", or "log_uniform":
 the logarithm is uniform, so that equal ratios are equally likely. ``same`` draws one number for all names of a robot.
-``schedule`` lets the range grow from the nominal value, see :class:`rsl_rl.config.mdp.ScheduleConfig`. What
-was drawn is in ``state.parameters`` under the name of the parameter, for observations, and in the log under
-"Randomization/".
+``schedule`` scales the difference between what was drawn and the nominal value, so that the range grows, see
+:class:`rsl_rl.config.mdp.ScheduleConfig`. What was drawn is in ``state.parameters`` under the name of the parameter,
+for observations, and in the log under "Randomization/".
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RandomParameter(Stored):
         same: bool = False,
         schedule: Optional[ScheduleConfig] = None,
     ):
-        self._task, self._log, self._same = task, distribution == "log_uniform", same
+        self._task, self._is_log, self._same = task, distribution == "log_uniform", same
         where = f"the randomisation of {self.parameter}"
         if self.of_engine:
             task.sim.require_parameter(self.of_engine, where)
@@ -59,9 +59,9 @@ class RandomParameter(Stored):
         ]
         self._neutral = torch.tensor(neutral, device=task.device)  # [k]
         drawn = self._drawn_bounds()
-        if self._log:
-            require_positive(self.bounds, where)
-            drawn = [(math.log(low), math.log(high)) for low, high in drawn]
+        self._limits = torch.tensor(drawn, device=task.device).unbind(dim=1)  # lowest, highest [k]
+        if self._is_log:
+            drawn = [log_range(pair, where) for pair in drawn]
         self._draw = Uniform(task.num_envs, [(0.0, 1.0)] if same else drawn, task.generator)
         low, high = torch.tensor(drawn, device=task.device).unbind(dim=1)
         self._low, self._width = low, high - low  # [k]
@@ -101,8 +101,8 @@ class RandomParameter(Stored):
             return
         if self._same:
             drawn = self._low + drawn * self._width
-        if self._log:
-            drawn = drawn.exp()
+        if self._is_log:
+            drawn = drawn.exp().clamp(*self._limits)
         if self._schedule is not None:
             drawn = self._neutral + self._schedule.factor * (drawn - self._neutral)
         value = torch.where(mask.unsqueeze(1), self.rounded(drawn), self._task.state.parameters[self.parameter])
@@ -131,15 +131,17 @@ def checked_range(pair: Range, least: float, where: str) -> Range:
     return pair
 
 
-def require_positive(bounds: Sequence[Range], where: str) -> None:
-    """Raise a ValueError for ranges that have no logarithm."""
-    for pair in bounds:
-        if pair[0] <= 0:
-            raise ValueError(f"{where}: range={pair}; distribution='log_uniform' needs numbers above 0")
+def log_range(pair: Range, where: str) -> Range:
+    """Return the logarithms of a range. A constant, which may be 0, has none: whatever is drawn is clamped to it."""
+    if pair[0] == pair[1]:
+        return 0.0, 0.0
+    if pair[0] <= 0:
+        raise ValueError(f"{where}: range={pair}; distribution='log_uniform' needs numbers above 0")
+    return math.log(pair[0]), math.log(pair[1])
 
 
 class Friction(RandomParameter):
-    """Sliding friction between floor and robot."""
+    """Sliding friction between floor and robot; the setting friction has no effect then."""
 
     parameter, low, of_engine = "friction", 0.0, "friction"
 

@@ -115,11 +115,29 @@ def test_log_uniform_draws_equal_ratios_equally_often(same):
     """Each of three decades has a third of the draws; of a uniform distribution the lowest would have 0.9 %."""
     params = {"range": (0.002, 2.0), "distribution": "log_uniform", "same": same}
     env = make({"armature": startup(**params)}, num_envs=512)
-    drawn = env.state.parameters["armature"][:, 0] if same else env.state.parameters["armature"].flatten()
-    assert drawn.min() >= 0.002 and drawn.max() <= 2.0 + 1e-6  # rounding of exp in single precision
+    drawn = env.state.parameters["armature"]
+    assert not same or torch.equal(drawn, drawn[:, :1].expand_as(drawn))
+    drawn = drawn[:, 0] if same else drawn.flatten()
+    assert drawn.min() >= torch.tensor(0.002) and drawn.max() <= 2.0
     shares = torch.histc(drawn.log10(), bins=3, min=math.log10(0.002), max=math.log10(2.0)) / len(drawn)
     error = 4 * math.sqrt(2 / 9 / len(drawn))  # four standard deviations of a share of one third
     assert shares.tolist() == pytest.approx([1 / 3] * 3, abs=error)
+
+
+def test_log_uniform_keeps_names_without_a_pattern_at_their_nominal_value():
+    """That of the dry friction of a Go2's joints is 0, which has no logarithm."""
+    params = {"range": {".*_calf_joint": (0.05, 0.3)}, "distribution": "log_uniform"}
+    env = make({"joint_friction": startup(**params)})
+    calves = torch.tensor(["calf" in name for name in env.sim.joint_names])
+    drawn, nominal = env.state.parameters["joint_friction"], env.sim.nominal_parameter("joint_friction")
+    assert torch.equal(drawn[:, ~calves], nominal[~calves].expand(16, -1))
+    assert (drawn[:, calves] >= torch.tensor(0.05)).all() and (drawn[:, calves] <= torch.tensor(0.3)).all()
+    assert drawn[:, calves].unique().numel() > 32  # 64 draws of 65,536 values
+
+
+def test_log_uniform_delays_are_those_of_the_range():
+    env = make({"action_delay": startup(range=(7, 8), distribution="log_uniform")}, num_envs=64)
+    assert env.state.parameters["action_delay"].unique().tolist() == [7.0, 8.0]
 
 
 def test_force_pushes_the_trunk_for_its_duration():
