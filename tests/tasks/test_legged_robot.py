@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from configs import EXPERIMENTS
-from configs.go2_flat import Go2Flat, without_noise
+from configs.go2_flat import Go2Flat, go2_task, without_noise
 from rsl_rl.config.mdp import (
     CommandTerm,
+    ControlConfig,
     EventTerm,
     ObservationGroupConfig,
     ObservationTerm,
@@ -593,16 +594,31 @@ def test_the_default_pose_of_a_task_replaces_that_of_the_robot():
         make(2, control=replace(CFG.control, default_joint_pos={"FL_calf_joint": 1.0}))
 
 
-def test_the_feet_of_go2_flat_carry_almost_equal_weights_in_the_default_pose():
-    pose = make(1).state.default_joint_pos
+def standing(control: ControlConfig):
+    """Return the places of the feet FL, FR, RL and RR [4, 3] and of the centre of mass [3] in the default pose, with a
+    level trunk."""
     model = mujoco.MjModel.from_xml_path(str(GO2.model_path))
     data = mujoco.MjData(model)
-    data.qpos[7:] = pose
+    data.qpos[7:] = make(1, control=control).state.default_joint_pos
     mujoco.mj_forward(model, data)
-    front, rear = (np.mean([data.geom(f"{end}{side}_foot").xpos for side in "LR"], axis=0) for end in "FR")
-    share = (data.subtree_com[1][0] - rear[0]) / (front[0] - rear[0])
+    return np.array([data.geom(f"{leg}_foot").xpos for leg in ("FL", "FR", "RL", "RR")]), data.subtree_com[1]
+
+
+def test_the_feet_of_go2_flat_carry_almost_equal_weights_in_the_default_pose():
+    feet, centre = standing(CFG.control)
+    front, rear = feet[:2].mean(axis=0), feet[2:].mean(axis=0)
+    share = (centre[0] - rear[0]) / (front[0] - rear[0])
     assert 0.45 < share < 0.55  # 0.6 in the robot's own pose, in which policies tip over the front feet
     assert abs(front[2] - rear[2]) < 0.005  # [m]: the trunk is level
+
+
+def test_the_feet_of_go2_flat_are_further_apart_than_in_the_pose_of_the_robot():
+    own, narrow, wide = (
+        standing(control)[0][[0, 2], 1] - standing(control)[0][[1, 3], 1]  # [m] between left and right feet
+        for control in (replace(CFG.control, default_joint_pos=None), go2_task(hip_angle=0.1).control, CFG.control)
+    )
+    np.testing.assert_allclose(narrow, own, atol=0.002)  # other thighs change it a little
+    assert (wide - own > 0.05).all()  # the hips are 0.32 m above the floor
 
 
 def test_which_tasks_have_the_pose_of_go2_flat_and_slow_commands():
