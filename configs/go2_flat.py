@@ -125,8 +125,8 @@ def go2_task(hip_angle: float = 0.2) -> LeggedRobotConfig:
     """Return flat_task with slow commands, and with a default pose in which the feet carry almost equal weights.
 
     In the robot's own pose, with the rear thighs at 1.0 rad, the rear feet are so far back that robots with a payload
-    tip forward after a stop. ``hip_angle`` [rad] turns the legs outward, 0.1 in the robot's own pose: with wider
-    feet fewer robots tip over after a push.
+    tip forward after a stop. ``hip_angle`` [rad] turns the legs outward; it is 0.1 in the robot's own pose. With
+    the feet further apart, fewer robots tip over after a push.
     """
     task = flat_task()
     pose = {"F._thigh_joint": 0.7, "R._thigh_joint": 0.9, ".L_hip_joint": hip_angle, ".R_hip_joint": -hip_angle}

@@ -19,8 +19,8 @@ def blind_task() -> LeggedRobotConfig:
     policy, and with more randomisation. The observations of the critic are the same.
 
     The weights of stepping and of tracking are larger than in go2_flat, because otherwise policies learn to stand still
-    before they can infer their velocity. With the default pose and the slow commands of go2_flat a policy followed
-    fast commands less well.
+    before they can infer their velocity. With the thighs of go2_flat and its slow commands a policy followed fast
+    commands less well.
     """
     task = flat_task()
     sensed = {

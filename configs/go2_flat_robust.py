@@ -14,7 +14,7 @@ from .go2_flat import GROWING, Go2Flat, go2_task
 
 def robust_task() -> LeggedRobotConfig:
     """Return go2_flat with delays, weaker and stronger motors, forces, more randomisation, and a heavier and narrower
-    reward of the velocity; contacts hold standing feet."""
+    reward of the velocity; contacts hold standing feet. The hips are at 0.1 rad, as in the robot's own pose."""
     task = go2_task(hip_angle=0.1)
     policy, critic = task.observations["policy"], task.observations["critic"]
     biases = {"base_lin_vel": 0.05, "base_ang_vel": 0.05, "gravity": 0.02}

@@ -40,7 +40,8 @@ _LEFT_OUT = ("base_height", "foot_slip")
 
 
 def rough_task() -> LeggedRobotConfig:
-    """Return go2_task on rough ground, with a narrower reward for the velocity: slopes change it."""
+    """Return go2_task on rough ground, with the hips at 0.1 rad, as in the robot's own pose, and a narrower reward for
+    the velocity: slopes change it."""
     task = on_rough_ground(go2_task(hip_angle=0.1), trunk_height=0.3)
     return replace(task, rewards=task.rewards.with_params("track_lin_vel", tracking_sigma=0.1))
 

@@ -618,17 +618,21 @@ def test_the_feet_of_go2_flat_are_further_apart_than_in_the_pose_of_the_robot():
         for control in (replace(CFG.control, default_joint_pos=None), go2_task(hip_angle=0.1).control, CFG.control)
     )
     np.testing.assert_allclose(narrow, own, atol=0.002)  # other thighs change it a little
-    assert (wide - own > 0.05).all()  # the hips are 0.32 m above the floor
+    np.testing.assert_allclose(wide - own, 0.06, atol=0.003)  # legs of 0.31 m, each 0.1 rad further outward
 
 
-def test_which_tasks_have_the_pose_of_go2_flat_and_slow_commands():
+def test_which_tasks_have_a_default_pose_of_their_own_and_slow_commands():
     tasks = {name: EXPERIMENTS.load(name)().env for name in EXPERIMENTS.names()}
     robots = {name: env for name, env in tasks.items() if isinstance(env, LeggedRobotConfig)}
-    rough = {"go2_rough", "go2_rough_teacher", "go2_rough_student"}
-    of_go2_flat = {"go2_flat", "go2_flat_robust", *rough, *(name for name in robots if name.startswith("go2_flat_mlp"))}
-    assert {name for name, env in robots.items() if env.control.default_joint_pos is not None} == of_go2_flat
+    wide = {"go2_flat", *(name for name in robots if name.startswith("go2_flat_mlp"))}
+    narrow = {"go2_flat_robust", "go2_rough", "go2_rough_teacher", "go2_rough_student"}
+    poses = {name: env.control.default_joint_pos for name, env in robots.items() if env.control.default_joint_pos}
+    assert set(poses) == wide | narrow
+    for tasks_of_pose, hip_angle in ((wide, 0.2), (narrow, 0.1)):
+        expected = go2_task(hip_angle).control.default_joint_pos
+        assert all(poses[name] == expected and expected[".L_hip_joint"] == hip_angle for name in tasks_of_pose)
     slow = {name for name, env in robots.items() if env.commands.slow_fraction}
-    assert slow == {*of_go2_flat, "anymal_c_flat", "anymal_c_rough", "g1_flat"}
+    assert slow == {*wide, *narrow, "anymal_c_flat", "anymal_c_rough", "g1_flat"}
 
 
 def never(state):
