@@ -87,7 +87,7 @@ def test_robots_stand_on_rough_ground_as_on_mujoco():
     terrain = TerrainConfig(
         types={"stairs_up": 1.0, "slope_down": 1.0}, tile_size=4.0, num_columns=2, num_levels=2, border=2.0
     )
-    cfg = replace(config(), terrain=terrain, randomization=RandomizationConfig.none())
+    cfg = replace(config(), control=task.control, terrain=terrain, randomization=RandomizationConfig.none())
     scan = {"height_scan": task.observations["critic"].terms["height_scan"]}
     cfg = replace(cfg, observations={**cfg.observations, "scan": ObservationGroupConfig(scan)})
     heights = []
