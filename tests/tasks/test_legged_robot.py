@@ -614,7 +614,7 @@ def test_the_feet_of_go2_flat_carry_almost_equal_weights_in_the_default_pose():
 
 def test_the_feet_of_go2_flat_are_further_apart_than_in_the_pose_of_the_robot():
     own, narrow, wide = (
-        standing(control)[0][[0, 2], 1] - standing(control)[0][[1, 3], 1]  # [m] between left and right feet
+        standing(control)[0][:, 1].reshape(2, 2) @ (1, -1)  # [m] from right to left, of front and rear feet
         for control in (replace(CFG.control, default_joint_pos=None), go2_task(hip_angle=0.1).control, CFG.control)
     )
     np.testing.assert_allclose(narrow, own, atol=0.002)  # other thighs change it a little
