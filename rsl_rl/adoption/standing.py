@@ -1,7 +1,8 @@
 """Find the left-right symmetry of a robot and a standing pose, and let the robot settle.
 
-The pose has a level trunk, feet below the hips, and small torques against gravity. It is found by a least-squares
-search over the joint angles of the left legs; the right ones mirror them.
+The pose has a level trunk and small torques against gravity. Robots with two legs have their feet below the hips,
+others have them a little outside. The pose is found by a least-squares search over the joint angles of the left legs;
+the right ones mirror them.
 """
 
 # pyright: reportAttributeAccessIssue=false
@@ -25,6 +26,10 @@ measured."""
 
 _BALL_HEIGHT, _FLAT_HEIGHT = 0.75, 0.96
 """Height of a standing hip, as a fraction of the leg's largest reach: of legs with ball feet and with flat feet."""
+
+_OUTWARD = 0.12
+"""Distance of a foot from the middle joint of its leg, to the outside, as a fraction of the leg's largest reach: of
+robots with more than two legs. HyQ falls less often with its feet further apart, and stands with lower gains."""
 
 _LIMIT_MARGIN = 0.85
 """Fraction of a joint's half range beyond which an angle costs."""
@@ -207,6 +212,8 @@ def find_stance(search: Search, reach: float, hints: Sequence[np.ndarray]) -> St
     drop = reach * (_FLAT_HEIGHT if flat else _BALL_HEIGHT)
     efforts = model.actuator_forcerange[:, 1]
     middle, half = (search.low + search.high) / 2, np.maximum((search.high - search.low) / 2, 1e-3)
+    left = np.where(np.arange(len(feet)) % 2, -1.0, 1.0)  # legs are in pairs of left and right
+    outward = _OUTWARD * reach * left if len(feet) > 2 else 0.0
     wanted = 1.0 if len(tree.legs) == 2 else -1.0  # knees in front of the hips as people's, or behind as the Go2's
 
     def residuals(angles: np.ndarray) -> np.ndarray:
@@ -216,7 +223,7 @@ def find_stance(search: Search, reach: float, hints: Sequence[np.ndarray]) -> St
         parts = [
             10 * (foot[:, 2] - foot[:, 2].mean()) / reach,  # a level floor
             [10 * ((hip[:, 2] - foot[:, 2]).min() - drop) / reach],
-            5 * (foot[:, 1] - plane[:, 1]) / reach,
+            5 * (foot[:, 1] - plane[:, 1] - outward) / reach,
             [8 * (foot[:, 0].mean() - data.subtree_com[1, 0]) / reach],  # equal weight on front and rear
             np.minimum(wanted * (knee[:, 0] - hip[:, 0]), 0.0) / reach,
             2 * np.maximum(np.abs(angles - middle) / half - _LIMIT_MARGIN, 0.0),

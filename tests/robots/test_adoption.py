@@ -116,6 +116,22 @@ def test_quadruped_stands_level_with_its_weight_on_four_feet(quadruped):
     assert (np.abs(settled.torques) < 0.6 * quadruped.model.actuator_forcerange[:, 1]).all()
 
 
+def outside(robot, joint):
+    """Return how far each foot is outside a joint of its leg, as a fraction of the leg's reach."""
+    data = mujoco.MjData(robot.model)
+    data.qpos[7:] = robot.stance.angles
+    mujoco.mj_kinematics(robot.model, data)
+    feet = np.array([data.site(leg.foot).xpos[1] for leg in robot.tree.legs])
+    joints = np.array([data.xanchor[robot.model.joint(leg.joints[joint]).id][1] for leg in robot.tree.legs])
+    return np.sign(joints) * (feet - joints) / robot.reach
+
+
+def test_only_the_feet_of_a_quadruped_stand_further_apart_than_its_hips(quadruped, root):
+    assert outside(quadruped, 1) == pytest.approx(0.11, abs=0.02)
+    g1 = adopt_model(root / "rsl_rl" / "robots" / "g1" / "g1.xml", "g1")
+    assert outside(g1, 3) == pytest.approx(0.0, abs=0.02)
+
+
 def test_torques_against_gravity_are_those_of_the_standing_robot(quadruped):
     model, data = quadruped.model, mujoco.MjData(quadruped.model)
     data.qpos[7:] = quadruped.settled.angles
