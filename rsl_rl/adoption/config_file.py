@@ -21,8 +21,39 @@ _ACTION_TORQUE = 0.45
 """Torque of one unit of action in units of the torque scale, as that of the Go2."""
 
 GO2 = {"mass": 15.0, "reach": 0.40, "torque_scale": 14.8}
-"""Of the Unitree Go2, with which the values of the task were found, as this package measures them: mass [kg], leg
+"""Of the Unitree Go2, with which the values for four legs were found, as this package measures them: mass [kg], leg
 length [m], torque scale [N m]."""
+
+G1_REACH = 0.70
+"""Leg length of the Unitree G1, with which the values for two legs were found, as this package measures it [m]."""
+
+_BIPED = {
+    "runner": "num_steps_per_env=16, max_iterations=2500, save_interval=100",
+    "lin_vel_x": "(-0.5, 1.0),  # [m/s]",
+    "lin_vel_y": "(-0.3, 0.3)",
+    "noise": "init_noise_std=0.6, ",
+    "entropy": "0.005",
+    "final_entropy": "0.001",
+    "yaw_rate": "(-0.8, 0.8)",
+    "standing_fraction": "0.15",
+    "push_period": "3.0",
+    "weights_of": "g1_task (configs/g1_flat.py)",
+    "clipping": "",
+}
+"""Texts in the config of a robot with two legs: those of g1_flat, the same for every size."""
+
+_QUADRUPED = {
+    "runner": "max_iterations=450, save_interval=20",
+    "noise": "",
+    "entropy": "0.01",
+    "final_entropy": "0.002",
+    "yaw_rate": "(-1.0, 1.0)",
+    "standing_fraction": "0.06",
+    "push_period": "2.0",
+    "weights_of": "Go2 where nothing else is said",
+    "clipping": ",\n            only_positive=False,  # a fall costs the reward of being alive",
+}
+"""Texts in the config of a robot with four legs or more: those of go2_flat, but longer training."""
 
 
 def class_name(name: str, ending: str = "Flat") -> str:
@@ -84,32 +115,27 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
     start = min(0.3, (0.1 if biped else 0.45) / largest)
     rewards = biped_rewards(robot, size) if biped else quadruped_rewards(robot, size)
     speed = max(0.6, round(growth, 1))
+    speeds = {
+        "lin_vel_x": f"{(-speed, speed)!r},  # [m/s] by the root of the leg length",
+        "lin_vel_y": repr((-speed / 2, speed / 2)),
+    }
+    period = 0.8 * math.sqrt(robot.reach / G1_REACH) if biped else 0.5 * growth
     return {
-        "max_iterations": "800" if biped else "450",
-        "noise": "init_noise_std=0.6, " if biped else "",
-        "entropy": "0.005" if biped else "0.01",
-        "final_entropy": "0.001" if biped else "0.002",
+        **(_BIPED if biped else {**_QUADRUPED, **speeds}),
         "mass": f"{tree.mass:.1f}",
         "reach": f"{robot.reach:.2f}",
         "torque_scale": f"{scale:.1f}",
         "stiffness": repr(motor.stiffness),
         "damping": repr(motor.damping),
         "action_scale": number(float(np.clip(_ACTION_TORQUE * scale / motor.stiffness, 0.1, 0.3)), 2),
-        "lin_vel_x": repr((-0.5, 1.0) if biped else (-speed, speed)),
-        "lin_vel_y": repr((-0.3, 0.3) if biped else (-speed / 2, speed / 2)),
-        "slow_fraction": "0.0" if biped else "0.3",
-        "clock": _clock(size) if _trots(robot) else "",
-        "clock_sensed": '\n    "gait_clock": ObservationTerm(),' if _trots(robot) else "",
-        "clock_import": "\n    CommandTerm," if _trots(robot) else "",
+        "clock": _clock(period) if _has_clock(robot) else "",
+        "clock_sensed": '\n    "gait_clock": ObservationTerm(),' if _has_clock(robot) else "",
+        "clock_import": "\n    CommandTerm," if _has_clock(robot) else "",
         "rewards": "\n".join(f"                {line}" for line in rewards),
-        "clipping": "" if biped else ",\n            only_positive=False,  # a fall costs the reward of being alive",
-        "weights_of": "biped_task (configs/g1_flat.py)" if biped else "Go2 where nothing else is said",
         "base": python_text(tree.links[0].name),
         "payload": repr((round(payload[0], 2), round(payload[1], 2))),
         "start": repr((round(1 - start, 2), round(1 + start, 2))),
-        "push_period": "3.0" if biped else "2.0",
         "push": number((0.5 if biped else 0.6) * growth, 2),
-        "push_turning": "0.5" if biped else "1.5",
     }
 
 
@@ -212,34 +238,33 @@ def quadruped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
         "),",
         _term("feet_air_time", "1.0", "[s] by the root of the leg length", air_time_target=swing_time(size)),
         _term("foot_slip", number(-0.04 / size, 2), "by the square of the speed"),
-        *([_term("foot_timing", "1.0", "a trot", offsets="(0.0, 0.5, 0.5, 0.0)")] if _trots(robot) else []),
+        *([_term("foot_timing", "1.0", "a trot", offsets="(0.0, 0.5, 0.5, 0.0)")] if _has_clock(robot) else []),
         *([_term("abduction_deviation", "-0.5")] if groups.get("abduction") else []),
         _term("stand_still", "-0.5"),
         _term("standing_steps", "-0.5"),
     ]
 
 
-def _trots(robot: AdoptedRobot) -> bool:
-    """Return whether the robot walks by the clock of a trot."""
-    return len(robot.tree.legs) == 4
+def _has_clock(robot: AdoptedRobot) -> bool:
+    """Return whether the robot walks by a gait clock: the walk of two legs or the trot of four."""
+    return len(robot.tree.legs) in (2, 4)
 
 
-def _clock(size: float) -> str:
-    """Return the lines of the gait clock of legs ``size`` times as long as the Go2's."""
-    period = number(0.5 * math.sqrt(size), 2)
+def _clock(period: float) -> str:
+    """Return the lines of a gait clock."""
     indent = "\n" + " " * 12
     comment = "# a step of each foot takes [s], by the root of the leg length"
-    return f'{indent}{comment}{indent}terms={{"gait_clock": CommandTerm(params={{"period": {period}}})}},'
+    return f'{indent}{comment}{indent}terms={{"gait_clock": CommandTerm(params={{"period": {number(period, 2)}}})}},'
 
 
 def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
-    """Return the lines of the reward terms, with the weights of biped_task of configs/g1_flat.py."""
+    """Return the lines of the reward terms, with the weights of g1_task of configs/g1_flat.py."""
     hips = ", ".join(python_text(group) for group in ("abduction", "hip_yaw") if group in joint_groups(robot))
     deviation = f'"hip_deviation": RewardTerm(-1.0, "joint_deviation", {{"joints": ({hips},)}}),'
     clearance = number(0.14 * robot.reach + min(foot.height for foot in robot.tree.feet), 2)
     return [
-        _term("track_lin_vel", "1.5", tracking_sigma="0.25"),
-        _term("track_yaw_rate", "0.75", tracking_sigma="0.25"),
+        _term("track_lin_vel", "2.0", tracking_sigma="0.1"),
+        _term("track_yaw_rate", "1.0", tracking_sigma="0.2"),
         _term("alive", "0.2"),
         _term("lin_vel_z", "-0.5"),
         _term("ang_vel_xy", "-0.05"),
@@ -249,7 +274,7 @@ def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
         _term("joint_acc", "-2.5e-7"),
         _term("action_rate", "-0.01"),
         _term("joint_limits", "-5.0", soft_joint_limit="0.9"),
-        _term("single_stance", "1.5", "[s] by the root of the leg length", air_time_target=swing_time(size)),
+        _term("gait", "1.5"),
         _term("foot_clearance", "-10.0", "[m]", foot_clearance_target=clearance),
         _term("foot_slip", "-0.15"),
         *([_term("foot_tilt", "-1.0")] if robot.tree.has_flat_feet else []),
@@ -317,7 +342,7 @@ from rsl_rl.robots import Robot
 {locked}
 ROBOT = Robot(
     model_path=Path(__file__).parent / "{name}.xml",
-    # Joint targets of the standing pose [rad]: feet below hips, level trunk, small torques against gravity. They differ
+    # Joint targets of the standing pose [rad]: level trunk, small torques against gravity. They differ
     # from the pose that the robot then stands in, because gravity bends the joints.
     default_joint_pos=(
 {default_joint_pos}
@@ -377,12 +402,13 @@ def flat_task() -> LeggedRobotConfig:
         ),
         commands=CommandConfig(
             resampling_time=3.0,
-            standing_fraction=0.06,
-            slow_fraction={slow_fraction},
+            standing_fraction={standing_fraction},
+            slow_fraction=0.3,
             standing_time=9.0,  # [s] robots that stand badly tip over after some seconds
             dead_zone=0.04,  # [m/s], [rad/s]
-            lin_vel_x={lin_vel_x},  # [m/s] by the root of the leg length
+            lin_vel_x={lin_vel_x}
             lin_vel_y={lin_vel_y},
+            yaw_rate={yaw_rate},  # [rad/s]
             limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),  # [m/s^2], [rad/s^2], not in training{clock}
         ),
         rewards=RewardConfig(
@@ -409,7 +435,7 @@ def flat_task() -> LeggedRobotConfig:
                     period={push_period},
                     params={{
                         "push_velocity": {push},
-                        "push_turning": {push_turning},
+                        "push_turning": 1.5,
                         "schedule": {{"start": 0.0, "end": 1.0, "steps": 100 * 24}},
                     }},
                 ),
@@ -432,6 +458,7 @@ class {class_name}(TrainConfig):
         desired_kl=0.02, final_desired_kl=0.008, entropy_coef={entropy}, final_entropy_coef={final_entropy}
     )
     runner: RunnerConfig = RunnerConfig(
-        max_iterations={max_iterations}, save_interval=20, experiment_name="{name}_flat"
+        {runner},
+        experiment_name="{name}_flat",
     )
 '''

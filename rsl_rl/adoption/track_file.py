@@ -6,12 +6,9 @@ import math
 from typing import List, Sequence, Tuple
 
 from rsl_rl.adoption.adopt import AdoptedRobot
-from rsl_rl.adoption.config_file import GO2, class_name, number
+from rsl_rl.adoption.config_file import G1_REACH, GO2, class_name, number
 from rsl_rl.adoption.structure import knee_of
 from rsl_rl.utils.text import python_text
-
-G1_REACH = 0.70
-"""Leg length of the Unitree G1, as this package measures it [m]."""
 
 
 def track_clips(robot: AdoptedRobot) -> Tuple[str, ...]:

@@ -143,6 +143,23 @@ def test_adopted_biped_follows_reference_motions(here, root, capsys):
     }
 
 
+def test_adopted_g1_gets_the_recipe_of_the_shipped_one(here, root, capsys):
+    assert adopt(root / "rsl_rl" / "robots" / "g1" / "g1.xml", "--name", "walker") == 0
+    adopted, shipped = Experiments().load("walker.flat:WalkerFlat")(), Experiments().load("g1_flat")()
+    assert adopted.runner == replace(shipped.runner, experiment_name="walker_flat")
+    assert (adopted.policy, adopted.algorithm) == (shipped.policy, shipped.algorithm)
+    own, theirs = adopted.env, shipped.env
+    assert own.commands.terms["gait_clock"].params["period"] == pytest.approx(0.8, rel=0.05)
+    assert replace(own.commands, terms=theirs.commands.terms) == theirs.commands
+    weights = [{name: term.weight for name, term in task.rewards.terms.items()} for task in (own, theirs)]
+    assert {**weights[0], "torques": weights[1]["torques"]} == weights[1]
+    for name in ("track_lin_vel", "track_yaw_rate", "gait"):
+        assert own.rewards.terms[name].params == theirs.rewards.terms[name].params
+    pushes = [task.randomization.terms["push"] for task in (own, theirs)]
+    assert pushes[0].params["push_velocity"] == pytest.approx(pushes[1].params["push_velocity"], rel=0.1)
+    assert replace(pushes[0], params={**pushes[0].params, "push_velocity": 0.7}) == pushes[1]
+
+
 def test_motion_that_a_robot_cannot_make_is_left_out_with_a_note():
     clips, notes = possible_clips(("trot", "trot speed=9"), "go2")
     assert clips == ["trot"] and len(notes) == 1
