@@ -29,8 +29,9 @@ G1_REACH = 0.70
 
 _BIPED = {
     "runner": "num_steps_per_env=16, max_iterations=2500, save_interval=100",
-    "lin_vel_x": "(-0.5, 1.0),  # [m/s]",
+    "lin_vel_x": "(-0.5, 1.0)",
     "lin_vel_y": "(-0.3, 0.3)",
+    "speed_of": "as the G1's",
     "noise": "init_noise_std=0.6, ",
     "entropy": "0.005",
     "final_entropy": "0.001",
@@ -44,6 +45,7 @@ _BIPED = {
 
 _QUADRUPED = {
     "runner": "max_iterations=450, save_interval=20",
+    "speed_of": "by the root of the leg length",
     "noise": "",
     "entropy": "0.01",
     "final_entropy": "0.002",
@@ -113,12 +115,9 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
     payload = (-min(mass, 0.3 * tree.links[0].mass), 2.0 * mass)
     largest = float(np.abs(robot.targets.angles).max()) or 1.0
     start = min(0.3, (0.1 if biped else 0.45) / largest)
-    rewards = biped_rewards(robot, size) if biped else quadruped_rewards(robot, size)
+    rewards = biped_rewards(robot) if biped else quadruped_rewards(robot, size)
     speed = max(0.6, round(growth, 1))
-    speeds = {
-        "lin_vel_x": f"{(-speed, speed)!r},  # [m/s] by the root of the leg length",
-        "lin_vel_y": repr((-speed / 2, speed / 2)),
-    }
+    speeds = {"lin_vel_x": repr((-speed, speed)), "lin_vel_y": repr((-speed / 2, speed / 2))}
     period = 0.8 * math.sqrt(robot.reach / G1_REACH) if biped else 0.5 * growth
     return {
         **(_BIPED if biped else {**_QUADRUPED, **speeds}),
@@ -257,7 +256,7 @@ def _clock(period: float) -> str:
     return f'{indent}{comment}{indent}terms={{"gait_clock": CommandTerm(params={{"period": {number(period, 2)}}})}},'
 
 
-def biped_rewards(robot: AdoptedRobot, size: float) -> List[str]:
+def biped_rewards(robot: AdoptedRobot) -> List[str]:
     """Return the lines of the reward terms, with the weights of g1_task of configs/g1_flat.py."""
     hips = ", ".join(python_text(group) for group in ("abduction", "hip_yaw") if group in joint_groups(robot))
     deviation = f'"hip_deviation": RewardTerm(-1.0, "joint_deviation", {{"joints": ({hips},)}}),'
@@ -342,8 +341,8 @@ from rsl_rl.robots import Robot
 {locked}
 ROBOT = Robot(
     model_path=Path(__file__).parent / "{name}.xml",
-    # Joint targets of the standing pose [rad]: level trunk, small torques against gravity. They differ
-    # from the pose that the robot then stands in, because gravity bends the joints.
+    # Joint targets of the standing pose [rad]: level trunk, small torques against gravity. They differ from the
+    # pose that the robot then stands in, because gravity bends the joints.
     default_joint_pos=(
 {default_joint_pos}
     ),
@@ -406,7 +405,7 @@ def flat_task() -> LeggedRobotConfig:
             slow_fraction=0.3,
             standing_time=9.0,  # [s] robots that stand badly tip over after some seconds
             dead_zone=0.04,  # [m/s], [rad/s]
-            lin_vel_x={lin_vel_x}
+            lin_vel_x={lin_vel_x},  # [m/s] {speed_of}
             lin_vel_y={lin_vel_y},
             yaw_rate={yaw_rate},  # [rad/s]
             limit=CommandLimitConfig(max_lin_acc=2.0, max_yaw_acc=4.0),  # [m/s^2], [rad/s^2], not in training{clock}

@@ -29,7 +29,8 @@ _BALL_HEIGHT, _FLAT_HEIGHT = 0.75, 0.96
 
 _OUTWARD = 0.12
 """Distance of a foot from the middle joint of its leg, to the outside, as a fraction of the leg's largest reach: of
-robots with more than two legs. HyQ falls less often with its feet further apart, and stands with lower gains."""
+robots with more than two legs. HyQ, Go1 and Aliengo fall less often after pushes with their feet further apart, and HyQ
+stands with lower gains (benchmarks/README.md, TRIALS.md)."""
 
 _LIMIT_MARGIN = 0.85
 """Fraction of a joint's half range beyond which an angle costs."""
