@@ -24,7 +24,7 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from rsl_rl.cli.audit import audit_package
 from rsl_rl.cli.errors import Ended, FlagParser, fail, print_line, program, usage_errors
-from rsl_rl.cli.signals import exit_on_signals
+from rsl_rl.cli.signals import delay_signals, exit_on_signals
 from rsl_rl.utils.text import is_utf8
 
 TIME_LIMIT = 600.0
@@ -115,21 +115,18 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
     from rsl_rl.runners.run_folder import run_lock
 
     temporary = folder.with_name(f".{folder.name}.part")
-    try:
-        with contextlib.ExitStack() as stack:
-            try:
+    with contextlib.ExitStack() as stack:
+        try:
+            with delay_signals():  # the lock and its removal are either both on the stack or neither
                 stack.enter_context(run_lock(temporary))
-            except TrainingError as error:
-                raise ValueError(
-                    f"another process prepares {folder}; wait for it, or give another name with --name"
-                ) from error
-            shutil.rmtree(temporary / folder.name, ignore_errors=True)
-            remove_former_leftovers(folder)
-            yield temporary
-    finally:  # a signal may come while the lock is taken, so it is taken once more for the removal
-        if temporary.exists():
-            with contextlib.suppress(TrainingError, OSError), run_lock(temporary):
-                shutil.rmtree(temporary, ignore_errors=True)
+                stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+        except TrainingError as error:
+            raise ValueError(
+                f"another process prepares {folder}; wait for it, or give another name with --name"
+            ) from error
+        shutil.rmtree(temporary / folder.name, ignore_errors=True)
+        remove_former_leftovers(folder)
+        yield temporary
 
 
 def remove_former_leftovers(folder: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Callable, List
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List
 
 from rsl_rl.cli.errors import Ended, program
 
@@ -65,3 +66,19 @@ def handle_signals(handler: Callable[[int, Any], None]) -> None:
     for number in SIGNALS:
         if number != hangup or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def delay_signals() -> Iterator[None]:
+    """Run the handler of a signal that comes in the block at the end of the block, for code that an exception between
+    any two of its instructions would leave with a resource that nothing releases."""
+    received: List[int] = []
+    former = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        handle_signals(lambda number, frame: received.append(number))
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        for number in received[:1]:
+            signal.raise_signal(number)

@@ -20,8 +20,9 @@ from rsl_rl.cli import adopt as command
 from rsl_rl.cli.adopt_worker import possible_clips, require_task
 from rsl_rl.cli.experiments import Experiments
 from rsl_rl.cli.main import main
+from rsl_rl.cli.signals import TERMINATED
 from rsl_rl.config.mdp import CommandLimitConfig, RandomizationConfig
-from rsl_rl.runners import OnPolicyRunner
+from rsl_rl.runners import OnPolicyRunner, run_folder
 from rsl_rl.runners.run_folder import run_lock
 from rsl_rl.tasks.mdp import motion_terms
 from rsl_rl.tasks.mdp.motion import Reference
@@ -308,6 +309,28 @@ def test_command_that_is_stopped_leaves_nothing(here, number, code):
     process.send_signal(number)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == code and errors.count("\n") == 1 and "nothing is written" in errors
+    assert os.listdir(here) == ["dog.urdf"]
+
+
+class LockWithSignal:
+    """The lock of a folder, with a signal that comes before the command knows that it holds the lock."""
+
+    def __init__(self, folder):
+        self.lock = run_lock(folder)
+
+    def __enter__(self):
+        self.lock.__enter__()
+        signal.raise_signal(signal.SIGTERM)
+
+    def __exit__(self, *failure):
+        return self.lock.__exit__(*failure)
+
+
+def test_signal_while_the_lock_is_taken_leaves_nothing(here, rsl_rl_here, monkeypatch, capsys):
+    (here / "dog.urdf").write_text(quadruped_urdf())
+    monkeypatch.setattr(run_folder, "run_lock", LockWithSignal)
+    assert rsl_rl_here("adopt", "dog.urdf", "--no-pictures") == TERMINATED
+    assert "nothing is written" in capsys.readouterr().err
     assert os.listdir(here) == ["dog.urdf"]
 
 
