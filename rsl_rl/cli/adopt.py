@@ -117,9 +117,9 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
     temporary = folder.with_name(f".{folder.name}.part")
     with contextlib.ExitStack() as stack:
         try:
-            with delay_signals():  # the lock and its removal are either both on the stack or neither
+            with delay_signals():  # the lock and the removal of the folder are on the stack together or not at all
                 stack.enter_context(run_lock(temporary))
-                stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+                stack.callback(remove_whole, temporary)
         except TrainingError as error:
             raise ValueError(
                 f"another process prepares {folder}; wait for it, or give another name with --name"
@@ -127,6 +127,12 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(temporary / folder.name, ignore_errors=True)
         remove_former_leftovers(folder)
         yield temporary
+
+
+def remove_whole(folder: Path) -> None:
+    """Remove a folder with all its content, also when a signal comes meanwhile."""
+    with delay_signals():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_former_leftovers(folder: Path) -> None:

@@ -70,15 +70,15 @@ def handle_signals(handler: Callable[[int, Any], None]) -> None:
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Run the handler of a signal that comes in the block at the end of the block, for code that an exception between
-    any two of its instructions would leave with a resource that nothing releases."""
+    """Delay signals until the end of the block. Use it where an exception between two instructions would leave a
+    resource that nothing releases. Of several signals only the first is handled."""
     received: List[int] = []
-    former = {number: signal.getsignal(number) for number in SIGNALS}
     try:
-        handle_signals(lambda number, frame: received.append(number))
-        yield
+        with contextlib.ExitStack() as former:
+            for number in SIGNALS:
+                former.callback(signal.signal, number, signal.getsignal(number))
+            handle_signals(lambda number, frame: received.append(number))
+            yield
     finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-        for number in received[:1]:
-            signal.raise_signal(number)
+        if received:
+            signal.raise_signal(received[0])

@@ -332,9 +332,8 @@ def test_films_that_are_given_up_leave_no_half_and_no_process(slow_renderer, way
     assert all(map(runs, processes)) and (slow_renderer / "niceness").read_text().strip() == "19"
     (inside,) = folder.iterdir()
     assert (inside / "model_2.mp4").read_text() == "half\n"
-    began = time.monotonic()
     clips.cancel() if way == "given up" else clips.finish(lambda: True)
-    assert time.monotonic() - began < 5 and list(folder.iterdir()) == []
+    assert list(folder.iterdir()) == []
     until(lambda: not any(map(runs, processes)))
     if way != "given up":
         assert said == ["waiting for 2 videos; Ctrl-C skips them", "2 videos are skipped"]
@@ -388,12 +387,10 @@ def test_a_signal_ends_a_training_at_once_though_films_are_in_the_making(program
     command += ["--max_iterations", "100000", "--video_interval", "1", "--progress.video_seconds", "4"]
     process = programs.start(*command)
     until(lambda: list(experiment.glob("*/videos/.model_*/recording.npz")) or process.poll() is not None)
-    began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     said, errors = process.communicate(timeout=60)
     assert process.returncode == 143 and errors == "", errors
     assert "interrupted by SIGTERM after iteration" in said and "waiting for" not in said
-    assert time.monotonic() - began < 10
     (folder,) = experiment.glob("*/videos")
     assert not list(folder.glob(".*"))
     clips = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
