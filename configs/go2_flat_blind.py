@@ -20,7 +20,7 @@ def blind_task() -> LeggedRobotConfig:
 
     The rewards of tracking and of stepping are heavier than in go2_flat, because otherwise policies learn to stand
     still before they can infer their velocity. The rewards of tracking are also narrower: with the width of go2_flat,
-    policies follow fast commands too slowly.
+    policies walk slower than fast commands ask.
     """
     task = go2_task()
     sensed = {

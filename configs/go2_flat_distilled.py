@@ -20,7 +20,7 @@ from .go2_flat_blind import Go2FlatBlind, blind_task
 
 
 def teacher_task() -> LeggedRobotConfig:
-    """Return go2_flat_blind for a policy that senses what it senses in go2_flat."""
+    """Return go2_flat_blind for a policy that observes what it observes in go2_flat."""
     task = blind_task()
     return replace(task, observations={**task.observations, "policy": flat_task().observations["policy"]})
 
@@ -34,7 +34,7 @@ def distilled_task() -> LeggedRobotConfig:
 
 @dataclass(frozen=True)
 class Go2FlatTeacher(Go2Flat):
-    """The teacher of go2_flat_distilled: a policy of go2_flat on the floors and with the loads of its student."""
+    """The teacher of go2_flat_distilled: a policy of go2_flat with the floors, loads and rewards of its student."""
 
     task: str = "go2_flat_teacher"
     env: LeggedRobotConfig = field(default_factory=teacher_task)
