@@ -20,6 +20,10 @@ from rsl_rl.utils.text import one_line, python_text
 _ACTION_TORQUE = 0.45
 """Torque of one unit of action in units of the torque scale, as that of the Go2."""
 
+_ANKLE_SHARE = 0.2
+"""Torque of one unit of action at the ankles of flat feet, as a share of that at other joints: 10 N m for an adopted
+G1, as in g1_flat. With larger torques the sole tips over, and a robot that is told to stop creeps."""
+
 GO2 = {"mass": 15.0, "reach": 0.40, "torque_scale": 14.8}
 """Of the Unitree Go2, with which the values for four legs were found, as this package measures them: mass [kg], leg
 length [m], torque scale [N m]."""
@@ -126,7 +130,7 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "torque_scale": f"{scale:.1f}",
         "stiffness": repr(motor.stiffness),
         "damping": repr(motor.damping),
-        "action_scale": number(float(np.clip(_ACTION_TORQUE * scale / motor.stiffness, 0.1, 0.3)), 2),
+        "action_scale": _action_scale(robot, float(np.clip(_ACTION_TORQUE * scale / motor.stiffness, 0.1, 0.3))),
         "clock": _clock(period) if _has_clock(robot) else "",
         "clock_sensed": '\n    "gait_clock": ObservationTerm(),' if _has_clock(robot) else "",
         "clock_import": "\n    CommandTerm," if _has_clock(robot) else "",
@@ -136,6 +140,20 @@ def _task_values(robot: AdoptedRobot) -> Dict[str, str]:
         "start": repr((round(1 - start, 2), round(1 + start, 2))),
         "push": number((0.5 if biped else 0.6) * growth, 2),
     }
+
+
+def _action_scale(robot: AdoptedRobot, scale: float) -> str:
+    """Return the scale of actions [rad] as text of Python; the ankles of flat feet have a smaller one."""
+    others = number(scale, 2)
+    if not robot.tree.has_flat_feet:
+        return others
+    ankle = number(_ANKLE_SHARE * float(others), 2)
+    indent = " " * 12
+    lines = ["{  # of the ankles a fifth, because the sole tips over at larger torques"]
+    for group, names in joint_groups(robot).items():
+        pattern = python_text(common_pattern(names))
+        lines.append(f"{indent}    {pattern}: {ankle if group == 'ankle' else others},")
+    return "\n".join([*lines, indent + "}"])
 
 
 def common_pattern(names: Sequence[str]) -> str:
@@ -397,7 +415,8 @@ def flat_task() -> LeggedRobotConfig:
         control=ControlConfig(
             stiffness={stiffness},  # [N m/rad] the lowest of a few with which the robot stands still
             damping={damping},  # [N m s/rad] in proportion, by the root of the leg length
-            action_scale={action_scale},  # [rad] so that one unit of action is about as much torque as the Go2's
+            # [rad] so that one unit of action is about as much torque as the Go2's
+            action_scale={action_scale},
         ),
         commands=CommandConfig(
             resampling_time=3.0,

@@ -156,6 +156,9 @@ def test_adopted_g1_gets_the_recipe_of_the_shipped_one(here, root, capsys):
     assert {**weights[0], "torques": weights[1]["torques"]} == weights[1]
     for name in ("track_lin_vel", "track_yaw_rate", "gait"):
         assert own.rewards.terms[name].params == theirs.rewards.terms[name].params
+    for task in (own.build(), theirs.build()):
+        torques = task.action_scale * task.context.per_joint("stiffness")  # of one unit of action
+        assert torques[[4, 5, 10, 11]].numpy() == pytest.approx(10.0, rel=0.1)  # at the ankles
     pushes = [task.randomization.terms["push"] for task in (own, theirs)]
     assert pushes[0].params["push_velocity"] == pytest.approx(pushes[1].params["push_velocity"], rel=0.1)
     assert replace(pushes[0], params={**pushes[0].params, "push_velocity": 0.7}) == pushes[1]
@@ -181,6 +184,10 @@ def test_adopted_biped_is_a_task(here, capsys):
     assert step.reward.isfinite().all() and env.state.foot_up.shape == (4, 2, 3)
     assert flat.flat_task().rewards.terms["stand_still"].weight < 0 and flat.flat_task().gate["stop_drift"] <= 0.1
     assert set(flat.ROBOT.joint_groups) == {"abduction", "hip_yaw", "hip", "knee", "ankle"}
+    ankle = re.compile(flat.ROBOT.joint_groups["ankle"])
+    is_ankle = torch.tensor([ankle.fullmatch(name) is not None for name in env.sim.joint_names])
+    assert is_ankle.sum() == 4 and env.action_scale[~is_ankle].unique().numel() == 1
+    assert (env.action_scale[is_ankle] / env.action_scale[~is_ankle][0]).numpy() == pytest.approx(0.2)
 
 
 def test_refused_file_leaves_one_line_and_nothing_else(here, capsys):
