@@ -624,7 +624,8 @@ def test_the_feet_of_go2_flat_are_further_apart_than_in_the_pose_of_the_robot():
 def test_which_tasks_have_a_default_pose_of_their_own_and_slow_commands():
     tasks = {name: EXPERIMENTS.load(name)().env for name in EXPERIMENTS.names()}
     robots = {name: env for name, env in tasks.items() if isinstance(env, LeggedRobotConfig)}
-    wide = {"go2_flat", *(name for name in robots if name.startswith("go2_flat_mlp"))}
+    endings = ("", "_blind", "_blind_mlp", "_teacher", "_distilled")
+    wide = {*(f"go2_flat{ending}" for ending in endings), *(name for name in robots if name.startswith("go2_flat_mlp"))}
     narrow = {"go2_flat_robust", "go2_rough", "go2_rough_teacher", "go2_rough_student"}
     poses = {name: env.control.default_joint_pos for name, env in robots.items() if env.control.default_joint_pos}
     assert set(poses) == wide | narrow
