@@ -40,7 +40,7 @@ FINE := --env.sim.dt 0.005 --env.sim.decimation 4
 
 walk: .venv/installed
 	$(PY) scripts/train.py $(WALK) --seed $(SEED)
-	$(PY) scripts/evaluate.py --task go2_flat --joystick --robot_hours 3 $(FINE)
+	$(PY) scripts/evaluate.py --task go2_flat --joystick --robot_hours 3 --num_envs 128 $(FINE)
 	$(PY) scripts/play.py --task go2_flat $(FINE)
 
 test: .venv/installed

@@ -39,7 +39,7 @@ from rsl_rl.tasks.mdp.commands import Commands
 from rsl_rl.utils.files import atomic_write
 from rsl_rl.utils.git_state import commit_of
 
-PARITY_SECONDS = 20.0
+PARITY_SECONDS = 10.0
 """Length of the rollout of robots for the comparison of exported files [s]."""
 
 PARITY_STEPS = 200
