@@ -46,7 +46,7 @@ def blind_task() -> LeggedRobotConfig:
             "failures_per_hour": 0.5,
             "freezes_per_hour": 0.0,
             "pushed_failures_per_hour": 1.0,
-            "dead_zone": 0.1,
+            "dead_zone": 0.05,
             "stop_drift": 0.05,
         },
     )
