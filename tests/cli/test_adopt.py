@@ -16,6 +16,7 @@ from xml.sax.saxutils import quoteattr
 import pytest
 import torch
 
+from configs.go2_flat import go2_task
 from rsl_rl.cli import adopt as command
 from rsl_rl.cli.adopt_worker import possible_clips, require_task
 from rsl_rl.cli.experiments import Experiments
@@ -162,6 +163,14 @@ def test_adopted_g1_gets_the_recipe_of_the_shipped_one(here, root, capsys):
     pushes = [task.randomization.terms["push"] for task in (own, theirs)]
     assert pushes[0].params["push_velocity"] == pytest.approx(pushes[1].params["push_velocity"], rel=0.1)
     assert replace(pushes[0], params={**pushes[0].params, "push_velocity": 0.7}) == pushes[1]
+
+
+def test_adopted_go2_gets_the_commands_pushes_and_weights_of_the_shipped_one(here, root):
+    assert adopt(root / "rsl_rl" / "robots" / "go2" / "go2.xml", "--name", "dog", "--no-pictures") == 0
+    adopted, shipped = Experiments().load("dog.flat:DogFlat")(), go2_task()
+    assert (adopted.env.commands, adopted.env.randomization) == (shipped.commands, shipped.randomization)
+    own, theirs = ({name: term.weight for name, term in task.rewards.terms.items()} for task in (adopted.env, shipped))
+    assert own == {**theirs, "track_lin_vel": 2.0}  # large robots follow their faster commands with it
 
 
 def test_motion_that_a_robot_cannot_make_is_left_out_with_a_note():
