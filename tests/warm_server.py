@@ -6,6 +6,7 @@ process would be after its imports. Requests are lines of JSON on the standard i
 line with the process ID, and one with the exit code in the end.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -14,12 +15,19 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import types
 
 MODULES = (
     "torch",
     "torch._dynamo",  # of every optimizer
     "torch.utils.tensorboard",
+    "typeguard",  # of tyro, when it parses
+    "torch.onnx._internal.exporter._core",  # of an export to ONNX
+    "onnxscript.function_libs.torch_lib.ops",
+    "rsl_rl.exporters.onnx",
+    "rsl_rl.evaluation.plots",
+    "rsl_rl.cli.main",
     "rsl_rl.cli.train",
     "rsl_rl.cli.play",
     "rsl_rl.cli.evaluate",
@@ -100,10 +108,27 @@ def run(command: list) -> None:
         runpy.run_path(kind, run_name="__main__")
 
 
+def end(code: object) -> None:
+    """End the process with the code of a SystemExit, as Python does, but leave the modules as they are: to take torch
+    apart takes longer than most programs of the tests."""
+    if not isinstance(code, (int, type(None))):
+        sys.exit(code)  # prints it
+    threading._shutdown()  # waits for threads
+    atexit._run_exitfuncs()
+    gc.collect()  # files are closed
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit((code or 0) & 0xFF)
+
+
 if __name__ == "__main__":
     sys.path[0] = os.getcwd()  # the checkout
     for module in MODULES:
         with contextlib.suppress(ModuleNotFoundError):  # of an extra that is not installed
             importlib.import_module(module)
     gc.freeze()
-    run(serve())
+    try:
+        run(serve())
+    except SystemExit as ending:
+        end(ending.code)
+    end(0)
