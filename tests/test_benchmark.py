@@ -18,7 +18,8 @@ from benchmarks.training import as_arguments, estimate, first_pass, progress
 from benchmarks.unprotected import unprotected
 from configs.go2_flat import Go2Flat
 from rsl_rl.acceleration.products import library
-from rsl_rl.cli.command_line import _expand, _parse_config
+from rsl_rl.cli.command_line import _expand
+from rsl_rl.cli.config_flags import parse_config
 from rsl_rl.cli.train import Flags
 from rsl_rl.modules import ActorCritic
 from rsl_rl.runners import OnPolicyRunner
@@ -182,11 +183,11 @@ def test_settings_that_are_on_or_off_are_flags():
 
 def test_the_trainings_of_the_gpu_benchmark_are_understood():
     """On a GPU too, which is not there to try: parse() would refuse it, so its parts are called."""
-    cfg = gpu.Gpu(device="cuda:0", train_envs=64, train_iterations=7)
-    arguments = as_arguments(gpu._training_flags(cfg))
-    parsed = _parse_config(Flags, Go2Flat(), [_expand(word, set()) for word in arguments])
-    assert parsed.cfg.acceleration.cuda_graphs and parsed.cfg.rl_device == parsed.cfg.sim_device == "cuda:0"
-    assert parsed.cfg.env.sim.backend == "mujoco_warp" and parsed.cfg.env.num_envs == 64
+    benchmark = gpu.Gpu(device="cuda:0", train_envs=64, train_iterations=7)
+    arguments = as_arguments(gpu._training_flags(benchmark))
+    _, cfg = parse_config(Flags, Go2Flat(), [_expand(word, set()) for word in arguments])
+    assert cfg.acceleration.cuda_graphs and cfg.rl_device == cfg.sim_device == "cuda:0"
+    assert cfg.env.sim.backend == "mujoco_warp" and cfg.env.num_envs == 64
 
 
 @pytest.mark.slow
@@ -390,7 +391,8 @@ def test_a_missing_matplotlib_shows_before_anything_is_measured(run_script, tmp_
         "raise ModuleNotFoundError('No module named matplotlib', name='matplotlib')"
     )
     arguments = ("learner", "--num_envs", "8", "--plot", str(tmp_path / "growth.png"))
-    done = run_script("scripts/benchmark.py", *arguments, PYTHONPATH=str(tmp_path))
+    new_process = ("-X", "utf8")  # which has not imported matplotlib
+    done = run_script(*new_process, "scripts/benchmark.py", *arguments, PYTHONPATH=str(tmp_path))
     assert done.returncode == 2 and done.stdout == "" and not (tmp_path / "growth.png").exists()
     assert "matplotlib" in done.stderr and "install it" in done.stderr and len(done.stderr.strip().splitlines()) == 1
 

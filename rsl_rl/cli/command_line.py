@@ -13,11 +13,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Literal, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
 
-import tyro
-
-from rsl_rl.cli.errors import Ended, FlagParser, one_line_errors, print_line, usage_errors
+from rsl_rl.cli.config_flags import SHORTCUTS, parse_config
+from rsl_rl.cli.errors import Ended, FlagParser, print_line, usage_errors
 from rsl_rl.cli.experiments import Experiments, default_log_root
-from rsl_rl.cli.flag_help import explain_unknown_flag, print_help, unnamed_fields
+from rsl_rl.cli.flag_help import print_help
 from rsl_rl.config import aliases
 from rsl_rl.config.experiment import TrainConfig
 from rsl_rl.config.identified import with_identified_files
@@ -27,21 +26,6 @@ from rsl_rl.utils.registry import suggest
 
 if TYPE_CHECKING:
     from rsl_rl.sim.base import Backend
-
-SHORTCUTS = {
-    "num_envs": "env.num_envs",
-    "sim": "env.sim.backend",
-    "max_iterations": "runner.max_iterations",
-    "max_time": "runner.max_time",
-    "experiment_name": "runner.experiment_name",
-    "run_name": "runner.run_name",
-    "save_interval": "runner.save_interval",
-    "evaluate_interval": "progress.evaluate_interval",
-    "until_gate": "progress.until_gate",
-    "video_interval": "progress.video_interval",
-    "logger": "runner.logger",
-}
-"""Short names of flags, and the config field of each."""
 
 IDENTIFIED = "env.identified"
 """Flag of files that `rsl-rl identify` has written. It is no field: the config has what follows from the files."""
@@ -113,14 +97,13 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
         if early.sim_backend and not hasattr(cfg.env, "sim"):
             raise ValueError(f"--sim: the task '{cfg.task}' has no physics to choose")
         cfg = dataclasses.replace(cfg, env=with_identified_files(cfg.env, files))
-        parsed = _parse_config(flags, cfg, _with_current_fields(argv, cfg))
+        given, cfg = parse_config(flags, cfg, _with_current_fields(argv, cfg))
         for name, hint in declared_types(flags).items():
-            convert(hint, getattr(parsed.flags, name), f"--{name}")
-        cfg = resolve_auto(parsed.cfg)
+            convert(hint, getattr(given, name), f"--{name}")
+        cfg = resolve_auto(cfg)
         if unavailable:
             print_line(f"note: the run used {unavailable}, which is not available here; using {chosen_backend(cfg)}")
         if "resume" in own:
-            given = parsed.flags
             if not given.resume and ((given.load_run, given.checkpoint) != ("-1", -1) or given.fresh_episodes):
                 raise ValueError(
                     "--load_run, --checkpoint and --fresh_episodes need --resume; add it, or leave them out"
@@ -132,7 +115,7 @@ def parse(flags: Type, description: str, from_run: bool, argv: Sequence[str]) ->
                 "acceleration.cuda_graphs=True needs a GPU and rl_device is the CPU; add --rl_device cuda, or "
                 "--acceleration.no_cuda_graphs"
             )
-    return Arguments(parsed.flags, cfg, run, log_root, tuple(words))
+    return Arguments(given, cfg, run, log_root, tuple(words))
 
 
 def reject_changed_flags(flags: Any, mode: str, *names: str) -> None:
@@ -227,16 +210,6 @@ def _read_run(
         return run, from_dict(type(cfg), values)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-def _parse_config(flags: Type, cfg: Any, argv: Sequence[str]) -> Any:
-    fields = unnamed_fields(flags, cfg)
-    try:
-        with one_line_errors():
-            return tyro.cli(dataclasses.make_dataclass("Arguments", fields), args=argv, use_underscores=True)
-    except ValueError as error:
-        is_unknown = str(error).startswith("Unrecognized options")
-        raise ValueError((is_unknown and explain_unknown_flag(argv, flags, cfg, SHORTCUTS)) or str(error)) from None
 
 
 def set_omp_spincount() -> None:

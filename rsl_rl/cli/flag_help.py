@@ -59,9 +59,9 @@ def print_help(flags: Type, cfg: Any, shortcuts: Mapping[str, str], description:
         if value_at(cfg, section) is None:
             known = ", ".join((*sections, ALL))
             raise ValueError(f"--help {section}: no section of flags; known: {known}.{suggest(section, sections)}")
-        _print_flags([_flag_field("section", cfg, section, name=section)], f"Flags of {section}.")
+        _print_flags([flag_field("section", cfg, section, name=section)], f"Flags of {section}.")
     else:
-        own = [_flag_field(field.name, flags(), field.name) for field in dataclasses.fields(flags)]
+        own = [flag_field(field.name, flags(), field.name) for field in dataclasses.fields(flags)]
         _print_flags(_usual_flags(own, cfg, shortcuts), description)
         width = max(map(len, sections)) + 2
         print("\nEvery setting of the config is a flag. `--help SECTION` prints the flags of a section, for example")
@@ -84,10 +84,10 @@ def _usual_flags(
     paths = {**shortcuts, **{name: name for name in settings}}
     taken = {name for name, *_ in own}
     found = {name: path for name, path in paths.items() if name not in taken and value_at(cfg, path) is not None}
-    return [_flag_field("task", cfg, "task"), *own, *(_flag_field(name, cfg, path) for name, path in found.items())]
+    return [flag_field("task", cfg, "task"), *own, *(flag_field(name, cfg, path) for name, path in found.items())]
 
 
-def _flag_field(field: str, cfg: Any, path: str, name: Optional[str] = None) -> Tuple[str, Any, Any]:
+def flag_field(field: str, cfg: Any, path: str, name: Optional[str] = None) -> Tuple[str, Any, Any]:
     """Return a field of a dataclass that tyro parses as the setting at a dotted path of a config."""
     section, _, last = path.rpartition(".")
     owner, value = value_at(cfg, section), value_at(cfg, path)

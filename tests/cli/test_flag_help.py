@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from configs.go2_flat import Go2Flat
 from configs.toy import Toy
-from rsl_rl.cli.command_line import SHORTCUTS
+from rsl_rl.cli.config_flags import SHORTCUTS
 from rsl_rl.cli.evaluate import Flags as EvaluateFlags
 from rsl_rl.cli.flag_help import explain_unknown_flag, print_help, sections_of, setting_names, similar_names
 from rsl_rl.cli.train import Flags

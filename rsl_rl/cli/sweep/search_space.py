@@ -7,7 +7,7 @@ import shlex
 from dataclasses import fields, is_dataclass
 from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
-from rsl_rl.cli.command_line import SHORTCUTS
+from rsl_rl.cli.config_flags import SHORTCUTS
 from rsl_rl.cli.errors import print_line
 from rsl_rl.config import aliases
 from rsl_rl.utils.registry import suggest
