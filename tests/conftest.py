@@ -37,7 +37,7 @@ settings.load_profile("shared machine")
 
 
 def pytest_collection_finish(session) -> None:
-    """Leave what is imported out of each search for garbage, which takes a tenth of the time of the tests."""
+    """Leave what is imported out of each search for garbage."""
     gc.freeze()
 
 

@@ -32,6 +32,8 @@ def test_settings_of_their_own_value_are_those_of_the_whole_parser():
         "--env.commands.slow_fraction=0.5 --env.commands.lin_vel_x -2 0.5 --env.commands.lin_vel_y -.5 .5",
         "--acceleration.cuda_graphs --env.gate.fall_rate 0.5",
         "--algorithm.num_mini_batches 2 --algorithm.num_mini_batches 3",
+        "--env.rewards.terms.foot_timing.params.offsets 0 0.5 0.25 0",
+        "--env.rewards.terms.collision.params.collision_links a b",
     ],
 )
 def test_settings_are_those_of_the_whole_parser(words, monkeypatch):
@@ -45,13 +47,13 @@ def test_settings_are_those_of_the_whole_parser(words, monkeypatch):
     "words",
     [
         "--no_deterministic --env.num_envs 7",
-        "--algorithm.final_desired_kl 0.5",
-        "--env.rewards.terms.foot_timing.params.offsets 0 0.5 0.25 0",
         "--no_resume --env.num_envs 7",
     ],
 )
-def test_other_words_are_for_the_whole_parser(words):
-    assert parse_config(Flags, Go2Flat(), words.split()) == parse_whole(Flags, Go2Flat(), words.split())
+def test_switches_to_turn_off_are_for_the_whole_parser(words, monkeypatch):
+    whole = parse_whole(Flags, Go2Flat(), words.split())
+    monkeypatch.setattr(config_flags, "parse_settings", None)
+    assert parse_config(Flags, Go2Flat(), words.split()) == whole
 
 
 @pytest.mark.parametrize(
