@@ -20,7 +20,16 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rsl_rl.utils.height_field import HeightField
 from rsl_rl.utils.mujoco_model import file_to_draw, load_model
-from rsl_rl.viz.scene import add_axes, add_dots, add_pose, ghost_of, height_to_look_at, places_of, scale_of
+from rsl_rl.viz.scene import (
+    add_axes,
+    add_dots,
+    add_pose,
+    draw_faster,
+    ghost_of,
+    height_to_look_at,
+    places_of,
+    scale_of,
+)
 
 
 def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
@@ -68,7 +77,7 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
         camera.distance, camera.elevation = 1.5 * camera.distance, -30.0
     else:
         model.vis.map.shadowclip *= 2  # beyond it, the floor has black dots; 5 gives striped trunks
-        model.vis.quality.shadowsize = min(model.vis.quality.shadowsize, 2048)  # 4096 is slow on a CPU
+        draw_faster(model, float(np.abs(poses[..., :2] + offsets).max(initial=0.0)))
     width, height = (int(x) for x in recorded["size"])
     text = min(18, height // 20)  # height of the caption [pixels]
     font, look_at = ImageFont.load_default(size=text), height_to_look_at(model)

@@ -62,6 +62,21 @@ def add_pose(scene: mujoco.MjvScene, model: Any, data: Any, qpos: np.ndarray) ->
     mujoco.mjv_addGeoms(model, data, option, perturb, mujoco.mjtCatBit.mjCAT_DYNAMIC.value, scene)
 
 
+def draw_faster(model: Any, reach: float) -> None:
+    """Change how a ``mujoco.MjModel`` is drawn, so that OpenGL on a CPU takes about half the time; the change is hard
+    to see.
+
+    An infinite plane becomes a square that reaches the horizon of cameras up to ``reach`` [m] from the origin, along x
+    and y; spheres and capsules have fewer faces, and shadows a map of at most 2048 x 2048.
+    """
+    endless = (model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE) & (model.geom_size[:, :2] == 0).all(axis=1)
+    half = model.vis.map.zfar * model.stat.extent + reach
+    model.geom_size[endless] = half  # the third size, the distance of grid lines, costs time when it is small
+    quality = model.vis.quality
+    quality.shadowsize = min(quality.shadowsize, 2048)
+    quality.numslices, quality.numstacks, quality.numquads = 20, 12, 2
+
+
 def scale_of(model: Any) -> float:
     """Return how many times the size of a Go2 a ``mujoco.MjModel`` has, by the extent of its <statistic>."""
     return float(model.stat.extent) / _EXTENT

@@ -47,6 +47,25 @@ def test_a_film_has_its_frames_and_shows_the_robot(tmp_path, monkeypatch):
     assert centre.std() > 20  # a robot is there, not an empty floor
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_robot_far_from_the_origin_stands_on_the_same_floor(tmp_path, monkeypatch):
+    if not has_gl():
+        pytest.skip("no OpenGL driver: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri")
+    import imageio
+
+    monkeypatch.delenv("DISPLAY", raising=False)
+    means = []
+    for distance in (0.0, 400.0):  # a walk of minutes; 400 m are a multiple of the pattern of the floor
+        poses = np.tile(POSE, (1, 1, 1))
+        poses[..., 0] += distance
+        path = write_video(tmp_path / "film.mp4", VideoClip(GO2.model_path, poses, ["x"], 10), size=(320, 240))
+        with imageio.get_reader(path) as clip:
+            means.append(
+                np.asarray(clip.get_data(0)).astype(float)[60:200].mean(axis=(0, 1))
+            )  # without sky and caption
+    assert means[1] == pytest.approx(means[0], abs=3.0)  # of 255; without a floor it is brighter by more than 10
+
+
 def test_a_missing_driver_is_one_line_that_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "glx_that_nobody_has")
     with pytest.raises(VideoError, match=r"^no video: .*apt-get install libegl1") as caught:
