@@ -54,7 +54,7 @@ class Go2RoughTeacher(Go2Rough):
 
     task: str = "go2_rough_teacher"
     env: LeggedRobotConfig = field(default_factory=teacher_task)
-    runner: RunnerConfig = replace(Go2Rough.runner, experiment_name="go2_rough_teacher")
+    runner: RunnerConfig = replace(Go2Rough.runner, max_iterations=900, experiment_name="go2_rough_teacher")
 
 
 @dataclass(frozen=True)
@@ -73,4 +73,4 @@ class Go2RoughStudent(TrainConfig):
     algorithm: DistillationConfig = DistillationConfig(
         teacher=Go2Rough.policy, teacher_groups=("teacher",), teacher_share=0.5, teacher_updates=20, ema_decay=0.9
     )
-    runner: RunnerConfig = RunnerConfig(max_iterations=300, save_interval=50, experiment_name="go2_rough_student")
+    runner: RunnerConfig = RunnerConfig(max_iterations=500, save_interval=50, experiment_name="go2_rough_student")
