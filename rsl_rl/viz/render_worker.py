@@ -77,7 +77,8 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
         camera.distance, camera.elevation = 1.5 * camera.distance, -30.0
     else:
         model.vis.map.shadowclip *= 2  # beyond it, the floor has black dots; 5 gives striped trunks
-        draw_faster(model, float(np.abs(poses[..., :2] + offsets).max(initial=0.0)))
+        places = np.nan_to_num(np.abs(poses[..., :2] + offsets), posinf=0.0)
+        draw_faster(model, float(places.max(initial=0.0)) + camera.distance)
     width, height = (int(x) for x in recorded["size"])
     text = min(18, height // 20)  # height of the caption [pixels]
     font, look_at = ImageFont.load_default(size=text), height_to_look_at(model)
