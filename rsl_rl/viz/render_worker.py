@@ -45,6 +45,7 @@ def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
         format="FFMPEG",
         fps=float(recorded["fps"]),
         macro_block_size=8,  # type: ignore[arg-type]  # a name is as good as a plugin
+        output_params=["-preset", "veryfast"],  # half the time, and no larger files
     ) as video:
         for i, image in enumerate(frames(recorded, parent)):
             video.append_data(np.asarray(image))

@@ -134,7 +134,7 @@ class Renderer:
 
 
 def write_video(
-    path: Path, clip: VideoClip, size: Tuple[int, int] = (960, 540), renderer: Optional[Renderer] = None
+    path: Path, clip: VideoClip, size: Tuple[int, int] = (960, 544), renderer: Optional[Renderer] = None
 ) -> Path:
     """Write a clip as mp4, and a contact sheet of six frames as ``<name>_frames.png``; no partial file is left."""
     renderer = renderer or Renderer()
