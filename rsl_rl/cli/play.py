@@ -143,7 +143,7 @@ def film_policy(file: "PolicyFile", args: Arguments) -> int:
     with usage_errors():
         from rsl_rl.evaluation.command_script import read_commands
         from rsl_rl.evaluation.conditions import on_terrain
-        from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
+        from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, start_video, write_playback
         from rsl_rl.utils.files import require_writable
 
         script, seconds, num_envs = length_of(flags, read_commands)
@@ -156,8 +156,8 @@ def film_policy(file: "PolicyFile", args: Arguments) -> int:
     if note:
         print(note)
     recording = run_playback(env, file.acting, seconds, script)
-    with usage_errors():
-        for line in write_playback(recording, env, folder, flags.video, flags.plot):
+    with usage_errors(), start_video(recording, env, folder, flags.video) as video:
+        for line in write_playback(recording, env, folder, video, flags.plot):
             print(line)
     return 0
 
@@ -212,7 +212,7 @@ def play(args: Arguments) -> int:
         from rsl_rl.config.task import LeggedRobotConfig
         from rsl_rl.evaluation.command_script import read_commands
         from rsl_rl.evaluation.conditions import on_terrain
-        from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, write_playback
+        from rsl_rl.evaluation.playback import check_command, for_playback, run_playback, start_video, write_playback
         from rsl_rl.runners.loading import load_policy
         from rsl_rl.utils.files import require_writable
         from rsl_rl.utils.seeding import require_device
@@ -240,14 +240,17 @@ def play(args: Arguments) -> int:
     print(f"playing {loaded.checkpoint}")
     if note:
         print(note)
+    if has_robot and not flags.page:
+        recording = run_playback(env, loaded.policy, seconds, script)
+        with start_video(recording, env, folder, flags.video) as video:
+            equal = export(loaded, cfg, folder, flags.export)
+            for line in write_playback(recording, env, folder, video, flags.plot):
+                print(line)
+        return 0 if equal else 1
     equal = export(loaded, cfg, folder, flags.export)
     if flags.page:
         with usage_errors():
             print(write_page_of(loaded, env, args, folder / "policy.onnx"))
-    elif has_robot:
-        recording = run_playback(env, loaded.policy, seconds, script)
-        for line in write_playback(recording, env, folder, flags.video, flags.plot):
-            print(line)
     return 0 if equal else 1
 
 

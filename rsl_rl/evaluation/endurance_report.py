@@ -19,6 +19,9 @@ from rsl_rl.viz.video import VideoClip, VideoError, write_video
 CLIPS = 3
 """Failures of which the report has a clip."""
 
+CLIP_SIZE = (640, 368)
+"""Width and height of a clip [pixels]."""
+
 NOTE = (
     "A failure is a fall, a freeze or a command that is not followed. Freeze: slower than 0.1 m/s in four fifths of "
     "the time from 1.25 s after a command of more than 0.3 m/s on. Not followed: errors above 0.3 m/s or 0.4 rad/s for "
@@ -81,7 +84,7 @@ def _clips(failures: Sequence[Failure], result: EvalResult) -> Iterator[str]:
         except VideoError as error:
             yield f'<p class="note">No clips of failures: {html_text(str(error))}</p>'
             return
-        video = f'<video controls muted loop width="640" src="{address}"></video>'
+        video = f'<video controls muted loop width="{CLIP_SIZE[0]}" src="{address}"></video>'
         yield f"<figure>{video}<figcaption>{html_text(title)}</figcaption></figure>"
 
 
@@ -99,5 +102,5 @@ def _film(failure: Failure, result: EvalResult) -> bytes:
     model_path = ROBOTS.load(result.env_cfg.robot).model_path
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "failure.mp4"
-        write_video(path, VideoClip(model_path, poses, captions, 1 / (stride * control_dt)))
+        write_video(path, VideoClip(model_path, poses, captions, 1 / (stride * control_dt)), size=CLIP_SIZE)
         return path.read_bytes()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -20,7 +22,7 @@ from rsl_rl.tasks.legged_robot import LeggedRobot
 from rsl_rl.tasks.robot_state import RobotState
 from rsl_rl.utils.files import make_folder
 from rsl_rl.utils.tensors import heading
-from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, write_video
+from rsl_rl.viz.video import VideoClip, VideoError, contact_sheet_path, video_in_background
 
 _FRAME_RATE = 25.0  # of the video [1/s]
 
@@ -99,19 +101,32 @@ def describe_robots(recording: Mapping[str, Tensor], control_dt: float) -> Itera
         yield f"robot {robot}: {fate}; mean errors {lin:.2f} m/s and {yaw:.2f} rad/s"
 
 
+@contextmanager
+def start_video(
+    recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, wanted: bool
+) -> Iterator[Optional[Future[Path]]]:
+    """Write the video of a recording, play.mp4, while the body runs, see :func:`video_in_background`; None if it is not
+    wanted."""
+    if not wanted:
+        yield None
+        return
+    make_folder(folder)
+    with video_in_background(folder / "play.mp4", make_clip(recording, env)) as video:
+        yield video
+
+
 def write_playback(
-    recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: bool, plot: bool
+    recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, video: Optional[Future[Path]], plot: bool
 ) -> Iterator[str]:
-    """Write plots and a video, if asked for; yield a line for each robot, and for each file that is written or cannot
-    be written."""
+    """Write plots, if asked for, and wait for the video of :func:`start_video`; yield a line for each robot, and for
+    each file that is written or cannot be written."""
     make_folder(folder)
     yield from describe_robots(recording, env.cfg.sim.control_dt)
     if plot:
         yield from _write_plots(recording, env, folder)
-    if video:
-        path = folder / "play.mp4"
+    if video is not None:
         try:
-            write_video(path, make_clip(recording, env))
+            path = video.result()
             yield f"video: {path} (contact sheet: {contact_sheet_path(path)})"
         except VideoError as error:
             yield str(error)

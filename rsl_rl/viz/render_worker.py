@@ -31,6 +31,9 @@ from rsl_rl.viz.scene import (
     scale_of,
 )
 
+_MARGIN = 12
+"""Distance of captions from the left and right edge [pixels]."""
+
 
 def render_video(recorded: Any, path: Path, parent: Optional[int]) -> None:
     """Write poses [frames, robots, nq] as a video and a contact sheet."""
@@ -81,7 +84,7 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
         places = np.nan_to_num(np.abs(poses[..., :2] + offsets), posinf=0.0)
         draw_faster(model, float(places.max(initial=0.0)) + camera.distance)
     width, height = (int(x) for x in recorded["size"])
-    text = min(18, height // 20)  # height of the caption [pixels]
+    text = caption_height(recorded["captions"], width, height)
     font, look_at = ImageFont.load_default(size=text), height_to_look_at(model)
     with mujoco.Renderer(model, height, width) as renderer:
         for i, (pose, caption) in enumerate(zip(poses, recorded["captions"])):
@@ -104,8 +107,19 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
                 add_pose(renderer.scene, ghost, ghost_data, np.concatenate([q[:2] + offset, q[2:]]))
             image = Image.fromarray(renderer.render())
             ImageDraw.Draw(image, "RGBA").rectangle((0, height - text - 14, width, height), fill=(255, 255, 255, 190))
-            ImageDraw.Draw(image).text((12, height - text - 9), str(caption), fill=(20, 20, 20), font=font)
+            ImageDraw.Draw(image).text((_MARGIN, height - text - 9), str(caption), fill=(20, 20, 20), font=font)
             yield image
+
+
+def caption_height(captions: Sequence[str], width: int, height: int) -> int:
+    """Return the height of text [pixels] with which each caption fits into pictures of a width and height, from 8 to
+    18."""
+    room, captions = width - 2 * _MARGIN, [str(caption) for caption in captions]
+    for size in range(min(18, height // 20), 8, -1):
+        font = ImageFont.load_default(size=size)
+        if all(font.getlength(caption) <= room for caption in captions):
+            return size
+    return 8
 
 
 def ground_of(recorded: Any) -> Optional[HeightField]:

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -145,6 +147,20 @@ def write_video(
         for made in (result, contact_sheet_path(result)):
             os.replace(made, path.parent / made.name)
     return path
+
+
+@contextmanager
+def video_in_background(path: Path, clip: VideoClip) -> Iterator[Future[Path]]:
+    """Write a clip as :func:`write_video` does, while the body runs; ``result()`` of the future waits for the video.
+
+    At the end of the body, a video that is not finished is discarded.
+    """
+    renderer = Renderer()
+    with ThreadPoolExecutor(1, "video") as thread:
+        try:
+            yield thread.submit(write_video, path, clip, renderer=renderer)
+        finally:
+            renderer.stop()
 
 
 def write_film(path: Path, clip: VideoClip, size: Tuple[int, int]) -> None:

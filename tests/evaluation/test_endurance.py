@@ -285,7 +285,7 @@ def test_tables_of_endurance_name_hours_failures_and_dead_zones():
 def test_report_of_endurance_has_a_clip_of_each_failure_or_says_why_not(monkeypatch):
     drawn = []
 
-    def write(path, clip):
+    def write(path, clip, size):
         drawn.append(clip)
         path.write_bytes(b"film")
 
@@ -295,7 +295,7 @@ def test_report_of_endurance_has_a_clip_of_each_failure_or_says_why_not(monkeypa
     assert "fall after a command of the kind stop, at 7.2 s" in page and "<b>" not in page
     assert drawn[0].captions[0].startswith("0.1 s before    commanded +1.00 +1.00 m/s")
 
-    def refuse(path, clip):
+    def refuse(path, clip, size):
         raise VideoError("no driver; install one")
 
     monkeypatch.setattr(endurance_report, "write_video", refuse)

@@ -165,10 +165,10 @@ def test_the_end_of_an_episode_is_marked(recorded, figures, tmp_path):
 
 def test_pictures_are_written_or_left_out(recorded, tmp_path):
     env, recording = recorded
-    assert list(write_playback(recording, env, tmp_path, video=False, plot=False))[2:] == [] and not list(
+    assert list(write_playback(recording, env, tmp_path, video=None, plot=False))[2:] == [] and not list(
         tmp_path.iterdir()
     )
-    lines = list(write_playback(recording, env, tmp_path, video=False, plot=True))
+    lines = list(write_playback(recording, env, tmp_path, video=None, plot=True))
     assert len(lines) == 2 + 2  # robots and files
     assert all((tmp_path / name).stat().st_size > 10_000 for name in ("play.png", "play_joints.png"))
 
@@ -177,7 +177,7 @@ def test_without_matplotlib_one_line_says_what_to_install(recorded, tmp_path, mo
     env, recording = recorded
     monkeypatch.delitem(sys.modules, "rsl_rl.evaluation.plots")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    *_, line = write_playback(recording, env, tmp_path, video=False, plot=True)
+    *_, line = write_playback(recording, env, tmp_path, video=None, plot=True)
     assert line.startswith("no plots: ") and "pip install 'rsl-rl-lib[sim]'" in line and "\n" not in line
 
 

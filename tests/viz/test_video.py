@@ -1,13 +1,22 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 from rsl_rl.robots.go2 import GO2
 from rsl_rl.viz import video
-from rsl_rl.viz.video import Picture, Renderer, VideoClip, VideoError, write_pictures, write_video
+from rsl_rl.viz.video import (
+    Picture,
+    Renderer,
+    VideoClip,
+    VideoError,
+    video_in_background,
+    write_pictures,
+    write_video,
+)
 
 POSE = np.array([0, 0, 0.3, 1, 0, 0, 0, *GO2.default_joint_pos])
 
@@ -121,6 +130,53 @@ def test_a_driver_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(VideoError, match="the renderer had not finished after 0 s"):
         write_video(tmp_path / "film.mp4", still())
+
+
+def test_a_video_in_the_background_is_there_after_its_result(tmp_path):
+    if not has_gl():
+        pytest.skip("no OpenGL driver: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri")
+    with video_in_background(tmp_path / "film.mp4", still()) as made:
+        assert made.result() == tmp_path / "film.mp4"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["film.mp4", "film_frames.png"]
+
+
+def test_an_error_of_a_video_in_the_background_is_raised_by_its_result(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "glx_that_nobody_has")
+    with video_in_background(tmp_path / "film.mp4", still()) as made, pytest.raises(VideoError, match="apt-get"):
+        made.result()
+
+
+def test_an_interrupt_ends_a_video_in_the_background(tmp_path, monkeypatch):
+    """The renderer is killed, no file is left, and the interrupt is not held up until the video is finished."""
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    pid = tmp_path / "pid"
+    (tmp_path / "imageio_ffmpeg.py").write_text(
+        f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    folder = tmp_path / "films"
+    folder.mkdir()
+    with pytest.raises(KeyboardInterrupt), video_in_background(folder / "film.mp4", still()):
+        while not (pid.is_file() and pid.read_text()):
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+    assert not list(folder.iterdir())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+@pytest.mark.parametrize("caption", ["", "robot 1: fall", "commanded vx +0.50 m/s    " * 6])
+@pytest.mark.parametrize("size", [(960, 544), (640, 368), (320, 240)])
+def test_captions_fit_into_their_pictures(caption, size):
+    from PIL import ImageFont
+
+    from rsl_rl.viz.render_worker import caption_height
+
+    height = caption_height(["x", caption], *size)
+    fits = ImageFont.load_default(size=height).getlength(caption) <= size[0] - 24
+    assert 8 <= height <= 18 and (fits or height == 8)
+    larger = ImageFont.load_default(size=height + 1).getlength(caption) > size[0] - 24
+    assert larger or height == min(18, size[1] // 20)  # not smaller than it has to be
 
 
 def test_a_renderer_without_its_parent_leaves(tmp_path):
