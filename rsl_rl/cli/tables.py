@@ -9,10 +9,12 @@ from rich.text import Text
 
 
 def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of texts, the first of which is the head, as a table; nothing in them is markup. A table that is wider
-    than the terminal has no lines between its columns."""
+    """Print rows of texts, the first of which is the head, as a table below the title, which may be empty; nothing in
+    them is markup. A table that is wider than the terminal has no lines between its columns."""
     console = Console()
-    table = _table(title, rows)
+    if title:
+        print(title)  # not broken into several lines, so that a path in it can be copied
+    table = _table(rows)
     if _width(console, table) > console.width:
         _narrow(table)
     console.print(table)
@@ -21,13 +23,13 @@ def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
 def fits_terminal(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether :func:`print_table` prints these rows without breaking a line."""
     console = Console()
-    table = _table("", rows)
+    table = _table(rows)
     _narrow(table)
     return _width(console, table) <= console.width
 
 
-def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(title=Text(title) if title else None)
+def _table(rows: Sequence[Sequence[str]]) -> Table:
+    table = Table()
     for i, head in enumerate(rows[0]):
         table.add_column(Text(head), justify="right" if i else "left", overflow="fold", no_wrap=not i)
     for row in rows[1:]:

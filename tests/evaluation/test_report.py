@@ -14,6 +14,7 @@ import torch
 import rsl_rl.evaluation
 from configs.go2_flat import Go2Flat
 from rsl_rl.cli.evaluate import as_json, print_gate_results, print_tables, report_path
+from rsl_rl.cli.tables import print_table
 from rsl_rl.evaluation import plots, report
 from rsl_rl.evaluation.evaluate import EvalResult, SeedResult
 from rsl_rl.evaluation.gait_metrics import AXES, CommandBin, GaitMetrics
@@ -112,6 +113,13 @@ def test_a_run_name_with_markup_of_any_kind_is_shown_as_it_is(capsys, monkeypatc
     out = capsys.readouterr().out
     assert all(name in out for name in names) and "/logs/run_[seed=3].pt" in out
     assert out.count("lin_vel_error") == 2  # one table of four, and one of one
+
+
+def test_title_of_a_table_is_not_broken(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    title = "/home/user/logs/go2_flat/2026-11-30_12-38-19/model_[200].pt: 128 robots, 20 s"
+    print_table(title, [["", "a"], ["row", "1"]])
+    assert capsys.readouterr().out.splitlines()[0] == title
 
 
 def test_comparison_that_is_wider_than_the_terminal_is_printed_in_several_tables(capsys, monkeypatch):
