@@ -104,7 +104,8 @@ def show(path: Path, given: Dict[str, Any]) -> int:
     draft = read_draft(path, given)
     if not draft.missing:
         draft.contract()  # what contradicts itself is an error
-    table = Table(title=Text(f"{path} ({draft.kind})"))
+    print(f"{path} ({draft.kind})")
+    table = Table()
     for head in ("field", "value", "from"):
         table.add_column(head, overflow="fold")
     for name in FIELDS:

@@ -240,17 +240,16 @@ def play(args: Arguments) -> int:
     print(f"playing {loaded.checkpoint}")
     if note:
         print(note)
-    if has_robot and not flags.page:
-        recording = run_playback(env, loaded.policy, seconds, script)
-        with start_video(recording, env, folder, flags.video) as video:
-            equal = export(loaded, cfg, folder, flags.export)
-            for line in write_playback(recording, env, folder, video, flags.plot):
-                print(line)
-        return 0 if equal else 1
-    equal = export(loaded, cfg, folder, flags.export)
-    if flags.page:
+    films = has_robot and not flags.page
+    recording = run_playback(env, loaded.policy, seconds, script) if films else {}
+    with start_video(recording, env, folder, films and flags.video) as video:
+        equal = export(loaded, cfg, folder, flags.export)
         with usage_errors():
-            print(write_page_of(loaded, env, args, folder / "policy.onnx"))
+            if flags.page:
+                print(write_page_of(loaded, env, args, folder / "policy.onnx"))
+            elif films:
+                for line in write_playback(recording, env, folder, video, flags.plot):
+                    print(line)
     return 0 if equal else 1
 
 

@@ -9,8 +9,11 @@ from rich.text import Text
 
 
 def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of texts, the first of which is the head, as a table below the title, which may be empty; nothing in
-    them is markup. A table that is wider than the terminal has no lines between its columns."""
+    """Print a title, if it is not empty, and rows of texts, the first of which is the head, as a table.
+
+    Nothing in them is markup. The title is one line. A table that is wider than the terminal has no lines between its
+    columns.
+    """
     console = Console()
     if title:
         print(title)  # not broken into several lines, so that a path in it can be copied

@@ -105,8 +105,10 @@ def describe_robots(recording: Mapping[str, Tensor], control_dt: float) -> Itera
 def start_video(
     recording: Mapping[str, Tensor], env: LeggedRobot, folder: Path, wanted: bool
 ) -> Iterator[Optional[Future[Path]]]:
-    """Write the video of a recording, play.mp4, while the body runs, see :func:`video_in_background`; None if it is not
-    wanted."""
+    """Write the video of a recording, play.mp4, while the body runs.
+
+    Yield the future of :func:`video_in_background`, or None if no video is wanted.
+    """
     if not wanted:
         yield None
         return

@@ -112,12 +112,11 @@ def frames(recorded: Any, parent: Optional[int]) -> Iterator[Image.Image]:
 
 
 def caption_height(captions: Sequence[str], width: int, height: int) -> int:
-    """Return the height of text [pixels] with which each caption fits into pictures of a width and height, from 8 to
-    18."""
-    room, captions = width - 2 * _MARGIN, [str(caption) for caption in captions]
+    """Return the largest height of text [pixels], at most 18, at which all captions fit into pictures of a width and
+    height; at least 8. It is one height for all frames, so that the text does not jump."""
     for size in range(min(18, height // 20), 8, -1):
         font = ImageFont.load_default(size=size)
-        if all(font.getlength(caption) <= room for caption in captions):
+        if all(font.getlength(str(caption)) <= width - 2 * _MARGIN for caption in captions):
             return size
     return 8
 

@@ -151,14 +151,15 @@ def write_video(
 
 @contextmanager
 def video_in_background(path: Path, clip: VideoClip) -> Iterator[Future[Path]]:
-    """Write a clip as :func:`write_video` does, while the body runs; ``result()`` of the future waits for the video.
+    """Write a clip as :func:`write_video` does, while the body runs.
 
-    At the end of the body, a video that is not finished is discarded.
+    The body has to call ``result()`` of the future, which waits for the video: at the end of the body, one that is not
+    finished is discarded.
     """
     renderer = Renderer()
-    with ThreadPoolExecutor(1, "video") as thread:
+    with ThreadPoolExecutor(1, "video") as executor:
         try:
-            yield thread.submit(write_video, path, clip, renderer=renderer)
+            yield executor.submit(write_video, path, clip, renderer=renderer)
         finally:
             renderer.stop()
 

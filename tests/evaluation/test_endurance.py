@@ -286,6 +286,7 @@ def test_report_of_endurance_has_a_clip_of_each_failure_or_says_why_not(monkeypa
     drawn = []
 
     def write(path, clip, size):
+        assert size == (640, 368)
         drawn.append(clip)
         path.write_bytes(b"film")
 

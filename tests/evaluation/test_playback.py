@@ -1,6 +1,7 @@
 """Recordings, the pictures of them, and how play.py reads a command."""
 
 import sys
+from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
@@ -20,8 +21,10 @@ from rsl_rl.evaluation.playback import (
     for_playback,
     make_clip,
     run_playback,
+    start_video,
     write_playback,
 )
+from rsl_rl.viz.video import VideoError
 
 
 class Nodding:
@@ -179,6 +182,21 @@ def test_without_matplotlib_one_line_says_what_to_install(recorded, tmp_path, mo
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     *_, line = write_playback(recording, env, tmp_path, video=None, plot=True)
     assert line.startswith("no plots: ") and "pip install 'rsl-rl-lib[sim]'" in line and "\n" not in line
+
+
+def test_last_line_of_a_playback_says_where_the_video_is_or_why_there_is_none(recorded, tmp_path):
+    env, recording = recorded
+    video = Future()
+    video.set_result(tmp_path / "play.mp4")
+    *_, line = write_playback(recording, env, tmp_path, video, plot=False)
+    assert line == f"video: {tmp_path / 'play.mp4'} (contact sheet: {tmp_path / 'play_frames.png'})"
+    video = Future()
+    video.set_exception(VideoError("no video: no driver"))
+    *_, line = write_playback(recording, env, tmp_path, video, plot=False)
+    assert line == "no video: no driver"
+    with start_video(recording, env, tmp_path / "new", wanted=False) as video:
+        assert video is None
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

@@ -156,10 +156,13 @@ def test_an_interrupt_ends_a_video_in_the_background(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     folder = tmp_path / "films"
     folder.mkdir()
-    with pytest.raises(KeyboardInterrupt), video_in_background(folder / "film.mp4", still()):
+    with pytest.raises(KeyboardInterrupt), video_in_background(folder / "film.mp4", still()) as made:
         while not (pid.is_file() and pid.read_text()):
+            assert not made.done(), made.exception()
             time.sleep(0.05)
+        assert not made.done()  # it is made while the body runs
         raise KeyboardInterrupt
+    assert made.exception() is not None and "had not finished" not in str(made.exception())  # killed before its timeout
     assert not list(folder.iterdir())
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
