@@ -7,6 +7,7 @@ episodes are measured instead.
 
 import json
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -380,7 +381,7 @@ def write_report(path: Path, task: str, conditions: str, eval_results: Sequence[
         f"{task}: evaluation",
         f"{conditions}.",
         eval_results,
-        [*tracking_html(eval_results), *endurance_html(eval_results)],
+        chain(tracking_html(eval_results), endurance_html(eval_results)),
     )
     try:
         atomic_write(path, page.encode())

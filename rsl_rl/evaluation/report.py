@@ -6,8 +6,9 @@ import base64
 import io
 import math
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Iterator, List, Sequence
+from typing import Any, Iterable, Iterator, List, Sequence
 
 import numpy as np
 
@@ -53,9 +54,12 @@ _CAUSES = {
 }
 
 
-def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult], more: Sequence[str] = ()) -> str:
+def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult], more: Iterable[str] = ()) -> str:
     """Return the page; tables have one column for each result, in the given order. ``more`` is HTML that goes before
-    the falls by cause."""
+    the falls by cause. Plots are drawn in another thread, while this one renders robots."""
+    with ThreadPoolExecutor(1, "plots") as executor:
+        plots = executor.submit(lambda: list(_plots(eval_results)))
+        frames, added = list(map(_frames, eval_results)), list(more)
     parts = [
         f"<h1>{html_text(title)}</h1>",
         "<h2>Gate</h2>",
@@ -65,15 +69,15 @@ def report_html(title: str, conditions: str, eval_results: Sequence[EvalResult],
             for one in eval_results
             for text in one.warnings
         ),
-        *map(_frames, eval_results),
+        *frames,
         "<h2>Numbers</h2>",
         f"<p>{html_text(conditions)} {_on_intervals(eval_results)}</p>",
         _numbers(eval_results),
-        *more,
+        *added,
         "<h2>Falls by cause</h2>",
         _falls(eval_results),
         *_tracking(eval_results),
-        *_plots(eval_results),
+        *plots.result(),
     ]
     return page_html(title, "\n".join(parts))
 

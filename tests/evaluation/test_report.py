@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 import uuid
 from dataclasses import replace
 
@@ -100,6 +101,34 @@ def test_a_report_of_two_says_who_passed_and_by_how_much():
     for name in GaitMetrics.NAMES:
         assert name in page and GaitMetrics.DESCRIPTIONS[name].split(",")[0] in page
     assert len(images(page)) == 8 and all(png.startswith(b"\x89PNG") and len(png) > 5000 for png in images(page))
+
+
+def test_plots_are_drawn_while_robots_are_rendered(monkeypatch):
+    drawing, rendering = threading.Event(), threading.Event()
+
+    def draw(eval_results):
+        drawing.set()
+        assert rendering.wait(30)
+        return iter(["<p>plots</p>"])
+
+    def render():
+        rendering.set()
+        assert drawing.wait(30)
+        yield "<p>added</p>"
+
+    monkeypatch.setattr(report, "_plots", draw)
+    page = report_html("go2", "", [eval_result("a", [0.1])], render())
+    assert page.index("Film of a") < page.index("<p>added</p>") < page.index("Falls by cause") < page.index("plots</p>")
+
+
+def test_an_error_while_plots_are_drawn_is_raised(monkeypatch):
+    def draw(eval_results):
+        yield "<p>one</p>"
+        raise KeyError("no figure")
+
+    monkeypatch.setattr(report, "_plots", draw)
+    with pytest.raises(KeyError, match="no figure"):
+        report_html("go2", "", [eval_result("a", [0.1])])
 
 
 def test_a_run_name_with_markup_of_any_kind_is_shown_as_it_is(capsys, monkeypatch):
