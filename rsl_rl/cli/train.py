@@ -33,7 +33,7 @@ from rsl_rl.viz.page import PageTraining
 
 if TYPE_CHECKING:
     from rsl_rl.distributed import Collective
-    from rsl_rl.evaluation.callbacks import VideoCallback
+    from rsl_rl.evaluation.callbacks import EvaluationTest, VideoCallback
     from rsl_rl.runners import OnPolicyRunner
     from rsl_rl.tasks.legged_robot import LeggedRobot
 
@@ -288,19 +288,18 @@ def resume_run(
     return runner, notes
 
 
-def build_callback_envs(cfg: Any) -> "Tuple[List[LeggedRobot], Optional[LeggedRobot]]":
-    """Return the environments of evaluations and that of videos, if asked for; errors occur before a run is created."""
-    from rsl_rl.evaluation.callbacks import build_evaluation_env, build_joystick_env, build_video_env
+def build_callback_envs(cfg: Any) -> "Tuple[List[EvaluationTest], Optional[LeggedRobot]]":
+    """Return the tests of evaluations and the environment of videos, if asked for; errors occur before a run is
+    created."""
+    from rsl_rl.evaluation.callbacks import build_tests, build_video_env
 
     progress, device, seed = cfg.progress, cfg.sim_device, cfg.seed
-    evaluation = [build_evaluation_env(cfg.env, progress, device, seed + 1000)] if progress.evaluate_interval else []
-    if evaluation and progress.joystick_hours:
-        evaluation.append(build_joystick_env(cfg.env, progress, device, seed + 1000))
-    return evaluation, build_video_env(cfg.env, progress, device, seed) if progress.video_interval else None
+    tests = build_tests(cfg.env, progress, device, seed + 1000) if progress.evaluate_interval else []
+    return tests, build_video_env(cfg.env, progress, device, seed) if progress.video_interval else None
 
 
 def attach_callbacks(
-    runner: "OnPolicyRunner", cfg: Any, evaluation_envs: "Sequence[LeggedRobot]", video_env: "Optional[LeggedRobot]"
+    runner: "OnPolicyRunner", cfg: Any, tests: "Sequence[EvaluationTest]", video_env: "Optional[LeggedRobot]"
 ) -> "Optional[VideoCallback]":
     """Add the callbacks to the runner; return that of videos."""
     from rsl_rl.evaluation.callbacks import EvaluationCallback, VideoCallback, describe_evaluation
@@ -309,7 +308,7 @@ def attach_callbacks(
     progress, last, policy = cfg.progress, cfg.runner.max_iterations, runner.get_inference_policy
     folder = runner.log_dir
     assert folder is not None  # the runner was given one
-    if progress.evaluate_interval:  # also on ranks without the environment
+    if progress.evaluate_interval:  # also on ranks without the tests
         iteration = runner.current_learning_iteration
         listeners = [
             lambda iteration, metrics: runner.print_line(describe_evaluation(iteration, metrics, cfg.env.gate)),
@@ -319,9 +318,7 @@ def attach_callbacks(
             stop = partial(runner.request_stop, GATE)
             streak = GateStreak(progress.until_gate, progress.gate_score, stop, folder, iteration)
             listeners.append(streak.note_evaluation)
-        runner.after_update.append(
-            EvaluationCallback(evaluation_envs, progress, last, policy, listeners, runner.collective)
-        )
+        runner.after_update.append(EvaluationCallback(tests, progress, last, policy, listeners, runner.collective))
     if video_env is None:
         return None
     videos = VideoCallback(video_env, progress, last, policy, folder / "videos", runner.print_line)

@@ -34,6 +34,9 @@ class ProgressConfig(Settings):
     """Length of an evaluation [s]."""
     evaluate_command_period: float = 10.0
     """Time after which the robots of an evaluation get new commands [s]."""
+    small_commands: bool = False
+    """Whether each of these evaluations tests small commands and stops, for the criteria dead_zone and stop_drift of
+    env.gate. With ``until_gate`` only where the evaluation has passed so far."""
     joystick_hours: float = 0.0
     """Robot-hours under a joystick in each of these evaluations, for the criteria failures_per_hour, freezes_per_hour
     and joystick_lin_vel_error of env.gate. 0: none. With ``until_gate`` only where the evaluation has passed so far."""

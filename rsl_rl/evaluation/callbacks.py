@@ -10,12 +10,18 @@ import contextlib
 import math
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Mapping, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
 from rsl_rl.config.experiment import ProgressConfig
 from rsl_rl.distributed import SINGLE_PROCESS, Collective
 from rsl_rl.evaluation.conditions import ActingPolicy, for_evaluation
-from rsl_rl.evaluation.endurance import for_endurance, measure_endurance, size_of
+from rsl_rl.evaluation.endurance import (
+    for_endurance,
+    for_small_commands,
+    measure_endurance,
+    measure_small_commands,
+    size_of,
+)
 from rsl_rl.evaluation.evaluate import evaluate
 from rsl_rl.evaluation.playback import for_playback, make_clip, run_playback
 from rsl_rl.tasks.legged_robot import LeggedRobot
@@ -25,8 +31,36 @@ CurrentPolicy = Callable[[], ActingPolicy]
 """A function that returns a copy of the current policy, with its own recurrent state."""
 
 
+class EvaluationTest(NamedTuple):
+    """One test of an evaluation."""
+
+    env: LeggedRobot
+    measure: Callable[[LeggedRobot, ActingPolicy], Dict[str, float]]
+    """Returns metrics of a policy in ``env``."""
+
+
+def build_tests(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> List[EvaluationTest]:
+    """Return the tests of an evaluation in their order; a task that cannot be evaluated is a ValueError."""
+    tests = [
+        EvaluationTest(
+            build_evaluation_env(env_cfg, cfg, device, seed),
+            lambda env, policy: evaluate(env, policy, cfg.evaluate_seconds),
+        )
+    ]
+    if cfg.small_commands:
+        with _errors_of("small_commands", cfg.small_commands):
+            env = for_small_commands(env_cfg).build(device, seed=seed)
+        tests.append(EvaluationTest(env, lambda env, policy: measure_small_commands(env, policy).metrics))
+    if cfg.joystick_hours:
+        num_envs, seconds = size_of(cfg.joystick_hours, env_cfg.sim.control_dt)
+        with _errors_of("joystick_hours", cfg.joystick_hours):
+            env = for_endurance(env_cfg, num_envs, seconds).build(device, seed=seed)
+        tests.append(EvaluationTest(env, lambda env, policy: measure_endurance(env, policy, seconds).metrics))
+    return tests
+
+
 def build_evaluation_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
-    """Return the environment of evaluations; a task that cannot be evaluated is a ValueError."""
+    """Return the environment of the first test; a task that cannot be evaluated is a ValueError."""
     with _errors_of("evaluate_interval", cfg.evaluate_interval):
         period = cfg.evaluate_command_period
         task = for_evaluation(env_cfg, cfg.evaluate_robots, cfg.evaluate_seconds, command_period=period)
@@ -35,13 +69,6 @@ def build_evaluation_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: i
             f"progress.evaluate_interval={cfg.evaluate_interval} needs limits in env.gate to find the best checkpoint, "
             "and env.gate is empty; set some limits, or leave out evaluate_interval"
         )
-    return task.build(device, seed=seed)
-
-
-def build_joystick_env(env_cfg: Any, cfg: ProgressConfig, device: str, seed: int) -> LeggedRobot:
-    """Return the environment of endurance tests; a task that cannot be evaluated is a ValueError."""
-    with _errors_of("joystick_hours", cfg.joystick_hours):
-        task = for_endurance(env_cfg, *size_of(cfg.joystick_hours, env_cfg.sim.control_dt))
     return task.build(device, seed=seed)
 
 
@@ -107,34 +134,32 @@ class _Periodic:
 
 
 class EvaluationCallback(_Periodic):
-    """Evaluate the current policy; pass the iteration and the metrics to each of ``listeners``.
+    """Evaluate the current policy by ``tests``; pass the iteration and the metrics to each of ``listeners``.
 
-    ``envs`` are the environment of evaluations and, with ``joystick_hours``, that of endurance tests. In a distributed
-    training rank 0 evaluates, and all ranks have the callback, the others without environments.
+    With ``until_gate``, an evaluation ends with the test by which it misses the gate. In a distributed training rank 0
+    evaluates, and all ranks have the callback, the others without tests.
     """
 
     def __init__(
         self,
-        envs: Sequence[LeggedRobot],
+        tests: Sequence[EvaluationTest],
         cfg: ProgressConfig,
         last: int,
         policy: CurrentPolicy,
         listeners: Sequence[Callable[[int, Mapping[str, float]], None]],
         collective: Collective = SINGLE_PROCESS,
     ):
-        super().__init__(envs, cfg.evaluate_interval, last, policy, cfg.evaluate_after)
-        self._cfg, self._listeners, self._collective = cfg, tuple(listeners), collective
+        super().__init__([test.env for test in tests], cfg.evaluate_interval, last, policy, cfg.evaluate_after)
+        self._tests, self._cfg, self._listeners, self._collective = tuple(tests), cfg, tuple(listeners), collective
 
     def _evaluate(self) -> Dict[str, float]:
-        env, *joystick = self._initial_envs()
-        cfg = self._cfg
-        metrics = evaluate(env, self._policy(), cfg.evaluate_seconds)
-        if cfg.until_gate and score(metrics, env.cfg.gate) > cfg.gate_score:
-            joystick = []  # this evaluation cannot pass
-        for other in joystick:
-            _, seconds = size_of(cfg.joystick_hours, other.cfg.sim.control_dt)
-            metrics.update(measure_endurance(other, self._policy(), seconds).metrics)
-        return {**metrics, "score": score(metrics, env.cfg.gate)}
+        metrics: Dict[str, float] = {}
+        for env, (_, measure) in zip(self._initial_envs(), self._tests):
+            gate = env.cfg.gate
+            if metrics and self._cfg.until_gate and score(metrics, gate) > self._cfg.gate_score:
+                break
+            metrics.update(measure(env, self._policy()))
+        return {**metrics, "score": score(metrics, gate)}
 
     def _run(self, iteration: int) -> Dict[str, float]:
         metrics = self._collective.call_on_first(self._evaluate)

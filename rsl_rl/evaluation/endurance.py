@@ -298,6 +298,11 @@ class SmallCommands:
     falls: int
     """Robots that fell; they do not count otherwise."""
 
+    @property
+    def metrics(self) -> Dict[str, float]:
+        """The last of JOYSTICK_METRICS."""
+        return {"dead_zone": max(self.dead_zone.values(), default=0.0), "stop_drift": self.stop_drift}
+
 
 def for_small_commands(cfg: LeggedRobotConfig) -> LeggedRobotConfig:
     """Return the task of :func:`measure_small_commands`: that of an evaluation, with the noise of the observations."""
@@ -377,8 +382,7 @@ class JoystickResult:
         return {
             **self.free.metrics,
             **failure_rates(self.free, self.pushed),
-            "dead_zone": max(self.small.dead_zone.values(), default=0.0),
-            "stop_drift": self.small.stop_drift,
+            **self.small.metrics,
         }
 
 

@@ -18,15 +18,17 @@ from configs import EXPERIMENTS
 from configs.go2_flat import Go2Flat
 from configs.toy import Toy
 from rsl_rl.config.experiment import ProgressConfig
+from rsl_rl.evaluation import endurance
 from rsl_rl.evaluation.callbacks import (
     EvaluationCallback,
     VideoCallback,
     build_evaluation_env,
-    build_joystick_env,
+    build_tests,
     build_video_env,
     score,
 )
 from rsl_rl.evaluation.conditions import for_evaluation
+from rsl_rl.evaluation.endurance import for_small_commands, measure_small_commands
 from rsl_rl.evaluation.evaluate import evaluate
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.runners.listeners import BestCheckpoint
@@ -76,10 +78,10 @@ class Watched:
         if checkpoint is not None:
             runner.load(folder / checkpoint)
         if progress.evaluate_interval:
-            judged = build_evaluation_env(cfg.env, progress, "cpu", 7)
+            tests = build_tests(cfg.env, progress, "cpu", 7)
             best = BestCheckpoint(folder, runner.current_learning_iteration, runner.save, runner.print_line)
             runner.after_update.append(
-                EvaluationCallback([judged], progress, last, runner.get_inference_policy, [best.save_if_better])
+                EvaluationCallback(tests, progress, last, runner.get_inference_policy, [best.save_if_better])
             )
         if progress.video_interval:
             filmed = build_video_env(cfg.env, progress, "cpu", 7)
@@ -150,26 +152,42 @@ def test_a_killed_training_that_goes_on_is_judged_as_if_never_stopped(tmp_path, 
 
 
 def test_each_evaluation_meets_the_same_robots_and_commands():
-    env = build_evaluation_env(Go2Flat().env, SHORT, "cpu", 7)
+    tests = build_tests(Go2Flat().env, SHORT, "cpu", 7)
     policies, offered = iter([Steady(0.1), Steady(-0.4), Steady(0.1)]), []
-    judge = EvaluationCallback([env], SHORT, 5, lambda: next(policies), [lambda *offer: offered.append(offer)])
+    judge = EvaluationCallback(tests, SHORT, 5, lambda: next(policies), [lambda *offer: offered.append(offer)])
     results = [judge(iteration) for iteration in range(1, 6)]
     assert results[0] == results[2] == {} and results[1] == results[4] != results[3]
     fresh = for_evaluation(Go2Flat().env, 8, 0.5).build(seed=7)
     expected = evaluate(fresh, Steady(0.1), 0.5)
-    assert results[1] == {f"evaluation/{k}": v for k, v in {**expected, "score": score(expected, env.cfg.gate)}.items()}
+    assert results[1] == {
+        f"evaluation/{k}": v for k, v in {**expected, "score": score(expected, Go2Flat().env.gate)}.items()
+    }
     assert [iteration for iteration, _ in offered] == [2, 4, 5]
     assert offered[0][1]["score"] == results[1]["evaluation/score"]
 
 
-@pytest.mark.parametrize(("until_gate", "is_driven"), [(0, True), (1, False)])
-def test_evaluation_that_has_missed_the_gate_tests_no_endurance_before_the_gate(until_gate, is_driven):
-    cfg = replace(SHORT, joystick_hours=0.001, until_gate=until_gate)
-    envs = build_evaluation_env(Go2Flat().env, cfg, "cpu", 7), build_joystick_env(Go2Flat().env, cfg, "cpu", 8)
+@pytest.mark.parametrize(
+    ("until_gate", "limit", "measured"),
+    [
+        (0, 1e-6, {"lin_vel_error", "dead_zone", "failures_per_hour"}),
+        (1, 1e-6, {"lin_vel_error"}),
+        (1, 1e6, {"lin_vel_error", "dead_zone"}),  # a policy that stands follows no small command
+    ],
+)
+def test_evaluation_before_the_gate_ends_with_the_test_that_misses_it(monkeypatch, until_gate, limit, measured):
+    for time_ in ("_WALKING", "_SETTLING", "_MEASURED"):
+        monkeypatch.setattr(endurance, time_, 0.1)
+    gate = {"lin_vel_error": limit, "dead_zone": 0.05, "failures_per_hour": 0.1}
+    task = replace(Go2Flat().env, gate=gate)
+    cfg = replace(SHORT, small_commands=True, joystick_hours=0.001, until_gate=until_gate)
     found = []
-    judge = EvaluationCallback(envs, cfg, 2, lambda: Steady(0.0), [lambda _, metrics: found.append(metrics)])
+    judge = EvaluationCallback(
+        build_tests(task, cfg, "cpu", 7), cfg, 2, lambda: Steady(0.0), [lambda _, metrics: found.append(metrics)]
+    )
     judge(2)
-    assert found[0]["score"] > 1 and ("failures_per_hour" in found[0]) == is_driven
+    assert set(gate).intersection(found[0]) == measured and found[0]["score"] > 1
+    alone = measure_small_commands(for_small_commands(task).build(seed=7), Steady(0.0)).metrics
+    assert found[0].items() >= alone.items() or "dead_zone" not in measured
 
 
 def test_the_score_is_the_worst_share_of_a_limit():
