@@ -64,7 +64,7 @@ class Go2FlatBlind(TrainConfig):
     algorithm: PPOConfig = PPOConfig(
         desired_kl=0.02, final_desired_kl=0.008, entropy_coef=0.003, final_entropy_coef=0.001
     )
-    runner: RunnerConfig = RunnerConfig(max_iterations=1600, save_interval=40, experiment_name="go2_flat_blind")
+    runner: RunnerConfig = RunnerConfig(max_iterations=2400, save_interval=60, experiment_name="go2_flat_blind")
 
 
 @dataclass(frozen=True)
