@@ -154,11 +154,11 @@ class EvaluationCallback(_Periodic):
 
     def _evaluate(self) -> Dict[str, float]:
         metrics: Dict[str, float] = {}
-        for env, (_, measure) in zip(self._initial_envs(), self._tests):
+        for env, test in zip(self._initial_envs(), self._tests):
             gate = env.cfg.gate
             if metrics and self._cfg.until_gate and score(metrics, gate) > self._cfg.gate_score:
                 break
-            metrics.update(measure(env, self._policy()))
+            metrics.update(test.measure(env, self._policy()))
         return {**metrics, "score": score(metrics, gate)}
 
     def _run(self, iteration: int) -> Dict[str, float]:
