@@ -304,7 +304,7 @@ def print_tables(eval_results: Sequence["EvalResult"], conditions: str) -> None:
         )
     for one in (one for one in eval_results if one.joystick):
         whose = f"{one.name}: " if len(eval_results) > 1 else ""
-        titles = ("endurance under a joystick", "smallest command that is followed [m/s, rad/s]")
+        titles = ("endurance under a joystick", "dead zone by direction [m/s, rad/s]")
         for title, cells in zip(titles, (failure_rows(one), small_command_rows(one))):
             print_table(whose + title, cells)
 

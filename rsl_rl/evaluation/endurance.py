@@ -286,9 +286,9 @@ class SmallCommands:
     """How a policy follows small commands, and whether it stands."""
 
     dead_zone: Dict[str, float]
-    """Smallest size of :data:`SIZES` from which on a direction is followed [m/s, rad/s]; infinite: not even the
-    largest. A command is followed if the mean velocity of its robots is at least half of it. Directions outside of the
-    ranges of the task are left out."""
+    """Size from which on commands are followed, by direction [m/s, rad/s]: see :func:`dead_zone`. A command is followed
+    if the mean velocity of its robots is at least half of it. Directions outside of the ranges of the task are left
+    out."""
     velocities: Dict[str, Tuple[float, ...]]
     """Mean velocity in each direction for each size [m/s, rad/s]."""
     stop_drift: float
@@ -349,13 +349,19 @@ def measure_small_commands(env: LeggedRobot, policy: ActingPolicy) -> SmallComma
 
 
 def dead_zone(velocities: Sequence[float]) -> float:
-    """Return the smallest size of :data:`SIZES` from which on each command is followed, for the velocity at each size;
-    infinite if the largest is not followed."""
-    smallest = math.inf
+    """Return the size from which on at least half of each command is followed, for the velocity at each of
+    :data:`SIZES`; infinite if the largest is not followed.
+
+    It is interpolated between the smallest size that is followed and the next smaller one, linearly in the difference
+    of the velocity and half of the command.
+    """
+    smallest, above = math.inf, math.nan
     for size, velocity in reversed(list(zip(SIZES, velocities))):
-        if not velocity >= 0.5 * size:
-            break
-        smallest = size
+        margin = velocity - 0.5 * size
+        if not margin >= 0:
+            share = margin / (margin - above)
+            return smallest if math.isnan(share) else size + share * (smallest - size)
+        smallest, above = size, margin
     return smallest
 
 

@@ -49,12 +49,12 @@ def failure_rows(result: EvalResult) -> List[List[str]]:
 
 
 def small_command_rows(result: EvalResult) -> List[List[str]]:
-    """Return the table of the smallest commands that are followed, the worst of all seeds: a head and one row."""
+    """Return the table of dead zones, the largest of all seeds: a head and one row."""
     small = [one.joystick.small for one in result.seed_results if one.joystick is not None]
     worst = [max(one.dead_zone[direction] for one in small) for direction in small[0].dead_zone]
     return [
         list(small[0].dead_zone),
-        [f"{size:g}" if size < math.inf else f"more than {max(SIZES):g}" for size in worst],
+        [f"{size:.3g}" if size < math.inf else f"more than {max(SIZES):g}" for size in worst],
     ]
 
 

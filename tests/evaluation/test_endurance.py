@@ -212,13 +212,16 @@ def test_endurance_task_keeps_the_noise_and_pushes_only_if_asked():
     assert pushed["push"] == PUSHES and pushed["model_parameters"].params["friction"] == (0.15, 0.15)
 
 
-def test_dead_zone_is_the_smallest_size_from_which_on_all_are_followed():
+def test_dead_zone_is_where_half_of_the_command_is_reached_between_the_tested_sizes():
     exact = list(SIZES)
     assert dead_zone(exact) == SIZES[0]
-    assert dead_zone([0.0, 0.0, *exact[2:]]) == SIZES[2]
-    assert dead_zone([exact[0], 0.0, *exact[2:]]) == SIZES[2]  # a hole below does not count
+    slow = [size - 0.03 for size in SIZES]  # half of the command is reached at 0.06, between 0.05 and 0.075
+    assert dead_zone(slow) == pytest.approx(0.06)
+    assert dead_zone([exact[0], 0.0, *exact[2:]]) == pytest.approx(0.05 + 0.025 * 2 / 5)  # a hole below does not count
+    assert dead_zone([0.5 * size for size in SIZES]) == SIZES[0]  # half is enough
     assert dead_zone([0.49 * size for size in SIZES]) == math.inf
     assert dead_zone([math.nan] * len(SIZES)) == math.inf
+    assert dead_zone([exact[0], math.nan, *exact[2:]]) == SIZES[2]  # all of its robots fell
 
 
 def test_small_commands_of_a_robot_that_stands_still_are_not_followed_and_it_does_not_drift(quick_commands):
