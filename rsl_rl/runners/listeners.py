@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from rsl_rl.loggers.logger import read_metrics
 from rsl_rl.utils.checkpoints import CheckpointError, best_iteration, best_path, read_checkpoint
@@ -11,6 +11,9 @@ from rsl_rl.utils.checkpoints import CheckpointError, best_iteration, best_path,
 
 class BestCheckpoint:
     """Save the checkpoint with the lowest score as ``model_best.pt`` in a run folder.
+
+    Of two evaluations with until_gate, the one with more metrics is better, because the other one ended with an earlier
+    test, by which it misses the gate.
 
     ``save`` writes a checkpoint of the current state. Its infos contain the metrics under "evaluation", from which a
     run that is resumed at ``iteration`` reads the best score. An error of the disk prints a warning.
@@ -24,33 +27,38 @@ class BestCheckpoint:
         print_line: Callable[[str], None],
     ):
         self._path, self._save, self._print_line = best_path(folder), save, print_line
-        self._score = self._score_on_disk(iteration)
+        self._rank = self._rank_on_disk(iteration)
 
-    def _score_on_disk(self, iteration: int) -> Optional[float]:
-        """Return the score of the file, if it is undamaged and not of a later iteration than the resumed one."""
+    def _rank_on_disk(self, iteration: int) -> Optional[Tuple[int, float]]:
+        """Return the rank of the file, if it is undamaged and not of a later iteration than the resumed one."""
         try:
             if best_iteration(self._path.parent) > iteration:
                 return None
-            return float(read_checkpoint(self._path)["infos"]["evaluation"]["score"])
+            return _rank(read_checkpoint(self._path)["infos"]["evaluation"])
         except (CheckpointError, LookupError, TypeError):  # it is missing or damaged
             return None
 
     def save_if_better(self, iteration: int, metrics: Mapping[str, float]) -> None:
-        """Save the current policy if ``metrics["score"]``, the largest ratio of a metric to its limit, is lower than
-        that of the best policy."""
-        score = metrics["score"]
-        if self._score is not None and not score < self._score:
+        """Save the current policy if it is better than the best one; ``metrics["score"]`` is the largest ratio of a
+        metric to its limit."""
+        rank = _rank(metrics)
+        if self._rank is not None and not rank < self._rank:
             return
         try:
             self._save(self._path, {"evaluation": dict(metrics)})
         except OSError as error:
             self._print_line(f"warning: {self._path.name} could not be saved ({error}); training continues")
             return
-        self._score = score
+        self._rank = rank
         self._print_line(
-            f"best policy: iteration {iteration}, score {score:.3g} (1 or less passes the gate), saved as "
+            f"best policy: iteration {iteration}, score {metrics['score']:.3g} (1 or less passes the gate), saved as "
             f"{self._path.name}"
         )
+
+
+def _rank(metrics: Mapping[str, float]) -> Tuple[int, float]:
+    """Return the rank of an evaluation; the lowest is the best."""
+    return -len(metrics), float(metrics["score"])
 
 
 class GateStreak:

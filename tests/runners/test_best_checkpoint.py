@@ -17,9 +17,9 @@ class Keeper:
             raise OSError("No space left on device")
         write_checkpoint(path, {"model_state_dict": {}, "iter": self.now, "infos": infos})
 
-    def save_if_better(self, iteration, value):
+    def save_if_better(self, iteration, value, **metrics):
         self.now = iteration
-        self.best.save_if_better(iteration, {"score": value})
+        self.best.save_if_better(iteration, {**metrics, "score": value})
         return read_checkpoint(self.folder / "model_best.pt")["iter"]
 
 
@@ -27,6 +27,16 @@ def test_the_best_is_the_first_with_the_lowest_score(tmp_path):
     keeper = Keeper(tmp_path)
     assert [keeper.save_if_better(i, value) for i, value in enumerate((3.0, 2.0, 2.0, 5.0, 1.0))] == [0, 1, 1, 1, 4]
     assert [line.split(",")[0] for line in keeper.said] == [f"best policy: iteration {i}" for i in (0, 1, 4)]
+
+
+def test_an_evaluation_with_more_tests_is_better_than_one_that_ended_earlier(tmp_path):
+    keeper = Keeper(tmp_path)
+    assert keeper.save_if_better(1, 1.1, fall_rate=0.1) == 1
+    assert keeper.save_if_better(2, 2.0, fall_rate=0.1, dead_zone=0.1) == 2
+    assert keeper.save_if_better(3, 1.0, fall_rate=0.1) == 2
+    resumed = Keeper(tmp_path, 3)
+    assert resumed.save_if_better(4, 0.5, fall_rate=0.1) == 2
+    assert resumed.save_if_better(5, 1.5, fall_rate=0.1, dead_zone=0.075) == 5
 
 
 def test_a_full_disk_costs_a_line_and_leaves_the_best_before(tmp_path):
