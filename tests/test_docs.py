@@ -47,6 +47,10 @@ SCRIPTS = {  # command -> what makes it small; each starts with a run of two ite
         *(*ONCE, "--progress.video_seconds", "0.1", "--progress.video_robots", "1"),
         *("--progress.evaluate_robots", "2", "--progress.evaluate_seconds", "0.1"),
     ),
+    "rsl-rl train --task go2_flat --evaluate_interval 5 --progress.evaluate_after 190 --progress.small_commands"
+    " --progress.joystick_hours 1.7 --until_gate 1 --progress.gate_score 0.9": (
+        *(*ONCE, "--progress.evaluate_robots", "2", "--progress.evaluate_seconds", "0.1"),
+    ),
     "rsl-rl train --task go2_flat --max_time 3500": ONCE,
     "rsl-rl train --task go2_flat --resume": ("--max_iterations", "3"),
     "rsl-rl train --task go2_flat --resume --max_iterations 400": ("--max_iterations", "3"),
